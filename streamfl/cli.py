@@ -199,6 +199,13 @@ _on_bad_record = click.option(
     "next record.",
 )
 @click.option(
+    "--answers",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="With --label-delay: what clients of a live federation have answered to these records, as lines of its "
+    "NAME.predictions. Records are scored by these answers.",
+)
+@click.option(
     "--aggregation",
     type=click.Choice(["mean", "trimmed", "median", "krum", "geometric-median"]),
     default="mean",
@@ -315,7 +322,24 @@ def replay(file: str, **options: Any) -> None:
         outputs=_named_outputs(options),
         console=_console(),
         source=file,
+        answers=options["answers"],
     )
+
+
+@cli.command()
+@click.argument("result", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("round", type=click.IntRange(1), required=False)
+def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's word
+    """Tell in sentences what happened in a run, or in one round of it: RESULT is what --json has written."""
+    from streamfl.evaluation.result import read_result  # noqa: PLC0415
+    from streamfl.report.explain import explained  # noqa: PLC0415
+
+    try:
+        sentences = explained(read_result(result), round)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    for sentence in sentences:
+        click.echo(sentence)
 
 
 @cli.command()

@@ -13,6 +13,8 @@ from typing import TextIO
 
 from rich.console import Console
 
+from streamfl.answers_file import AnswersFile
+from streamfl.core.client.recorded import Recorded
 from streamfl.core.errors import UsageError
 from streamfl.core.protocol.decisions import PostUpdate, Predicted, Refused
 from streamfl.core.protocol.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed, RoundOpened
@@ -143,6 +145,7 @@ def run_replay(
     outputs: Outputs,
     console: Console,
     source: str = "",
+    answers: Path | None = None,
 ) -> Replayed:
     """Replay a table, with progress and a closing summary on the console, and write the outputs.
 
@@ -166,7 +169,9 @@ def run_replay(
         raise UsageError("--interval makes rounds by event time: leave --round-size and --inject out")
     if injection is not None:
         logs = inject(table, logs, injection, size, settings.seed)
-    replay = Replay(table, logs, replace(settings, round_size=size))
+    replay = Replay(
+        table, logs, replace(settings, round_size=size), answers=_recorded(table, logs, settings, answers)
+    )
     if injection is not None and injection.rounds[-1] > replay.horizon:
         what = f"{table.name} has {replay.horizon} rounds of {size} records a client"
         raise UsageError(f"--inject: a drift at round {injection.rounds[-1]}, but {what}; name earlier rounds")
@@ -183,6 +188,23 @@ def run_replay(
         told, is_worse = file_text(replayed.result)
         console.print(told, style="yellow" if is_worse else "", highlight=False, soft_wrap=True, markup=False)
     return replayed
+
+
+def _recorded(
+    table: Table, logs: dict[str, Log], settings: ReplaySettings, answers: Path | None
+) -> dict[str, Recorded]:
+    """Return the answers that count, by client; nothing without a file of answers.
+
+    Raises
+    ------
+    UsageError
+        The answers are not those to these records, or labels come with their records.
+    """
+    if answers is None:
+        return {}
+    if not settings.label_delay:
+        raise UsageError("--answers are of records whose labels come later: give --label-delay, at least 1")
+    return AnswersFile.load(answers, targets=not table.labels).recorded(logs)
 
 
 def _size(table: Table, logs: dict[str, Log], given: int | None, fewest: int, least: int) -> int:

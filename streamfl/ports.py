@@ -11,7 +11,7 @@ from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.protocol.apart import Half
 from streamfl.core.protocol.decisions import Answered
 from streamfl.core.protocol.events import Ordered, Signed, Unusable
-from streamfl.core.protocol.messages import Command, FromClient, FromCoordinator
+from streamfl.core.protocol.messages import Command, FromClient, FromCoordinator, RoundOpened
 from streamfl.core.protocol.records import Batch, Rejection
 from streamfl.signing import OPEN, Signatures
 
@@ -337,6 +337,10 @@ class Host(Protocol):
         """
         ...
 
+    def backlog(self) -> Mapping[str, int]:
+        """Return how many messages of each partition were not read yet, as far as the log has told."""
+        ...
+
     def settle(self, progress: Mapping[str, ClientProgress]) -> None:
         """Report the clients' progress to the group: a hint for the next host, and for tools that show lag."""
         ...
@@ -521,6 +525,10 @@ class Connector(Protocol):
 
     def writer(self, placement: Placement, clients: Sequence[str]) -> RecordWriter:
         """Return a writer, after creating missing topics of the clients."""
+        ...
+
+    def open_round(self) -> RoundOpened | None:
+        """Return the round that was opened last; None if none was, or if the log no longer says so."""
         ...
 
     def control(self, *, from_start: bool) -> Iterator[FromCoordinator]:

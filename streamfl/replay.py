@@ -13,6 +13,7 @@ from streamfl import __version__, messages
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import NAME_BYTES, NAMED, is_name
 from streamfl.core.client.machine import Client
+from streamfl.core.client.recorded import Recorded
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.aggregations import Aggregator
 from streamfl.core.coordinator.machine import Coordinator
@@ -237,6 +238,9 @@ class Replay:
         Called with every event as it happens.
     sizes
         The sizes of each client's rounds, if the stream was recorded in rounds; else all have `round_size`.
+    answers
+        With labels that come later: what a live federation answered to each record, by client. Those answers count,
+        whatever the delay, and what is learnt is what it learnt.
 
     Examples
     --------
@@ -253,6 +257,7 @@ class Replay:
     settings: ReplaySettings
     observe: Observer = unobserved
     sizes: Mapping[str, tuple[int, ...]] | None = None
+    answers: Mapping[str, Recorded] = field(default_factory=dict)
     _history: History = field(init=False)
     _traffic: Traffic = field(default_factory=Traffic)
     _machine: Coordinator = field(init=False)
@@ -446,7 +451,7 @@ class Replay:
             nonce="0",
         )
         source = TableSource(self.table, name, self.logs[name], self._times)
-        read = delayed(source, settings.label_delay) if settings.label_delay else source
+        read = delayed(source, settings.label_delay, self.answers.get(name)) if settings.label_delay else source
         return ClientNode(machine, read, transport.client(name), self._observe_client)
 
     def _window(self, name: str) -> int:
@@ -513,7 +518,7 @@ class Replay:
             return {}
         return {
             "label_delay": self.settings.label_delay,
-            "unanswered": self._history.unanswered,
+            "unanswered": self._history.unanswered + sum(one.unanswered for one in self.answers.values()),
             "waiting": sum(client.waiting for client in clients),
             "expired": sum(client.expired for client in clients),
         }

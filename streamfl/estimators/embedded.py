@@ -25,7 +25,7 @@ from streamfl.core.protocol.native.sleeping import Rest
 from streamfl.core.protocol.records import Batch, Span, without_infinity
 from streamfl.core.protocol.registry import TargetUnit
 from streamfl.estimators.labels import MOST_LABELS
-from streamfl.estimators.saved import RestartPlace, SavedClient, SavedFederation, SavedRecords
+from streamfl.estimators.saved import RecordPlace, SavedClient, SavedFederation, SavedRecords
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, Node
 from streamfl.settings import LearningSettings, ProfileSettings
 from streamfl.transport.memory import MemoryTransport
@@ -140,7 +140,8 @@ class EmbeddedFederation:
     restarted: int = 0
     unlearnt: int = 0
     infinite: int = 0
-    places: deque[RestartPlace] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
+    places: deque[RecordPlace] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
+    local_places: deque[RecordPlace] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
     _starts: dict[int, int] = field(default_factory=dict)
     _transport: MemoryTransport = field(default_factory=MemoryTransport)
     _coordinator: CoordinatorNode | None = None
@@ -355,6 +356,7 @@ class EmbeddedFederation:
             incarnation=self._incarnation,
             restarts=tuple(self.restarts),
             places=tuple(self.places),
+            local_places=tuple(self.local_places),
             starts=self._starts,
             local_drifts=tuple(self.local_drifts),
             shares=self.shares,
@@ -391,10 +393,10 @@ class EmbeddedFederation:
         self.unlearnt = saved.unlearnt
         self.infinite = saved.infinite
         self.restarts.extend(saved.restarts)
-        self.places.extend(
-            [RestartPlace()] * (len(saved.restarts) - len(saved.places))
-        )  # saved by an earlier version
-        self.places.extend(saved.places)
+        # Earlier versions saved fewer places, or none.
+        unplaced = len(saved.restarts) - len(saved.places), len(saved.local_drifts) - len(saved.local_places)
+        self.places.extend([RecordPlace()] * unplaced[0] + list(saved.places))
+        self.local_places.extend([RecordPlace()] * unplaced[1] + list(saved.local_places))
         self._starts = dict(saved.starts)
         self.restarted = max(saved.restarted, len(saved.restarts))
         self.local_drifts.extend(saved.local_drifts)
@@ -511,12 +513,16 @@ class EmbeddedFederation:
                 }
             case Restarted():
                 self.restarts.append(event)
-                self.places.append(RestartPlace(self.learnt, self._starts.get(event.since)))
+                self.places.append(self._place(event))
                 self.restarted += 1
             case LocalDrift():
                 self.local_drifts.append(event)
+                self.local_places.append(self._place(event))
             case _:
                 pass
+
+    def _place(self, found: Restarted | LocalDrift) -> RecordPlace:
+        return RecordPlace(self.learnt, self._starts.get(found.since))
 
 
 def _check_experts(native: "NativeLearner", saved: SavedClient) -> None:

@@ -128,6 +128,24 @@ class _MasterFL(base.Estimator):
         ]  # fmt: skip
 
     @property
+    def local_drifts(self) -> list[dict[str, Any]]:
+        """The last 1000 changes of clients that drifted, or were thought to, while the others did not.
+
+        `clients` names them; `state` is `latched`, `branched`, `released`, `merged`, `returned` or `corrected`: see
+        `streamfl.core.protocol.messages.LocalDrift`. The other keys are as in `restarts`.
+        """
+        federation = self._federation
+        return [
+            {
+                "record": place.record, "since_record": place.since, "round": found.round, "state": found.state,
+                "since": found.since, "clients": found.clients, "labels": found.labels,
+                "statistic": found.statistic, "threshold": found.threshold, "positions": dict(found.positions),
+                "drift": found.drift,
+            }
+            for found, place in zip(federation.local_drifts, federation.local_places, strict=True)
+        ]  # fmt: skip
+
+    @property
     def summary(self) -> dict[str, Any]:
         """Counts of rounds, clients, restarts and local drifts, and each model's share in the predictions.
 

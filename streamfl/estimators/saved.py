@@ -116,8 +116,8 @@ class SavedClient:
 
 
 @dataclass(frozen=True, slots=True)
-class RestartPlace:
-    """The place of a restart among the records learnt, counted from 1; None if unknown.
+class RecordPlace:
+    """The place of a restart or local drift among the records learnt, counted from 1; None if unknown.
 
     `record` is the last record learnt before it. `since` is the first record of the round to which the change is
     dated.
@@ -150,7 +150,8 @@ class SavedFederation(ReadsOldNames):
     unlearnt: int = 0
     infinite: int = 0
     restarted: int = 0
-    places: tuple[RestartPlace, ...] = ()
+    places: tuple[RecordPlace, ...] = ()
+    local_places: tuple[RecordPlace, ...] = ()
     starts: Mapping[int, int] = field(default_factory=dict)
 
     def check(self, *, targets: bool) -> None:
@@ -162,6 +163,7 @@ class SavedFederation(ReadsOldNames):
         for name, count in counts.items():
             _must(_counts(count), f"{name} is {count}")
         _must(len(self.places) <= len(self.restarts), "there are more places of restarts than restarts")
+        _must(len(self.local_places) <= len(self.local_drifts), "there are more places of local drifts than of these")
         names = [client.name for client in self.clients]
         _must(len(set(names)) == len(names), "two clients have the same name")
         _must(set(self.contributors) <= set(names), "records came from unknown clients")

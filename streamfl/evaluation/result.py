@@ -1,9 +1,11 @@
 """The result of a run: the JSON that `replay` and `demo` write, and the content of the report."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
+from streamfl.core.errors import UsageError
 from streamfl.evaluation.by_class import ByClass
 from streamfl.evaluation.by_client import ByClient
 from streamfl.evaluation.changes import Change
@@ -180,3 +182,21 @@ class Result(Part):
         """Return the metrics by their keys: accuracy, or mae and rmse."""
         named = {"accuracy": self.accuracy, "mae": self.mae, "rmse": self.rmse}
         return {key: figures for key, figures in named.items() if figures is not None}
+
+
+def read_result(path: Path) -> Result:
+    """Read a result that `--json` has written.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read, or is none.
+    """
+    try:
+        return Result.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise UsageError(f"{path} is no result of replay or demo (--json): {where}: {first['msg']}") from None

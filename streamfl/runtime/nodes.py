@@ -40,6 +40,7 @@ from streamfl.core.protocol.events import (
 from streamfl.core.protocol.messages import Ended, FromCoordinator
 from streamfl.core.protocol.records import Batch
 from streamfl.ports import ClientLink, CoordinatorLink, Source, SourceApart
+from streamfl.runtime.reading import Reading
 
 
 class Node(Protocol):
@@ -80,6 +81,8 @@ class ClientNode:
     observe
         Called with the client's local measurements, with messages that it could not use, and with updates that take
         more bytes than their budget.
+    reading
+        Counts the records that the source has returned.
     """
 
     machine: Client
@@ -87,6 +90,7 @@ class ClientNode:
     link: ClientLink
     observe: Callable[[Answered | Predicted | PostUpdate | Dropped | OverBudget], None] = unobserved
     finished: bool = False
+    reading: Reading = field(default_factory=Reading)
     _end_reported: bool = False
     _source_apart: SourceApart | None = field(init=False)
 
@@ -112,6 +116,7 @@ class ClientNode:
     def _read(self, now: float) -> bool:
         batches = self._polled()
         if batches:
+            self.reading.returned(batches)
             self.handle(RecordsRead(batches), now)
         elif self.source.ended and not self._end_reported:
             self._end_reported = True
@@ -158,6 +163,7 @@ class ClientNode:
                     self.source.seek(positions)
                 else:
                     self._source_apart.seek(positions, needed)
+                self.reading.begins(self.machine.accounted or 0, needed or positions)
                 self._end_reported = False
             case Fetch(positions):
                 self.handle(RecordsFetched(tuple(self.source.fetch(positions))), now)

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -16,27 +17,26 @@ if TYPE_CHECKING:
     from streamfl.streams.table import Table
 
 
+_assignments = click.option(
+    "--set",
+    "assignments",
+    metavar="TABLE.NAME=VALUE",
+    multiple=True,
+    help="A setting that overrides the file and the environment; may be repeated.",
+)
+
+
 def _service(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that every process of a federation has."""
-    for option in (
-        click.option(
-            "--set",
-            "assignments",
-            metavar="TABLE.NAME=VALUE",
-            multiple=True,
-            help="A setting that overrides the file and the environment; may be repeated.",
-        ),
-        click.option(
-            "--settings",
-            "path",
-            type=click.Path(path_type=Path),
-            required=True,
-            metavar="F",
-            help="The federation's TOML file; start from deploy/federation.toml.",
-        ),
-    ):
-        command = option(command)
-    return command
+    path = click.option(
+        "--settings",
+        "path",
+        type=click.Path(path_type=Path),
+        required=True,
+        metavar="F",
+        help="The federation's TOML file; start from deploy/federation.toml.",
+    )
+    return path(_assignments(command))
 
 
 def _loaded(path: Path, assignments: tuple[str, ...]) -> "FederationSettings":
@@ -88,11 +88,50 @@ def client(path: Path, assignments: tuple[str, ...], host: str | None, *, until_
 
 
 @click.command()
-@_service
+@_assignments
+@click.option(
+    "--settings",
+    "path",
+    type=click.Path(path_type=Path),
+    metavar="F",
+    help="The TOML file of the federation whose records are answered.",
+)
 @click.option("--name", metavar="NAME", help="Name of this process among the scorers; default: the machine's name.")
 @click.option("--http", metavar="[HOST:]PORT", help="Also answer over HTTP, by the V2 inference protocol.")
-def score(path: Path, assignments: tuple[str, ...], name: str | None, http: str | None) -> None:
-    """Answer records without labels by the models of a live federation. Several such processes share them."""
+@click.option(
+    "--model",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="F",
+    help="Answer over HTTP by this saved model, without a federation: instead of --settings.",
+)
+def score(
+    path: Path | None, assignments: tuple[str, ...], name: str | None, http: str | None, model: Path | None
+) -> None:
+    """Answer records without labels by the models of a live federation. Several such processes share them.
+
+    With --model and --http it answers over HTTP by a saved model, and needs no federation.
+    """
+    if model is not None:
+        _score_by_file(model, http, others=bool(path or assignments or name))
+    elif path is not None:
+        _score_in_federation(path, assignments, name, http)
+    else:
+        raise click.UsageError("Give --settings, or --model with --http.")
+
+
+def _score_by_file(model: Path, http: str | None, *, others: bool) -> None:
+    if http is None or others:
+        raise click.UsageError("--model goes with --http, and with nothing else.")
+    from streamfl.services.logs import configure  # noqa: PLC0415
+    from streamfl.services.score_file import serve_file  # noqa: PLC0415
+    from streamfl.services.stopping import stopped_by_signals  # noqa: PLC0415
+
+    configure("info", "auto")
+    with stopped_by_signals() as stop:
+        serve_file(model, http, stop)
+
+
+def _score_in_federation(path: Path, assignments: tuple[str, ...], name: str | None, http: str | None) -> None:
     from streamfl.services.connectors import connect  # noqa: PLC0415
     from streamfl.services.identity import signatures  # noqa: PLC0415
     from streamfl.services.score import serve_scores  # noqa: PLC0415
@@ -113,10 +152,13 @@ def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_
     """Show a federation's rounds and restarts as they happen."""
     from streamfl.services.connectors import connect  # noqa: PLC0415
     from streamfl.services.identity import signatures  # noqa: PLC0415
+    from streamfl.services.watch import standing  # noqa: PLC0415
     from streamfl.services.watch import watch as show  # noqa: PLC0415
 
     settings = _loaded(path, assignments)
     connector = connect(settings, signatures(settings, "reader"))
+    if not from_start:
+        click.echo(standing(settings.federation.name, connector.open_round()))
     show(connector.control(from_start=from_start), _output(), rounds=rounds)
 
 
@@ -204,7 +246,7 @@ def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any)
     if options["inject"]:
         logs = inject(table, logs, parse(options["inject"]), settings.rounds.size, options["seed"])
     names = ("rate", "limit", "end", "unlabelled", "labels_apart")
-    production = Production(table, logs, **{name: options[name] for name in names})
+    production = Production(table, logs, run=token_hex(4), **{name: options[name] for name in names})
     with stopped_by_signals() as stop, Progress(console=_errors()) as progress:
         task = progress.add_task(table.name, total=production.records)
         written = write(settings, connect(settings), production, stop, lambda n: progress.advance(task, n))

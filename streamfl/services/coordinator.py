@@ -1,7 +1,8 @@
 """`streamfl coordinator`: the coordinator machine on a log."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -25,6 +26,9 @@ from streamfl.ports import Connector, ServedCoordinatorLink, WrongState
 from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import CoordinatorNode
+from streamfl.services import kept_settings
+from streamfl.services.coordinator_measures import CoordinatorMeasures
+from streamfl.services.exposure import exposed, unwatched
 from streamfl.services.identity import grants, warn_if_open
 from streamfl.services.model_out import ModelOut
 from streamfl.services.settings import FederationSettings
@@ -55,17 +59,19 @@ class CoordinatorLog:
     ----------
     bytes_read
         Returns the bytes of clients' messages that the coordinator has read.
+    published
+        Counts the bytes of what it has published.
     """
 
     bytes_read: Callable[[], int] = lambda: 0
+    published: Traffic = field(default_factory=Traffic)
     _refusals: dict[str, str] = field(default_factory=dict)
-    _published: Traffic = field(default_factory=Traffic)
     _records: int = 0
 
     def take(self, event: FromCoordinator | Refused) -> None:
         """Log one event."""
         if not isinstance(event, Refused):
-            self._published.add(event)
+            self.published.add(event)
         match event:
             case RoundClosed():
                 self._closed(event)
@@ -150,7 +156,7 @@ class CoordinatorLog:
         `Traffic`; `raw`: of features as floats of 32 bits.
         """
         up = self.bytes_read() / self._records if self._records else 0.0
-        return {"up": round(up, 1), "down": round(self._published.a_record[1], 1), "raw": self._published.raw}
+        return {"up": round(up, 1), "down": round(self.published.a_record[1], 1), "raw": self.published.raw}
 
     def waiting(self, machine: Coordinator, seconds: float) -> None:
         """Log which clients keep the round open, and why if known."""
@@ -198,6 +204,7 @@ class CoordinatorService:
     stop: Stop
     until_end: bool
     model: ModelOut | None = None
+    turned: Callable[[], None] = unwatched
     finished: bool = False
     _at: tuple[int, bool] = (0, False)
     _since: float = 0.0
@@ -216,6 +223,7 @@ class CoordinatorService:
             self.node.end()
         self.finished = self.stop.requested or has_ended
         self._watch(now)
+        self.turned()
         return busy
 
     def _watch(self, now: float) -> None:
@@ -262,12 +270,21 @@ def serve_coordinator(
     connector.prepare()
     link = connector.coordinator(settings.placement, settings.record_format, settings.apart, wrong_state(settings))
     log = CoordinatorLog(lambda: link.bytes_read)
+    clock = ListeningClock(link.listen)
+    measures = CoordinatorMeasures(lambda: link.bytes_read, lambda: log.published.down, clock.now)
+
+    def observe(event: FromCoordinator | Refused) -> None:
+        log.take(event)
+        measures.take(event)
+
     try:
         machine = _machine(settings, link)
-        node = CoordinatorNode(machine, link, log.take)
-        clock = ListeningClock(link.listen)
-        node.start(clock.now())
-        run([CoordinatorService(node, log, stop, until_end, model)], clock)
+        node = CoordinatorNode(machine, link, observe)
+        with exposed(
+            settings, "coordinator", partial(measures.measured, machine), partial(measures.not_ready, machine)
+        ) as turned:
+            node.start(clock.now())
+            run([CoordinatorService(node, log, stop, until_end, model, turned)], clock)
         if model is not None:
             model.write(machine, log.bytes_a_record)
         _close(machine, log.bytes_a_record)  # not after an error: the machine's state may not have been committed
@@ -281,10 +298,10 @@ def wrong_state(settings: FederationSettings) -> WrongState:
     Whoever may write states can write any: one with other constants of the profile, or one that no round can be
     opened from, would keep every coordinator from starting.
     """
-    configured = settings.first_state().profile
+    configured, now = settings.first_state().profile, kept_settings.kept(settings)
 
     def wrong(state: CoordinatorState) -> str | None:
-        reason = state.wrong() or state.profile.wrong_beside(configured)
+        reason = state.wrong() or kept_settings.wrong(state.settings, now) or state.profile.wrong_beside(configured)
         if reason is not None:
             return reason
         try:
@@ -302,14 +319,21 @@ def _machine(settings: FederationSettings, link: ServedCoordinatorLink) -> Coord
         LOG.info("a new federation", federation=settings.federation.name, expects=settings.federation.expect)
     else:
         LOG.info("resumed", round=before.round, epoch=before.profile.epoch, entry=before.entry)
+        for name, (was, now) in kept_settings.changed(before.settings, kept_settings.kept(settings)).items():
+            LOG.warning("setting changed", setting=name, was=was, now=now)
     LOG.info("equal bytes", promised=not settings.unequal, because_of=list(settings.unequal))
     warn_if_open(settings)
 
     def recover() -> CoordinatorState:
-        return link.restore() or settings.first_state()
+        return _with_settings(link.restore() or settings.first_state(), settings)
 
-    state = before or settings.first_state()
+    state = _with_settings(before or settings.first_state(), settings)
     return Coordinator(settings.coordinator_machine, state, recover, link.ends, grants(settings))
+
+
+def _with_settings(state: CoordinatorState, settings: FederationSettings) -> CoordinatorState:
+    """Return a state that the next commit saves with these settings."""
+    return replace(state, settings=kept_settings.kept(settings))
 
 
 def _close(machine: Coordinator, bytes_a_record: dict[str, float]) -> None:

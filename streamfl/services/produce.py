@@ -44,6 +44,8 @@ class Production:
         Whether to write them without their labels, to the first topic of `[score]`.
     labels_apart
         How many records of a client later a label is written, to the topics of `[labels]`; None: with its record.
+    run
+        If labels come apart: what ids begin with, so that those of two runs differ.
     """
 
     table: Table
@@ -53,6 +55,7 @@ class Production:
     end: bool = False
     unlabelled: bool = False
     labels_apart: int | None = None
+    run: str = "0"
 
     @property
     def records(self) -> int:
@@ -149,7 +152,7 @@ class _Halves:
 
     def write(self, client: str, part: slice) -> None:
         table, log, at = self.production.table, self.production.logs[client], part.start
-        key, self._number = str(self._number), self._number + 1
+        key, self._number = f"{self.production.run}-{self._number}", self._number + 1
         X = table.X[log.rows[at]].astype(np.float64)
         self.features.write(client, self.feature_form.encode(table.features, X, 0.0, client=client, key=key))
         left = self._unwritten.setdefault(client, deque())

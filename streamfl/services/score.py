@@ -16,6 +16,8 @@ from streamfl.model_file import ServedModel
 from streamfl.ports import Connector, Scorer
 from streamfl.services.answering import Answering
 from streamfl.services.answers import Answers
+from streamfl.services.exposure import exposed, unwatched
+from streamfl.services.measures import Measure, counter, gauge
 from streamfl.services.settings import FederationSettings, address
 from streamfl.services.stopping import Stop
 
@@ -125,6 +127,21 @@ class ScoringNode:
                 LOG.warning("not ready", reason=reason)
         self._tell_at = now + TELL_EVERY
 
+    def measured(self) -> Iterator[Measure]:
+        """Yield its measures."""
+        counts = self.scorer.counts
+        yield gauge("streamfl_round", "The round whose models answer, 0 before the first.", self._round)
+        behind = self.follower.behind
+        yield gauge("streamfl_behind_rounds", "Rounds that its models are behind the federation.", behind)
+        yield counter("streamfl_answers_total", "Records answered.", counts.answered)
+        yield counter("streamfl_rejected_records_total", "Bad records.", counts.rejected)
+        yield counter("streamfl_dead_letters_total", "Messages written as dead letters.", counts.dead_letters)
+        yield counter("streamfl_lost_messages_total", "Messages deleted before they were read.", counts.lost)
+        yield counter("streamfl_read_again_total", "Times that records were read again.", counts.again)
+        yield counter("streamfl_blind_answers_total", "Answers without any feature.", self.answers.blind)
+        yield counter("streamfl_foreign_messages_total", "Messages of others on its topics.", counts.foreign)
+        yield counter("streamfl_dropped_messages_total", "Messages that were no use.", self._unusable.total)
+
     def tell(self, event: str) -> None:
         """Log what was answered so far."""
         counts = self.scorer.counts
@@ -168,19 +185,19 @@ def serve_scores(settings: FederationSettings, connector: Connector, stop: Stop)
     over_http = _OverHTTP(settings, follower) if score.http else None
     scorer = connector.scorer(score.name, settings.unlabelled, form)
     answers = Answers(follower, form.stride, score.probabilities)
-    node = ScoringNode(scorer, answers, score.most_behind, over_http.renew if over_http else _nothing)
+    node = ScoringNode(scorer, answers, score.most_behind, over_http.renew if over_http else unwatched)
     try:
-        with over_http.served(lambda: node.not_ready) if over_http else nullcontext():
+        with (
+            over_http.served(lambda: node.not_ready) if over_http else nullcontext(),
+            exposed(settings, "score", node.measured, lambda: node.not_ready) as turned,
+        ):
             gc.freeze()  # what was imported stays; to look through it again and again would take a third of the time
             while not stop.requested:
                 node.step(time.monotonic())
+                turned()
     finally:
         node.tell("ended")
         scorer.close()
-
-
-def _nothing() -> None:
-    """Do nothing when models change: nobody asks over HTTP."""
 
 
 @dataclass

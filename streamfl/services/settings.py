@@ -8,9 +8,18 @@ import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, create_model, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    create_model,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -40,6 +49,16 @@ PREFIX = "STREAMFL_"
 
 # The most records that a client holds if the clock closes rounds: the number per interval is not known.
 MANY = 10_000
+
+
+def _is_address(text: str) -> str:
+    if text:
+        address(text)
+    return text
+
+
+# `[HOST:]PORT`, or "" for none.
+Address = Annotated[str, AfterValidator(_is_address)]
 
 
 class _Table(BaseModel):
@@ -205,12 +224,10 @@ class Score(_Table):
     name: str = Field(default_factory=socket.gethostname)
     probabilities: bool = True
     most_behind: int = Field(3, ge=0)
-    http: str = ""
+    http: Address = ""
 
     @model_validator(mode="after")
-    def _address_is_one(self) -> Self:
-        if self.http:
-            address(self.http)
+    def _topics_are_named(self) -> Self:
         if any("*" in name for name in self.topics):
             raise ValueError("topics: name each topic; a * is for topics of clients")
         return self
@@ -229,8 +246,19 @@ def address(text: str) -> tuple[str, int]:
     """
     host, _, port = text.rpartition(":")
     if not (port.isascii() and port.isdigit() and int(port) < 2**16):
-        raise ValueError(f"http: {text!r} is no address; give PORT or HOST:PORT")
+        raise ValueError(f"{text!r} is no address; give PORT or HOST:PORT")
     return host.strip("[]") or "127.0.0.1", int(port)
+
+
+class Telemetry(_Table):
+    """`[telemetry]`: what a process shows of itself.
+
+    `address` is where, `[HOST:]PORT`; "" is nowhere. A client that has had records, and nothing learnt of them, for
+    more than `most_behind` rounds makes its host not ready.
+    """
+
+    address: Address = ""
+    most_behind: int = Field(3, ge=0)
 
 
 class Logs(_Table):
@@ -260,6 +288,7 @@ class FederationSettings(BaseSettings):
     coordinator: CoordinatorProcess = CoordinatorProcess()
     client: ClientProcess = Field(default_factory=ClientProcess)
     score: Score = Field(default_factory=Score)
+    telemetry: Telemetry = Telemetry()
     logs: Logs = Logs()
     _section: BaseModel = PrivateAttr()
 

@@ -15,6 +15,7 @@ from streamfl.core.protocol.messages import (
     Refusal,
     Restarted,
     RoundClosed,
+    RoundOpened,
 )
 from streamfl.display import local_text, notice_text, restart_text
 from streamfl.report.changes import sentence
@@ -43,6 +44,18 @@ def watch(messages: Iterable[FromCoordinator], console: Console, *, rounds: int 
         seen += isinstance(message, RoundClosed) and message.records > 0
         if rounds is not None and seen >= rounds:
             return
+
+
+def standing(name: str, opened: RoundOpened | None) -> str:
+    """Return the line with which watching begins: how far the federation is, and what comes next.
+
+    >>> standing("forest", None)
+    'forest: no round is open; the coordinator opens the first one when all clients that it expects have joined'
+    """
+    if opened is None:
+        wait = "the coordinator opens the first one when all clients that it expects have joined"
+        return f"{name}: no round is open; {wait}"
+    return f"{name}: round {count(opened.round)} is open, epoch {opened.epoch}; a line follows when it has closed"
 
 
 def line(message: FromCoordinator) -> tuple[str, str]:
@@ -98,8 +111,10 @@ def _round(closed: RoundClosed) -> str:
     parts.append(f"{count(closed.records)} records of {len(closed.accepted)} clients")
     if closed.rejected:
         parts.append(f"{count(closed.rejected)} rejected")
-    if expired := sum(one.mark.expired for one in closed.accepted if one.mark is not None):
-        parts.append(f"{count(expired)} expired")
+    marks = [one.mark for one in closed.accepted if one.mark is not None]
+    for name in ("expired", "unmatched", "repeated"):
+        if total := sum(getattr(mark, name) for mark in marks):
+            parts.append(f"{count(total)} {name}")
     if closed.refused:
         parts.append(f"{count(closed.refused)} messages refused")
     return "  ".join(parts)

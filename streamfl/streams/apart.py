@@ -149,11 +149,11 @@ def _keys(positions: IntArray) -> Keys:
     return np.array([str(position) for position in positions.tolist()], dtype=np.object_)
 
 
-def delayed(source: TableSource, delay: int) -> HalvesSource:
+def delayed(source: TableSource, delay: int, recorded: Recorded | None = None) -> HalvesSource:
     """Return a client's records with each label some records later.
 
     A label comes right before the features of the record `delay` further on are read, as `river.stream.simulate_qa`
-    has it; so a delay of 1 is none.
+    has it; so a delay of 1 is none. Records are answered as recorded; None: nothing was answered before.
 
     Examples
     --------
@@ -165,4 +165,4 @@ def delayed(source: TableSource, delay: int) -> HalvesSource:
     [('c3/features', 2), ('c3', 1), ('c3/features', 3), ('c3', 2)]
     """
     positions = np.arange(source.length)
-    return HalvesSource(source, positions + max(1, delay), positions)
+    return HalvesSource(source, positions + max(1, delay), positions, recorded)

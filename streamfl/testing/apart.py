@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import itemgetter
 
 from streamfl.core.client.known_ledger import LedgerPlace
@@ -77,9 +77,7 @@ class Account:
 
     def after(self, entered: Accepted, learnt: Mapping[int, int]) -> "Account":
         """Return the account after an entry, by which some records were learnt."""
-        mark = entered.mark
-        if mark is not None and self.mark is not None:
-            mark = replace(mark, expired=mark.expired + self.mark.expired)
+        mark = None if entered.mark is None else entered.mark.after(self.mark)
         return Account(
             max([self.passed, *(span.end for span in entered.spans)]),
             self.accepted + entered.records,

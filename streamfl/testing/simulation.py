@@ -328,6 +328,8 @@ class Simulation:
         if not isinstance(node, ClientNode) or node.machine.accounted is None or name in self.audit.liars:
             return
         machine, source, accounted = node.machine, node.source, node.machine.accounted
+        if machine.is_restored:
+            self.audit.accounts(name, node.reading.total, accounted, machine.pending)
         if isinstance(source, TableSource):
             self.audit.accounts(name, source.read, accounted, machine.pending)
         elif isinstance(source, HalvesSource) and machine.is_restored:

@@ -16,7 +16,7 @@ from streamfl import codec, messages
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.protocol.events import Ordered, Signed, Unusable
-from streamfl.core.protocol.messages import Command, Ended, FromClient, FromCoordinator
+from streamfl.core.protocol.messages import Command, Ended, FromClient, FromCoordinator, RoundOpened
 from streamfl.log.dead_letters import DeadLetter
 from streamfl.log.intake import Intake
 from streamfl.log.links import Links
@@ -253,6 +253,9 @@ class DirectoryHost(DirectoryLinks):
                 self.place.bury(letter)
                 self.counts.dead_letters += 1
 
+    def backlog(self) -> Mapping[str, int]:
+        return {}
+
     def settle(self, progress: Mapping[str, ClientProgress]) -> None:
         pass  # a new host learns from the ledger where its clients continue
 
@@ -394,6 +397,11 @@ class DirectoryConnector:
             raise UsageError(f"no directory can be called like client {wrong[0]!r}; rename it")
         folders = {client: self._place.path / topic / str(n or 0) for client, (topic, n) in places.items()}
         return DirectoryWriter({client: Log(folder) for client, folder in folders.items()})
+
+    def open_round(self) -> RoundOpened | None:
+        links = DirectoryLinks(self._place)
+        links.next = 0
+        return next((one for one in reversed(list(links.received())) if isinstance(one, RoundOpened)), None)
 
     def control(self, *, from_start: bool) -> Iterator[FromCoordinator]:
         links = DirectoryLinks(self._place)

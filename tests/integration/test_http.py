@@ -169,10 +169,11 @@ def test_the_lines_of_the_page_do_what_it_says(tmp_path: Path, answering: Answer
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     page = page.replace("8000", str(port))
-    server, client = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (client,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (server,) = re.findall(r"^streamfl (score --model .*)$", page, re.MULTILINE)
     (body,) = re.findall(r"/infer -d '(.*?)'", page, re.DOTALL)
     answering.model.save(tmp_path / "phishing.safetensors")
-    process = subprocess.Popen([sys.executable, "-c", server], cwd=tmp_path)
+    process = subprocess.Popen([sys.executable, "-m", "streamfl", *server.split()], cwd=tmp_path)
     try:
         while not _listens(port):
             assert process.poll() is None
@@ -189,6 +190,29 @@ def test_the_lines_of_the_page_do_what_it_says(tmp_path: Path, answering: Answer
     finally:
         process.send_signal(signal.SIGTERM)
     assert process.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ((), "Give --settings, or --model with --http."),
+        (("--model", "m"), "--model goes with --http, and with nothing else."),
+        (("--model", "m", "--http", "0", "--name", "s"), "--model goes with --http, and with nothing else."),
+        (("--model", "m", "--http", "port"), "--http: 'port' is no address"),
+        (("--model", "none", "--http", "0"), "none"),
+    ],
+)
+def test_a_saved_model_is_served_with_an_address_and_without_a_federation(tmp_path, answering, arguments, reason):
+    answering.model.save(tmp_path / "m")
+    done = subprocess.run(
+        [sys.executable, "-m", "streamfl", "score", *arguments],
+        check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert reason in done.stderr and "Traceback" not in done.stderr
 
 
 def _listens(port: int) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl.core.client.waiting import MOST_NAMED, Waiting
+from streamfl.core.client.waiting import LABELLED, MOST_NAMED, NO_RECORD, Waiting
 from streamfl.core.protocol.apart import Answers, Half
 from streamfl.core.protocol.messages import Mark
 from streamfl.core.protocol.records import Batch, Span
@@ -178,4 +178,7 @@ def _enter(reference: Reference, mark: Mark, passed: int, batches: list[Batch], 
     reference.learnt |= pairs
     gone = [at for at in waited if at < mark.features - window or at in reference.settled()]
     assert mark.expired == len(gone)
+    reasons = [bad.reason for batch in batches for bad in batch.rejected]
+    assert mark.unmatched == sum(reason.startswith(NO_RECORD) for reason in reasons)
+    assert mark.repeated == sum(reason.startswith(LABELLED) for reason in reasons)
     reference.written_off += len(gone)

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from streamfl import state_bytes
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.protocol.messages import Command, FromCoordinator
+from streamfl.core.protocol.messages import Command, FromCoordinator, RoundOpened
 from streamfl.log import commands
 from streamfl.log.control import ControlReader
 from streamfl.log.placement import places_of, topic_of, unequal_partitions, wrong_placement
@@ -34,6 +34,7 @@ from streamfl_connectors.kafka.coordinator_link import KafkaCoordinatorLink
 from streamfl_connectors.kafka.ends import Ends
 from streamfl_connectors.kafka.granted import Granted
 from streamfl_connectors.kafka.host import KafkaHost
+from streamfl_connectors.kafka.last_round import last_opened
 from streamfl_connectors.kafka.rights import Federated
 from streamfl_connectors.kafka.scorer import KafkaScorer
 from streamfl_connectors.kafka.settings import KafkaSettings
@@ -183,6 +184,15 @@ class KafkaConnector:
             make_missing(admin, plans, self._connection.settings.replication_factor)
             there = partition_counts(admin, [plan.name for plan in plans])
         return there if len(there) == len(plans) else None
+
+    def open_round(self) -> RoundOpened | None:
+        """Return the round that was opened last, if the control topic still has it."""
+        self._require_rights("watch", Federated(self._topics, ()))
+        settings, verifier = self._connection.settings, self._connection.signatures.coordinator
+        with closing(self._connection.consumer()) as reader, explained(settings.bootstrap_servers):
+            is_there = reader.partitions_for_topic(self._topics.control)
+            found = last_opened(reader, self._topics.control, verifier) if is_there else ()
+        return found[-1] if found else None
 
     def control(self, *, from_start: bool) -> Iterator[FromCoordinator]:
         """Yield the coordinator's messages, without end."""

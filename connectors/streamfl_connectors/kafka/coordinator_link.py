@@ -430,6 +430,8 @@ class KafkaCoordinatorLink:
             consequence=consequence,
         )
         if last.data is None and began:
+            if last.why is not None:
+                raise UsageError(f"{self._topics.state} holds no state to continue from: {last.why}")
             remedy = "restore the topic, or take another [federation] name"
             raise UsageError(f"{self._topics.state} holds no state any more, and the federation has begun; {remedy}")
 

@@ -149,6 +149,15 @@ class Feed:
                 for letter in self._intake.take(self.readers[partition], messages, marks):
                     self._bury(letter)
 
+    def backlog(self) -> dict[str, int]:
+        """Return how many messages of each partition were not read yet, as far as the last fetch has told."""
+        ends = {partition: self._consumer.highwater(partition) for partition in self.readers}
+        return {
+            name_of(partition): max(0, end - self.readers[partition].head // self._format.stride)
+            for partition, end in ends.items()
+            if end is not None
+        }
+
     def note_ends(self) -> None:
         """Note for each client whether all that has been written to its partition was read."""
         for partition, reader in self.readers.items():

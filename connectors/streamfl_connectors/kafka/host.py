@@ -88,6 +88,10 @@ class KafkaHost:
         if self._answers is not None:
             self._answers.flush()
 
+    def backlog(self) -> Mapping[str, int]:
+        """Return how many messages of each partition lie between what was fetched and its end."""
+        return self._records.backlog()
+
     def settle(self, progress: Mapping[str, ClientProgress]) -> None:
         """Commit to the group how far the clients are, and forget answers to records that no longer wait."""
         self._records.settle(progress)

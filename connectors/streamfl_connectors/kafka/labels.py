@@ -99,6 +99,10 @@ class LabelFeed:
         """Count the messages on the topic of answers that could not be read."""
         return self._answers.foreign
 
+    def backlog(self) -> dict[str, int]:
+        """Return how many labels of each partition were not read yet."""
+        return self._feed.backlog()
+
     @property
     def hungry(self) -> bool:
         """Tell whether there is anything to read."""

@@ -204,6 +204,10 @@ class RecordConsumer:
 
     # --- settling ----------------------------------------------------------------------------------------------
 
+    def backlog(self) -> dict[str, int]:
+        """Return how many messages of each partition were not read yet; labels that come apart included."""
+        return self._feed.backlog() | ({} if self.labels is None else self.labels.backlog())
+
     def settle(self, progress: Mapping[str, ClientProgress]) -> None:
         """Commit how far every partition is settled: a hint for the next host of a partition, and for lag tools."""
         offsets = {}

@@ -33,10 +33,11 @@ MOST_HELD = 4
 
 @dataclass(frozen=True, slots=True)
 class LastState:
-    """The last state as it was written, if any, and how many messages after it are not states."""
+    """The last state as it was written, if any; how many messages after it are none, and why the newest is none."""
 
     data: bytes | None
     skipped: int
+    why: str | None = None
 
 
 def last_state(
@@ -65,21 +66,23 @@ def last_state(
     partition = TopicPartition(topic, 0)
     consumer.assign([partition])
     begin, end = bounds(consumer, partition)
-    window, skipped = WINDOW, 0
+    window, skipped, why = WINDOW, 0, None
     while begin < end:
         start = max(begin, end - window)
         wholes, others = _wholes(consumer, partition, start, end, most_bytes, verifier)
         for _, data in reversed(wholes):
-            if _is_state(data, wrong):
-                return LastState(data, skipped + others)
+            reason = _wrong(data, wrong)
+            if reason is None:
+                return LastState(data, skipped + others, why)
+            why = why or reason
             skipped += 1
         if wholes:
             end, window = wholes[0][0], WINDOW  # before the oldest of them
         elif start == begin:
-            return LastState(None, skipped + others)
+            return LastState(None, skipped + others, why)
         else:
             window *= 2
-    return LastState(None, skipped)
+    return LastState(None, skipped, why)
 
 
 def _wholes(
@@ -116,11 +119,12 @@ def _digest(headers: Headers) -> str:
     return (dict(headers).get(DIGEST) or b"")[:LONGEST].hex()
 
 
-def _is_state(data: bytes, wrong: WrongState) -> bool:
+def _wrong(data: bytes, wrong: WrongState) -> str | None:
+    """Return why data are no state to continue from, or None."""
     try:
         reason = wrong(state_bytes.decode(data))
     except PeerError as error:
         reason = str(error)
     if reason is not None:
         LOG.error("a state cannot be used; the one before it is", reason=reason)
-    return reason is None
+    return reason

@@ -21,8 +21,7 @@ class LedgerPlace:
         self.read += accepted.records + accepted.rejected
         self.rejected += accepted.rejected
         if accepted.mark is not None:
-            before = 0 if self.mark is None else self.mark.expired
-            self.mark = replace(accepted.mark, expired=before + accepted.mark.expired)
+            self.mark = accepted.mark.after(self.mark)
 
 
 @dataclass

@@ -39,6 +39,11 @@ class Recorded:
         """Take what was answered to a record, and the last label known by then; None stands for none."""
         self._by_position.setdefault(position, (served, no_change))
 
+    @property
+    def unanswered(self) -> int:
+        """Count the records to which nothing was answered, as there was no model."""
+        return sum(served is None for served, _ in self._by_position.values())
+
     def add_all(self, batch: Batch) -> None:
         """Take what has just been answered to some records."""
         answers = batch.answers

@@ -139,6 +139,17 @@ class ClientState:
         return 0 if place is None or place.mark is None else place.mark.expired
 
     @property
+    def unpaired(self) -> tuple[int, int]:
+        """Count the labels that the ledger has rejected: those without a record, and those of a labelled record."""
+        place = self._ledger.place
+        return (0, 0) if place is None or place.mark is None else (place.mark.unmatched, place.mark.repeated)
+
+    @property
+    def complaint(self) -> str:
+        """Return why the last label without a record, or of a labelled one, was rejected; "" while none was."""
+        return "" if self._waiting is None else self._waiting.complaint
+
+    @property
     def accounted(self) -> int | None:
         """Return how many records the ledger has accepted or rejected; None while the place is unknown."""
         return None if self._ledger.place is None else self._ledger.place.read

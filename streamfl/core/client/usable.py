@@ -61,7 +61,7 @@ def unusable(message: FromCoordinator, between: BetweenRounds[Any, Any] | None) 
                 *message.positions.values(),
             )
             if message.mark is not None:
-                numbers += (message.mark.features, message.mark.labels, message.mark.expired)
+                numbers += message.mark.counts
             possible = min(numbers[:3]) > 0 and min(numbers) >= 0 and max(numbers) < MOST_POSITIONS
             return None if possible else "a place that is none"
         case RoundOpened() | Score():

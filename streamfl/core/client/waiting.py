@@ -66,6 +66,8 @@ class Waiting:
         Whether features beyond the window are the next to be read.
     known
         The last label that has come, which NoChange repeats.
+    complaint
+        Why the last rejected label was rejected; "" while none was.
 
     Examples
     --------
@@ -90,6 +92,7 @@ class Waiting:
     ended: bool = False
     is_stuck: bool = False
     known: NoChange = field(default_factory=NoChange)
+    complaint: str = ""
     _behind: deque[tuple[int, str]] = field(default_factory=deque)  # positions and keys of records before the mark
     _ahead: deque[tuple[int, str]] = field(default_factory=deque)  # those from the mark on
     _places: dict[str, deque[Place]] = field(default_factory=dict)  # of both, by key; a label finds the first one
@@ -100,6 +103,8 @@ class Waiting:
     _named: dict[str, int] = field(default_factory=dict)  # by key, the last one of them
     _taken: set[str] = field(default_factory=set)  # keys of the labels after them that have been joined
     _found: list[Batch] = field(default_factory=list)  # labels after the ledger's position that are done with
+    _unmatched: list[int] = field(default_factory=list)  # positions of those without a record
+    _repeated: list[int] = field(default_factory=list)  # and of those whose record has a label
     _labels: deque[Batch] = field(default_factory=deque)  # those after them
     _restores: bool = False  # what was read before a restart is not settled yet
 
@@ -202,7 +207,9 @@ class Waiting:
                 end = position
                 break
             if place is None or key in self._settled or key in self._taken:
-                wrong.append(Rejection(position, bounded(f"{NO_RECORD if place is None else LABELLED}: {key}")))
+                (self._unmatched if place is None else self._repeated).append(position)
+                self.complaint = bounded(f"{NO_RECORD if place is None else LABELLED}: {key}")
+                wrong.append(Rejection(position, self.complaint))
                 continue
             self._taken.add(key)
             rows.append(row)
@@ -217,9 +224,9 @@ class Waiting:
     # --- following the ledger --------------------------------------------------------------------------------------
 
     def after(self, batches: Sequence[Batch]) -> Mark | None:
-        """Return the mark after a round with some joined records; `expired` counts what it writes off."""
+        """Return the mark after a round with some joined records; its counts are of this round."""
         if self.mark is None or not self.is_restored:
-            return None if self.mark is None else replace(self.mark, expired=0)
+            return None if self.mark is None else replace(self.mark, expired=0, unmatched=0, repeated=0)
         passed = batches[-1].span.end if batches else self._passed
         besides = [batch.beside for batch in batches if batch.beside is not None and len(batch)]
         learnt = set(np.concatenate(besides).tolist()) if besides else set()
@@ -228,7 +235,9 @@ class Waiting:
         is_long = self.is_read and len(self._named) + len(labels) > MOST_NAMED * self.window
         if is_long or (self.must_move and not batches):
             features = max(features, min(self.read, self._end))
-        return Mark(self.mark.partition, features, *self._settling(features, labels, learnt, passed or 0))
+        last, expired = self._settling(features, labels, learnt, passed or 0)
+        unmatched, repeated = (sum(at < (passed or 0) for at in wrong) for wrong in (self._unmatched, self._repeated))
+        return Mark(self.mark.partition, features, last, expired, unmatched, repeated)
 
     def _settling(
         self, features: int, labels: Sequence[tuple[int, str]], learnt: Collection[int], passed: int
@@ -281,6 +290,7 @@ class Waiting:
         again = (*self._found, *self._labels)
         anew = again if passed is None else [batch.after(passed) for batch in again if batch.span.end > passed]
         self._taken, self._found, self._labels = set(), [], deque(anew)
+        self._unmatched, self._repeated = [], []
 
     def _newly(self, passed: int | None) -> Iterator[tuple[int, str]]:
         """Yield the labels that the ledger passes, which have been joined or rejected since its last entry."""
@@ -318,7 +328,8 @@ class Waiting:
 
     def begin(self, mark: Mark | None, passed: int | None) -> None:
         """Begin anew where the ledger stands: features and labels are read again."""
-        fresh = Waiting(self.window, mark, 0 if mark is None else max(0, mark.features - self.window))
+        begin = 0 if mark is None else max(0, mark.features - self.window)
+        fresh = Waiting(self.window, mark, begin, complaint=self.complaint)
         for part in fields(self):
             setattr(self, part.name, getattr(fresh, part.name))
         self._passed = passed

@@ -77,7 +77,7 @@ class Member(ReadsOldNames):
     @property
     def counts(self) -> tuple[int, ...]:
         """Return all counts: none is ever below 0."""
-        marks = () if self.mark is None else (self.mark.features, self.mark.labels, self.mark.expired)
+        marks = () if self.mark is None else self.mark.counts
         records = (*self.positions.values(), self.accepted, self.rejected)
         return (*records, self.incarnation, self.missed, self.refused, *marks)
 
@@ -114,8 +114,7 @@ class Member(ReadsOldNames):
         for span in update.spans:
             self.positions[span.partition] = span.end
         if update.mark is not None:
-            expired = update.mark.expired + (self.mark.expired if self.mark else 0)
-            self.mark = replace(update.mark, expired=expired)
+            self.mark = update.mark.after(self.mark)
         self.missed, self.refused, self.awaited = 0, 0, True
         self.accepted += update.records
         self.rejected += update.rejected

@@ -58,6 +58,9 @@ class CoordinatorState(ReadsOldNames):
         The last command of an operator.
     influence
         What is remembered of clients' earlier numbers, to bound their influence.
+    settings
+        The settings of the process that has saved it, by name, as it writes them: some 1.5 kB. Machines do not read
+        them.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -80,6 +83,7 @@ class CoordinatorState(ReadsOldNames):
     barred: tuple[str, ...] = ()
     changed: MemberChanged | None = None
     influence: Influence = field(default_factory=Influence)
+    settings: dict[str, str] = field(default_factory=dict)
 
     @property
     def chain(self) -> str:

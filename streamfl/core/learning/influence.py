@@ -24,6 +24,10 @@ from streamfl.core.sampling import generator
 # as many times it is 0. docs/choices.md, "Influence".
 SIZE, HISTORY = 3.0, 3.0
 
+# The middle of few numbers of few clients is uncertain, and honest ones lie further from it: both bounds are wider by
+# one part in so many numbers and clients, at most twice. docs/choices.md, "Influence".
+CHANCE, WIDEST = 10.0, 2.0
+
 # How much of the history is left after a round, and of how many numbers it is. docs/choices.md, "Influence".
 KEEPS, NUMBERS = 0.9, 64
 
@@ -74,17 +78,35 @@ class Sent(NamedTuple):
         The norm of the numbers of each, shape (clients,).
     sketches
         Sums of these numbers with random signs, shape (clients, 64): see `sketches`.
+    independent
+        How many of the numbers of one client are independent of each other, at least.
     """
 
     clients: tuple[str, ...]
     records: FloatArray
     sizes: FloatArray
     sketches: FloatArray
+    independent: int
+
+    @property
+    def allowance(self) -> float:
+        """Return by how much wider the bounds are, because few numbers of few clients are compared.
+
+        >>> sent = Sent(("c0", "c1", "c2", "c3", "c4"), np.full(5, 10.0), np.ones(5), np.ones((5, 64)), 3)
+        >>> round(sent.allowance, 2), sent._replace(independent=1).allowance
+        (1.67, 2.0)
+        """
+        return min(WIDEST, 1.0 + CHANCE / (len(self.clients) * self.independent))
 
     @classmethod
     def of(cls, kind: str, clients: tuple[str, ...], records: FloatArray, numbers: FloatArray) -> "Sent":
-        """Return what clients sent, given all numbers, shape (clients, rows, models, columns)."""
-        return cls(clients, records, np.sqrt((numbers**2).sum(axis=(1, 2, 3))), sketches(kind, numbers))
+        """Return what clients sent, given all numbers, shape (clients, rows, models, columns).
+
+        Models learn of the same records, and columns of labels sum up to 0.
+        """
+        _, rows, _, columns = numbers.shape
+        sizes = np.sqrt((numbers**2).sum(axis=(1, 2, 3)))
+        return cls(clients, records, sizes, sketches(kind, numbers), rows * max(1, columns - 1))
 
 
 class Judged(NamedTuple):
@@ -108,8 +130,10 @@ def judged(sent: Sent, histories: History, *, least: float = 0.0) -> Judged:
 
     Examples
     --------
-    >>> numbers = np.array([1.0, 1.0, 1.0, 1.0, 4.0])[:, None, None, None] * np.array([2.0, -2.0, 1.0])
+    >>> numbers = np.array([1.0, 1.0, 1.0, 1.0, 8.0])[:, None, None, None] * np.array([2.0, -2.0, 1.0])
     >>> sent = Sent.of("steps", ("c0", "c1", "c2", "c3", "c4"), np.full(5, 10.0), numbers)
+    >>> sent.allowance
+    2.0
     >>> shares, histories = judged(sent, {})
     >>> [round(share, 2) for share in shares.values()], round(float(np.linalg.norm(histories["c0"])), 6)
     ([1.0, 1.0, 1.0, 1.0, 0.5], 0.1)
@@ -121,12 +145,13 @@ def judged(sent: Sent, histories: History, *, least: float = 0.0) -> Judged:
     noise = np.maximum(1.0, np.sqrt(np.median(sent.records) / sent.records))
     sizes = sent.sizes / noise
     middle = max(float(np.median(sizes)), least)
-    units = noise * np.maximum(middle, sizes / SIZE)
+    size, history = SIZE * sent.allowance, HISTORY * sent.allowance
+    units = noise * np.maximum(middle, sizes / size)
     before = np.array([histories.get(name, np.zeros(NUMBERS)) for name in names])
     added = sent.sketches / np.where(units > 0.0, units, 1.0)[:, None]
     after = KEEPS * before + (1.0 - KEEPS) * added
     distances = np.sqrt(((after - np.median(after, axis=0)) ** 2).sum(axis=1))
-    shares = np.minimum(_share(sizes, middle, SIZE), _share(distances, float(np.median(distances)), HISTORY))
+    shares = np.minimum(_share(sizes, middle, size), _share(distances, float(np.median(distances)), history))
     return Judged(
         dict(zip(names, shares.tolist(), strict=True)), {**histories, **dict(zip(names, after, strict=True))}
     )

@@ -21,7 +21,7 @@ coordinator checks every field of every message of a client, and answers an upda
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -98,7 +98,7 @@ class Mark:
     """How far a client has come in the features of its records, whose labels come apart from them.
 
     What a record is learnt from lies at a position of its label; the mark says which records still wait for theirs.
-    It tells nothing about a record but its position, and takes some 12 bytes of an update.
+    It tells nothing about a record but its position, and takes some 14 bytes of an update.
 
     Parameters
     ----------
@@ -110,12 +110,36 @@ class Mark:
         The position of the first label of a record in the window; at most the ledger's position among the labels.
     expired
         Records that were written off: no label came in time. In an update those of its round, else all so far.
+    unmatched, repeated
+        Rejected labels whose record was not found, and of a record that had one; like `expired` of a round, or all.
     """
 
     partition: str
     features: int
     labels: int = 0
     expired: int = 0
+    unmatched: int = 0
+    repeated: int = 0
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Return all numbers: none is ever below 0."""
+        return (self.features, self.labels, self.expired, self.unmatched, self.repeated)
+
+    def after(self, before: "Mark | None") -> "Mark":
+        """Return a round's mark with the counts of all rounds, given the mark before the round.
+
+        >>> Mark("f", 9, 4, expired=2, repeated=1).after(Mark("f", 5, 3, expired=1))
+        Mark(partition='f', features=9, labels=4, expired=3, unmatched=0, repeated=1)
+        """
+        if before is None:
+            return self
+        return replace(
+            self,
+            expired=before.expired + self.expired,
+            unmatched=before.unmatched + self.unmatched,
+            repeated=before.repeated + self.repeated,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Thread
 
@@ -64,7 +64,13 @@ def serving(app: ASGIApp, host: str = "127.0.0.1", port: int = 8000) -> Iterator
             thread.join()
 
 
-def serve(app: ASGIApp, stop: Stop, host: str = "127.0.0.1", port: int = 8000) -> None:
+def serve(
+    app: ASGIApp,
+    stop: Stop,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    began: Callable[[int], None] = lambda port: None,
+) -> None:
     """Serve an app until the process is asked to stop.
 
     Parameters
@@ -73,13 +79,16 @@ def serve(app: ASGIApp, stop: Stop, host: str = "127.0.0.1", port: int = 8000) -
         As in `serving`.
     stop
         Whether to stop.
+    began
+        Called with the port once connections are taken.
 
     Raises
     ------
     UsageError
         The address cannot be had.
     """
-    with serving(app, host, port):
+    with serving(app, host, port) as taken:
+        began(taken)
         while not stop.requested:
             time.sleep(0.1)
 

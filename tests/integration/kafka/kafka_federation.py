@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kafka import KafkaConsumer, TopicPartition
+from prometheus_client.parser import text_string_to_metric_families
 
 from streamfl import messages as wire
 from streamfl.core.errors import PeerError
@@ -142,6 +145,19 @@ class Process:
     def said(self, event: str) -> list[dict[str, object]]:
         """Return the log lines of one kind of event."""
         return [line for line in self.lines() if line["event"] == event]
+
+    def shows(self, path: str) -> tuple[int, str]:
+        """Return the status and the text of what its telemetry shows at a path."""
+        try:
+            with urllib.request.urlopen(f"http://{self.said('telemetry')[-1]['address']}{path}", timeout=10) as reply:
+                return reply.status, reply.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def measures(self) -> dict[tuple[str, ...], float]:
+        """Return its metrics by name and labels."""
+        families = text_string_to_metric_families(self.shows("/metrics")[1])
+        return {(one.name, *sorted(one.labels.values())): one.value for of in families for one in of.samples}
 
 
 @dataclass

@@ -11,7 +11,9 @@ from kafka import KafkaProducer
 from kafka_stream import check_as_undisturbed
 from small_stream import ROUNDS, SIZE
 
+from streamfl.answers_file import AnswersFile
 from streamfl.replay import Replay, ReplaySettings
+from streamfl.settings import LearningSettings
 
 
 @pytest.fixture
@@ -222,6 +224,27 @@ def test_a_host_killed_again_as_it_has_read_its_answers_back_and_the_coordinator
     check_killed_run(federation, halved)
 
 
+@pytest.mark.compiles
+def test_models_between_rounds_killed_or_not_are_those_of_a_replay_with_the_same_answers(
+    broker, federate, halved, tmp_path
+):
+    halved.learning = LearningSettings(features="auto")
+    federation = federate(halved, *halved.settings(), 'learning.features="auto"')
+    run_killed(federation, halved, a=["client_answers_written:6"], coordinator=["inside_transaction:9"])
+    check_killed_run(federation, halved)
+    file = tmp_path / "answers.jsonl"
+    file.write_bytes(b"\n".join(message.value for message in read(federation, "predictions")))
+    recorded = AnswersFile.load(file, targets=False).recorded(halved.logs)
+    settings = ReplaySettings(round_size=SIZE, profile=halved.profile, learning=halved.learning, label_delay=1)
+    replayed = Replay(halved.table, halved.logs, settings, answers=recorded).run().result
+    entries = federation.closed()
+    served = [entry.served for entry in entries]
+    assert replayed.accuracy.prequential == sum(one.correct for one in served) / sum(one.records for one in served)
+    assert replayed.accuracy.no_change == sum(one.no_change for one in served) / sum(one.records for one in served)
+    assert replayed.model_sha256 == entries[-1].model
+    assert [restart.round for restart in replayed.restarts] == [restart[0] for restart in halved.restarts]
+
+
 def test_of_two_hosts_the_one_that_is_left_goes_on_with_the_answers_of_the_other(broker, federate, halved):
     federation = federate(halved, *halved.settings())
     hosts = {name: federation.start(name) for name in ("a", "b")}
@@ -311,7 +334,11 @@ def test_labels_before_their_records_twice_of_no_record_and_of_a_wrong_type_end_
     assert Counter(letter["topic"].decode() for letter in letters) == {halved.of_labels(name): len(bad)}
     (ended,) = host.said("ended")
     assert (ended["accepted"], ended["rejected"], ended["dead_letters"]) == (3 * everything, len(bad) + 3, len(bad))
-    assert (ended["waiting"], ended["expired"]) == (0, 0)
+    assert (ended["waiting"], ended["expired"], ended["unmatched"], ended["repeated"]) == (0, 0, 1, 2)
+    complaints = host.said("labels rejected")
+    assert [one["client"] for one in complaints] == [name] * len(complaints) and complaints
+    reasons = ("a second label for a record: ", "a label without a record: none within the window has its key: ")
+    assert all(one["last"].startswith(reasons) for one in complaints)
 
 
 def test_a_label_after_the_window_is_rejected_and_its_record_written_off(broker, federate, halved):
@@ -334,4 +361,6 @@ def test_a_label_after_the_window_is_rejected_and_its_record_written_off(broker,
     rejected = sum(one.rejected for entry in federation.closed() for one in entry.accepted if one.client == name)
     assert (records, rejected) == (SIZE * ROUNDS - 1, 1)
     (ended,) = host.said("ended")
-    assert (ended["waiting"], ended["expired"]) == (0, 1)
+    assert (ended["waiting"], ended["expired"], ended["unmatched"], ended["repeated"]) == (0, 1, 1, 0)
+    (complaint,) = host.said("labels rejected")
+    assert complaint["last"] == f"a label without a record: none within the window has its key: {name}-{late}"

@@ -7,6 +7,17 @@ from kafka_federation import check_ledger
 from kafka_stream import check_as_undisturbed
 from small_stream import NAMES, ROUNDS, SIZE
 
+from streamfl_connectors.kafka.connector import KafkaConnector
+from streamfl_connectors.kafka.settings import KafkaSettings
+
+
+def connector_of(federation):
+    return KafkaConnector(federation.name, KafkaSettings.model_validate({"bootstrap_servers": federation.bootstrap}))
+
+
+def test_before_the_coordinator_has_begun_no_round_is_open(broker, federate, small):
+    assert connector_of(federate(small)).open_round() is None
+
 
 def accepted_of(federation, client):
     return [[a for a in entry.accepted if a.client == client] for entry in federation.closed()]
@@ -37,6 +48,7 @@ def test_by_the_clock_a_silent_topic_weighs_nothing_and_holds_nobody(federate, s
 def stalled(federate, small):
     """A federation of two hosts and a quorum of clients that one of them has, in whose fifth round it is stopped."""
     rules = ("rounds.quorum=3", "rounds.deadline=1.0", "rounds.expire_after=2", "kafka.session_timeout_ms=30000")
+    rules += ('telemetry.address="0"',)
     federation = federate(small, *rules)
     a, b = federation.start("a"), federation.start("b")
     both = lambda: a.serves() and b.serves() and a.serves() | b.serves() == set(NAMES)  # noqa: E731
@@ -53,6 +65,10 @@ def test_rounds_go_on_without_a_host_that_is_stopped_and_take_it_back(stalled, s
     missing = sorted(b.serves())
     small.write(until=10)
     federation.until("six rounds without it", lambda: federation.rounds() == 10)
+    shown = federation.running[2].measures
+    missed = lambda: [shown().get(("streamfl_missed_rounds", name)) for name in missing]  # noqa: E731
+    federation.until("it shows who is missed", lambda: missed() == [6.0] * len(missing))
+    assert shown()["streamfl_clients", "present"] == len(NAMES) - len(missing)
     without = federation.closed()[4:]
     assert all(set(missing).isdisjoint(a.client for a in entry.accepted) for entry in without)
 
@@ -65,6 +81,39 @@ def test_rounds_go_on_without_a_host_that_is_stopped_and_take_it_back(stalled, s
     federation.until("the end", lambda: all(p.popen.poll() is not None for p in federation.running))
     check_ledger(federation.closed(), small.each)
     assert [process.popen.returncode for process in federation.running] == [0, 0, 0]
+
+
+def test_metrics_and_health_say_what_happens(stalled, small):
+    """Its records are written, but its host does not run: the log has them, and the coordinator misses it."""
+    (a, b, coordinator), federation = stalled.running, stalled
+    b.popen.send_signal(signal.SIGCONT)
+    federation.until("all are ready", lambda: all(one.shows("/ready")[0] == 200 for one in federation.running))
+    small.write(until=9)
+    federation.until("nine rounds", lambda: federation.rounds() >= 9)
+    shows = lambda: coordinator.measures()["streamfl_rounds_total",] >= 9  # noqa: E731
+    federation.until("they are shown", shows)
+    shown, entries = coordinator.measures(), federation.closed()
+    assert connector_of(federation).open_round().round == entries[-1].round + 1
+    assert shown["streamfl_records_total", "accepted"] == sum(entry.records for entry in entries)
+    assert shown["streamfl_loss",] == pytest.approx(entries[-1].losses[entries[-1].serves])
+    assert shown["streamfl_served", "accuracy"] == entries[-1].served.correct / entries[-1].served.records
+    assert shown["streamfl_bytes_total", "up"] > 1000 < shown["streamfl_bytes_total", "down"]
+    assert shown["process_resident_memory_bytes",] > 10e6
+    done = lambda: sum(host.measures()["streamfl_ledger_records", "accepted"] for host in (a, b))  # noqa: E731
+    federation.until("the hosts show it", lambda: done() == sum(entry.records for entry in entries))
+    held = a.measures()
+    assert {key[1] for key in held if key[0] == "streamfl_backlog_messages"} == {
+        f"{small.places[name][0]}/0" for name in a.serves()
+    }
+    coordinator.kill()
+    federation.running.remove(coordinator)
+    small.write(until=ROUNDS)
+    for host in (a, b):  # a buffer holds two rounds
+        full = lambda host=host: host.measures()[("streamfl_pending_records", min(host.serves()))] > SIZE  # noqa: E731
+        federation.until("records wait", full)
+    federation.start("coordinator")
+    small.end()
+    federation.until("the end", lambda: all(p.popen.poll() is not None for p in federation.running))
 
 
 def test_full_buffers_pause_and_go_on(federate, small):

@@ -227,12 +227,16 @@ def test_a_label_that_was_rejected_settles_its_record_like_any_other_once_the_ma
     fresh = waiting(window=3)
     (joined,) = joined_of(fresh, told("cd"))  # d is beyond the window
     assert joined.rejected == (Rejection(1, f"{NO_RECORD}: d"),)
-    fresh.follow(fresh.after([joined]), 2)
+    first = fresh.after([joined])
+    assert (first.unmatched, first.repeated, fresh.complaint) == (1, 0, f"{NO_RECORD}: d")
+    fresh.follow(first, 2)
     fresh.take_features(asked("def", 3))
-    (joined,) = joined_of(fresh, told("e", 2))
+    (joined,) = joined_of(fresh, told("ee", 2))
+    assert fresh.after([joined.before(3)]).repeated == 0  # the second label is not passed yet
     mark = fresh.after([joined])
-    fresh.follow(mark, 3)
+    fresh.follow(mark, 4)
     assert mark.expired == 3  # a, b, and d
+    assert (mark.unmatched, mark.repeated, fresh.complaint) == (0, 1, f"{LABELLED}: e")
     assert fresh.records == 1  # f
 
 

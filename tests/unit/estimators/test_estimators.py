@@ -554,6 +554,29 @@ def test_the_records_of_a_restart_are_counted_through_clients_weights_and_files(
     assert 500 < restart["since_record"] <= restart["record"] + 1
 
 
+def test_a_site_that_drifts_alone_is_told_with_its_records(tmp_path):
+    rng = np.random.default_rng(2)
+    model = classifier(round_size=30, client="site", features="rounds", seed=1)
+    for i in range(30 * 40 * 6):
+        site, y = i % 6, int(rng.integers(2))
+        x = {"a": rng.normal() + 2.0 * y, "site": f"s{site}"}
+        model.learn_one(x, 1 - y if site == 2 and i >= 30 * 20 * 6 else y)
+    first = model.local_drifts[0]
+    assert (first["clients"], first["state"], model.restarts) == (("s2",), "latched", [])
+    # A round closes when each site has 30 records, here every 180.
+    assert first["since_record"] == 180 * (first["since"] - 1) + 1
+    assert first["record"] == 180 * first["round"]
+    assert 20 <= first["since"] <= first["round"] < 30
+    assert first["positions"]["s2"] == (30 * (first["since"] - 1), 30 * first["round"])
+    model.save(tmp_path / "saved")
+    assert MasterFLClassifier.load(tmp_path / "saved").local_drifts == model.local_drifts
+    before = replace(model._federation.saved(), local_places=())
+    again = EmbeddedFederation("classification")
+    again.restore(before)
+    assert {place.record for place in again.local_places} == {None}
+    assert len(again.local_places) == len(again.local_drifts)
+
+
 def test_where_rounds_began_is_known_of_the_last_thousand():
     federation = EmbeddedFederation("classification")
     for t in range(1, 3001):

@@ -57,7 +57,7 @@ def test_honest_ones_are_taken():
     assert later("adaptive", "held") and later("paper", "sample")
 
 
-def forged_marks(mark: Mark, before: Mark, end: int) -> Iterator[tuple[str, Mark | None]]:
+def forged_marks(mark: Mark, before: Mark, end: int, rejected: int) -> Iterator[tuple[str, Mark | None]]:
     """Yield marks of which one field lies."""
     yield "none", None
     yield "another partition", replace(mark, partition="else")
@@ -70,13 +70,16 @@ def forged_marks(mark: Mark, before: Mark, end: int) -> Iterator[tuple[str, Mark
         yield f"labels {labels}", replace(mark, labels=labels)
     for expired in (-1, mark.features + 1, 2**63, 2**70):
         yield f"expired {expired}", replace(mark, expired=expired)
+    for wrong in (-1, rejected + 1, 2**63, 2**70):
+        yield f"unmatched {wrong}", replace(mark, unmatched=wrong)
+        yield f"repeated {wrong}", replace(mark, repeated=wrong)
 
 
 def test_a_mark_of_which_any_field_lies_is_refused():
     one = later()
     mark, before = one.update.mark, one.given["member"].mark
     assert mark is not None and before is not None
-    for what, forged in forged_marks(mark, before, one.update.spans[0].end):
+    for what, forged in forged_marks(mark, before, one.update.spans[0].end, one.update.rejected):
         assert one.refused(mark=forged) is not None, what
 
 

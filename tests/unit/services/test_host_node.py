@@ -31,8 +31,9 @@ from streamfl.ports import ClientProgress, ReadingCounts
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import CoordinatorNode
-from streamfl.services.client import COMES_BACK, FOR_GOOD, SETTLE_EVERY, HostNode, nonce, serve_clients
+from streamfl.services.client import serve_clients
 from streamfl.services.coordinator import CoordinatorLog, CoordinatorService
+from streamfl.services.host_node import COMES_BACK, FOR_GOOD, SETTLE_EVERY, HostNode, nonce
 from streamfl.services.settings import FederationSettings, Records
 from streamfl.services.stopping import Stop
 from streamfl.transport.memory import MemoryTransport
@@ -100,6 +101,9 @@ class Host:
     def receive(self):
         arrived, self.inbox = self.inbox, []
         return arrived
+
+    def backlog(self):
+        return {"r.c0/0": 7}
 
     def settle(self, progress):
         self.settled.append(dict(progress))

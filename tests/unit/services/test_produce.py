@@ -245,14 +245,18 @@ def test_each_label_is_written_so_many_records_of_its_client_later():
     connector = Writers()
     halved = settings(labels={"topic": "l.*"})
     count = produce(
-        halved, connector, Production(source, dealt(source, 2), end=True, labels_apart=2), Stop(), lambda n: None
+        halved,
+        connector,
+        Production(source, dealt(source, 2), end=True, labels_apart=2, run="7f"),
+        Stop(),
+        lambda n: None,
     )
     assert count == 7
     features, labels = ([(c, json.loads(v)) for c, v in connector.made[topic].written] for topic in ("r.*", "l.*"))
-    assert [(c, v["id"], v["x"]) for c, v in features] == [(f"c{i % 2}", str(i), i) for i in range(7)]
+    assert [(c, v["id"], v["x"]) for c, v in features] == [(f"c{i % 2}", f"7f-{i}", i) for i in range(7)]
     assert all("label" not in v for _, v in features)
     assert [v.keys() for _, v in labels] == [{"id", "label"}] * 7
-    assert {(c, v["id"]): v["label"] for c, v in labels} == {(f"c{i % 2}", str(i)): "ab"[i % 2] for i in range(7)}
+    assert {(c, v["id"]): v["label"] for c, v in labels} == {(f"c{i % 2}", f"7f-{i}"): "ab"[i % 2] for i in range(7)}
     assert connector.order[:6] == [("r.*", "c0"), ("r.*", "c1")] * 2 + [("r.*", "c0"), ("l.*", "c0")]
     assert all(writer.ended and writer.closed for writer in connector.made.values())
 

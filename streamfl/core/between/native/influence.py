@@ -137,7 +137,7 @@ def _table(
             for part, x, depth in zip(parts, changes, depths, strict=True)
         ]
     )
-    return Sent(names, records, sizes, sketches)
+    return Sent(names, records, sizes, sketches, middles.size)
 
 
 def _squares(changes: FloatArray, depth: IntArray) -> FloatArray:

@@ -1,0 +1,41 @@
+"""Counts the records that a client's source has returned, apart from the client's own accounts."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from streamfl.core.protocol.records import Batch
+
+
+@dataclass
+class Reading:
+    """How many of a client's records have been read; where labels come apart, how many labels.
+
+    Parameters
+    ----------
+    total
+        The records that the ledger accounted for where reading last began, and those returned since.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamfl.core.protocol.records import Span
+    >>> batch = Batch(Span("p", 4, 8), np.arange(4, 8), ("a",), np.ones((4, 1)), np.zeros(4), ("x",))
+    >>> reading = Reading()
+    >>> reading.begins(5, {"p": 6})
+    >>> reading.returned([batch])
+    >>> reading.total
+    7
+    """
+
+    total: int = 0
+    _begins: Mapping[str, int] = field(default_factory=dict)
+
+    def begins(self, accounted: int, positions: Mapping[str, int]) -> None:
+        """Begin anew: the ledger accounts for so many records, which lie before these positions."""
+        self.total, self._begins = accounted, positions
+
+    def returned(self, batches: Iterable[Batch]) -> None:
+        """Count the records of some batches; features whose labels come apart count with their labels."""
+        for batch in batches:
+            if batch.half is None or batch.half.kind == "labels":
+                self.total += batch.after(self._begins.get(batch.span.partition, 0)).read

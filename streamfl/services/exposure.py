@@ -1,0 +1,50 @@
+"""Whether, and where, a process shows its measures and its health: `[telemetry]`."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from streamfl import __version__
+from streamfl.services.measures import Measure, gauge
+from streamfl.services.settings import FederationSettings, address
+
+
+def unwatched() -> None:
+    """Do nothing at a turn of the loop: nobody watches."""
+
+
+@contextmanager
+def exposed(
+    settings: FederationSettings,
+    role: str,
+    measured: Callable[[], Iterable[Measure]],
+    not_ready: Callable[[], str | None],
+) -> Iterator[Callable[[], None]]:
+    """Show a process until the block ends, if `[telemetry] address` says where.
+
+    Parameters
+    ----------
+    settings
+        The settings of the process.
+    role
+        `coordinator`, `client` or `score`.
+    measured, not_ready
+        Return its measures, and why it is not ready, None if it is. They are called in its loop.
+
+    Yields
+    ------
+    What its loop calls at each turn.
+
+    Raises
+    ------
+    UsageError
+        The address cannot be had, or packages are lacking.
+    """
+    if not settings.telemetry.address:
+        yield unwatched
+        return
+    from streamfl.services.telemetry.endpoint import Endpoint, shown  # noqa: PLC0415  needs streamfl[telemetry]
+
+    name = settings.federation.name
+    info = gauge("streamfl_info", "The process.", 1.0, version=__version__, federation=name, role=role)
+    with shown(Endpoint(lambda: (info, *measured()), not_ready), *address(settings.telemetry.address)) as turn:
+        yield turn

@@ -1,0 +1,50 @@
+"""`streamfl score --model F --http PORT`: one process that answers over HTTP by a saved model, and no federation."""
+
+from pathlib import Path
+
+import structlog
+
+from streamfl.core.errors import UsageError
+from streamfl.model_file import ServedModel
+from streamfl.services.answering import Answering
+from streamfl.services.http.app import Counts, app
+from streamfl.services.http.serving import serve
+from streamfl.services.settings import address
+from streamfl.services.stopping import Stop
+
+LOG = structlog.get_logger("streamfl.score")
+
+
+def serve_file(path: Path, http: str, stop: Stop) -> None:
+    """Answer by a saved model until stopped; its name over HTTP is the file's, without its ending.
+
+    Parameters
+    ----------
+    path
+        The model, as `--model-out` has written it.
+    http
+        The address, PORT or HOST:PORT.
+    stop
+        Set when the process is to end.
+
+    Raises
+    ------
+    UsageError
+        The file is no model, or the address cannot be had.
+    """
+    model = ServedModel.load(path)
+    made = model.provenance
+    answering = Answering(model, made.rounds, made.epoch, made.entry) if made else Answering(model, 0, 0, 0)
+    try:
+        host, port = address(http)
+    except ValueError as error:
+        raise UsageError(f"--http: {error}") from None
+    counts = Counts()
+    serve(
+        app(path.stem, lambda: answering, counts=counts),
+        stop,
+        host,
+        port,
+        began=lambda taken: LOG.info("answers over HTTP", host=host, port=taken, model=path.stem),
+    )
+    LOG.info("ended over HTTP", requests=counts.requests, records=counts.records, refused=dict(counts.refused))

@@ -1,0 +1,105 @@
+"""What is deployed fits the program: its commands parse, its files are there, its units are units."""
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from streamfl.cli import cli
+from streamfl.services.settings import address, load
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+DOCKERFILE = (DEPLOY / "docker" / "Dockerfile").read_text()
+COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "docker" / "compose.yaml").read_text())
+OWN = {name: one for name, one in COMPOSE["services"].items() if one["image"] == "streamfl"}
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+
+
+def parse(arguments: list[str]) -> str:
+    """Parse a command line of streamfl as the program does; return the command."""
+    command = cli.commands[arguments[0]]
+    with command.make_context(arguments[0], arguments[1:], parent=click.Context(cli)):
+        return arguments[0]
+
+
+@pytest.mark.parametrize("service", OWN)
+def test_a_service_of_the_composition_runs_a_command_that_there_is(service: str) -> None:
+    assert parse([str(word) for word in OWN[service]["command"]]) in ("coordinator", "client", "score", "produce")
+    assert all("KAFKA__BOOTSTRAP" in name for name in OWN[service]["environment"])
+
+
+@pytest.mark.parametrize("name", COMPOSE["services"])
+def test_files_that_services_mount_are_there(name: str) -> None:
+    mounted = [one.split(":")[0] for one in COMPOSE["services"][name].get("volumes", ())]
+    for path in mounted:
+        assert path in COMPOSE["volumes"] or (DEPLOY / "docker" / path).resolve().is_file(), path
+
+
+def test_prometheus_reads_every_process_that_shows_itself_and_the_rules() -> None:
+    told = yaml.safe_load((DEPLOY / "monitoring" / "prometheus.yml").read_text())
+    (scraped,) = told["scrape_configs"]
+    targets = {target for one in scraped["static_configs"] for target in one["targets"]}
+    _, port = address(re.findall(r"STREAMFL_TELEMETRY__ADDRESS=(\S+)", DOCKERFILE)[0])
+    running = {name for name, one in OWN.items() if one["command"][0] != "produce"}
+    assert targets == {f"{name}:{port}" for name in running}
+    mounted = {one.split(":")[1] for one in COMPOSE["services"]["prometheus"]["volumes"]}
+    assert set(told["rule_files"]) < mounted
+
+
+def test_the_dashboard_is_where_grafana_looks_for_it() -> None:
+    mounted = {one.split(":")[1] for one in COMPOSE["services"]["grafana"]["volumes"]}
+    home = COMPOSE["services"]["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    (provider,) = yaml.safe_load((DEPLOY / "monitoring" / "dashboards.yml").read_text())["providers"]
+    assert home in mounted
+    assert Path(home).parent == Path(provider["options"]["path"])
+    (source,) = yaml.safe_load((DEPLOY / "monitoring" / "grafana.yml").read_text())["datasources"]
+    host, _, port = source["url"].removeprefix("http://").partition(":")
+    assert COMPOSE["services"][host]["ports"][0].endswith(f":{port}")
+
+
+def test_the_image_is_made_of_files_that_are_there_with_extras_that_there_are() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    copied = [
+        word for line in re.findall(r"^COPY (?!--from)(.*)$", DOCKERFILE, re.MULTILINE) for word in line.split()[:-1]
+    ]
+    assert copied
+    assert all((ROOT / word).exists() for word in copied)
+    (extras,) = re.findall(r'"\.\[(.*)\]"', DOCKERFILE)
+    assert set(extras.split(",")) <= project["optional-dependencies"].keys()
+    assert parse(re.findall(r"^RUN streamfl (.*)$", DOCKERFILE, re.MULTILINE)[0].split()) == "compile"
+    python = re.findall(r"^FROM python:([\d.]+)-slim", DOCKERFILE, re.MULTILINE)
+    assert set(python) == {project["requires-python"].removeprefix(">=")}
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_a_unit_runs_a_command_that_there_is_on_a_port_of_its_own(unit: Path) -> None:
+    text = unit.read_text()
+    (line,) = re.findall(r"^ExecStart=/opt/streamfl/bin/streamfl (.*)$", text, re.MULTILINE)
+    assert unit.name.startswith(f"streamfl-{parse(line.replace('%i', 'a').split())}")
+    ports = [re.findall(r"TELEMETRY__ADDRESS=(\S+)", other.read_text())[0] for other in UNITS]
+    assert len(set(ports)) == len(UNITS) == 3
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here")
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_systemd_has_nothing_to_say_about_a_unit(unit: Path, tmp_path: Path) -> None:
+    copy = tmp_path / unit.name.replace("@", "@a")
+    copy.write_text(unit.read_text().replace("/opt/streamfl/bin/streamfl", "/bin/true"))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(copy)], check=False, capture_output=True, text=True
+    )
+    about = [line for line in done.stderr.splitlines() if copy.stem in line]
+    assert about == []
+
+
+def test_the_settings_of_the_example_are_those_of_the_composition() -> None:
+    assert load(DEPLOY / "federation.toml", {}).federation.expect == 12
+    produced = OWN["records"]["command"]
+    assert produced[produced.index("--clients") + 1] == "12"

@@ -1,0 +1,64 @@
+"""Alerts, dashboard and the page on them name metrics that processes show, and these alone."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+SERVICES = ROOT / "streamfl" / "services"
+SHOWN = {
+    name
+    for file in [*SERVICES.glob("*.py"), *SERVICES.glob("telemetry/*.py")]
+    for name in re.findall(r'"(streamfl_[a-z_]+)"', file.read_text())
+}
+PAGE = (ROOT / "docs" / "operate.md").read_text()
+RULES: list[dict[str, Any]] = yaml.safe_load((ROOT / "deploy" / "monitoring" / "alerts.yml").read_text())["groups"][
+    0
+]["rules"]
+DASHBOARD = json.loads((ROOT / "deploy" / "monitoring" / "dashboard.json").read_text())
+TARGETS = {
+    f"{panel['title']}: {target['refId']}": target for panel in DASHBOARD["panels"] for target in panel["targets"]
+}
+LABELS = set(re.findall(r"`([a-z]+)`", "".join(re.findall(r"\|[^|]*\| (`[a-z`, ]+`) \|", PAGE))))
+ADDED = {"instance", "job", "le"}  # by Prometheus
+
+
+def named(expression: str) -> set[str]:
+    """Return the metrics of streamfl that an expression names."""
+    return set(re.findall(r"\bstreamfl_[a-z_]+", expression))
+
+
+def test_the_page_names_all_metrics_and_no_others() -> None:
+    assert named(PAGE) == SHOWN
+    assert len(SHOWN) > 40
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_an_alert_is_of_metrics_that_are_shown_and_the_page_explains_it(rule: dict[str, Any]) -> None:
+    assert named(rule["expr"])
+    assert named(rule["expr"]) <= SHOWN
+    assert re.search(rf"^\| `{rule['alert']}` \| [^|]+ \| [^|]+ \|$", PAGE, re.MULTILINE)
+    labels = set(re.findall(r"\$labels\.([a-z]+)", rule["annotations"]["summary"]))
+    assert labels <= LABELS | ADDED
+    assert rule["labels"]["severity"] in ("info", "warning", "critical")
+
+
+def test_the_page_explains_no_other_alerts() -> None:
+    assert set(re.findall(r"^\| `(Streamfl\w+)`", PAGE, re.MULTILINE)) == {rule["alert"] for rule in RULES}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_dashboard_is_of_metrics_that_are_shown(target: str) -> None:
+    expression = TARGETS[target]["expr"]
+    assert named(expression) <= SHOWN
+    assert named(expression) or expression.startswith("process_")
+    assert set(re.findall(r"{{([a-z]+)}}", TARGETS[target]["legendFormat"])) <= LABELS | ADDED
+
+
+def test_the_dashboard_has_no_panel_twice_or_over_another() -> None:
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in DASHBOARD["panels"]]
+    assert len(set(places)) == len(places) == len({panel["id"] for panel in DASHBOARD["panels"]})
