@@ -88,8 +88,8 @@ class Account:
 
     def is_known_as(self, client: str, place: LedgerPlace) -> bool:
         """Tell whether this is what a client knows of its place."""
-        known = (place.positions.get(client, 0), place.read - place.rejected, place.rejected, place.mark)
-        return known == (self.passed, self.accepted, self.rejected, self.mark)
+        known = (place.positions.get(client, 0), place.read - place.rejected, place.rejected, *_counts(place.mark))
+        return known == (self.passed, self.accepted, self.rejected, *_counts(self.mark))
 
     def waiting(self, halves: Halves, window: int) -> Collection[int]:
         """Return the records that wait: those in the window, but for those that are learnt or written off.
@@ -113,6 +113,10 @@ class Account:
         """Return the records that a label can find, by their keys: those that wait, up to the window's end."""
         end = window if self.mark is None else self.mark.features + window
         return {halves.features[at]: at for at in self.waiting(halves, window) if at < end}
+
+
+def _counts(mark: Mark | None) -> tuple[int, ...]:
+    return () if mark is None else (mark.features, mark.labels, mark.expired)
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """The small federation with labels that come apart from their records, in every kind of disorder."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,10 +15,15 @@ from streamfl.streams.source import TableSource
 from streamfl.testing import Faults, Simulation
 
 
-class UnknownKeys(HalvesSource):
-    """Halves of which some labels have a key that no record has."""
+class DisorderedHalves(HalvesSource):
+    """Halves of which some labels have a key that no record has, and which may come a few at a time."""
 
     unknown: frozenset[int] = frozenset()
+    most: int = 1000
+
+    def poll_apart(self, labels: int, features: int, *, waits: bool = False) -> Sequence[Batch]:
+        """Return the next halves, at most `most` of each kind."""
+        return super().poll_apart(min(labels, self.most), min(features, self.most), waits=waits)
 
     def _labels(self, start: int, end: int) -> Batch:
         batch = super()._labels(start, end)
@@ -41,12 +46,15 @@ class Disorder:
         How many records later than their own labels come, drawn for each; below 1 it comes before.
     missing, twice, unknown
         The share of labels that never come, that come a second time, and whose key no record has.
+    most
+        How many halves of each kind a client reads at once.
     """
 
     delays: tuple[int, ...] = (7,)
     missing: float = 0.0
     twice: float = 0.0
     unknown: float = 0.0
+    most: int = 1000
 
     def halves(self, seed: int) -> Callable[[TableSource, Recorded], HalvesSource]:
         """Return what makes the halves of a client, the same whenever it starts."""
@@ -57,8 +65,9 @@ class Disorder:
             of = np.sort(np.concatenate([of, of[rng.random(len(of)) < self.twice]]))
             comes = np.maximum(of + rng.choice(self.delays, len(of)), 0)
             order = np.argsort(comes, kind="stable")
-            halves = UnknownKeys(source, comes[order], of[order], recorded)
+            halves = DisorderedHalves(source, comes[order], of[order], recorded)
             halves.unknown = frozenset(np.flatnonzero(rng.random(len(of)) < self.unknown).tolist())
+            halves.most = self.most
             return halves
 
         return make

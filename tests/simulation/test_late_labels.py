@@ -12,10 +12,11 @@ from simulation.late_labels import Disorder, late
 from simulation.test_simulation import faults_of
 from streamfl.core.client.buffer import Buffer
 from streamfl.core.client.waiting import Waiting
-from streamfl.core.protocol.messages import Mark
+from streamfl.core.protocol.messages import LocalDrift, Mark
 from streamfl.core.protocol.records import Batch
 from streamfl.core.sampling import generator
 from streamfl.settings import LearningSettings
+from streamfl.streams.dealing import deal
 from streamfl.streams.source import TableSource
 from streamfl.streams.table import Table
 from streamfl.testing import Simulation, Violation
@@ -80,6 +81,12 @@ def test_with_a_delay_the_model_is_that_of_the_undisturbed_run(profile, features
         )
         assert outcome(simulation) == delayed(profile, features)
         assert sum(closed.served.correct for closed in simulation.audit.closed) == right_answers(simulation)
+
+
+def test_a_client_that_reads_halves_one_by_one_and_is_killed_before_round_1_is_introduced_by_the_same_records():
+    for seed, faults in ((0, None), (15, faults_of(15))):
+        simulation = late(replace(DELAYED, most=1), window=60, seed=seed, faults=faults)
+        assert outcome(simulation) == delayed("adaptive", "rounds")
 
 
 def disorder(seed: int) -> tuple[Disorder, int]:
@@ -159,6 +166,63 @@ def test_targets_that_come_apart_are_learnt_alike_and_those_that_are_no_numbers_
     assert sum(simulation.audit.rejected.values()) > 2 * CLIENTS
     for faults in (5, 7):
         assert outcome(regression(0, faults)) == undisturbed
+
+
+# --- a client that drifts alone ---------------------------------------------------------------------------------
+
+SITES = 6
+ALONE = 7  # the first round in which c0 is otherwise
+
+
+def where_one_drifts_alone(simulation: Simulation) -> Simulation:
+    """Return a federation of six clients, of which c0 exchanges its labels in round 7."""
+    rng, n = np.random.default_rng(3), SITES * ROUND * 12
+    X, row = rng.normal(size=(n, 2)), np.arange(n)
+    y = (X @ rng.normal(size=(2, 3)) + 0.2 * rng.normal(size=(n, 3))).argmax(axis=1)
+    y = np.where((row % SITES == 0) & (row >= SITES * ROUND * (ALONE - 1)), (y + 1) % 3, y).astype(np.float64)
+    simulation.table = Table("sites", ("a", "b"), X, y, ("0", "1", "2"), row)
+    simulation.logs = deal(simulation.table, SITES, "round-robin", 0)
+    simulation.coordinator = replace(simulation.coordinator, expect=SITES)
+    return simulation
+
+
+def branched(simulation: Simulation) -> tuple[Outcome, list[tuple[int, str, tuple[str, ...]]]]:
+    """Run it, and return what it comes to, and which local drifts were told."""
+    told: list[tuple[int, str, tuple[str, ...]]] = []
+    watch = simulation.audit.watch
+
+    def noting(now: float, node: str, message: Any) -> None:
+        watch(now, node, message)
+        if isinstance(message, LocalDrift) and node == "coordinator":
+            told.append((message.round, message.state, message.clients))
+
+    simulation.audit.watch = noting
+    return outcome(where_one_drifts_alone(simulation)), told
+
+
+def test_a_client_that_drifts_alone_gets_the_same_branch_from_late_labels_and_is_answered_by_it():
+    at_once, told = branched(federation())
+    assert told == [(7, "latched", ("c0",)), (9, "branched", ("c0",))]
+    simulation = late(DELAYED, window=60, seed=5, faults=faults_of(5))
+    (digest, restarts, _, _), found = branched(simulation)
+    assert (digest, restarts, found) == (*at_once[:2], told)
+    assert sum(closed.served.correct for closed in simulation.audit.closed) == right_answers(simulation)
+    log = simulation.logs["c0"]
+    (batch,) = simulation.recorded["c0"].parts(TableSource(simulation.table, "c0", log).between(200, len(log)))
+    assert np.mean(batch.answers.coded(batch.labels)[0] == batch.y) > 0.6
+    assert simulation.kills > 2
+
+
+def test_a_branch_is_the_same_whatever_is_killed_if_labels_come_in_any_order():
+    labels = Disorder((1, 9, 30), missing=0.1, twice=0.1, unknown=0.1)
+    undisturbed = branched(late(labels, window=60))
+    assert [state for _, state, _ in undisturbed[1]] == ["latched", "branched"]
+    simulation = late(labels, window=60, seed=5, faults=faults_of(5))
+    assert branched(simulation) == undisturbed
+    assert simulation.kills > 2
+
+
+# --- faults that are noticed ------------------------------------------------------------------------------------
 
 
 def settles_nothing_for_itself(patch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,7 @@ from streamfl.core.client.usable import unusable
 from streamfl.core.client.waiting import Waiting
 from streamfl.core.client.work import Work
 from streamfl.core.errors import BrokenInvariantError, PeerError, UsageError
+from streamfl.core.protocol.apart import NO_LABEL
 from streamfl.core.protocol.decisions import (
     Answered,
     ClientDecision,
@@ -293,13 +294,15 @@ class Client(ClientState):
 
     def _features_read(self, batch: Batch, waiting: Waiting, now: float) -> list[ClientDecision]:
         """Answer records, unless that was done before a restart, and let them wait for their labels."""
+        targets = self.settings.learner.model.link == "identity"
         if batch.answers is not None:
-            self._was_here |= self._ledger.answered == 0
+            # Without models the federation may not have begun, and asks for an introduction like the one before.
+            had_models = bool((batch.answers.served != (0.0 if targets else NO_LABEL)).any())
+            self._was_here |= had_models and self._ledger.answered == 0
             waiting.take_features(batch)
             return []
 
         def answers(P: FloatArray, labels: tuple[str, ...]) -> Answered:
-            targets = self.settings.learner.model.link == "identity"
             told = answered(self.name, batch, P, labels, known=waiting.known.last, targets=targets)
             return replace(told, opened=self._ledger.opened)
 
@@ -525,7 +528,7 @@ class Client(ClientState):
     def _join(self) -> Join:
         """Return a Join; until one is answered, it always describes the same records."""
         if self._introduced is None and self._buffer.size >= self.settings.least:
-            self._introduced = self._buffer.head(self._size())
+            self._introduced = self._buffer.head(self._first())
         length = self.settings.period if self.settings.clock == "event_time" else None
         first, question = self._introduced or (), self._ledger.ask()
         return introduction(self.name, self.nonce, self._after, first, question, length=length)

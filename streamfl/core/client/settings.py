@@ -17,8 +17,9 @@ class ClientSettings:
     learner
         How to learn; the same for all clients of a federation.
     round_size
-        Records per round with the `records` clock, and the number of first records in Join. Several numbers are the
-        sizes of rounds 1, 2, .. of a stream that was recorded by rounds; the last one is used from then on.
+        Records per round with the `records` clock, and the number of first records in Join, which by event time is
+        `least` and at least 5. Several numbers are the sizes of rounds 1, 2, .. of a stream that was recorded by
+        rounds; the last one is used from then on.
     clock
         `records`: the buffer is closed when it is full. `interval`: at the time that RoundOpened names. `event_time`:
         when its records reach the end of the period that RoundOpened names, see `streamfl.core.client.period`.

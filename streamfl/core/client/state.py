@@ -11,6 +11,7 @@ from streamfl.core.client.known_ledger import KnownLedger
 from streamfl.core.client.measurement import Measurement
 from streamfl.core.client.models import Models
 from streamfl.core.client.patience import Patience
+from streamfl.core.client.period import AGREEING
 from streamfl.core.client.phase import Phase
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.client.waiting import Waiting
@@ -51,7 +52,7 @@ class ClientState:
     _leaves: bool = False  # it has sent Leave
     _in_doubt: bool = False  # the coordinator is said to have ended, or that this has left; it has not answered since
     _left: bool = False
-    _was_here: bool = False  # an earlier start has answered records, and the models of this round are not here yet
+    _was_here: bool = False  # an earlier start has answered by models, and those of this round are not here yet
 
     def __post_init__(self) -> None:
         self._buffer = Buffer(self.settings.most_pending, self.settings.least)
@@ -208,9 +209,13 @@ class ClientState:
     def _has_to_join(self) -> bool:
         """Tell whether the client has the records for Join, or cannot wait for them."""
         clock = self.settings.clock
-        by_time = clock == "interval" or (clock == "event_time" and self._buffer.size >= self.settings.least)
+        by_time = clock == "interval" or (clock == "event_time" and self._buffer.size >= self._first())
         cannot_wait = self._ended or self._due or self._stopped or self._in_doubt or self._was_here or by_time
         return self._is_full() or cannot_wait
+
+    def _first(self) -> int:
+        """Return how many records Join describes: those it waits for, as nobody knows how many others are here."""
+        return max(self.settings.least, AGREEING) if self.settings.clock == "event_time" else self._size()
 
     def _is_full(self) -> bool:
         is_full = self._buffer.size >= self._size() or self._buffer.room == 0

@@ -1,7 +1,7 @@
 """The small stream with its labels apart: features under an id in one topic, labels later in another one."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,11 +24,14 @@ class HalvedStream(SmallStream):
     ----------
     delay
         How many.
+    measured
+        When a client's k-th record was measured, in seconds, which its message then says; None: it says nothing.
     told
         How many labels of each client have been written.
     """
 
     delay: int = DELAY
+    measured: Callable[[str, int], float] | None = None
     told: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -57,7 +60,8 @@ class HalvedStream(SmallStream):
     def message(self, name: str, k: int) -> bytes:
         """Return the features of a client's k-th record."""
         row = self.table.X[self.logs[name].rows[k]].tolist()
-        return json.dumps({"id": f"{name}-{k}", **dict(zip(FEATURES, row, strict=True))}).encode()
+        time = {} if self.measured is None else {"measured": self.measured(name, k)}
+        return json.dumps({"id": f"{name}-{k}", **time, **dict(zip(FEATURES, row, strict=True))}).encode()
 
     def label(self, name: str, k: int) -> str:
         """Return the label of a client's k-th record."""

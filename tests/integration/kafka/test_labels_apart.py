@@ -2,7 +2,9 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from halved_stream import JUNK, HalvedStream, answers, first_answers, read
 from kafka import KafkaProducer
@@ -70,6 +72,29 @@ def test_labels_that_come_later_teach_what_they_would_have_taught_at_once(broker
     assert delayed.model_sha256 == halved.expected.model_sha256
 
 
+def test_rounds_by_event_time_take_a_late_record_into_the_round_that_is_open_and_count_it(broker, federate, halved):
+    """A record comes each second, 20 of a client in a minute; the first one in the middle of a minute."""
+    name, late = halved.names[0], SIZE * 6 + 5
+    times = 1_700_000_070.0 + np.arange(len(halved.table))
+    times[halved.logs[name].rows[late]] -= 180.0
+    halved.measured = lambda of, k: times[halved.logs[of].rows[k]]
+    settings = ReplaySettings(interval=60.0, profile=halved.profile, learning=halved.learning)
+    halved.expected = Replay(replace(halved.table, times=times), halved.logs, settings).run().result
+    clock = ('rounds.clock="event_time"', "rounds.interval=60", 'records.fields.time="measured"')
+    federation = federate(halved, *halved.settings(), *clock)
+    host = federation.start("a")
+    federation.start("coordinator")
+    run_in_stages(federation, halved)
+    check_as_undisturbed(federation, halved)
+    check_served(federation, halved)
+    taken = {entry.round: entry.accepted_of(name) for entry in federation.closed()}
+    half = SIZE // 2
+    assert [accepted.records for accepted in taken.values()] == [half, *[SIZE] * (ROUNDS - 1), half]
+    assert any(span.start <= late < span.end for span in taken[7].spans)
+    (ended,) = host.said("ended")
+    assert (ended["out_of_period"], ended["late"]) == (1, 1)
+
+
 # --- killed ----------------------------------------------------------------------------------------------------
 
 
@@ -89,7 +114,7 @@ def waiting_records(federation, halved):
 def check_killed(federation, halved, process, point):
     """Check that a process was killed at a point, while records waited for labels."""
     assert process.was_killed_at(point), federation.last_words()
-    assert 1 < federation.round_is_open() < ROUNDS
+    assert federation.rounds() == 0 or 1 < federation.round_is_open() < ROUNDS
     assert waiting_records(federation, halved) > 0, f"{process.name} was killed at {point}, and no record waited"
 
 
@@ -175,7 +200,7 @@ def test_scorer_host_and_coordinator_are_killed_and_bytes_are_equal_and_every_re
         halved,
         exactly_once=exactly_once,
         s=["before_committing:2", "records_read:2"],
-        a=["client_answers_written:6"],
+        a=["client_answers_written:1", "client_answers_written:4"],  # before the first round, and in a later one
         coordinator=["inside_transaction:8"],
     )
     times = check_killed_run(federation, halved).values()
@@ -276,8 +301,12 @@ def test_labels_before_their_records_twice_of_no_record_and_of_a_wrong_type_end_
     federation.start("coordinator")
     halved.write(4)
     name = halved.names[0]
-    for value in (b"{", b'{"id":"%s-100"}' % name.encode(), b'{"label":"oak"}', b'{"id":[1],"label":"oak"}', b"\xff"):
-        halved.tell_anything(name, value)  # bad: dead letters
+    waits = halved.told[name] + 5  # what is no label takes nothing from the right one
+    wrong_types = [{"id": f"{name}-{waits}", "label": label} for label in (["oak"], {"name": "oak"}, None)]
+    wrong_keys = [{"id": [1], "label": "oak"}, {"id": 1.5, "label": "oak"}, {"label": "oak"}]
+    bad = [b"{", b"\xff", *(json.dumps(one).encode() for one in (*wrong_types, *wrong_keys))]
+    for value in bad:
+        halved.tell_anything(name, value)  # dead letters
     halved.tell(name, f"{name}-{halved.written[name]}", halved.label(name, halved.written[name]))  # early
     halved.tell(name, f"{name}-0", "oak")  # a second one
     halved.tell(name, "nobody", "oak")  # of no record
@@ -296,15 +325,15 @@ def test_labels_before_their_records_twice_of_no_record_and_of_a_wrong_type_end_
             counts[accepted.client, "rejected"] += accepted.rejected
     everything = SIZE * ROUNDS
     assert counts[name, "records"] == everything  # the early label taught its record, the later one is the second
-    assert counts[name, "rejected"] == 5 + 3
+    assert counts[name, "rejected"] == len(bad) + 3
     assert [counts[other, kind] for other in halved.names[1:] for kind in ("records", "rejected")] == [
         everything,
         0,
     ] * 2
     letters = [dict(message.headers) for message in read(federation, "dead-letter")]
-    assert Counter(letter["topic"].decode() for letter in letters) == {halved.of_labels(name): 5}
+    assert Counter(letter["topic"].decode() for letter in letters) == {halved.of_labels(name): len(bad)}
     (ended,) = host.said("ended")
-    assert (ended["accepted"], ended["rejected"], ended["dead_letters"]) == (3 * everything, 8, 5)
+    assert (ended["accepted"], ended["rejected"], ended["dead_letters"]) == (3 * everything, len(bad) + 3, len(bad))
     assert (ended["waiting"], ended["expired"], ended["unmatched"], ended["repeated"]) == (0, 0, 1, 2)
     complaints = host.said("labels rejected")
     assert [one["client"] for one in complaints] == [name] * len(complaints) and complaints

@@ -645,6 +645,13 @@ def test_labels_carry_keys_and_nothing_else():
     assert [bad.reason for bad in found.rejected] == ['field "label": the label is missing']
 
 
+@pytest.mark.parametrize("label", [b'["a"]', b'{"name":"a"}', b"null", b"1e400", b'"' + b"a" * 257 + b'"'])
+def test_labels_of_a_wrong_type_are_bad_in_a_half_and_leave_no_key(label):
+    found = told(LabelMap(key="id"), b'{"id":"k","label":' + label + b"}", b'{"id":"l","label":"a"}')
+    assert (found.labels, found.half.keys.tolist()) == (("a",), ["l"])
+    assert [bad.position for bad in found.rejected] == [0]
+
+
 def test_targets_of_a_wrong_type_are_bad_in_a_half_too():
     found = told(LabelMap(key="id", task="regression"), b'{"id":"k","label":"b"}', b'{"id":"l","label":2.5}')
     assert (found.y.tolist(), found.half.keys.tolist(), len(found.rejected)) == ([2.5], ["l"], 1)

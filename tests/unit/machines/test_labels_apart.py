@@ -14,10 +14,10 @@ from streamfl.core.protocol.messages import Join, Mark
 from streamfl.core.protocol.records import Batch
 
 
-def features(keys: str, *, start: int = 0, answered: bool = False) -> Batch:
+def features(keys: str, *, start: int = 0, answered: bool = False, served: float = 0.0) -> Batch:
     """Return features under keys of one character."""
     whole = batch("a" * len(keys), start=start, of="f")
-    answers = Answers(np.zeros(len(keys)), np.full(len(keys), -1.0), ("a",)) if answered else None
+    answers = Answers(np.full(len(keys), served), np.full(len(keys), -1.0), ("a",)) if answered else None
     return replace(whole, labels=(), half=half("features", keys), answers=answers)
 
 
@@ -60,6 +60,15 @@ def test_a_client_that_was_there_before_answers_nothing_new_until_it_has_the_mod
     ]
     assert answered.opened is not None
     assert (answered.opened.round, answered.predictions.shape) == (3, (2, 2))
+
+
+def test_a_client_that_answered_without_models_and_was_killed_is_introduced_by_its_records_as_if_it_had_not_been():
+    machine = client(window=100, round_size=2)
+    assert feed(machine, RecordsRead((features("kl", answered=True, served=-1.0),))) == []
+    assert (machine.phase, machine.features_room) == (Phase.FILLING, 98)
+    assert sent(feed(machine, RecordsRead((labels("k"),))), Join) == []
+    (join,) = sent(feed(machine, RecordsRead((labels("l", start=1),))), Join)
+    assert join.records == 2
 
 
 def test_a_new_client_reads_features_before_there_are_models():
