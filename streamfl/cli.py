@@ -214,6 +214,14 @@ _on_bad_record = click.option(
     "hostile clients, at some cost when all are honest.",
 )
 @click.option(
+    "--sums",
+    type=click.Choice(["by-client", "pooled", "masked"]),
+    default="by-client",
+    show_default=True,
+    help="What the coordinator may know of the numbers about records: those of each client, or their sums over all "
+    "clients, hidden by masks that cancel. pooled is masked without the masks, to compare with.",
+)
+@click.option(
     "--inject",
     metavar="KIND@R,...",
     help="Impose a drift from the rounds R on: class-swap, class-introduction or permutation.",
@@ -442,7 +450,7 @@ def _check_profile(profile: str) -> None:
 
 def _settings(options: dict[str, Any]) -> Any:
     from streamfl.replay import ReplaySettings  # noqa: PLC0415
-    from streamfl.settings import LearningSettings, ProfileSettings  # noqa: PLC0415
+    from streamfl.settings import LearningSettings, PrivacySettings, ProfileSettings  # noqa: PLC0415
 
     _check_profile(options["profile"])
     _check_learning(options)
@@ -451,6 +459,7 @@ def _settings(options: dict[str, Any]) -> Any:
         seed=options["seed"],
         label_delay=options["label_delay"],
         aggregation=options["aggregation"],
+        privacy=PrivacySettings(sums=options["sums"]),
         interval=options["interval"],
         learning=LearningSettings.model_validate(_given(options, LEARNING)),
         profile=ProfileSettings.model_validate(_given(options, PROFILE)),

@@ -39,12 +39,13 @@ from streamfl.evaluation.result import (
     Result,
     RoundLine,
 )
+from streamfl.masking import MaskKeys, expand
 from streamfl.model_file import Provenance, ServedModel, settings_told
 from streamfl.report.changes import sentence
 from streamfl.runtime.clock import ManualClock, stopwatch
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, unobserved
-from streamfl.settings import LearningSettings, ProfileSettings
+from streamfl.settings import LearningSettings, PrivacySettings, ProfileSettings
 from streamfl.streams.apart import delayed
 from streamfl.streams.cells import quoted
 from streamfl.streams.dealing import Log
@@ -86,6 +87,8 @@ class ReplaySettings:
         Whether features are standardised by the federation.
     aggregation
         How the differences of models that rounds train are combined.
+    privacy
+        What the coordinator may know of the numbers about records.
     measure
         Whether predictions are measured: without it the result has no accuracy, and the run is faster.
     """
@@ -99,10 +102,11 @@ class ReplaySettings:
     interval: float | None = None
     scaling: bool = True
     aggregation: Aggregator = "mean"
+    privacy: PrivacySettings = PrivacySettings()
     measure: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "learning", self.learning.beside(self.profile))
+        object.__setattr__(self, "learning", self.learning.beside(self.profile, self.privacy))
         if not 0 <= self.label_delay <= MOST_DELAY:
             raise UsageError(f"a label delay of {self.label_delay} records: give 0 to {MOST_DELAY:,}")
         if self.interval is not None and not 0.0 < self.interval < math.inf:
@@ -271,6 +275,7 @@ class Replay:
                 f"{self.table.name}: rounds by event time need the times of the records: name their column (--time)"
             )
         self.settings.learning.check_budget(self._largest_round)
+        self.settings.privacy.check(self.settings.learning, self.task, self.settings.aggregation)
         figures = Prequential(classes=ClassCounts(largest(self._counts())))
         self._history = History(self.task, figures, time_of=self._time_of, by_row=not len(self.table.times))
         self._changes = Changes(self.table, self.logs)
@@ -424,6 +429,9 @@ class Replay:
                 scaling=settings.scaling,
                 aggregation=settings.aggregation,
                 by_event_time=settings.interval is not None,
+                sums=settings.privacy.sums,
+                fewest=settings.privacy.fewest,
+                expand=expand,
             ),
             CoordinatorState(self.profile()),
         )
@@ -446,9 +454,12 @@ class Replay:
                 period=settings.interval or 1.0,
                 capacity=None if settings.interval is None else MOST_OF_PERIOD,
                 budget=settings.learning.budget(messages.size),
+                sums=settings.privacy.sums,
+                fewest=settings.privacy.fewest,
             ),
             name,
             nonce="0",
+            secrets=MaskKeys() if settings.privacy.sums == "masked" else None,
         )
         source = TableSource(self.table, name, self.logs[name], self._times)
         read = delayed(source, settings.label_delay, self.answers.get(name)) if settings.label_delay else source

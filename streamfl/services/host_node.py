@@ -22,6 +22,7 @@ from streamfl.core.protocol.messages import (
     RoundClosed,
     RoundOpened,
 )
+from streamfl.masking import MaskKeys
 from streamfl.ports import ClientProgress, Host, Source
 from streamfl.runtime.nodes import ClientNode
 from streamfl.services.exposure import unwatched
@@ -214,9 +215,13 @@ class HostNode:
             if (client not in self.nodes or restarts) and not self.stop.requested:
                 LOG.info("client taken", client=client)
                 self._superseded.pop(client, None)
-                machine = Client(self.settings, client, self.nonce())
+                machine = Client(self.settings, client, self.nonce(), self._secrets())
                 self.nodes[client] = ClientNode(machine, source, self.host.link(client), self._observe)
                 self.learnt[client] = self.round
+
+    def _secrets(self) -> MaskKeys | None:
+        """Return new keys for the masks of a start, if its sums are masked."""
+        return MaskKeys() if self.settings.sums == "masked" else None
 
     def _may_come_back(self, client: str, node: ClientNode, now: float) -> bool:
         """Tell whether a client has left and has records again; a failed client does not come back."""

@@ -40,6 +40,7 @@ from streamfl.core.client.usable import unusable
 from streamfl.core.client.waiting import Waiting
 from streamfl.core.client.work import Work
 from streamfl.core.errors import BrokenInvariantError, PeerError, UsageError
+from streamfl.core.pooling.masks import Masks
 from streamfl.core.protocol.apart import NO_LABEL
 from streamfl.core.protocol.decisions import (
     Answered,
@@ -77,10 +78,12 @@ from streamfl.core.protocol.messages import (
     ModelsChanged,
     Refusal,
     RegistryPublished,
+    Roster,
     RoundClosed,
     RoundOpened,
     Score,
     Scores,
+    Unmask,
 )
 from streamfl.core.protocol.records import Batch
 
@@ -97,6 +100,8 @@ class Client(ClientState):
         The client's name: unique in the federation, the same after a restart.
     nonce
         A random text: it tells this start of the client from every other.
+    secrets
+        The keys of this start with which sums are masked; needed if `settings.sums` says so.
     incarnation
         The number that the coordinator has issued to this start, 0 before. Part of each attempt: it identifies late
         messages of an earlier start.
@@ -238,8 +243,8 @@ class Client(ClientState):
 
     def _take(self, event: ClientEvent, now: float) -> list[ClientDecision]:
         match event:
-            case RegistryPublished() | ModelPublished() | ModelsChanged() | BetweenPublished():
-                return [drop for error in self._models.keep(event) for drop in self._drop(error)]
+            case RegistryPublished() | ModelPublished() | ModelsChanged() | BetweenPublished() | Roster():
+                return self._keep(event)
             case RecordsRead(batches):
                 return self._records_read(batches, now)
             case RecordsFetched(batches) if self._earlier.awaited is not None:
@@ -252,8 +257,8 @@ class Client(ClientState):
                 return self._refused(event)
             case RoundOpened():
                 return self._round_opened(event)
-            case Score():
-                self._flight.ask(event)
+            case Score() | Unmask():
+                return [Send(answer) for answer in self._flight.ask(event)]
             case RoundClosed() if self._ledger.place is not None:
                 self._round_closed(event, self._ledger.place)
             case Ended() if self._ledger.place is not None:
@@ -264,6 +269,15 @@ class Client(ClientState):
             case _:
                 pass  # a Tick, or a message for another client, of an older entry, or for people
         return []
+
+    def _keep(
+        self, published: RegistryPublished | ModelPublished | ModelsChanged | BetweenPublished | Roster
+    ) -> list[ClientDecision]:
+        """Keep what a round needs until it is superseded."""
+        if isinstance(published, Roster):
+            self._roster = published
+            return []
+        return [drop for error in self._models.keep(published) for drop in self._drop(error)]
 
     def _told(self, event: SourceEnded | FeaturesEnded | BufferDue | WindowFull | Stopped) -> None:
         self._due |= isinstance(event, BufferDue)
@@ -409,6 +423,11 @@ class Client(ClientState):
         return {mark.partition: max(0, mark.features - self._waiting.window), **labels}
 
     def _round_opened(self, opened: RoundOpened) -> list[ClientDecision]:
+        sums = ("masked" if opened.roster else "pooled") if opened.pooled else "by-client"
+        if sums != self.settings.sums:
+            return self._drop(
+                PeerError(f"a round with sums {sums}, and this client's settings say {self.settings.sums}")
+            )
         if self._ledger.misses(opened):
             self._lose_place()
         elif self._ledger.open(opened):
@@ -485,11 +504,18 @@ class Client(ClientState):
         self.late += gathered.late
         attempt = self._attempts + 1
         name = f"{self.incarnation}-{attempt}"
+        self._flight.masks = self._masks(opened)
         sent, told = self._work().update(opened, gathered.batches, name, period=gathered.period)
         self._flight.sent, self._attempts, self._due = sent, attempt, False
         self._patience = self._patience.has_asked("join")
         self.over_budget += sum(isinstance(one, OverBudget) for one in told)
         return [Send(sent.update), *told]
+
+    def _masks(self, opened: RoundOpened) -> Masks | None:
+        """Return the masks of an entry, if its sums are masked."""
+        if not opened.roster or self.secrets is None or self._roster is None:
+            return None
+        return Masks(self.name, self.secrets, self._roster, opened.entry, self.settings.fewest)
 
     def _within(self, opened: RoundOpened) -> None:
         """Reject records whose label the registry cannot take, before they are counted: they do not fill a round."""
@@ -511,7 +537,14 @@ class Client(ClientState):
         if place is None:
             raise BrokenInvariantError("a client works on a round without a place in the ledger")
         return Work(
-            self.settings, self._models, self._earlier, self._measurement, place.read, self._taken, self._waiting
+            self.settings,
+            self._models,
+            self._earlier,
+            self._measurement,
+            place.read,
+            self._taken,
+            self._waiting,
+            self._flight.masks,
         )
 
     def _ask(self, phase: Phase, now: float) -> list[ClientDecision]:
@@ -531,7 +564,16 @@ class Client(ClientState):
             self._introduced = self._buffer.head(self._first())
         length = self.settings.period if self.settings.clock == "event_time" else None
         first, question = self._introduced or (), self._ledger.ask()
-        return introduction(self.name, self.nonce, self._after, first, question, length=length)
+        return introduction(
+            self.name,
+            self.nonce,
+            self._after,
+            first,
+            question,
+            length=length,
+            pooled=self.settings.sums != "by-client",
+            key="" if self.secrets is None else self.secrets.public,
+        )
 
 
 def _passed(positions: Mapping[str, int]) -> int | None:

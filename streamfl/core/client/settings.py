@@ -6,6 +6,7 @@ from typing import Literal
 from streamfl.core.bounds import NAMED, Limits
 from streamfl.core.client.budget import Budget
 from streamfl.core.learning.local_round import Learner
+from streamfl.core.pooling.masks import FEWEST, Sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,12 @@ class ClientSettings:
         find its record in; see `streamfl.core.client.waiting`. None: records come with their labels.
     budget
         The budget of bytes of updates; None: they take what they take. The same for all clients of a federation.
+    sums
+        What the coordinator may know of the numbers about this client's records: each of them (`by-client`), or their
+        sums over all clients, sent in the clear (`pooled`, for comparison) or `masked`. A client takes part in no
+        round that is opened otherwise.
+    fewest
+        The fewest clients of whose masked sums it lets the total be told.
     """
 
     learner: Learner
@@ -57,6 +64,8 @@ class ClientSettings:
     measure: bool = False
     window: int | None = None
     budget: Budget | None = None
+    sums: Sums = "by-client"
+    fewest: int = FEWEST
 
     def size(self, t: int) -> int:
         """Return the number of records in round t.

@@ -16,6 +16,8 @@ from streamfl.core.client.phase import Phase
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.client.waiting import Waiting
 from streamfl.core.learning.between_rounds import AtClient
+from streamfl.core.pooling.masks import Secrets
+from streamfl.core.protocol.messages import Roster
 from streamfl.core.protocol.records import Batch
 
 
@@ -26,6 +28,7 @@ class ClientState:
     settings: ClientSettings
     name: str
     nonce: str
+    secrets: Secrets | None = None
     incarnation: int = 0
     dropped: int = 0
     over_budget: int = 0
@@ -40,6 +43,7 @@ class ClientState:
     _ledger: KnownLedger = field(default_factory=KnownLedger)
     _earlier: EarlierRounds = field(default_factory=EarlierRounds)
     _flight: InFlight = field(default_factory=InFlight)
+    _roster: Roster | None = None
     _begun: dict[str, int] = field(default_factory=dict)  # the first position read of each partition
     _introduced: tuple[Batch, ...] | None = None
     _taken: Taken = field(default_factory=Taken)
@@ -79,7 +83,7 @@ class ClientState:
             return Phase.RESTORING
         opened = self._ledger.open_round
         may_work = opened is not None and opened.entry != self._flight.refused and self._models.has(opened)
-        return Phase.GATHERING if may_work else Phase.WAITING
+        return Phase.GATHERING if may_work and self._may_mask() else Phase.WAITING
 
     @property
     def room(self) -> int:
@@ -199,12 +203,28 @@ class ClientState:
 
     # --- what the phase is derived from ------------------------------------------------------------------------
 
+    def _may_mask(self) -> bool:
+        """Tell whether sums may be masked for the open entry, if they are to be: the roster has this start."""
+        opened, roster = self._ledger.open_round, self._roster
+        if self.settings.sums != "masked" or opened is None or self.secrets is None:
+            return True
+        if roster is None or roster.version != opened.roster or opened.entry <= self._flight.masked:
+            return False
+        return roster.keys.get(self.name) == self.secrets.public and len(roster.keys) >= self.settings.fewest
+
+    def _is_alone(self) -> bool:
+        """Tell whether too few clients are left to mask sums: then nothing can be sent."""
+        opened, roster = self._ledger.open_round, self._roster
+        if self.settings.sums != "masked" or opened is None or roster is None:
+            return False
+        return roster.version == opened.roster and len(roster.keys) < self.settings.fewest
+
     def _is_done(self) -> bool:
         """Tell whether the client has nothing left to send and may leave."""
         if self._stopped:
             return self._flight.sent is None
-        is_empty = self._ended and not (self._buffer.has_sendable or self._queued) and self._flight.sent is None
-        return is_empty and self._ledger.place is not None
+        has_more = (self._buffer.has_sendable or self._queued) and not self._is_alone()
+        return self._ended and not has_more and self._flight.sent is None and self._ledger.place is not None
 
     def _has_to_join(self) -> bool:
         """Tell whether the client has the records for Join, or cannot wait for them."""

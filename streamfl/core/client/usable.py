@@ -7,8 +7,9 @@ message is dropped and reported, and the client asks for what it lacks.
 from math import isfinite
 from typing import Any
 
-from streamfl.core.bounds import MOST_POSITIONS
+from streamfl.core.bounds import MOST_POSITIONS, NAMED, is_name
 from streamfl.core.learning.between_rounds import BetweenRounds
+from streamfl.core.pooling.masks import KEY_DIGITS
 from streamfl.core.protocol.changes import wrong
 from streamfl.core.protocol.messages import (
     BetweenPublished,
@@ -17,6 +18,7 @@ from streamfl.core.protocol.messages import (
     ModelPublished,
     ModelsChanged,
     RegistryPublished,
+    Roster,
     RoundOpened,
     Score,
 )
@@ -64,10 +66,20 @@ def unusable(message: FromCoordinator, between: BetweenRounds[Any, Any] | None) 
                 numbers += message.mark.counts
             possible = min(numbers[:3]) > 0 and min(numbers) >= 0 and max(numbers) < MOST_POSITIONS
             return None if possible else "a place that is none"
+        case Roster():
+            return _wrong_roster(message)
         case RoundOpened() | Score():
             return _wrong_slots(message) or (_wrong_opening(message) if isinstance(message, RoundOpened) else None)
         case _:
             return None
+
+
+def _wrong_roster(roster: Roster) -> str | None:
+    """Return why there can be no such roster; a key that is none is found out when it is used."""
+    if not 0 < roster.version < MOST_POSITIONS or not 0 < len(roster.keys) <= NAMED.clients:
+        return "a roster of no clients, of far too many, or without a number"
+    named = all(is_name(client) and len(key) == KEY_DIGITS for client, key in roster.keys.items())
+    return None if named else "a roster with a client without a name or a key"
 
 
 def _wrong_slots(message: RoundOpened | Score) -> str | None:

@@ -86,7 +86,13 @@ class Agreement:
         return cls(registry, float(squares.sum()), scaling, size=size, expected=np.sqrt(squares))
 
     def after(
-        self, updates: Sequence[Update], *, t: int, frozen: bool, unit: TargetUnit | None = None
+        self,
+        updates: Sequence[Update],
+        *,
+        t: int,
+        frozen: bool,
+        unit: TargetUnit | None = None,
+        clients: int | None = None,
     ) -> "Agreement":
         """Return the agreement after round t: new names registered, the scale followed, the norm averaged.
 
@@ -100,6 +106,8 @@ class Agreement:
             Whether the scaler is fixed, except for features that have no scale yet.
         unit
             A new unit of targets; None keeps the old one.
+        clients
+            How many clients with records the updates are of; None: each is of one.
         """
         registry = self._grown(updates)
         if unit is not None:
@@ -109,7 +117,8 @@ class Agreement:
         if parts and self.scaling:
             grown = grown._scaled(merged(tempered(parts)), frozen=frozen)
         sizes = [update.records for update in updates if update.records]
-        return replace(grown, second=self._second_after(updates, grown.registry), size=sum(sizes) / len(sizes))
+        size = sum(sizes) / (clients or len(sizes))
+        return replace(grown, second=self._second_after(updates, grown.registry), size=size)
 
     def during(self, updates: Sequence[Update]) -> "Agreement":
         """Return the agreement that whitens the steps of the round of these updates."""
