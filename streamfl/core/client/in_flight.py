@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.client.comparison import Comparison
-from streamfl.core.pooling.masks import Masks
 from streamfl.core.protocol.messages import (
     Accepted,
     Joined,
@@ -12,8 +11,6 @@ from streamfl.core.protocol.messages import (
     RoundOpened,
     Score,
     Scores,
-    Unmask,
-    Unmasked,
     Update,
 )
 from streamfl.core.protocol.records import Batch
@@ -69,14 +66,11 @@ class InFlight:
         The Score of the newest stage.
     refused
         The entry for which an update was refused, 0 for none. The client waits before it tries that entry again.
-    masks
-        The masks of the last entry for which sums were masked.
     """
 
     sent: Sent | None = None
     score: Score | None = None
     refused: int = 0
-    masks: Masks | None = None
 
     @property
     def is_to_score(self) -> bool:
@@ -87,23 +81,11 @@ class InFlight:
         """Tell whether an update for an entry is in flight."""
         return self.sent is not None and self.sent.update.entry == entry
 
-    def ask(self, asked: Score | Unmask) -> list[Unmasked]:
-        """Keep a Score about the update if its stage is newer; return the seeds that may be told at once."""
-        if isinstance(asked, Unmask):
-            return self._unmask(asked)
-        score = asked
+    def ask(self, score: Score) -> None:
+        """Keep a Score about the update if its stage is newer."""
         is_newest = self.score is None or score.stage > self.score.stage
         if is_newest and self.sent is not None and self.is_for(score.entry):
             self.score, self.sent = score, replace(self.sent, scores=None)
-        return []
-
-    def _unmask(self, asked: Unmask) -> list[Unmasked]:
-        """Return the seeds that the coordinator asks for, if they may be told."""
-        if self.sent is None or self.masks is None:
-            return []
-        message = self.sent.update if asked.stage == 0 else self.sent.scores
-        answer = None if message is None else self.masks.unmasked(asked, message.attempt)
-        return [] if answer is None else [answer]
 
     def turn_to(self, opened: RoundOpened | None) -> None:
         """Note that another round is open, or the same one with other models."""
@@ -127,11 +109,6 @@ class InFlight:
         if self.sent is None or self.refused == joined.entry:
             return []
         return [self.sent.update] if self.sent.scores is None else [self.sent.update, self.sent.scores]
-
-    @property
-    def masked(self) -> int:
-        """Return the last entry for which sums were masked, 0 for none: no others are masked up to it."""
-        return 0 if self.masks is None else self.masks.entry
 
     def refuse(self, entry: int) -> bool:
         """Note that the update for an entry was refused; return whether it is the one in flight."""

@@ -258,7 +258,7 @@ class Client(ClientState):
             case RoundOpened():
                 return self._round_opened(event)
             case Score() | Unmask():
-                return [Send(answer) for answer in self._flight.ask(event)]
+                return self._asked(event)
             case RoundClosed() if self._ledger.place is not None:
                 self._round_closed(event, self._ledger.place)
             case Ended() if self._ledger.place is not None:
@@ -504,17 +504,27 @@ class Client(ClientState):
         self.late += gathered.late
         attempt = self._attempts + 1
         name = f"{self.incarnation}-{attempt}"
-        self._flight.masks = self._masks(opened)
+        self._masks = self._masks_of(opened)
         sent, told = self._work().update(opened, gathered.batches, name, period=gathered.period)
         self._flight.sent, self._attempts, self._due = sent, attempt, False
         self._patience = self._patience.has_asked("join")
         self.over_budget += sum(isinstance(one, OverBudget) for one in told)
         return [Send(sent.update), *told]
 
-    def _masks(self, opened: RoundOpened) -> Masks | None:
+    def _asked(self, asked: Score | Unmask) -> list[ClientDecision]:
+        """Keep a Score; tell the seeds of masks if they may be told."""
+        if isinstance(asked, Score):
+            self._flight.ask(asked)
+            return []
+        answer = None if self._masks is None else self._masks.unmasked(asked)
+        return [] if answer is None else [Send(answer)]
+
+    def _masks_of(self, opened: RoundOpened) -> Masks | None:
         """Return the masks of an entry, if its sums are masked."""
         if not opened.roster or self.secrets is None or self._roster is None:
             return None
+        if self._masks is not None and self._masks.entry == opened.entry:
+            return self._masks
         return Masks(self.name, self.secrets, self._roster, opened.entry, self.settings.fewest)
 
     def _within(self, opened: RoundOpened) -> None:
@@ -544,7 +554,7 @@ class Client(ClientState):
             place.read,
             self._taken,
             self._waiting,
-            self._flight.masks,
+            self._masks,
         )
 
     def _ask(self, phase: Phase, now: float) -> list[ClientDecision]:

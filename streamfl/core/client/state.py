@@ -16,7 +16,7 @@ from streamfl.core.client.phase import Phase
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.client.waiting import Waiting
 from streamfl.core.learning.between_rounds import AtClient
-from streamfl.core.pooling.masks import Secrets
+from streamfl.core.pooling.masks import Masks, Secrets
 from streamfl.core.protocol.messages import Roster
 from streamfl.core.protocol.records import Batch
 
@@ -44,6 +44,7 @@ class ClientState:
     _earlier: EarlierRounds = field(default_factory=EarlierRounds)
     _flight: InFlight = field(default_factory=InFlight)
     _roster: Roster | None = None
+    _masks: Masks | None = None  # of the last entry for which sums were masked
     _begun: dict[str, int] = field(default_factory=dict)  # the first position read of each partition
     _introduced: tuple[Batch, ...] | None = None
     _taken: Taken = field(default_factory=Taken)
@@ -208,8 +209,11 @@ class ClientState:
         opened, roster = self._ledger.open_round, self._roster
         if self.settings.sums != "masked" or opened is None or self.secrets is None:
             return True
-        if roster is None or roster.version != opened.roster or opened.entry <= self._flight.masked:
+        if roster is None or roster.version != opened.roster:
             return False
+        masks = self._masks
+        if masks is not None and (masks.entry, masks.roster.version) > (opened.entry, opened.roster):
+            return False  # seeds may have been told: the coordinator has gone back
         return roster.keys.get(self.name) == self.secrets.public and len(roster.keys) >= self.settings.fewest
 
     def _is_alone(self) -> bool:

@@ -76,8 +76,8 @@ def unusable(message: FromCoordinator, between: BetweenRounds[Any, Any] | None) 
 
 def _wrong_roster(roster: Roster) -> str | None:
     """Return why there can be no such roster; a key that is none is found out when it is used."""
-    if not 0 < roster.version < MOST_POSITIONS or not 0 < len(roster.keys) <= NAMED.clients:
-        return "a roster of no clients, of far too many, or without a number"
+    if not 0 < roster.version < MOST_POSITIONS or len(roster.keys) > NAMED.clients:
+        return "a roster of far too many clients, or without a number"
     named = all(is_name(client) and len(key) == KEY_DIGITS for client, key in roster.keys.items())
     return None if named else "a roster with a client without a name or a key"
 

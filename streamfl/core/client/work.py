@@ -106,13 +106,13 @@ class Work:
         """Return the update with its numbers as sums, masked if they are to be."""
         registry = self.models.published.registry(opened.registry)
         layout = Layout.of_round(opened, registry, self.settings.learner.model.columns)
-        sums = self._masked(sums_of(update, opened, layout, registry), stage=0)
+        sums = self._masked(sums_of(update, opened, layout, registry), 0, update.attempt)
         if sums is None:
-            raise BrokenInvariantError("two updates for one entry whose sums are masked")
+            raise BrokenInvariantError("two updates of one attempt whose sums are masked")
         return with_sums(update, sums)
 
-    def _masked(self, sums: IntArray, stage: int) -> IntArray | None:
-        return sums if self.masks is None else self.masks.masked(sums, stage)
+    def _masked(self, sums: IntArray, stage: int, attempt: str) -> IntArray | None:
+        return sums if self.masks is None else self.masks.masked(sums, stage, attempt)
 
     def _mark(self, batches: tuple[Batch, ...]) -> Mark | None:
         return None if self.waiting is None else self.waiting.after(batches)
@@ -150,7 +150,9 @@ class Work:
     def _pooled_scores(self, scores: Scores, score: Score, part: ClientRound, trained: int) -> Scores:
         """Return scores with their numbers as sums; without any if they were masked for this stage before."""
         layout = Layout.of_scores(score, part.registry, self.settings.learner.model.columns)
-        sums = self._masked(sums_of_scores(scores, score, layout, part.registry, trained), score.stage)
+        sums = self._masked(
+            sums_of_scores(scores, score, layout, part.registry, trained), score.stage, scores.attempt
+        )
         text = "" if sums is None else as_text(sums)
         return replace(scores, losses={}, differences={}, relabelling={}, sums=text)
 

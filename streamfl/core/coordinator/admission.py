@@ -172,9 +172,9 @@ class Admission:
             return Refused(client, "no seeds are asked for")
         if client not in unmasking.lacking:
             return Refused(client, "no seeds of it are asked for")
-        if incarnation_in(answer.attempt) != state.members[client].incarnation:
-            return Refused(client, OTHER_INCARNATION)
-        asked = set(unmasking.asked.clients)
+        asked = unmasking.asked.attempts
+        if answer.attempt != asked[client]:
+            return Refused(client, "seeds of another attempt")
         absent = set() if state.roster is None else absent_peers(state.roster, client, asked)
         wrong = None if answer.shared.keys() == absent else "seeds that it shares with others than were asked for"
         wrong = wrong or (None if all(map(is_seed, (answer.own, *answer.shared.values()))) else "no seeds")

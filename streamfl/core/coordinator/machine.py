@@ -481,6 +481,30 @@ class Coordinator:
         roster = self.state.roster
         return roster is None or roster.keys.get(name) == self.state.members[name].key
 
+    def _has_newcomers(self, now: float) -> bool:
+        """Tell whether clients that the round waits for have started anew, and can mask their sums in the next entry.
+
+        It waits for them as for all others: until the deadline, however often they start.
+        """
+        if self.state.roster is None or self._deadline_of_round(now):
+            return False
+        members = self.state.members
+        awaited = (name for name, member in members.items() if member.awaited and self._is_present(member))
+        return any(members[name].key and not self._is_listed(name) for name in awaited)
+
+    def _has_lost(self, now: float) -> bool:
+        """Tell whether a start is gone whose sums count, so that nobody can tell the seeds of its masks any more."""
+        unsaved = self._unsaved
+        counted = unsaved.pooled if unsaved.unmasking is None else tuple(unsaved.unmasking.asked.attempts)
+        if self.state.roster is None or self._deadline_of_round(now):
+            return False
+        members = self.state.members
+        return any(members[name].left or not self._is_listed(name) for name in counted)
+
+    def _deadline_of_round(self, now: float) -> bool:
+        deadline = self.settings.deadline
+        return deadline is not None and now >= self._unsaved.begun[1] + deadline
+
     def _may_answer(self, name: str) -> bool:
         """Tell whether the start of a client whose masks are asked for is still there."""
         member = self.state.members[name]
@@ -500,10 +524,16 @@ class Coordinator:
         if self._unsaved.open is None:
             return []
         quorum, lacking = self.settings.quorum, any(True for _ in self._lacking())
+        if lacking and (self.is_scoring or self.phase is Phase.UNMASKING):
+            return []
+        if self._has_lost(now):
+            return self._recovery.void(now)
         if self.is_scoring or self.phase is Phase.UNMASKING:
-            return [] if lacking else self._recovery.close(now)
+            return self._recovery.close(now)
         if lacking and (quorum is None or len(self._unsaved.updates) < quorum):
             return []
+        if self._has_newcomers(now) and (quorum is None or len(self._unsaved.updates) < quorum):
+            return self._recovery.void(now)
         return self._recovery.close(now) if self._has_something() else []
 
     def _catch_up(self, now: float) -> list[CoordinatorDecision]:

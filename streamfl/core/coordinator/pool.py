@@ -53,13 +53,25 @@ class Pool:
         return pooled(updates, total, self.opened, self.layout, self.registry)
 
     def scores(
-        self, scores: Sequence[Scores], updates: Mapping[str, Update], asked: Score, answers: Sequence[Unmasked]
+        self,
+        scores: Sequence[Scores],
+        updates: Mapping[str, Update],
+        asked: Score,
+        answers: Sequence[Unmasked],
+        *,
+        more: int,
     ) -> Scores:
-        """Return the scores of all clients together, of the records of their updates."""
+        """Return the scores of all clients together, of the records of their updates; `more` labels are new."""
         total = self._total([one.sums for one in scores], answers)
         of = [updates[one.client] for one in scores]
-        records, trained = sum(update.records for update in of), sum(update.trained for update in of)
-        return pooled_scores(total, asked, self.layout_of(asked), records=records, trained=trained)
+        return pooled_scores(
+            total,
+            asked,
+            self.layout_of(asked),
+            records=sum(update.records for update in of),
+            trained=sum(update.trained for update in of),
+            more=more,
+        )
 
     def _total(self, texts: Sequence[str], answers: Sequence[Unmasked]) -> IntArray:
         sums = [part for part in map(of_text, texts) if part is not None]

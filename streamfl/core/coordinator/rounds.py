@@ -152,7 +152,7 @@ class Rounds:
         if self.settings.sums == "by-client":
             self._bound(granted)
         elif self.settings.sums == "masked" and senders:
-            return self._unmask([update.client for update in senders], 0, now)
+            return self._unmask({update.client: update.attempt for update in senders}, 0, now)
         elif senders:
             self._add_up(senders, ())
         return self._closed(now) if senders else self._conclude(None, (), now)
@@ -177,17 +177,17 @@ class Rounds:
         self.unsaved.counted = (self._pool.update(updates, answers),)
         self.unsaved.pooled = tuple(update.client for update in updates)
 
-    def _unmask(self, clients: Sequence[str], stage: int, now: float) -> list[CoordinatorDecision]:
+    def _unmask(self, attempts: Mapping[str, str], stage: int, now: float) -> list[CoordinatorDecision]:
         """Ask the clients whose masked sums are to be added up for seeds; of too few nothing is learnt."""
-        if len(clients) < self.settings.fewest:
+        if len(attempts) < self.settings.fewest:
             return self.void(now) if stage == 0 else self._settled((), now)
-        asked = Unmask(entry=self.state.entry, stage=stage, clients=tuple(clients))
+        asked = Unmask(entry=self.state.entry, stage=stage, attempts=attempts)
         self.unsaved.unmasking = Unmasking(asked, now)
         return [Publish((asked,))]
 
     def _unmasked(self, unmasking: Unmasking, now: float) -> list[CoordinatorDecision]:
         """Go on with the total, or without it if a client has not answered."""
-        unsaved, clients = self.unsaved, unmasking.asked.clients
+        unsaved, clients = self.unsaved, sorted(unmasking.asked.attempts)
         silent, answers = unmasking.lacking, [unmasking.answers[name] for name in sorted(unmasking.answers)]
         unsaved.unmasking = None
         if unmasking.asked.stage:
@@ -274,7 +274,8 @@ class Rounds:
         if unmasking is not None:
             return self._unmasked(unmasking, now)
         if self.settings.sums == "masked" and self.unsaved.pending_alarm is not None:
-            with_sums = sorted(client for client, scores in self.unsaved.scores.items() if scores.sums)
+            scores = self.unsaved.scores
+            with_sums = {client: scores[client].attempt for client in sorted(scores) if scores[client].sums}
             return self._unmask(with_sums, self.unsaved.pending_alarm.asked.stage, now)
         return self._settled((), now)
 
@@ -302,7 +303,8 @@ class Rounds:
         summed = [one for one in there if one.sums and (not masked or one.client in told)]
         if not summed:
             return []
-        scores = self._pool.scores(summed, unsaved.updates, pending_alarm.asked, answers)
+        more = len(unsaved.counted[0].new_labels)
+        scores = self._pool.scores(summed, unsaved.updates, pending_alarm.asked, answers, more=more)
         of = [unsaved.updates[one.client] for one in summed]
         records, trained = sum(update.records for update in of), sum(update.trained for update in of)
         return [(replace(unsaved.counted[0], records=records, trained=trained), scores)]
@@ -337,7 +339,7 @@ class Rounds:
         """
         state, opened = self.state, self.unsaved.opened
         closed = self._entry(opened, observed)
-        for name in state.active() - self.unsaved.updates.keys() - self.unsaved.unlucky:
+        for name in state.active() - self.unsaved.updates.keys() - (self.unsaved.unlucky or set()):
             state.members[name].missed += 1
         evicted = self._count_refusals(opened.message.entry)
         announced: tuple[Announcement, ...] = ()
@@ -352,7 +354,8 @@ class Rounds:
             change = self._learn_between(opened.apart, restart)
             state.round += 1
             state.measured = next_measured(state)
-        state.period = self._period([update.period for update in self.unsaved.updates.values()])
+        if self.unsaved.unlucky is None:
+            state.period = self._period([update.period for update in self.unsaved.updates.values()])
         state.entry += 1
         self.open(now)
         following = self.unsaved.opened

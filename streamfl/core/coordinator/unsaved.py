@@ -63,7 +63,7 @@ class Unmasking:
     @property
     def lacking(self) -> set[str]:
         """Return the clients that have not answered."""
-        return set(self.asked.clients) - self.answers.keys()
+        return set(self.asked.attempts) - self.answers.keys()
 
 
 @dataclass
@@ -94,7 +94,9 @@ class Unsaved:
     pooled
         Where sums are added up over clients, whose sums the one update in `counted` is the total of.
     unlucky
-        The clients whose updates do not count because a total could not be told.
+        The clients whose updates do not count because the entry is closed without learning anything; else None.
+    begun
+        The open round, and when it was opened for the first time since the coordinator started.
     introductions
         The Joins of clients that wait for the federation to begin, by client.
     deferred
@@ -121,7 +123,8 @@ class Unsaved:
     scores: dict[str, Scores] = field(default_factory=dict)
     unmasking: Unmasking | None = None
     pooled: tuple[str, ...] = ()
-    unlucky: frozenset[str] = frozenset()
+    unlucky: frozenset[str] | None = None
+    begun: tuple[int, float] = (0, 0.0)
     introductions: dict[str, Join] = field(default_factory=dict)
     deferred: dict[str, Join | Leave] = field(default_factory=dict)
     ordered: Ordered | None = None
@@ -150,7 +153,9 @@ class Unsaved:
         """Start collecting for a new round."""
         self.open, self.updates, self.counted, self.grant = opened, {}, (), None
         self.shares, self.influence = {}, None
-        self.unmasking, self.pooled, self.unlucky = None, (), frozenset()
+        self.unmasking, self.pooled, self.unlucky = None, (), None
+        if self.begun[0] != opened.message.round:
+            self.begun = opened.message.round, opened.since
         self.refusals, self.readings = self.refusals.for_next_entry(), {}
 
     @property

@@ -13,11 +13,12 @@ of that of the clients is enough.
 
 import hashlib
 import hmac
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamfl.core.arrays import IntArray
 from streamfl.core.protocol.messages import Roster, Unmask, Unmasked
@@ -75,13 +76,13 @@ def peers(roster: Roster, client: str) -> tuple[str, ...]:
     return tuple(ring[(at + step) % len(ring)] for i in range(1, PEERS // 2 + 1) for step in (-i, i))
 
 
-def seed(secret: bytes, entry: int, stage: int) -> bytes:
-    """Return the seed of one mask: of an entry, and of its update (stage 0) or of scores.
+def seed(secret: bytes, entry: int, stage: int, attempt: str = "") -> bytes:
+    """Return the seed of one mask: of an entry, of its update (stage 0) or of scores, of an attempt or of all.
 
-    >>> seed(bytes(32), 7, 0).hex()[:8]
-    '92f04f47'
+    >>> seed(bytes(32), 7, 0).hex()[:8], seed(bytes(32), 7, 0, "3-2").hex()[:8]
+    ('764d4357', '4812856b')
     """
-    return hmac.new(secret, f"streamfl mask {entry} {stage}".encode(), hashlib.sha256).digest()
+    return hmac.new(secret, f"streamfl mask {entry} {stage} {attempt}".encode(), hashlib.sha256).digest()
 
 
 def is_seed(text: str) -> bool:
@@ -101,6 +102,9 @@ def _sign(client: str, peer: str) -> int:
 class Masks:
     """The masks of one client for one entry.
 
+    It may make several attempts, for a message can be lost: each has an own mask of its own, so that two of them show
+    nothing, not even what differs. It tells the seeds of one attempt, for one set of clients.
+
     Parameters
     ----------
     client, secrets
@@ -118,53 +122,53 @@ class Masks:
     roster: Roster
     entry: int
     fewest: int
-    _made: set[int] = field(default_factory=set)
-    _told: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    _made: set[tuple[int, str]] = field(default_factory=set)
+    _told: dict[int, Mapping[str, str]] = field(default_factory=dict)
 
-    def masked(self, sums: IntArray, stage: int) -> IntArray | None:
-        """Return masked sums; None if sums were masked for this stage before: two would show what differs."""
-        if stage in self._made:
+    def masked(self, sums: IntArray, stage: int, attempt: str) -> IntArray | None:
+        """Return masked sums; None if an attempt of this name was masked before: two would show what differs."""
+        if (stage, attempt) in self._made:
             return None
-        self._made.add(stage)
-        total = sums.astype(np.uint64) + self._expanded(self.secrets.own, stage, len(sums))
+        self._made.add((stage, attempt))
+        total = sums.astype(np.uint64) + self._expanded(self._own(stage, attempt), len(sums))
         for peer in peers(self.roster, self.client):
-            mask = self._expanded(self._shared(peer), stage, len(sums))
+            mask = self._expanded(self._shared(peer, stage), len(sums))
             total = total + mask if _sign(self.client, peer) > 0 else total - mask
         return total.astype(np.int64)
 
-    def _shared(self, peer: str) -> bytes:
-        return self.secrets.shared(self.roster.keys[peer])
+    def _own(self, stage: int, attempt: str) -> bytes:
+        return seed(self.secrets.own, self.entry, stage, attempt)
 
-    def _expanded(self, secret: bytes, stage: int, n: int) -> IntArray:
-        return self.secrets.expand(seed(secret, self.entry, stage), n).astype(np.uint64)
+    def _shared(self, peer: str, stage: int) -> bytes:
+        return seed(self.secrets.shared(self.roster.keys[peer]), self.entry, stage)
 
-    def unmasked(self, asked: Unmask, attempt: str) -> Unmasked | None:
+    def _expanded(self, seed: bytes, n: int) -> NDArray[np.uint64]:
+        return self.secrets.expand(seed, n).astype(np.uint64)
+
+    def unmasked(self, asked: Unmask) -> Unmasked | None:
         """Return the seeds with which a total can be told; None if it must not be.
 
         Parameters
         ----------
         asked
-            Whose sums are to be added up.
-        attempt
-            The attempt of the message that was masked.
+            Which attempts of which clients are to be added up.
         """
-        clients, stage = tuple(sorted(set(asked.clients))), asked.stage
-        mine = peers(self.roster, self.client)
-        hidden_among = 1 + len(set(mine).intersection(clients))
-        if asked.entry != self.entry or stage not in self._made or self.client not in clients:
+        attempts, stage = asked.attempts, asked.stage
+        attempt, mine = attempts.get(self.client), peers(self.roster, self.client)
+        hidden_among = 1 + len(attempts.keys() & set(mine))
+        if attempt is None or asked.entry != self.entry or (stage, attempt) not in self._made:
             return None
-        if hidden_among < self.fewest or not self.roster.keys.keys() >= set(clients):
+        if hidden_among < self.fewest or not self.roster.keys.keys() >= attempts.keys():
             return None
-        if self._told.setdefault(stage, clients) != clients:
+        if self._told.setdefault(stage, dict(attempts)) != attempts:
             return None
-        shared = {peer: self._shared(peer) for peer in mine if peer not in clients}
         return Unmasked(
             client=self.client,
             attempt=attempt,
             entry=self.entry,
             stage=stage,
-            own=seed(self.secrets.own, self.entry, stage).hex(),
-            shared={peer: seed(secret, self.entry, stage).hex() for peer, secret in shared.items()},
+            own=self._own(stage, attempt).hex(),
+            shared={peer: self._shared(peer, stage).hex() for peer in mine if peer not in attempts},
         )
 
 

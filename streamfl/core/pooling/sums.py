@@ -136,6 +136,7 @@ def pooled(
     """
     parts = layout.unpacked(total)
     records, trained = sum(u.records for u in updates), sum(u.trained for u in updates)
+    new_labels = tuple(sorted({name for update in updates for name in update.new_labels}))
     by_label = [_label_sums(registry.labels, part, records) for part in parts["by_label"]]
     answered, correct, no_change = parts["served"].tolist()
     answered = min(max(0.0, answered), float(records))
@@ -151,10 +152,10 @@ def pooled(
         rejected=sum(update.rejected for update in updates),
         spans=(),
         losses=_losses(parts, opened.slots, records),
-        differences=_differences(parts, opened.slots, trained),
+        differences=_differences(parts, opened.slots, trained, more=len(new_labels)),
         new=by_label[0],
         old=by_label[1],
-        new_labels=tuple(sorted({name for update in updates for name in update.new_labels})),
+        new_labels=new_labels,
         new_features=tuple(sorted({name for update in updates for name in update.new_features})),
         moments=moments_of_limbs(registry.features, parts) if opened.moments else None,
         second_moments=_second(parts["second"], registry.rows) if opened.second_moments else None,
@@ -168,8 +169,8 @@ def pooled(
     )
 
 
-def pooled_scores(total: IntArray, asked: Score, layout: Layout, *, records: int, trained: int) -> Scores:
-    """Return the scores that all clients together have sent, of so many records."""
+def pooled_scores(total: IntArray, asked: Score, layout: Layout, *, records: int, trained: int, more: int) -> Scores:
+    """Return the scores that all clients together have sent, of so many records; `more` labels are new."""
     parts = layout.unpacked(total)
     return Scores(
         client=EVERYBODY,
@@ -178,7 +179,7 @@ def pooled_scores(total: IntArray, asked: Score, layout: Layout, *, records: int
         epoch=asked.epoch,
         stage=asked.stage,
         losses=_losses(parts, asked.slots, records),
-        differences=_differences(parts, asked.slots, trained),
+        differences=_differences(parts, asked.slots, trained, more=more),
         relabelling={name: np.minimum(0.0, parts[f"labels {name}"]) for name in asked.relabel},
     )
 
@@ -200,11 +201,16 @@ def _slot_losses(row: list[float], most: float) -> SlotLosses:
     )
 
 
-def _differences(parts: Mapping[str, Any], slots: Sequence[Slot], trained: int) -> dict[str, FloatArray]:
+def _differences(
+    parts: Mapping[str, Any], slots: Sequence[Slot], trained: int, *, more: int
+) -> dict[str, FloatArray]:
+    """Return the differences, with a column of zeros for every label that is new, where labels have columns."""
     if not trained:
         return {}
-    there = [slot for slot in slots if slot.trained]
-    return {slot.name: parts[f"step {slot.name}"] / (1 if slot.whitened else trained) for slot in there}
+    steps = {
+        slot.name: parts[f"step {slot.name}"] / (1 if slot.whitened else trained) for slot in slots if slot.trained
+    }
+    return {name: np.pad(x, ((0, 0), (0, more if x.shape[1] > 1 else 0))) for name, x in steps.items()}
 
 
 def _label_sums(labels: Sequence[str], part: FloatArray, records: int) -> tuple[LabelSums, ...]:

@@ -886,13 +886,13 @@ class Unmask(Message):
         The open entry.
     stage
         0 for updates, else that of `Score`.
-    clients
-        Their names.
+    attempts
+        By client, the attempt of its update or scores that is added up.
     """
 
     entry: int
     stage: int
-    clients: tuple[str, ...]
+    attempts: Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
