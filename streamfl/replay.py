@@ -456,6 +456,7 @@ class Replay:
                 budget=settings.learning.budget(messages.size),
                 sums=settings.privacy.sums,
                 fewest=settings.privacy.fewest,
+                waits=False,
             ),
             name,
             nonce="0",
@@ -539,9 +540,14 @@ class Replay:
         a_record = self.settings.learning.bytes
         return None if a_record == "auto" else BytesBudget(a_record=a_record, exceeded=self._history.over_budget)
 
+    def _unread(self, client: Client) -> int:
+        """Return the records of a client that has left because too few others were left to mask its sums."""
+        log = self.logs[client.name]
+        return len(log) - (client.accounted or 0) - client.pending if client.is_alone else 0
+
     def _result(self, state: CoordinatorState, seconds: float, clients: Sequence[Client]) -> Result:
         history = self._history
-        pending = sum(client.pending for client in clients)
+        pending = sum(client.pending + self._unread(client) for client in clients)
         records = sum(map(len, self.logs.values()))
         if records != history.accepted + history.rejected + pending:
             raise BrokenInvariantError(

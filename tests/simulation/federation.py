@@ -66,6 +66,7 @@ def federation(
     learning: LearningSettings | None = None,
     least: int = 1,
     sums: Sums = "by-client",
+    fewest: int = 2,
 ) -> Simulation:
     """Return the federation under some faults."""
     table = stream()
@@ -81,7 +82,7 @@ def federation(
             retry=2.0,
             budget=learning.budget(messages.size),
             sums=sums,
-            fewest=2,
+            fewest=fewest,
         ),
         coordinator=CoordinatorSettings(
             learner=learner,
@@ -89,7 +90,7 @@ def federation(
             quorum=quorum,
             deadline=None if quorum is None else 1.0,
             sums=sums,
-            fewest=2,
+            fewest=fewest,
             expand=expand,
         ),
         state=PROFILES[profile],

@@ -1,5 +1,6 @@
 """A federation whose sums are masked, under faults: the model is that of the same sums in the clear."""
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -49,9 +50,11 @@ def test_with_every_client_waited_for_the_model_is_the_undisturbed_one(first):
     assert sum(killed for killed, _ in kills) >= 2 * sum(may for _, may in kills), "the worlds are not bad enough"
 
 
-@pytest.mark.parametrize("first", range(1000, 1020, 10))
+@pytest.mark.parametrize("first", range(1000, 1016, 8))
 def test_with_a_quorum_every_record_is_trained_once(first):
-    for seed in range(first, first + 10):
-        simulation = federation("adaptive", seed=seed, faults=faults_of(seed), quorum=2, sums="masked")
+    for seed in range(first, first + 8):
+        # One client may be left at the end, and an entry needs two messages of each: a longer deadline than otherwise.
+        simulation = federation("adaptive", seed=seed, faults=faults_of(seed), quorum=2, sums="masked", fewest=1)
+        simulation.coordinator = replace(simulation.coordinator, deadline=10.0)
         simulation.run()
         assert sum(simulation.audit.rejected.values()) == BAD

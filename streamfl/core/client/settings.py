@@ -51,6 +51,8 @@ class ClientSettings:
         round that is opened otherwise.
     fewest
         The fewest clients of whose masked sums it lets the total be told.
+    waits
+        Whether it waits for others while fewer than these take part; else it leaves, and its records stay pending.
     """
 
     learner: Learner
@@ -66,6 +68,7 @@ class ClientSettings:
     budget: Budget | None = None
     sums: Sums = "by-client"
     fewest: int = FEWEST
+    waits: bool = True
 
     def size(self, t: int) -> int:
         """Return the number of records in round t.

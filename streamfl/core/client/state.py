@@ -155,6 +155,11 @@ class ClientState:
         return "" if self._waiting is None else self._waiting.complaint
 
     @property
+    def is_alone(self) -> bool:
+        """Tell whether it has left because too few clients take part for their sums to be masked."""
+        return self._left and self._is_alone()
+
+    @property
     def accounted(self) -> int | None:
         """Return how many records the ledger has accepted or rejected; None while the place is unknown."""
         return None if self._ledger.place is None else self._ledger.place.read
@@ -227,8 +232,11 @@ class ClientState:
         """Tell whether the client has nothing left to send and may leave."""
         if self._stopped:
             return self._flight.sent is None
-        has_more = (self._buffer.has_sendable or self._queued) and not self._is_alone()
-        return self._ended and not has_more and self._flight.sent is None and self._ledger.place is not None
+        if self._ledger.place is None or self._flight.sent is not None:
+            return False
+        if self._is_alone():
+            return self._ended or not self.settings.waits
+        return self._ended and not (self._buffer.has_sendable or self._queued)
 
     def _has_to_join(self) -> bool:
         """Tell whether the client has the records for Join, or cannot wait for them."""

@@ -511,13 +511,17 @@ class Coordinator:
         return not member.left and self._is_listed(name) and name not in self._unsaved.refusals.at_fault
 
     def _has_something(self) -> bool:
-        """Tell whether the round can be closed: it has updates, updates were refused, or others than were take part.
+        """Tell whether the round can be closed: it has updates, or updates were refused.
 
-        The latter matters where sums are masked: who has come since cannot send any before the next entry.
+        Where sums are masked, it has enough of them for a total; or others take part than were on the roster, who
+        cannot send any before the next entry.
         """
-        roster = self.state.roster
-        changed = roster is not None and self._unsaved.unmasking is None and self._rounds.keys() != roster.keys
-        return bool(self._unsaved.updates or self._unsaved.refusals.at_fault or changed)
+        unsaved, roster = self._unsaved, self.state.roster
+        if unsaved.refusals.at_fault or (roster is not None and self._rounds.keys() != roster.keys):
+            return True
+        senders = sum(update.records > 0 for update in unsaved.updates.values())
+        too_few = roster is not None and 0 < senders < self.settings.fewest
+        return bool(unsaved.updates) and not too_few
 
     def _go_on_if_complete(self, now: float) -> list[CoordinatorDecision]:
         """Close the round or settle its alarm, unless a client is still waited for."""
