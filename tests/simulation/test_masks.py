@@ -19,7 +19,7 @@ def in_the_clear(profile: str) -> tuple[str, tuple[int, ...]]:
 
 
 def faults_of(seed: int) -> Faults:
-    """Return the faults of a seed. Each kill closes an entry without records, so there are fewer than without masks."""
+    """Return the faults of a seed; each kill closes an entry without records, so these have fewer."""
     rng = generator(seed, "faults of masks")
     return Faults(
         loss=float(rng.choice([0.0, 0.05, 0.2])),
@@ -53,7 +53,7 @@ def test_with_every_client_waited_for_the_model_is_the_undisturbed_one(first):
 @pytest.mark.parametrize("first", range(1000, 1016, 8))
 def test_with_a_quorum_every_record_is_trained_once(first):
     for seed in range(first, first + 8):
-        # One client may be left at the end, and an entry needs two messages of each: a longer deadline than otherwise.
+        # One client may be left at the end; and an entry needs two messages of each, so the deadline is longer.
         simulation = federation("adaptive", seed=seed, faults=faults_of(seed), quorum=2, sums="masked", fewest=1)
         simulation.coordinator = replace(simulation.coordinator, deadline=10.0)
         simulation.run()

@@ -23,8 +23,8 @@ from streamfl.core.protocol.registry import Registry
 # Steps of sums of squared features: these may be far larger than scores. docs/choices.md, "Bounds and rounding".
 COARSE = 2.0**20
 
-# The largest number of a client, in steps.
-MOST = int(LIMIT / MEMBERS)
+# The largest number of a client, and of a total, in steps.
+MOST, LARGEST = int(LIMIT / 2 / MEMBERS), int(LIMIT / 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,11 @@ class Layout:
         )
 
     def unpacked(self, sums: IntArray) -> dict[str, Any]:
-        """Return the arrays of (a total of) sums, by name: whole numbers as int64, others as float64."""
-        parts, at = {}, 0
+        """Return the arrays of (a total of) sums, by name: whole numbers as int64, others as float64.
+
+        Numbers are clipped at half of what can be added up: beyond that something else was added than sums.
+        """
+        parts, at, sums = {}, 0, np.clip(sums, -LARGEST, LARGEST)
         for block in self.blocks:
             part = sums[at : at + math.prod(block.shape)].reshape(block.shape)
             parts[block.name] = part.copy() if block.scale == 1.0 else part / block.scale
