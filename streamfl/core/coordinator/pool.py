@@ -93,6 +93,7 @@ def without_everybody(decision: Restart | LocalDrift) -> Restart | LocalDrift:
 def wrong_sums(text: str, layout: Layout) -> str | None:
     """Return why a text is not the sums of a client, or None.
 
+    >>> import numpy as np
     >>> from streamfl.core.pooling.layout import Block
     >>> from streamfl.core.pooling.sums import as_text
     >>> layout = Layout((Block("losses", (2, 6)),))
