@@ -24,6 +24,7 @@ from streamfl.core.learning.local_round import Learner
 from streamfl.core.profiles.base import Profile
 from streamfl.core.protocol.decisions import Answered, Dropped, OverBudget, PostUpdate, Predicted, Refused
 from streamfl.core.protocol.messages import Finding, FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
+from streamfl.core.sampling import generator
 from streamfl.evaluation.by_class import ClassCounts, largest
 from streamfl.evaluation.changes import Change, Changes, Kind
 from streamfl.evaluation.model_file import FileErrors
@@ -275,7 +276,9 @@ class Replay:
                 f"{self.table.name}: rounds by event time need the times of the records: name their column (--time)"
             )
         self.settings.learning.check_budget(self._largest_round)
-        self.settings.privacy.check(self.settings.learning, self.task, self.settings.aggregation)
+        settings = self.settings
+        settings.privacy.check(settings.learning, self.task, settings.aggregation)
+        settings.privacy.check_noise(settings.learning, settings.profile, scaling=settings.scaling)
         figures = Prequential(classes=ClassCounts(largest(self._counts())))
         self._history = History(self.task, figures, time_of=self._time_of, by_row=not len(self.table.times))
         self._changes = Changes(self.table, self.logs)
@@ -431,6 +434,7 @@ class Replay:
                 by_event_time=settings.interval is not None,
                 sums=settings.privacy.sums,
                 fewest=settings.privacy.fewest,
+                noise=settings.privacy.mechanism,
                 expand=expand,
             ),
             CoordinatorState(self.profile()),
@@ -456,15 +460,22 @@ class Replay:
                 budget=settings.learning.budget(messages.size),
                 sums=settings.privacy.sums,
                 fewest=settings.privacy.fewest,
+                noise=settings.privacy.mechanism,
                 waits=False,
             ),
             name,
             nonce="0",
-            secrets=MaskKeys() if settings.privacy.sums == "masked" else None,
+            secrets=self._secrets(name),
         )
         source = TableSource(self.table, name, self.logs[name], self._times)
         read = delayed(source, settings.label_delay, self.answers.get(name)) if settings.label_delay else source
         return ClientNode(machine, read, transport.client(name), self._observe_client)
+
+    def _secrets(self, name: str) -> MaskKeys | None:
+        """Return the keys of a client's masks and noise: in one process they follow from the seed."""
+        if self.settings.privacy.sums == "by-client":
+            return None
+        return MaskKeys(generator(self.settings.seed, "secrets", name).bytes(64))
 
     def _window(self, name: str) -> int:
         """Return how far from the mark a round may look for a record: no record is kept for longer.

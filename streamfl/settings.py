@@ -20,6 +20,7 @@ from streamfl.core.learning.local_round import Learner
 from streamfl.core.learning.model import Model
 from streamfl.core.pooling.masks import FEWEST as FEWEST_CLIENTS
 from streamfl.core.pooling.masks import Sums
+from streamfl.core.pooling.noise import Noise
 from streamfl.core.profiles.base import HIGHEST_ORDER, Profile, ProfileOptions
 from streamfl.core.protocol.messages import Update
 from streamfl.core.protocol.native.settings import NativeSettings
@@ -257,10 +258,59 @@ class PrivacySettings(_Settings):
     With `sums = "by-client"` all that the client sends; with `masked` the total over the clients of a round, and
     never of fewer than `fewest`: see docs/trust.md. `pooled` is `masked` without the masks, to compare with: it gives
     the same models, and protects nothing.
+
+    With `noise`, the noise multiplier of the Gaussian mechanism, totals are differentially private for records: what
+    is told of epsilon is at `delta`. A record whose features, with the constant 1, have a norm above `radius` is
+    shortened to it. With `masked` the clients of a total share the noise, so that at least `fewest` of them have to
+    be honest; with `pooled` each adds all of it.
     """
 
     sums: Sums = "by-client"
     fewest: int = Field(FEWEST_CLIENTS, ge=2)
+    noise: float = Field(0.0, ge=0.0, allow_inf_nan=False)
+    radius: float = Field(1.0, gt=0.0, allow_inf_nan=False)
+    delta: float = Field(1e-6, gt=0.0, lt=1.0)
+
+    @property
+    def mechanism(self) -> Noise | None:
+        """Return the noise on sums; None: there is none."""
+        if not self.noise:
+            return None
+        return Noise(self.noise, self.radius, self.fewest if self.sums == "masked" else 1)
+
+    def check_noise(self, learning: LearningSettings, profile: "ProfileSettings", *, scaling: bool) -> None:
+        """Check that noise can hide a record in all that is sent.
+
+        Raises
+        ------
+        UsageError
+            It cannot: something that a record can change without bound is sent, or old records are used again.
+
+        >>> PrivacySettings(sums="pooled", noise=1.0).check_noise(
+        ...     LearningSettings(features="rounds"), ProfileSettings(), scaling=False
+        ... )
+        Traceback (most recent call last):
+        streamfl.core.errors.UsageError: privacy.noise: the detector excess uses held-out records again; take glr
+        """
+        if not self.noise:
+            return
+        why = {
+            "single clients' numbers would need far more of it; take sums masked": self.sums == "by-client",
+            "moments of features have no bound; scale the features beforehand, and take scaling false": scaling,
+            f"the profile {profile.profile} asks for history or whole steps; take adaptive": (
+                profile.profile != "adaptive"
+            ),
+            f"the detector {profile.detector} uses held-out records again; take glr": profile.detector == "excess",
+            "a step of its own has no bound; leave out algorithm, l2, local_batch, gamma and step": (
+                learning.algorithm != "fedavg"
+                or learning.local_batch is not None
+                or learning.l2 > 0.0
+                or learning.gamma != 1.0
+            ),
+        }
+        for reason, is_wrong in why.items():
+            if is_wrong:
+                raise UsageError(f"privacy.noise: {reason}")
 
     def check(self, learning: LearningSettings, task: Task, aggregation: str) -> None:
         """Check that a federation can learn from totals alone.

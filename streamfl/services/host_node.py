@@ -220,8 +220,8 @@ class HostNode:
                 self.learnt[client] = self.round
 
     def _secrets(self) -> MaskKeys | None:
-        """Return new keys for the masks of a start, if its sums are masked."""
-        return MaskKeys() if self.settings.sums == "masked" else None
+        """Return new keys for the masks and the noise of a start, if it sends sums."""
+        return MaskKeys() if self.settings.sums != "by-client" else None
 
     def _may_come_back(self, client: str, node: ClientNode, now: float) -> bool:
         """Tell whether a client has left and has records again; a failed client does not come back."""

@@ -23,6 +23,8 @@ FIXED = frozenset(
         "learning",
         "profile",
         "privacy.sums",
+        "privacy.noise",
+        "privacy.radius",
     }
 )
 

@@ -330,6 +330,7 @@ class FederationSettings(BaseSettings):
         )
         learning = self.learning.beside(self.profile, self.privacy)
         self.privacy.check(learning, self.federation.task, self.rounds.aggregation)
+        self.privacy.check_noise(learning, self.profile, scaling=self.federation.scaling)
         return self
 
     def _check_labels(self, labels: Labels) -> None:
@@ -402,6 +403,7 @@ class FederationSettings(BaseSettings):
             features=self.partitions if self.labels.topic else (),
             sums=self.privacy.sums,
             fewest=self.privacy.fewest,
+            noise=self.privacy.mechanism,
             expand=expand,
         )
 
@@ -441,6 +443,7 @@ class FederationSettings(BaseSettings):
             budget=self.learning.budget(messages.size),
             sums=self.privacy.sums,
             fewest=self.privacy.fewest,
+            noise=self.privacy.mechanism,
         )
 
     @property

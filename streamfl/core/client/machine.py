@@ -36,7 +36,7 @@ from streamfl.core.client.models import Models
 from streamfl.core.client.patience import Question
 from streamfl.core.client.phase import Phase
 from streamfl.core.client.state import ClientState
-from streamfl.core.client.usable import unusable
+from streamfl.core.client.usable import unprotected, unusable
 from streamfl.core.client.waiting import Waiting
 from streamfl.core.client.work import Work
 from streamfl.core.errors import BrokenInvariantError, PeerError, UsageError
@@ -111,6 +111,8 @@ class Client(ClientState):
         After how many updates the latest ones had taken more bytes than their budget.
     late
         With rounds by event time, how many records came after their period had been closed, and were learnt later.
+    releases
+        The most messages about the records of one round.
     evicted
         The reason of its eviction; empty unless it was evicted. Then it has finished, and its records are pending.
     superseded
@@ -423,11 +425,9 @@ class Client(ClientState):
         return {mark.partition: max(0, mark.features - self._waiting.window), **labels}
 
     def _round_opened(self, opened: RoundOpened) -> list[ClientDecision]:
-        sums = ("masked" if opened.roster else "pooled") if opened.pooled else "by-client"
-        if sums != self.settings.sums:
-            return self._drop(
-                PeerError(f"a round with sums {sums}, and this client's settings say {self.settings.sums}")
-            )
+        wrong = unprotected(opened, self.settings)
+        if wrong is not None:
+            return self._drop(PeerError(wrong))
         if self._ledger.misses(opened):
             self._lose_place()
         elif self._ledger.open(opened):
@@ -508,6 +508,7 @@ class Client(ClientState):
         sent, told = self._work().update(opened, gathered.batches, name, period=gathered.period)
         self._flight.sent, self._attempts, self._due = sent, attempt, False
         self._patience = self._patience.has_asked("join")
+        self._release(opened.round)
         self.over_budget += sum(isinstance(one, OverBudget) for one in told)
         return [Send(sent.update), *told]
 
@@ -540,7 +541,14 @@ class Client(ClientState):
             return None
         scores = self._work().scores(opened, score, sent)
         self._flight.sent = replace(sent, scores=scores)
+        self._release(opened.round)
         return scores
+
+    def _release(self, t: int) -> None:
+        """Count the messages about the records of one round, attempts included: noise hides a record in each."""
+        last, count = self._released
+        self._released = t, (count + 1 if last == t else 1)
+        self.releases = max(self.releases, self._released[1])
 
     def _work(self) -> Work:
         place = self._ledger.place
@@ -555,6 +563,7 @@ class Client(ClientState):
             self._taken,
             self._waiting,
             self._masks,
+            self.secrets,
         )
 
     def _ask(self, phase: Phase, now: float) -> list[ClientDecision]:

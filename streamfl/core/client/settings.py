@@ -7,6 +7,7 @@ from streamfl.core.bounds import NAMED, Limits
 from streamfl.core.client.budget import Budget
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.pooling.masks import FEWEST, Sums
+from streamfl.core.pooling.noise import Noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class ClientSettings:
         round that is opened otherwise.
     fewest
         The fewest clients of whose masked sums it lets the total be told.
+    noise
+        The noise on sums; None: there is none.
     waits
         Whether it waits for others while fewer than these take part; else it leaves, and its records stay pending.
     """
@@ -68,6 +71,7 @@ class ClientSettings:
     budget: Budget | None = None
     sums: Sums = "by-client"
     fewest: int = FEWEST
+    noise: Noise | None = None
     waits: bool = True
 
     def size(self, t: int) -> int:

@@ -33,6 +33,7 @@ class ClientState:
     dropped: int = 0
     over_budget: int = 0
     late: int = 0
+    releases: int = 0
     evicted: str = ""
     superseded: bool = False
     _buffer: Buffer = field(init=False)
@@ -44,6 +45,7 @@ class ClientState:
     _earlier: EarlierRounds = field(default_factory=EarlierRounds)
     _flight: InFlight = field(default_factory=InFlight)
     _roster: Roster | None = None
+    _released: tuple[int, int] = (0, 0)  # a round, and the messages about its records
     _masks: Masks | None = None  # of the last entry for which sums were masked
     _begun: dict[str, int] = field(default_factory=dict)  # the first position read of each partition
     _introduced: tuple[Batch, ...] | None = None

@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Any
 
 from streamfl.core.bounds import MOST_POSITIONS, NAMED, is_name
+from streamfl.core.client.settings import ClientSettings
 from streamfl.core.learning.between_rounds import BetweenRounds
 from streamfl.core.pooling.masks import KEY_DIGITS
 from streamfl.core.protocol.changes import wrong
@@ -72,6 +73,22 @@ def unusable(message: FromCoordinator, between: BetweenRounds[Any, Any] | None) 
             return _wrong_slots(message) or (_wrong_opening(message) if isinstance(message, RoundOpened) else None)
         case _:
             return None
+
+
+def unprotected(opened: RoundOpened, settings: ClientSettings) -> str | None:
+    """Return why a round tells more of a client's records than its settings allow, or None."""
+    sums = ("masked" if opened.roster else "pooled") if opened.pooled else "by-client"
+    if sums != settings.sums:
+        return f"a round with sums {sums}, and this client's settings say {settings.sums}"
+    if settings.noise is None:
+        return None
+    again = opened.held is not None or opened.keep or any(slot.history for slot in opened.slots)
+    if again:
+        return "a round that scores old records again, and noise is to hide each of them"
+    steps = all(slot.whitened for slot in opened.slots if slot.trained)
+    if not steps or opened.moments:
+        return "a round that asks for sums that one record can change without bound, and noise is to hide it"
+    return None
 
 
 def _wrong_roster(roster: Roster) -> str | None:

@@ -16,7 +16,8 @@ from streamfl.core.client.settings import ClientSettings
 from streamfl.core.client.waiting import Waiting
 from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.pooling.layout import Layout
-from streamfl.core.pooling.masks import Masks
+from streamfl.core.pooling.masks import Masks, Secrets, seed
+from streamfl.core.pooling.noise import normals_of
 from streamfl.core.pooling.sums import as_text, sums_of, sums_of_scores, with_sums
 from streamfl.core.protocol.decisions import OverBudget, Predicted
 from streamfl.core.protocol.messages import Mark, RoundOpened, Score, Scores, Update
@@ -45,6 +46,8 @@ class Work:
         The records that wait for their labels, if these come apart.
     masks
         The masks of the round's entry, if sums are masked.
+    secrets
+        What noise on sums is made from.
     """
 
     settings: ClientSettings
@@ -55,6 +58,7 @@ class Work:
     taken: Taken
     waiting: Waiting | None = None
     masks: Masks | None = None
+    secrets: Secrets | None = None
 
     def update(
         self, opened: RoundOpened, batches: tuple[Batch, ...], attempt: str, *, period: int | None = None
@@ -105,13 +109,19 @@ class Work:
     def _pooled(self, update: Update, opened: RoundOpened) -> Update:
         """Return the update with its numbers as sums, masked if they are to be."""
         registry = self.models.published.registry(opened.registry)
-        layout = Layout.of_round(opened, registry, self.settings.learner.model.columns)
-        sums = self._masked(sums_of(update, opened, layout, registry), 0, update.attempt)
+        columns, noise = self.settings.learner.model.columns, self.settings.noise
+        layout = Layout.of_round(opened, registry, columns, by_label=noise is None)
+        sums = self._hidden(sums_of(update, opened, layout, registry), layout, opened.entry, 0, update.attempt)
         if sums is None:
             raise BrokenInvariantError("two updates of one attempt whose sums are masked")
         return with_sums(update, sums)
 
-    def _masked(self, sums: IntArray, stage: int, attempt: str) -> IntArray | None:
+    def _hidden(self, sums: IntArray, layout: Layout, entry: int, stage: int, attempt: str) -> IntArray | None:
+        """Return sums with noise and under masks, as far as there are to be any."""
+        noise, secrets = self.settings.noise, self.secrets
+        if noise is not None and secrets is not None:
+            random = secrets.expand(seed(secrets.own, entry, stage, f"noise {attempt}"), 2 * layout.size)
+            sums = noise.added(sums, layout, normals_of(random))
         return sums if self.masks is None else self.masks.masked(sums, stage, attempt)
 
     def _mark(self, batches: tuple[Batch, ...]) -> Mark | None:
@@ -150,9 +160,8 @@ class Work:
     def _pooled_scores(self, scores: Scores, score: Score, part: ClientRound, trained: int) -> Scores:
         """Return scores with their numbers as sums; without any if they were masked for this stage before."""
         layout = Layout.of_scores(score, part.registry, self.settings.learner.model.columns)
-        sums = self._masked(
-            sums_of_scores(scores, score, layout, part.registry, trained), score.stage, scores.attempt
-        )
+        told = sums_of_scores(scores, score, layout, part.registry, trained)
+        sums = self._hidden(told, layout, score.entry, score.stage, scores.attempt)
         text = "" if sums is None else as_text(sums)
         return replace(scores, losses={}, differences={}, relabelling={}, sums=text)
 
@@ -165,4 +174,5 @@ class Work:
             batches,
             first=self.read,
             before=self.earlier.comparison,
+            radius=None if self.settings.noise is None else self.settings.noise.radius,
         )

@@ -43,7 +43,8 @@ class Agreement:
     size
         The mean number of records of a client in the last round; at first of those that it joined with.
     expected
-        The square roots of the second moments to expect by the clients' Joins, shape (d + 1,).
+        The square roots of the second moments to expect by the clients' Joins, shape (d + 1,); empty if these tell
+        nothing of values.
 
     Examples
     --------
@@ -83,7 +84,8 @@ class Agreement:
         records = sum(min(join.records, HEAVIEST * middle) for join in joins)
         squares = _expected_squares(registry, moments, records)
         size = records / max(1, len(joins))
-        return cls(registry, float(squares.sum()), scaling, size=size, expected=np.sqrt(squares))
+        expected = np.sqrt(squares) if moments.count.any() else np.zeros(0)  # clients may name features alone
+        return cls(registry, float(squares.sum()), scaling, size=size, expected=expected)
 
     def after(
         self,

@@ -65,6 +65,7 @@ class OpenRound:
         interval: float | None,
         moments: bool,
         pooled: bool = False,
+        noisy: bool = False,
     ) -> "OpenRound":
         """Open the round of a state.
 
@@ -82,10 +83,14 @@ class OpenRound:
             Whether clients send the moments of their features.
         pooled
             Whether clients send sums that are added up over all of them.
+        noisy
+            Whether noise hides single records in these: then gradients are on no grid, whose steps it would have to hide.
         """
         rounds = state.round - state.restarted
         whitened = any(live.whitened for live in plan.live)
-        second = whitened and wanted(rounds, state.registry.rows) and (not pooled or _is_turn_of_all(state, rounds))
+        second = whitened and wanted(rounds, state.registry.rows)
+        if pooled:
+            second = second and _is_turn_of_all(state, rounds)
         asked = second or moments or state.between is not None
         message = RoundOpened(
             entry=state.entry,
@@ -102,7 +107,7 @@ class OpenRound:
             moments=moments,
             second_moments=second,
             measured=state.measured if rounds > ALL_MEASURED and asked and not pooled else None,
-            exponents=state.agreed.exponents if whitened else (),
+            exponents=state.agreed.exponents if whitened and not noisy else (),
             keep=plan.keep,
             sampled=plan.sampled,
             held=plan.held,

@@ -1,7 +1,10 @@
 """The totals of a round in which clients send sums: the one update, and the one answer to Score, of all together."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from streamfl.core.arrays import IntArray
 from streamfl.core.coordinator.settings import CoordinatorSettings
@@ -10,7 +13,14 @@ from streamfl.core.pooling.layout import Layout
 from streamfl.core.pooling.masks import plain_total, total_of
 from streamfl.core.pooling.sums import EVERYBODY, of_text, pooled, pooled_scores
 from streamfl.core.profiles.base import Restart
-from streamfl.core.protocol.messages import LocalDrift, RoundOpened, Score, Scores, Unmasked, Update
+from streamfl.core.protocol.messages import (
+    LocalDrift,
+    RoundOpened,
+    Score,
+    Scores,
+    Unmasked,
+    Update,
+)
 from streamfl.core.protocol.registry import Registry
 
 
@@ -33,7 +43,8 @@ class Pool:
     @property
     def layout(self) -> Layout:
         """Return the layout of updates."""
-        return Layout.of_round(self.opened, self.registry, self.settings.learner.model.columns)
+        by_label = self.settings.noise is None
+        return Layout.of_round(self.opened, self.registry, self.settings.learner.model.columns, by_label=by_label)
 
     def layout_of(self, asked: Score) -> Layout:
         """Return the layout of the scores that are asked for."""
@@ -50,7 +61,24 @@ class Pool:
             The seeds of their masks; none if they are not masked.
         """
         total = self._total([update.sums for update in updates], answers)
-        return pooled(updates, total, self.opened, self.layout, self.registry)
+        made = pooled(updates, total, self.opened, self.layout, self.registry)
+        noise = self.settings.noise
+        return made if noise is None else self._with_noise(made, noise.deviations(self.layout), len(updates))
+
+    def _with_noise(self, update: Update, deviations: Mapping[str, float], clients: int) -> Update:
+        """Return an update of which is told that there is noise in it.
+
+        Sums of squares of losses grow by the variance of the noise in their sums: detectors reckon with that.
+        Second moments have no eigenvalue below what noise alone reaches, so that no step is long because of it.
+        """
+        variance = clients * deviations["losses"] ** 2
+        losses = {name: replace(one, square=one.square + variance) for name, one in update.losses.items()}
+        C = update.second_moments
+        if C is not None:
+            least = 2.0 * math.sqrt(clients * len(C)) * deviations["second"]
+            values, vectors = np.linalg.eigh(C)
+            C = (vectors * np.maximum(values, least)) @ vectors.T
+        return replace(update, losses=losses, second_moments=C)
 
     def scores(
         self,

@@ -105,6 +105,7 @@ class Rounds:
             interval=self.settings.interval,
             moments=self._is_warming_up() or bool(state.registry.unscaled),
             pooled=self.settings.sums != "by-client",
+            noisy=self.settings.noise is not None,
         )
         self.unsaved.collect_for(opened)
 

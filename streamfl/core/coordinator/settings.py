@@ -7,6 +7,7 @@ from streamfl.core.bounds import NAMED, Limits
 from streamfl.core.coordinator.aggregations import Aggregator
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.pooling.masks import FEWEST, Expand, Sums
+from streamfl.core.pooling.noise import Noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class CoordinatorSettings:
         its partition. Without patterns, but with some of `partitions`, no labels come apart.
     sums, fewest
         As of clients, see `ClientSettings`.
+    noise
+        The noise on sums, as clients add it; None: there is none.
     expand
         From the seed of a mask, its numbers: see `Secrets.expand`; needed where sums are masked.
     """
@@ -72,4 +75,5 @@ class CoordinatorSettings:
     features: tuple[str, ...] = ()
     sums: Sums = "by-client"
     fewest: int = FEWEST
+    noise: Noise | None = None
     expand: Expand | None = None

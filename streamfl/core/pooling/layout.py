@@ -59,16 +59,29 @@ class Layout:
     blocks: tuple[Block, ...]
 
     @classmethod
-    def of_round(cls, opened: RoundOpened, registry: Registry, columns: Callable[[int], int]) -> "Layout":
-        """Return the layout of updates; `columns` returns those of a model for a number of labels."""
+    def of_round(
+        cls, opened: RoundOpened, registry: Registry, columns: Callable[[int], int], *, by_label: bool = True
+    ) -> "Layout":
+        """Return the layout of updates.
+
+        Parameters
+        ----------
+        opened, registry
+            The open round and its registry.
+        columns
+            Returns the columns of a model for a number of labels.
+        by_label
+            Whether there are scores by label; under noise there are none, since each block makes all noise larger.
+        """
         d, labels = len(registry.features), len(registry.labels)
         shape = (registry.rows, columns(labels))
         blocks = [
             *_of_slots(opened.slots, shape),
-            Block("by_label", (2, labels, 3)),
             Block("norm", (1,), COARSE),
             Block("served", (3,)),
         ]
+        if by_label:
+            blocks.append(Block("by_label", (2, labels, 3)))
         if opened.moments:
             blocks += [
                 Block("values", (d,), 1.0),

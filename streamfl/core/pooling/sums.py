@@ -137,7 +137,7 @@ def pooled(
     parts = layout.unpacked(total)
     records, trained = sum(u.records for u in updates), sum(u.trained for u in updates)
     new_labels = tuple(sorted({name for update in updates for name in update.new_labels}))
-    by_label = [_label_sums(registry.labels, part, records) for part in parts["by_label"]]
+    new, old = [_label_sums(registry.labels, part, records) for part in parts.get("by_label", np.zeros((2, 0, 3)))]
     answered, correct, no_change = parts["served"].tolist()
     answered = min(max(0.0, answered), float(records))
     return Update(
@@ -153,8 +153,8 @@ def pooled(
         spans=(),
         losses=_losses(parts, opened.slots, records),
         differences=_differences(parts, opened.slots, trained, more=len(new_labels)),
-        new=by_label[0],
-        old=by_label[1],
+        new=new,
+        old=old,
         new_labels=new_labels,
         new_features=tuple(sorted({name for update in updates for name in update.new_features})),
         moments=moments_of_limbs(registry.features, parts) if opened.moments else None,
@@ -215,7 +215,7 @@ def _differences(
 
 def _label_sums(labels: Sequence[str], part: FloatArray, records: int) -> tuple[LabelSums, ...]:
     made = []
-    for label, (count, loss, square) in zip(labels, np.maximum(0.0, part).tolist(), strict=True):
+    for label, (count, loss, square) in zip(labels, np.maximum(0.0, part).tolist(), strict=False):
         n = round(min(count, 2.0**53))
         if n:
             made.append(LabelSums(label=label, count=n, loss=min(loss, float(n)), square=min(square, float(n))))
