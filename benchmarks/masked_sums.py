@@ -1,11 +1,11 @@
-"""What masked sums cost: seconds and bytes of a round, beside sums in the clear and beside the numbers of each client.
+"""What masked sums cost: seconds and bytes of a round, beside sums in the clear and beside each client's numbers.
 
     python benchmarks/masked_sums.py [--clients 20] [--size 100] [--rounds 40] [--repeats 5] [--absent 0.3] [--json F]
 
 Replays of covtype in one process, without a log or a network, in turns: `by-client`, `pooled`, `masked`. Seconds are
-of one core, of all clients and the coordinator together; ratios are medians over the repeats. Also the seconds that one
-client takes to mask its sums and to tell its seeds, and the coordinator to remove what is left of the masks if a share
-of the clients is absent.
+of one core, of all clients and the coordinator together; ratios are medians over the repeats. Also the seconds that
+one client takes to mask its sums and to tell its seeds, and the coordinator to remove what is left of the masks if a
+share of the clients is absent.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def replayed(options: argparse.Namespace, sums: str) -> dict[str, float]:
 
 
 def beside(clients: int, numbers: int, absent: float) -> dict[str, float]:
-    """Return the seconds of one client's masks and seeds, and of the coordinator's total, with some clients absent."""
+    """Return the seconds of a client's masks and seeds, and of the coordinator's total, with some clients absent."""
     keys = {f"c{i}": MaskKeys(i.to_bytes(64)) for i in range(clients)}
     roster = Roster(version=1, keys={name: key.public for name, key in keys.items()})
     here = {name: Masks(name, key, roster, 1, 3) for name, key in keys.items()}
@@ -92,7 +92,8 @@ def main() -> None:
         told = ", ".join(f"{name} {1e3 * seconds:.2f} ms" for name, seconds in part.items())
         print(f"{n} numbers, {options.absent:.0%} absent: {told}")
     if options.json is not None:
-        options.json.write_text(json.dumps({"settings": vars(options) | {"json": None}, "runs": runs, "ratio": ratio}))
+        told = {name: value for name, value in vars(options).items() if name != "json"}
+        options.json.write_text(json.dumps({"settings": told, "runs": runs, "ratio": ratio}))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from streamfl.core.profiles.base import Profile
 from streamfl.core.protocol.decisions import Answered, Dropped, OverBudget, PostUpdate, Predicted, Refused
 from streamfl.core.protocol.messages import Finding, FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
 from streamfl.core.sampling import generator
+from streamfl.epsilon import epsilon
 from streamfl.evaluation.by_class import ClassCounts, largest
 from streamfl.evaluation.changes import Change, Changes, Kind
 from streamfl.evaluation.model_file import FileErrors
@@ -37,6 +38,7 @@ from streamfl.evaluation.result import (
     DatedRestart,
     Figures,
     Loss,
+    Privacy,
     Result,
     RoundLine,
 )
@@ -279,6 +281,8 @@ class Replay:
         settings = self.settings
         settings.privacy.check(settings.learning, self.task, settings.aggregation)
         settings.privacy.check_noise(settings.learning, settings.profile, scaling=settings.scaling)
+        if settings.privacy.noise:
+            epsilon(settings.privacy.noise, 1, settings.privacy.delta)  # what counts it is there
         figures = Prequential(classes=ClassCounts(largest(self._counts())))
         self._history = History(self.task, figures, time_of=self._time_of, by_row=not len(self.table.times))
         self._changes = Changes(self.table, self.logs)
@@ -527,6 +531,9 @@ class Replay:
             measure="accuracy" if measure == "accuracy" else "mae",
             file=figures.model_file if figures else None,
             served=figures.last_rounds if figures else None,
+            privacy="none" if result.privacy is None else result.privacy.sums,
+            epsilon=None if result.privacy is None else result.privacy.epsilon,
+            delta=None if result.privacy is None else result.privacy.delta,
             **self._bytes().model_dump(),
         )
 
@@ -550,6 +557,24 @@ class Replay:
         """Return the budget of updates, and how it was kept."""
         a_record = self.settings.learning.bytes
         return None if a_record == "auto" else BytesBudget(a_record=a_record, exceeded=self._history.over_budget)
+
+    def _privacy(self, clients: Sequence[Client]) -> Privacy | None:
+        """Return what was told of records; None if all that clients sent was seen."""
+        chosen = self.settings.privacy
+        if chosen.sums == "by-client":
+            return None
+        if not chosen.noise:
+            return Privacy(sums=chosen.sums, fewest=chosen.fewest)
+        told = max(1, *(client.releases for client in clients))
+        return Privacy(
+            sums=chosen.sums,
+            fewest=chosen.fewest,
+            noise=chosen.noise,
+            radius=chosen.radius,
+            messages=told,
+            epsilon=epsilon(chosen.noise, told, chosen.delta),
+            delta=chosen.delta,
+        )
 
     def _unread(self, client: Client) -> int:
         """Return the records of a client that has left because too few others were left to mask its sums."""
@@ -585,6 +610,7 @@ class Replay:
             records_per_second=round(records / seconds) if seconds > 0.0 else 0,
             bytes=self._bytes(),
             budget=self._budget(),
+            privacy=self._privacy(clients),
             accuracy=self._figures("accuracy") if classes else None,
             kappa=history.figures.kappa() if classes else None,
             mae=None if classes else self._figures("mae"),

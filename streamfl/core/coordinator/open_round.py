@@ -84,7 +84,7 @@ class OpenRound:
         pooled
             Whether clients send sums that are added up over all of them.
         noisy
-            Whether noise hides single records in these: then gradients are on no grid, whose steps it would have to hide.
+            Whether noise hides single records in these: then gradients are on no grid.
         """
         rounds = state.round - state.restarted
         whitened = any(live.whitened for live in plan.live)

@@ -64,10 +64,6 @@ class Noise:
         match kind:
             case "losses":  # the score, its square and the proper score of each model, in [0, 1]
                 return math.sqrt(3 * block.shape[0])
-            case (
-                "by_label"
-            ):  # a count of 1, a score and its square, at two labels; of held-out records there are none
-                return math.sqrt(6.0)
             case "served":  # right or not; and the record after it is compared with it, too
                 return math.sqrt(5.0)
             case "norm":

@@ -1,4 +1,4 @@
-"""Masked sums on a broker: whoever is killed, the model is that of the same sums in the clear, and no client is told."""
+"""Masked sums on a broker: whoever is killed, the model is that of the same sums in the clear."""
 
 from dataclasses import replace
 
