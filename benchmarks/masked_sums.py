@@ -2,10 +2,10 @@
 
     python benchmarks/masked_sums.py [--clients 20] [--size 100] [--rounds 40] [--repeats 5] [--absent 0.3] [--json F]
 
-Replays of covtype in one process, without a log or a network, in turns: `by-client`, `pooled`, `masked`. Seconds are
-of one core, of all clients and the coordinator together; ratios are medians over the repeats. Also the seconds that
-one client takes to mask its sums and to tell its seeds, and the coordinator to remove what is left of the masks if a
-share of the clients is absent.
+With `--rounds 0` only the masks are timed. Replays of covtype in one process, without a log or a network, in turns:
+`by-client`, `pooled`, `masked`. Seconds are of one core, of all clients and the coordinator together; ratios are
+medians over the repeats. Also the seconds that one client takes to mask its sums and to tell its seeds, and the
+coordinator to remove what is left of the masks if a share of the clients is absent.
 """
 
 import argparse
@@ -78,6 +78,15 @@ def main() -> None:
     parser.add_argument("--absent", type=float, default=0.3)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    if options.rounds:
+        compare(options)
+    for n in NUMBERS:
+        told = ", ".join(f"{name} {1e3 * x:.2f} ms" for name, x in beside(options.clients, n, options.absent).items())
+        print(f"{options.clients} clients, {n} numbers, {options.absent:.0%} absent: {told}")
+
+
+def compare(options: argparse.Namespace) -> None:
+    """Print what rounds cost in a replay, and write it if asked."""
     runs = [{sums: replayed(options, sums) for sums in SUMS} for _ in range(options.repeats)]
     assert runs[0]["pooled"]["model"] == runs[0]["masked"]["model"]
     middle = {sums: statistics.median(run[sums]["seconds"] for run in runs) for sums in SUMS}
@@ -87,10 +96,6 @@ def main() -> None:
         told = runs[0][sums]
         print(f"{sums:10} {1e3 * middle[sums]:8.1f} ms a round  {told['up']:7.1f} bytes up  {told['down']:6.1f} down")
     print(f"masked / by-client {ratio['by-client']:.2f}, masked / pooled {ratio['pooled']:.2f}")
-    parts = {n: beside(options.clients, n, options.absent) for n in NUMBERS}
-    for n, part in parts.items():
-        told = ", ".join(f"{name} {1e3 * seconds:.2f} ms" for name, seconds in part.items())
-        print(f"{n} numbers, {options.absent:.0%} absent: {told}")
     if options.json is not None:
         told = {name: value for name, value in vars(options).items() if name != "json"}
         options.json.write_text(json.dumps({"settings": told, "runs": runs, "ratio": ratio}))

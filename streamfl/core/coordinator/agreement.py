@@ -130,14 +130,19 @@ class Agreement:
     def whitened(self, slope: FloatArray) -> FloatArray:
         """Return A^-1 slope, A the second moments; before there are any, a multiple of 1 with the same trace."""
         if self.second is None:
-            return slope * (len(slope) / ((1.0 + RIDGE) * self.squared_norm))
+            return slope * (self._varying / ((1.0 + RIDGE) * self.squared_norm))
         return self.second.whitened(slope)
 
     def half_whitened(self, slopes: FloatArray) -> FloatArray:
         """Return L^-1 slopes, A = L L^T the same second moments: noise is then alike in all directions."""
         if self.second is None:
-            return slopes * math.sqrt(len(slopes) / ((1.0 + RIDGE) * self.squared_norm))
+            return slopes * math.sqrt(self._varying / ((1.0 + RIDGE) * self.squared_norm))
         return self.second.half_whitened(slopes)
+
+    @property
+    def _varying(self) -> int:
+        """Return over how many rows |z|^2 is spread: features without a scale are 0."""
+        return self.registry.rows - len(self.registry.unscaled)
 
     @property
     def exponents(self) -> tuple[int, ...]:
