@@ -81,7 +81,8 @@ def federation(sums: str = "masked", **settings: Any) -> tuple[Coordinator, Memb
     """Return a coordinator of ten clients whose round 1 is open, and these."""
     keys = {name: MaskKeys(name.encode() * 32) for name in NAMES}
     machine = coordinator(10, sums=sums, fewest=3, expand=expand, **settings)
-    decisions = feed(machine, *(join(name, key=keys[name].public) for name in NAMES))
+    period = 3 if settings.get("by_event_time") else None
+    decisions = feed(machine, *(join(name, key=keys[name].public, period=period) for name in NAMES))
     members = Members(*broadcast(decisions, RoundOpened), None, machine.state.registry, keys)
     members.follow(decisions)
     return machine, members
@@ -141,6 +142,13 @@ def test_if_one_stays_silent_nothing_is_learnt_and_no_record_is_lost():
     assert (opened.entry, opened.round, machine.digest()) == (2, 1, before)
     missed = {name: member.missed for name, member in machine.state.members.items()}
     assert missed == {**dict.fromkeys(NAMES, 0), "c4": 1}
+
+
+def test_an_entry_without_a_total_takes_no_period_with_it():
+    machine, members = federation(by_event_time=True, deadline=5.0)
+    feed(machine, *(members.update(name, period=5) for name in NAMES))
+    decisions = feed(machine, Tick(), now=5.0)
+    assert (members.opened.period, [opened.period for opened in broadcast(decisions, RoundOpened)]) == (3, [3])
 
 
 def test_a_start_that_is_lost_with_its_masks_ends_the_entry_at_once_and_takes_part_in_the_next():
