@@ -214,6 +214,42 @@ _on_bad_record = click.option(
     "hostile clients, at some cost when all are honest.",
 )
 @click.option(
+    "--sums",
+    type=click.Choice(["by-client", "pooled", "masked"]),
+    default="by-client",
+    show_default=True,
+    help="What the coordinator may know of the numbers about records: those of each client, or their sums over all "
+    "clients, hidden by masks that cancel. pooled is masked without the masks, to compare with.",
+)
+@click.option(
+    "--noise",
+    type=click.FloatRange(0.0),
+    default=0.0,
+    show_default=True,
+    help="With --sums masked: the multiplier of noise that hides each record (differential privacy). Needs "
+    "--detector glr and --no-scaling: scale the features beforehand.",
+)
+@click.option(
+    "--radius",
+    type=click.FloatRange(0.0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="With --noise: longer records, with the constant 1, are shortened to this norm.",
+)
+@click.option(
+    "--delta",
+    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+    default=1e-6,
+    show_default=True,
+    help="With --noise: the delta at which epsilon is told.",
+)
+@click.option(
+    "--scaling/--no-scaling",
+    default=True,
+    show_default=True,
+    help="Whether the federation standardises the features.",
+)
+@click.option(
     "--inject",
     metavar="KIND@R,...",
     help="Impose a drift from the rounds R on: class-swap, class-introduction or permutation.",
@@ -424,6 +460,7 @@ OF_SOME_PROFILES = ("rho_scale", "optimistic", "start", "detector", "max_order")
 
 # Options with the same names in the settings, which also have the defaults.
 LEARNING = ("features", "bytes", "model", "algorithm", "mirror", "average", "l1", "l2", "local_batch", "gamma")
+PRIVACY = ("sums", "noise", "radius", "delta")
 PROFILE = ("profile", "detector", "rho_scale", "optimistic", "start", "step", "max_order")
 
 
@@ -442,7 +479,7 @@ def _check_profile(profile: str) -> None:
 
 def _settings(options: dict[str, Any]) -> Any:
     from streamfl.replay import ReplaySettings  # noqa: PLC0415
-    from streamfl.settings import LearningSettings, ProfileSettings  # noqa: PLC0415
+    from streamfl.settings import LearningSettings, PrivacySettings, ProfileSettings  # noqa: PLC0415
 
     _check_profile(options["profile"])
     _check_learning(options)
@@ -451,6 +488,8 @@ def _settings(options: dict[str, Any]) -> Any:
         seed=options["seed"],
         label_delay=options["label_delay"],
         aggregation=options["aggregation"],
+        scaling=options["scaling"],
+        privacy=PrivacySettings.model_validate(_given(options, PRIVACY)),
         interval=options["interval"],
         learning=LearningSettings.model_validate(_given(options, LEARNING)),
         profile=ProfileSettings.model_validate(_given(options, PROFILE)),

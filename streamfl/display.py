@@ -18,6 +18,7 @@ from streamfl.evaluation.result import (
     DatedNotice,
     DatedRestart,
     Figures,
+    Privacy,
     Result,
     RoundLine,
 )
@@ -359,6 +360,7 @@ def _lines(result: Result) -> list[tuple[str, str]]:
         ("clients", count(result.clients)),
         *([("bytes", _bytes(result.bytes))] if result.bytes else []),
         *([("budget", _budget(result.budget))] if result.budget else []),
+        *([("privacy", _privacy(result.privacy))] if result.privacy else []),
         ("time", rate),
         ("model", f"sha256 {result.model_sha256}"),
     ]
@@ -372,6 +374,15 @@ def _late(result: Result) -> str:
     late = f"{counted(result.label_delay or 0, 'record')} late"
     counts = f"{count(result.waiting or 0)} still waiting, {count(result.expired or 0)} expired"
     return f"{late}: {count(result.unanswered or 0)} answered before any model, {counts}"
+
+
+def _privacy(privacy: Privacy) -> str:
+    hidden = "masked: never of fewer than" if privacy.sums == "masked" else "in the clear, as if of"
+    told = f"sums over clients, {hidden} {privacy.fewest}"
+    if privacy.epsilon is None:
+        return told
+    about = counted(privacy.messages or 1, "message")
+    return f"{told}; epsilon {privacy.epsilon:.2f} at delta {privacy.delta:g} for each record, by {about} about it"
 
 
 def _budget(budget: BytesBudget) -> str:

@@ -64,7 +64,9 @@ class Provenance:
         of 32 bits; 0 where none were counted, as in older files.
     privacy
         How what clients send is protected from the coordinator. `none`: it sees the sums and differences of each
-        client, without noise. There is no other level yet.
+        client. `masked`: only their totals over clients; `pooled`: the same without masks, to compare with.
+    epsilon, delta
+        What noise on the totals promises to each record; None: there is none.
     """
 
     version: str
@@ -82,7 +84,9 @@ class Provenance:
     up: float = 0.0
     down: float = 0.0
     raw: float = 0.0
-    privacy: Literal["none"] = "none"
+    privacy: Literal["none", "pooled", "masked"] = "none"
+    epsilon: float | None = None
+    delta: float | None = None
 
 
 def settings_told(learning: LearningSettings, profile: ProfileSettings, **others: object) -> str:

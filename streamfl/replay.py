@@ -24,6 +24,8 @@ from streamfl.core.learning.local_round import Learner
 from streamfl.core.profiles.base import Profile
 from streamfl.core.protocol.decisions import Answered, Dropped, OverBudget, PostUpdate, Predicted, Refused
 from streamfl.core.protocol.messages import Finding, FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
+from streamfl.core.sampling import generator
+from streamfl.epsilon import epsilon
 from streamfl.evaluation.by_class import ClassCounts, largest
 from streamfl.evaluation.changes import Change, Changes, Kind
 from streamfl.evaluation.model_file import FileErrors
@@ -36,15 +38,17 @@ from streamfl.evaluation.result import (
     DatedRestart,
     Figures,
     Loss,
+    Privacy,
     Result,
     RoundLine,
 )
+from streamfl.masking import MaskKeys, expand
 from streamfl.model_file import Provenance, ServedModel, settings_told
 from streamfl.report.changes import sentence
 from streamfl.runtime.clock import ManualClock, stopwatch
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, unobserved
-from streamfl.settings import LearningSettings, ProfileSettings
+from streamfl.settings import LearningSettings, PrivacySettings, ProfileSettings
 from streamfl.streams.apart import delayed
 from streamfl.streams.cells import quoted
 from streamfl.streams.dealing import Log
@@ -86,6 +90,8 @@ class ReplaySettings:
         Whether features are standardised by the federation.
     aggregation
         How the differences of models that rounds train are combined.
+    privacy
+        What the coordinator may know of the numbers about records.
     measure
         Whether predictions are measured: without it the result has no accuracy, and the run is faster.
     """
@@ -99,10 +105,11 @@ class ReplaySettings:
     interval: float | None = None
     scaling: bool = True
     aggregation: Aggregator = "mean"
+    privacy: PrivacySettings = PrivacySettings()
     measure: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "learning", self.learning.beside(self.profile))
+        object.__setattr__(self, "learning", self.learning.beside(self.profile, self.privacy))
         if not 0 <= self.label_delay <= MOST_DELAY:
             raise UsageError(f"a label delay of {self.label_delay} records: give 0 to {MOST_DELAY:,}")
         if self.interval is not None and not 0.0 < self.interval < math.inf:
@@ -271,6 +278,11 @@ class Replay:
                 f"{self.table.name}: rounds by event time need the times of the records: name their column (--time)"
             )
         self.settings.learning.check_budget(self._largest_round)
+        settings = self.settings
+        settings.privacy.check(settings.learning, self.task, settings.aggregation)
+        settings.privacy.check_noise(settings.learning, settings.profile, scaling=settings.scaling)
+        if settings.privacy.noise:
+            epsilon(settings.privacy.noise, 1, settings.privacy.delta)  # what counts it is there
         figures = Prequential(classes=ClassCounts(largest(self._counts())))
         self._history = History(self.task, figures, time_of=self._time_of, by_row=not len(self.table.times))
         self._changes = Changes(self.table, self.logs)
@@ -424,6 +436,10 @@ class Replay:
                 scaling=settings.scaling,
                 aggregation=settings.aggregation,
                 by_event_time=settings.interval is not None,
+                sums=settings.privacy.sums,
+                fewest=settings.privacy.fewest,
+                noise=settings.privacy.mechanism,
+                expand=expand,
             ),
             CoordinatorState(self.profile()),
         )
@@ -446,13 +462,24 @@ class Replay:
                 period=settings.interval or 1.0,
                 capacity=None if settings.interval is None else MOST_OF_PERIOD,
                 budget=settings.learning.budget(messages.size),
+                sums=settings.privacy.sums,
+                fewest=settings.privacy.fewest,
+                noise=settings.privacy.mechanism,
+                waits=False,
             ),
             name,
             nonce="0",
+            secrets=self._secrets(name),
         )
         source = TableSource(self.table, name, self.logs[name], self._times)
         read = delayed(source, settings.label_delay, self.answers.get(name)) if settings.label_delay else source
         return ClientNode(machine, read, transport.client(name), self._observe_client)
+
+    def _secrets(self, name: str) -> MaskKeys | None:
+        """Return the keys of a client's masks and noise: in one process they follow from the seed."""
+        if self.settings.privacy.sums == "by-client":
+            return None
+        return MaskKeys(generator(self.settings.seed, "secrets", name).bytes(64))
 
     def _window(self, name: str) -> int:
         """Return how far from the mark a round may look for a record: no record is kept for longer.
@@ -504,6 +531,9 @@ class Replay:
             measure="accuracy" if measure == "accuracy" else "mae",
             file=figures.model_file if figures else None,
             served=figures.last_rounds if figures else None,
+            privacy="none" if result.privacy is None else result.privacy.sums,
+            epsilon=None if result.privacy is None else result.privacy.epsilon,
+            delta=None if result.privacy is None else result.privacy.delta,
             **self._bytes().model_dump(),
         )
 
@@ -528,9 +558,32 @@ class Replay:
         a_record = self.settings.learning.bytes
         return None if a_record == "auto" else BytesBudget(a_record=a_record, exceeded=self._history.over_budget)
 
+    def _privacy(self, clients: Sequence[Client]) -> Privacy | None:
+        """Return what was told of records; None if all that clients sent was seen."""
+        chosen = self.settings.privacy
+        if chosen.sums == "by-client":
+            return None
+        if not chosen.noise:
+            return Privacy(sums=chosen.sums, fewest=chosen.fewest)
+        told = max(1, *(client.releases for client in clients))
+        return Privacy(
+            sums=chosen.sums,
+            fewest=chosen.fewest,
+            noise=chosen.noise,
+            radius=chosen.radius,
+            messages=told,
+            epsilon=epsilon(chosen.noise, told, chosen.delta),
+            delta=chosen.delta,
+        )
+
+    def _unread(self, client: Client) -> int:
+        """Return the records of a client that has left because too few others were left to mask its sums."""
+        log = self.logs[client.name]
+        return len(log) - (client.accounted or 0) - client.pending if client.is_alone else 0
+
     def _result(self, state: CoordinatorState, seconds: float, clients: Sequence[Client]) -> Result:
         history = self._history
-        pending = sum(client.pending for client in clients)
+        pending = sum(client.pending + self._unread(client) for client in clients)
         records = sum(map(len, self.logs.values()))
         if records != history.accepted + history.rejected + pending:
             raise BrokenInvariantError(
@@ -557,6 +610,7 @@ class Replay:
             records_per_second=round(records / seconds) if seconds > 0.0 else 0,
             bytes=self._bytes(),
             budget=self._budget(),
+            privacy=self._privacy(clients),
             accuracy=self._figures("accuracy") if classes else None,
             kappa=history.figures.kappa() if classes else None,
             mae=None if classes else self._figures("mae"),

@@ -18,6 +18,9 @@ from streamfl.core.learning.algorithms.base import RADIUS, Algorithm, AlgorithmO
 from streamfl.core.learning.between_rounds import BetweenRounds
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.learning.model import Model
+from streamfl.core.pooling.masks import FEWEST as FEWEST_CLIENTS
+from streamfl.core.pooling.masks import Sums
+from streamfl.core.pooling.noise import Noise
 from streamfl.core.profiles.base import HIGHEST_ORDER, Profile, ProfileOptions
 from streamfl.core.protocol.messages import Update
 from streamfl.core.protocol.native.settings import NativeSettings
@@ -137,15 +140,16 @@ class LearningSettings(_Settings):
             )
         return self
 
-    def beside(self, profile: "ProfileSettings") -> Self:
-        """Return the settings as they hold with a profile.
+    def beside(self, profile: "ProfileSettings", privacy: "PrivacySettings") -> Self:
+        """Return the settings as they hold with a profile, and with what is told of records.
 
-        Unless `features` is given, it is `rounds` with a profile other than `adaptive`, or with a step of its own.
+        Unless `features` is given, it is `rounds` with a profile other than `adaptive`, or with a step of its own, or
+        where only sums over all clients are told.
 
-        >>> LearningSettings().beside(ProfileSettings(profile="paper")).features
+        >>> LearningSettings().beside(ProfileSettings(profile="paper"), PrivacySettings()).features
         'rounds'
         """
-        plain = profile.profile == "adaptive" and profile.step is None
+        plain = profile.profile == "adaptive" and profile.step is None and privacy.sums == "by-client"
         return (
             self if plain or "features" in self.model_fields_set else self.model_copy(update={"features": "rounds"})
         )
@@ -246,6 +250,105 @@ class LearningSettings(_Settings):
         return named_algorithm(self.algorithm).of(
             AlgorithmOptions(radius=self.radius, mirror=self.mirror, average=self.average, l1=self.l1)
         )
+
+
+class PrivacySettings(_Settings):
+    """What the coordinator, and everybody who reads the log, may know of the numbers about a client's records.
+
+    With `sums = "by-client"` all that the client sends; with `masked` the total over the clients of a round, and
+    never of fewer than `fewest`: see docs/trust.md. `pooled` is `masked` without the masks, to compare with: it gives
+    the same models, and protects nothing.
+
+    With `noise`, the noise multiplier of the Gaussian mechanism, totals are differentially private for records: what
+    is told of epsilon is at `delta`. A record whose features, with the constant 1, have a norm above `radius` is
+    shortened to it. With `masked` the clients of a total share the noise, so that at least `fewest` of them have to
+    be honest; with `pooled` each adds all of it.
+    """
+
+    sums: Sums = "by-client"
+    fewest: int = Field(FEWEST_CLIENTS, ge=2)
+    noise: float = Field(0.0, ge=0.0, allow_inf_nan=False)
+    radius: float = Field(1.0, gt=0.0, allow_inf_nan=False)
+    delta: float = Field(1e-6, gt=0.0, lt=1.0)
+
+    @property
+    def mechanism(self) -> Noise | None:
+        """Return the noise on sums; None: there is none."""
+        if not self.noise:
+            return None
+        return Noise(self.noise, self.radius, self.fewest if self.sums == "masked" else 1)
+
+    def check_noise(self, learning: LearningSettings, profile: "ProfileSettings", *, scaling: bool) -> None:
+        """Check that noise can hide a record in all that is sent.
+
+        Raises
+        ------
+        UsageError
+            It cannot: something that a record can change without bound is sent, or old records are used again.
+
+        >>> PrivacySettings(sums="pooled", noise=1.0).check_noise(
+        ...     LearningSettings(features="rounds"), ProfileSettings(), scaling=False
+        ... )
+        Traceback (most recent call last):
+        streamfl.core.errors.UsageError: privacy.noise: the detector excess uses held-out records again; take glr
+        """
+        if not self.noise:
+            return
+        why = {
+            "single clients' numbers would need far more of it; take sums masked": self.sums == "by-client",
+            "moments of features have no bound; scale the features beforehand, and take scaling false": scaling,
+            f"the profile {profile.profile} asks for history or whole steps; take adaptive": (
+                profile.profile != "adaptive"
+            ),
+            f"the detector {profile.detector} uses held-out records again; take glr": profile.detector == "excess",
+            "a step of its own has no bound; leave out algorithm, l2, local_batch, gamma and step": (
+                learning.algorithm != "fedavg"
+                or learning.local_batch is not None
+                or learning.l2 > 0.0
+                or learning.gamma != 1.0
+            ),
+        }
+        for reason, is_wrong in why.items():
+            if is_wrong:
+                raise UsageError(f"privacy.noise: {reason}")
+
+    def check(self, learning: LearningSettings, task: Task, aggregation: str) -> None:
+        """Check that a federation can learn from totals alone.
+
+        Parameters
+        ----------
+        learning
+            As it holds with the profile.
+        task, aggregation
+            What is learnt, and how differences are combined.
+
+        Raises
+        ------
+        UsageError
+            It cannot: something needs the numbers of each client.
+
+        >>> PrivacySettings(sums="masked").check(LearningSettings(features="rounds"), "classification", "mean")
+        >>> PrivacySettings(sums="masked").check(
+        ...     LearningSettings(features="rounds"), "regression", "mean"
+        ... )  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        streamfl.core.errors.UsageError: privacy.sums masked: the unit of targets is a median over clients, so the ...
+        """
+        if self.sums == "by-client":
+            return
+        river = not isinstance(learning.model, str) or learning.model.startswith(PREFIX)
+        why = {
+            "the unit of targets is a median over clients, so the task must be classification": task == "regression",
+            "what a River model learns is no sum; leave learning.model out": river,
+            "what models learn between rounds is no sum over a fixed set of numbers; take features rounds": (
+                learning.features != "rounds"
+            ),
+            "whole models are no differences; leave learning.exchange out": learning.exchange == "model",
+            f"{aggregation} compares clients; take aggregation mean": aggregation != "mean",
+        }
+        for reason, is_wrong in why.items():
+            if is_wrong:
+                raise UsageError(f"privacy.sums {self.sums}: {reason}")
 
 
 class ProfileSettings(_Settings):

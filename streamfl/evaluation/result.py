@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, ValidationError
 
@@ -65,6 +66,22 @@ class BytesBudget(Part):
 
     a_record: float
     exceeded: int
+
+
+class Privacy(Part):
+    """What the coordinator was told of the numbers about records: see docs/trust.md.
+
+    With `noise`, the noise multiplier, `epsilon` is what is promised at `delta` to each record, of whose round the
+    clients sent at most so many `messages`.
+    """
+
+    sums: Literal["pooled", "masked"]
+    fewest: int
+    noise: float | None = None
+    radius: float | None = None
+    messages: int | None = None
+    epsilon: float | None = None
+    delta: float | None = None
 
 
 class DatedFinding(Part):
@@ -160,6 +177,7 @@ class Result(Part):
     records_per_second: int
     bytes: BytesARecord | None = None
     budget: BytesBudget | None = None
+    privacy: Privacy | None = None
     accuracy: Figures | None = None
     mae: Figures | None = None
     rmse: Figures | None = None

@@ -1,5 +1,7 @@
 """`streamfl client`: one process that runs the clients assigned to it by the group of hosts."""
 
+from dataclasses import replace
+
 import structlog
 
 from streamfl.core.errors import UsageError
@@ -43,7 +45,7 @@ def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop
     if settings.rounds.least == 1:
         LOG.warning("single records may be sent", least=1, remedy="raise rounds.least: one record can be solved for")
     warn_if_open(settings)
-    machine = settings.client_machine
+    machine = replace(settings.client_machine, waits=not until_end)
     if machine.learner.between is not None:
         machine.learner.between.at_client()  # loads or compiles its loops: a group would not wait for that
     connector.prepare()

@@ -22,6 +22,7 @@ from streamfl.core.protocol.messages import (
     RoundClosed,
     RoundOpened,
 )
+from streamfl.masking import MaskKeys
 from streamfl.ports import ClientProgress, Host, Source
 from streamfl.runtime.nodes import ClientNode
 from streamfl.services.exposure import unwatched
@@ -214,14 +215,18 @@ class HostNode:
             if (client not in self.nodes or restarts) and not self.stop.requested:
                 LOG.info("client taken", client=client)
                 self._superseded.pop(client, None)
-                machine = Client(self.settings, client, self.nonce())
+                machine = Client(self.settings, client, self.nonce(), self._secrets())
                 self.nodes[client] = ClientNode(machine, source, self.host.link(client), self._observe)
                 self.learnt[client] = self.round
+
+    def _secrets(self) -> MaskKeys | None:
+        """Return new keys for the masks and the noise of a start, if it sends sums."""
+        return MaskKeys() if self.settings.sums != "by-client" else None
 
     def _may_come_back(self, client: str, node: ClientNode, now: float) -> bool:
         """Tell whether a client has left and has records again; a failed client does not come back."""
         has_failed = client in self.failed or node.machine.evicted or now < self._superseded.get(client, now)
-        return node.finished and not node.source.ended and not has_failed
+        return node.finished and not node.source.ended and not has_failed and not node.machine.is_alone
 
     @property
     def _that_come_back(self) -> list[str]:

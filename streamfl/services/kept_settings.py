@@ -7,7 +7,7 @@ from streamfl.core.bounds import bounded
 from streamfl.services.settings import FederationSettings
 
 # The tables of settings that are kept: those of the whole federation.
-KEPT = ("federation", "rounds", "records", "labels", "learning", "profile")
+KEPT = ("federation", "rounds", "records", "labels", "learning", "profile", "privacy")
 
 # What the state is made of, or what clients have counted by: a change would mix what does not belong together.
 FIXED = frozenset(
@@ -22,6 +22,9 @@ FIXED = frozenset(
         "labels.window",
         "learning",
         "profile",
+        "privacy.sums",
+        "privacy.noise",
+        "privacy.radius",
     }
 )
 

@@ -94,7 +94,7 @@ class ModelOut:
             rounds=state.round - 1,
             sha256=machine.digest(),
             settings=settings_told(
-                settings.learning.beside(settings.profile),
+                settings.learning.beside(settings.profile, settings.privacy),
                 settings.profile,
                 round_size=settings.rounds.size,
                 least=settings.rounds.least,

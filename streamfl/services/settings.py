@@ -40,10 +40,11 @@ from streamfl.core.learning.local_round import Learner
 from streamfl.formats import FieldMap, LabelMap, record_format
 from streamfl.log.placement import pattern
 from streamfl.log.topics import Topics
+from streamfl.masking import expand
 from streamfl.ports import Apart, Placement, RecordFormat, Unlabelled
 from streamfl.services.installed import connector_named, installed, section
 from streamfl.services.validation import first_of
-from streamfl.settings import LearningSettings, ProfileSettings
+from streamfl.settings import LearningSettings, PrivacySettings, ProfileSettings
 
 PREFIX = "STREAMFL_"
 
@@ -285,6 +286,7 @@ class FederationSettings(BaseSettings):
     labels: Labels = Labels()
     learning: LearningSettings = LearningSettings()
     profile: ProfileSettings = ProfileSettings()
+    privacy: PrivacySettings = PrivacySettings()
     coordinator: CoordinatorProcess = CoordinatorProcess()
     client: ClientProcess = Field(default_factory=ClientProcess)
     score: Score = Field(default_factory=Score)
@@ -323,7 +325,12 @@ class FederationSettings(BaseSettings):
             )
         _ = self.record_format
         self.learning.river_model(self.federation.task)
-        self.learning.beside(self.profile).check_budget(size if self.rounds.clock == "records" else None)
+        self.learning.beside(self.profile, self.privacy).check_budget(
+            size if self.rounds.clock == "records" else None
+        )
+        learning = self.learning.beside(self.profile, self.privacy)
+        self.privacy.check(learning, self.federation.task, self.rounds.aggregation)
+        self.privacy.check_noise(learning, self.profile, scaling=self.federation.scaling)
         return self
 
     def _check_labels(self, labels: Labels) -> None:
@@ -373,7 +380,7 @@ class FederationSettings(BaseSettings):
     @property
     def learner(self) -> Learner:
         """Return how to learn."""
-        return self.learning.beside(self.profile).learner(self.federation.task, self.federation.seed)
+        return self.learning.beside(self.profile, self.privacy).learner(self.federation.task, self.federation.seed)
 
     @property
     def coordinator_machine(self) -> CoordinatorSettings:
@@ -394,6 +401,10 @@ class FederationSettings(BaseSettings):
             limits=self.limits,
             partitions=self._label_partitions(self.labels) if self.labels.topic else self.partitions,
             features=self.partitions if self.labels.topic else (),
+            sums=self.privacy.sums,
+            fewest=self.privacy.fewest,
+            noise=self.privacy.mechanism,
+            expand=expand,
         )
 
     @property
@@ -430,6 +441,9 @@ class FederationSettings(BaseSettings):
             limits=self.limits,
             window=self.labels.window if self.labels.topic else None,
             budget=self.learning.budget(messages.size),
+            sums=self.privacy.sums,
+            fewest=self.privacy.fewest,
+            noise=self.privacy.mechanism,
         )
 
     @property
@@ -496,7 +510,7 @@ class FederationSettings(BaseSettings):
         >>> settings.unequal
         ('rounds.deadline = 5.0', 'federation.expect = 1')
         """
-        rounds, records, learning = self.rounds, self.records, self.learning.beside(self.profile)
+        rounds, records, learning = self.rounds, self.records, self.learning.beside(self.profile, self.privacy)
         native = isinstance(self.learner.between, NativeBetweenRounds)
         expect = self.federation.expect
         differ = {

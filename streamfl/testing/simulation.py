@@ -29,6 +29,7 @@ from streamfl.core.protocol.decisions import (
 from streamfl.core.protocol.events import ClientEvent, CoordinatorEvent
 from streamfl.core.protocol.messages import FromClient, FromCoordinator, Leave, Update
 from streamfl.core.sampling import generator
+from streamfl.masking import MaskKeys
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, unobserved
 from streamfl.streams.apart import HalvesSource
@@ -280,13 +281,19 @@ class Simulation:
         return replace(self.client, learner=self.client.learner.in_one_process())
 
     def _client_node(self, name: str) -> ClientNode:
-        machine = AuditedClient(self._in_one_process, name, nonce=f"{self._starts:05d}.{name}", audit=self.audit)
+        nonce, settings = f"{self._starts:05d}.{name}", self._in_one_process
+        machine = AuditedClient(settings, name, nonce, self._secrets(), audit=self.audit)
         times = self.table.times if len(self.table.times) else None
         source, link = self._source(name, times), self._network.client(name)
         if self.halves is None:
             return ClientNode(machine, source, link, self._record)
         halves = self.halves(source, self.recorded.setdefault(name, Recorded(targets=not self.table.labels)))
         return ClientNode(machine, halves, link, self._record)
+
+    def _secrets(self) -> MaskKeys | None:
+        if self.client.sums != "masked":
+            return None
+        return MaskKeys(generator(self.seed, "masks", self._starts).bytes(64))
 
     def _record(self, event: Answered | Predicted | PostUpdate | Dropped | OverBudget) -> None:
         if isinstance(event, Answered):

@@ -24,11 +24,18 @@ from streamfl.core.protocol.messages import (
     Fenced,
     FromClient,
     FromCoordinator,
+    Join,
     LocalDrift,
     MemberChanged,
     Noticed,
     Refusal,
+    Roster,
     RoundClosed,
+    RoundOpened,
+    Scores,
+    Unmask,
+    Unmasked,
+    Update,
 )
 from streamfl.formats import JsonRecords, Packed
 from streamfl.log import commands, predictions, updates
@@ -65,6 +72,7 @@ def all_said() -> Iterator[tuple[str, FromClient | FromCoordinator]]:
     model = "river:preprocessing.StandardScaler|linear_model.SoftmaxRegression(optim.SGD(0.1))"
     yield from (("river", m) for m in said(federation(learning=LearningSettings(model=model))))
     yield from (("late", m) for m in said(late(Disorder((7,), missing=0.1), window=60)))
+    yield from (("masked", m) for m in said(federation(sums="masked")) if _is_of_masks(m))
     finding = {"round": 7, "epoch": 2, "statistic": 11.0, "threshold": 9.2, "since": 6, "labels": ("a",)}
     places = {"positions": {"p/0": (3, 9)}, "times": (0, 10**12), "known_since": 6, "drift": 7}
     yield "told", LocalDrift(**finding, **places, clients=("c0",), state="latched", behind=2)
@@ -73,6 +81,10 @@ def all_said() -> Iterator[tuple[str, FromClient | FromCoordinator]]:
     yield "told", Refusal(client="c0", incarnation=1, entry=4, reason="a loss of NaN")
     yield "told", Fenced(client="c0", nonce="n", after=1, incarnation=2)
     yield "told", MemberChanged(action="evict", client="c0", number=3, by="ed25519:AAA=", entry=9)
+
+
+def _is_of_masks(message: FromClient | FromCoordinator) -> bool:
+    return isinstance(message, Join | RoundOpened | Update | Scores | Roster | Unmask | Unmasked)
 
 
 def of_messages() -> dict[str, bytes]:

@@ -8,9 +8,11 @@ from streamfl import messages
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
+from streamfl.core.pooling.masks import Sums
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.profiles.paper.profile import Paper, PaperSettings
 from streamfl.core.protocol.records import Rejection
+from streamfl.masking import expand
 from streamfl.settings import LearningSettings
 from streamfl.streams.dealing import deal
 from streamfl.streams.table import Table
@@ -63,6 +65,8 @@ def federation(
     quorum: int | None = None,
     learning: LearningSettings | None = None,
     least: int = 1,
+    sums: Sums = "by-client",
+    fewest: int = 2,
 ) -> Simulation:
     """Return the federation under some faults."""
     table = stream()
@@ -72,10 +76,22 @@ def federation(
         table=table,
         logs=deal(table, CLIENTS, "round-robin", 0),
         client=ClientSettings(
-            learner=learner, round_size=ROUND, least=least, retry=2.0, budget=learning.budget(messages.size)
+            learner=learner,
+            round_size=ROUND,
+            least=least,
+            retry=2.0,
+            budget=learning.budget(messages.size),
+            sums=sums,
+            fewest=fewest,
         ),
         coordinator=CoordinatorSettings(
-            learner=learner, expect=CLIENTS, quorum=quorum, deadline=None if quorum is None else 1.0
+            learner=learner,
+            expect=CLIENTS,
+            quorum=quorum,
+            deadline=None if quorum is None else 1.0,
+            sums=sums,
+            fewest=fewest,
+            expand=expand,
         ),
         state=PROFILES[profile],
         faults=faults or Faults(),

@@ -64,6 +64,15 @@ def test_so_they_do_if_labels_come_apart_or_models_are_of_another_library():
         assert simulation.audit.refusals
 
 
+def test_so_they_do_if_sums_are_masked_though_nothing_bounds_what_a_liar_adds():
+    for seed in range(500, 506):
+        simulation = among_liars(seed, sums="masked", fewest=1)
+        simulation.coordinator = replace(simulation.coordinator, deadline=10.0)
+        simulation.run()
+        assert lost(simulation) == {}
+        assert simulation.audit.refusals
+
+
 @pytest.mark.compiles
 def test_so_they_do_if_models_learn_record_by_record():
     simulation = among_liars(200, learning=LearningSettings(features="auto"))

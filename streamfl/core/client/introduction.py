@@ -1,5 +1,7 @@
 """The content of a client's Join: sums over its first records, their labels, and the unit of their targets."""
 
+import numpy as np
+
 from streamfl.core.client.period import next_period, periods
 from streamfl.core.client.round import targets_in
 from streamfl.core.learning.local_round import labels_in
@@ -10,7 +12,15 @@ from streamfl.core.protocol.registry import TargetUnit
 
 
 def introduction(
-    client: str, nonce: str, after: int, first: tuple[Batch, ...], question: int, *, length: float | None = None
+    client: str,
+    nonce: str,
+    after: int,
+    first: tuple[Batch, ...],
+    question: int,
+    *,
+    length: float | None = None,
+    pooled: bool = False,
+    key: str = "",
 ) -> Join:
     """Return the Join that introduces a client and asks for its place in the ledger.
 
@@ -24,25 +34,29 @@ def introduction(
         The number of the question.
     length
         Seconds of a period, with rounds by event time.
+    pooled
+        Whether numbers about records are only sent as sums over all clients: then features are only named.
+    key
+        The public key for masks, if there are any.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from streamfl.core.protocol.records import Span
     >>> first = Batch(Span("p", 0, 2), np.arange(2), ("x",), np.array([[1.0], [2.0]]), np.zeros(2), ("a",))
     >>> join = introduction("c0", "7f", 0, (first,), question=1)
     >>> join.records, join.labels, join.moments.mean
     (2, ('a',), array([1.5]))
     """
-    labels = labels_in(first)
+    labels, moments = labels_in(first), moments_of(first)
     return Join(
         client=client,
         nonce=nonce,
         after=after,
-        moments=moments_of(first),
+        moments=moments.only(np.zeros(len(moments.features), np.bool_)) if pooled else moments,
         labels=labels,
         target=TargetUnit() if labels else TargetUnit.of(targets_in(first)),
         records=sum(map(len, first)),
         question=question,
         period=None if length is None else next_period(periods(first, length)),
+        key=key,
     )

@@ -36,10 +36,11 @@ from streamfl.core.client.models import Models
 from streamfl.core.client.patience import Question
 from streamfl.core.client.phase import Phase
 from streamfl.core.client.state import ClientState
-from streamfl.core.client.usable import unusable
+from streamfl.core.client.usable import unprotected, unusable
 from streamfl.core.client.waiting import Waiting
 from streamfl.core.client.work import Work
 from streamfl.core.errors import BrokenInvariantError, PeerError, UsageError
+from streamfl.core.pooling.masks import Masks
 from streamfl.core.protocol.apart import NO_LABEL
 from streamfl.core.protocol.decisions import (
     Answered,
@@ -77,10 +78,12 @@ from streamfl.core.protocol.messages import (
     ModelsChanged,
     Refusal,
     RegistryPublished,
+    Roster,
     RoundClosed,
     RoundOpened,
     Score,
     Scores,
+    Unmask,
 )
 from streamfl.core.protocol.records import Batch
 
@@ -97,6 +100,8 @@ class Client(ClientState):
         The client's name: unique in the federation, the same after a restart.
     nonce
         A random text: it tells this start of the client from every other.
+    secrets
+        The keys of this start with which sums are masked; needed if `settings.sums` says so.
     incarnation
         The number that the coordinator has issued to this start, 0 before. Part of each attempt: it identifies late
         messages of an earlier start.
@@ -106,6 +111,8 @@ class Client(ClientState):
         After how many updates the latest ones had taken more bytes than their budget.
     late
         With rounds by event time, how many records came after their period had been closed, and were learnt later.
+    releases
+        The most messages about the records of one round.
     evicted
         The reason of its eviction; empty unless it was evicted. Then it has finished, and its records are pending.
     superseded
@@ -238,8 +245,8 @@ class Client(ClientState):
 
     def _take(self, event: ClientEvent, now: float) -> list[ClientDecision]:
         match event:
-            case RegistryPublished() | ModelPublished() | ModelsChanged() | BetweenPublished():
-                return [drop for error in self._models.keep(event) for drop in self._drop(error)]
+            case RegistryPublished() | ModelPublished() | ModelsChanged() | BetweenPublished() | Roster():
+                return self._keep(event)
             case RecordsRead(batches):
                 return self._records_read(batches, now)
             case RecordsFetched(batches) if self._earlier.awaited is not None:
@@ -252,8 +259,8 @@ class Client(ClientState):
                 return self._refused(event)
             case RoundOpened():
                 return self._round_opened(event)
-            case Score():
-                self._flight.ask(event)
+            case Score() | Unmask():
+                return self._asked(event)
             case RoundClosed() if self._ledger.place is not None:
                 self._round_closed(event, self._ledger.place)
             case Ended() if self._ledger.place is not None:
@@ -264,6 +271,15 @@ class Client(ClientState):
             case _:
                 pass  # a Tick, or a message for another client, of an older entry, or for people
         return []
+
+    def _keep(
+        self, published: RegistryPublished | ModelPublished | ModelsChanged | BetweenPublished | Roster
+    ) -> list[ClientDecision]:
+        """Keep what a round needs until it is superseded."""
+        if isinstance(published, Roster):
+            self._roster = published
+            return []
+        return [drop for error in self._models.keep(published) for drop in self._drop(error)]
 
     def _told(self, event: SourceEnded | FeaturesEnded | BufferDue | WindowFull | Stopped) -> None:
         self._due |= isinstance(event, BufferDue)
@@ -409,6 +425,9 @@ class Client(ClientState):
         return {mark.partition: max(0, mark.features - self._waiting.window), **labels}
 
     def _round_opened(self, opened: RoundOpened) -> list[ClientDecision]:
+        wrong = unprotected(opened, self.settings)
+        if wrong is not None:
+            return self._drop(PeerError(wrong))
         if self._ledger.misses(opened):
             self._lose_place()
         elif self._ledger.open(opened):
@@ -485,11 +504,29 @@ class Client(ClientState):
         self.late += gathered.late
         attempt = self._attempts + 1
         name = f"{self.incarnation}-{attempt}"
+        self._masks = self._masks_of(opened)
         sent, told = self._work().update(opened, gathered.batches, name, period=gathered.period)
         self._flight.sent, self._attempts, self._due = sent, attempt, False
         self._patience = self._patience.has_asked("join")
+        self._release(opened.round)
         self.over_budget += sum(isinstance(one, OverBudget) for one in told)
         return [Send(sent.update), *told]
+
+    def _asked(self, asked: Score | Unmask) -> list[ClientDecision]:
+        """Keep a Score; tell the seeds of masks if they may be told."""
+        if isinstance(asked, Score):
+            self._flight.ask(asked)
+            return []
+        answer = None if self._masks is None else self._masks.unmasked(asked)
+        return [] if answer is None else [Send(answer)]
+
+    def _masks_of(self, opened: RoundOpened) -> Masks | None:
+        """Return the masks of an entry, if its sums are masked."""
+        if not opened.roster or self.secrets is None or self._roster is None:
+            return None
+        if self._masks is not None and self._masks.entry == opened.entry:
+            return self._masks
+        return Masks(self.name, self.secrets, self._roster, opened.entry, self.settings.fewest)
 
     def _within(self, opened: RoundOpened) -> None:
         """Reject records whose label the registry cannot take, before they are counted: they do not fill a round."""
@@ -504,14 +541,29 @@ class Client(ClientState):
             return None
         scores = self._work().scores(opened, score, sent)
         self._flight.sent = replace(sent, scores=scores)
+        self._release(opened.round)
         return scores
+
+    def _release(self, t: int) -> None:
+        """Count the messages about the records of one round, attempts included: noise hides a record in each."""
+        last, count = self._released
+        self._released = t, (count + 1 if last == t else 1)
+        self.releases = max(self.releases, self._released[1])
 
     def _work(self) -> Work:
         place = self._ledger.place
         if place is None:
             raise BrokenInvariantError("a client works on a round without a place in the ledger")
         return Work(
-            self.settings, self._models, self._earlier, self._measurement, place.read, self._taken, self._waiting
+            self.settings,
+            self._models,
+            self._earlier,
+            self._measurement,
+            place.read,
+            self._taken,
+            self._waiting,
+            self._masks,
+            self.secrets,
         )
 
     def _ask(self, phase: Phase, now: float) -> list[ClientDecision]:
@@ -531,7 +583,16 @@ class Client(ClientState):
             self._introduced = self._buffer.head(self._first())
         length = self.settings.period if self.settings.clock == "event_time" else None
         first, question = self._introduced or (), self._ledger.ask()
-        return introduction(self.name, self.nonce, self._after, first, question, length=length)
+        return introduction(
+            self.name,
+            self.nonce,
+            self._after,
+            first,
+            question,
+            length=length,
+            pooled=self.settings.sums != "by-client",
+            key="" if self.secrets is None else self.secrets.public,
+        )
 
 
 def _passed(positions: Mapping[str, int]) -> int | None:

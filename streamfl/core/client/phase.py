@@ -25,6 +25,7 @@ from streamfl.core.protocol.messages import (
     ModelsChanged,
     Refusal,
     RegistryPublished,
+    Roster,
     RoundClosed,
     RoundOpened,
     Score,
@@ -85,7 +86,7 @@ IN_FLIGHT = (Phase.SENT, Phase.SCORING)
 ALL_BUT_LEFT = (*UNPLACED, *BEFORE_UPDATE, *IN_FLIGHT, Phase.LEAVING)
 
 ANYTHING = (object,)
-MODELS = (RegistryPublished, ModelPublished, ModelsChanged, BetweenPublished)
+MODELS = (RegistryPublished, ModelPublished, ModelsChanged, BetweenPublished, Roster)
 
 TRANSITIONS = (
     # One round after another.
@@ -100,6 +101,9 @@ TRANSITIONS = (
     # The end.
     Transition(BEFORE_UPDATE, (SourceEnded,), (Phase.LEAVING,)),
     Transition((*UNPLACED, *BEFORE_UPDATE), (Stopped,), (Phase.LEAVING,)),
+    # Too few are left to mask their sums; or not, after all.
+    Transition((Phase.WAITING,), (RoundOpened, Roster, RecordsRead), (Phase.LEAVING,)),
+    Transition((Phase.LEAVING,), (RoundOpened, Roster), BEFORE_UPDATE),
     Transition(ALL_BUT_LEFT, (Left, Refusal, Fenced), (Phase.LEFT,)),  # Left may come late, and Refusal evict
     # The place in the ledger becomes unknown, or all messages are forgotten.
     Transition((*BEFORE_UPDATE, *IN_FLIGHT), (RoundOpened, RoundClosed, Refusal, Ended, Dropped), UNPLACED),

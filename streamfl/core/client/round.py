@@ -48,6 +48,8 @@ class ClientRound:
         How many records the ledger has accounted for before them.
     before
         The holdout of earlier rounds.
+    radius
+        The largest norm of a record; None: any.
     """
 
     client: str
@@ -57,11 +59,13 @@ class ClientRound:
     batches: tuple[Batch, ...]
     first: int
     before: Comparison
+    radius: float | None = None
 
     @cached_property
     def records(self) -> RoundRecords:
         """Return the records in the coordinates of the registry."""
-        return RoundRecords.of(self.batches, self.registry)
+        records = RoundRecords.of(self.batches, self.registry)
+        return records if self.radius is None else records.within(self.radius)
 
     def work(self, weights: Mapping[str, FloatArray], history: History) -> LocalResult:
         """Score every live model, also on old records, and take the local steps.

@@ -6,6 +6,8 @@ from typing import Literal
 from streamfl.core.bounds import NAMED, Limits
 from streamfl.core.client.budget import Budget
 from streamfl.core.learning.local_round import Learner
+from streamfl.core.pooling.masks import FEWEST, Sums
+from streamfl.core.pooling.noise import Noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,16 @@ class ClientSettings:
         find its record in; see `streamfl.core.client.waiting`. None: records come with their labels.
     budget
         The budget of bytes of updates; None: they take what they take. The same for all clients of a federation.
+    sums
+        What the coordinator may know of the numbers about this client's records: each of them (`by-client`), or their
+        sums over all clients, sent in the clear (`pooled`, for comparison) or `masked`. A client takes part in no
+        round that is opened otherwise.
+    fewest
+        The fewest clients of whose masked sums it lets the total be told.
+    noise
+        The noise on sums; None: there is none.
+    waits
+        Whether it waits for others while fewer than these take part; else it leaves, and its records stay pending.
     """
 
     learner: Learner
@@ -57,6 +69,10 @@ class ClientSettings:
     measure: bool = False
     window: int | None = None
     budget: Budget | None = None
+    sums: Sums = "by-client"
+    fewest: int = FEWEST
+    noise: Noise | None = None
+    waits: bool = True
 
     def size(self, t: int) -> int:
         """Return the number of records in round t.

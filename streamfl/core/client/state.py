@@ -16,6 +16,8 @@ from streamfl.core.client.phase import Phase
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.client.waiting import Waiting
 from streamfl.core.learning.between_rounds import AtClient
+from streamfl.core.pooling.masks import Masks, Secrets
+from streamfl.core.protocol.messages import Roster
 from streamfl.core.protocol.records import Batch
 
 
@@ -26,10 +28,12 @@ class ClientState:
     settings: ClientSettings
     name: str
     nonce: str
+    secrets: Secrets | None = None
     incarnation: int = 0
     dropped: int = 0
     over_budget: int = 0
     late: int = 0
+    releases: int = 0
     evicted: str = ""
     superseded: bool = False
     _buffer: Buffer = field(init=False)
@@ -40,6 +44,9 @@ class ClientState:
     _ledger: KnownLedger = field(default_factory=KnownLedger)
     _earlier: EarlierRounds = field(default_factory=EarlierRounds)
     _flight: InFlight = field(default_factory=InFlight)
+    _roster: Roster | None = None
+    _released: tuple[int, int] = (0, 0)  # a round, and the messages about its records
+    _masks: Masks | None = None  # of the last entry for which sums were masked
     _begun: dict[str, int] = field(default_factory=dict)  # the first position read of each partition
     _introduced: tuple[Batch, ...] | None = None
     _taken: Taken = field(default_factory=Taken)
@@ -79,7 +86,7 @@ class ClientState:
             return Phase.RESTORING
         opened = self._ledger.open_round
         may_work = opened is not None and opened.entry != self._flight.refused and self._models.has(opened)
-        return Phase.GATHERING if may_work else Phase.WAITING
+        return Phase.GATHERING if may_work and self._may_mask() else Phase.WAITING
 
     @property
     def room(self) -> int:
@@ -150,6 +157,11 @@ class ClientState:
         return "" if self._waiting is None else self._waiting.complaint
 
     @property
+    def is_alone(self) -> bool:
+        """Tell whether it has left because too few clients take part for their sums to be masked."""
+        return self._left and self._is_alone()
+
+    @property
     def accounted(self) -> int | None:
         """Return how many records the ledger has accepted or rejected; None while the place is unknown."""
         return None if self._ledger.place is None else self._ledger.place.read
@@ -199,12 +211,34 @@ class ClientState:
 
     # --- what the phase is derived from ------------------------------------------------------------------------
 
+    def _may_mask(self) -> bool:
+        """Tell whether sums may be masked for the open entry, if they are to be: the roster has this start."""
+        opened, roster = self._ledger.open_round, self._roster
+        if self.settings.sums != "masked" or opened is None or self.secrets is None:
+            return True
+        if roster is None or roster.version != opened.roster:
+            return False
+        masks = self._masks
+        if masks is not None and (masks.entry, masks.roster.version) > (opened.entry, opened.roster):
+            return False  # seeds may have been told: the coordinator has gone back
+        return roster.keys.get(self.name) == self.secrets.public and len(roster.keys) >= self.settings.fewest
+
+    def _is_alone(self) -> bool:
+        """Tell whether too few clients are left to mask sums: then nothing can be sent."""
+        opened, roster = self._ledger.open_round, self._roster
+        if self.settings.sums != "masked" or opened is None or roster is None:
+            return False
+        return roster.version == opened.roster and len(roster.keys) < self.settings.fewest
+
     def _is_done(self) -> bool:
         """Tell whether the client has nothing left to send and may leave."""
         if self._stopped:
             return self._flight.sent is None
-        is_empty = self._ended and not (self._buffer.has_sendable or self._queued) and self._flight.sent is None
-        return is_empty and self._ledger.place is not None
+        if self._ledger.place is None or self._flight.sent is not None:
+            return False
+        if self._is_alone():
+            return self._ended or not self.settings.waits
+        return self._ended and not (self._buffer.has_sendable or self._queued)
 
     def _has_to_join(self) -> bool:
         """Tell whether the client has the records for Join, or cannot wait for them."""

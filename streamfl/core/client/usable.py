@@ -7,8 +7,10 @@ message is dropped and reported, and the client asks for what it lacks.
 from math import isfinite
 from typing import Any
 
-from streamfl.core.bounds import MOST_POSITIONS
+from streamfl.core.bounds import MOST_POSITIONS, NAMED, is_name
+from streamfl.core.client.settings import ClientSettings
 from streamfl.core.learning.between_rounds import BetweenRounds
+from streamfl.core.pooling.masks import KEY_DIGITS
 from streamfl.core.protocol.changes import wrong
 from streamfl.core.protocol.messages import (
     BetweenPublished,
@@ -17,6 +19,7 @@ from streamfl.core.protocol.messages import (
     ModelPublished,
     ModelsChanged,
     RegistryPublished,
+    Roster,
     RoundOpened,
     Score,
 )
@@ -64,10 +67,36 @@ def unusable(message: FromCoordinator, between: BetweenRounds[Any, Any] | None) 
                 numbers += message.mark.counts
             possible = min(numbers[:3]) > 0 and min(numbers) >= 0 and max(numbers) < MOST_POSITIONS
             return None if possible else "a place that is none"
+        case Roster():
+            return _wrong_roster(message)
         case RoundOpened() | Score():
             return _wrong_slots(message) or (_wrong_opening(message) if isinstance(message, RoundOpened) else None)
         case _:
             return None
+
+
+def unprotected(opened: RoundOpened, settings: ClientSettings) -> str | None:
+    """Return why a round tells more of a client's records than its settings allow, or None."""
+    sums = ("masked" if opened.roster else "pooled") if opened.pooled else "by-client"
+    if sums != settings.sums:
+        return f"a round with sums {sums}, and this client's settings say {settings.sums}"
+    if settings.noise is None:
+        return None
+    again = opened.held is not None or opened.keep or any(slot.history for slot in opened.slots)
+    if again:
+        return "a round that scores old records again, and noise is to hide each of them"
+    steps = all(slot.whitened for slot in opened.slots if slot.trained)
+    if not steps or opened.moments:
+        return "a round that asks for sums that one record can change without bound, and noise is to hide it"
+    return None
+
+
+def _wrong_roster(roster: Roster) -> str | None:
+    """Return why there can be no such roster; a key that is none is found out when it is used."""
+    if not 0 < roster.version < MOST_POSITIONS or len(roster.keys) > NAMED.clients:
+        return "a roster of far too many clients, or without a number"
+    named = all(is_name(client) and len(key) == KEY_DIGITS for client, key in roster.keys.items())
+    return None if named else "a roster with a client without a name or a key"
 
 
 def _wrong_slots(message: RoundOpened | Score) -> str | None:

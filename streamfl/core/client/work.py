@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from streamfl.core.arrays import IntArray
 from streamfl.core.client.budget import FIRST, Taken
 from streamfl.core.client.earlier_rounds import EarlierRounds
 from streamfl.core.client.evaluated import answered, natural, served_counts
@@ -13,6 +14,11 @@ from streamfl.core.client.models import Models
 from streamfl.core.client.round import ClientRound
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.client.waiting import Waiting
+from streamfl.core.errors import BrokenInvariantError
+from streamfl.core.pooling.layout import Layout
+from streamfl.core.pooling.masks import Masks, Secrets, seed
+from streamfl.core.pooling.noise import normals_of
+from streamfl.core.pooling.sums import as_text, sums_of, sums_of_scores, with_sums
 from streamfl.core.protocol.decisions import OverBudget, Predicted
 from streamfl.core.protocol.messages import Mark, RoundOpened, Score, Scores, Update
 from streamfl.core.protocol.records import Batch
@@ -38,6 +44,10 @@ class Work:
         The bytes of its latest updates; this round's update is added.
     waiting
         The records that wait for their labels, if these come apart.
+    masks
+        The masks of the round's entry, if sums are masked.
+    secrets
+        What noise on sums is made from.
     """
 
     settings: ClientSettings
@@ -47,6 +57,8 @@ class Work:
     read: int
     taken: Taken
     waiting: Waiting | None = None
+    masks: Masks | None = None
+    secrets: Secrets | None = None
 
     def update(
         self, opened: RoundOpened, batches: tuple[Batch, ...], attempt: str, *, period: int | None = None
@@ -90,7 +102,27 @@ class Work:
         )
         update = self._within_budget(replace(update, mark=self._mark(batches), period=period), opened)
         predicted = self.measurement.before(update, records, result, repeated)
-        return Sent(update, batches, kept, part.after, truth, records.labels), [*predicted, *self._over(update)]
+        over = self._over(update)
+        update = self._pooled(update, opened) if opened.pooled else update
+        return Sent(update, batches, kept, part.after, truth, records.labels), [*predicted, *over]
+
+    def _pooled(self, update: Update, opened: RoundOpened) -> Update:
+        """Return the update with its numbers as sums, masked if they are to be."""
+        registry = self.models.published.registry(opened.registry)
+        columns, noise = self.settings.learner.model.columns, self.settings.noise
+        layout = Layout.of_round(opened, registry, columns, by_label=noise is None)
+        sums = self._hidden(sums_of(update, opened, layout, registry), layout, opened.entry, 0, update.attempt)
+        if sums is None:
+            raise BrokenInvariantError("two updates of one attempt whose sums are masked")
+        return with_sums(update, sums)
+
+    def _hidden(self, sums: IntArray, layout: Layout, entry: int, stage: int, attempt: str) -> IntArray | None:
+        """Return sums with noise and under masks, as far as there are to be any."""
+        noise, secrets = self.settings.noise, self.secrets
+        if noise is not None and secrets is not None:
+            random = secrets.expand(seed(secrets.own, entry, stage, f"noise {attempt}"), 2 * layout.size)
+            sums = noise.added(sums, layout, normals_of(random))
+        return sums if self.masks is None else self.masks.masked(sums, stage, attempt)
 
     def _mark(self, batches: tuple[Batch, ...]) -> Mark | None:
         return None if self.waiting is None else self.waiting.after(batches)
@@ -122,7 +154,16 @@ class Work:
         part, attempt = self._part(opened, sent.batches, score.registry), sent.update.attempt
         if not sent.update.records:
             return part.empty_scores(score, attempt)
-        return part.scores(score, self.models.weights(score), self.earlier.history, attempt)
+        scores = part.scores(score, self.models.weights(score), self.earlier.history, attempt)
+        return self._pooled_scores(scores, score, part, sent.update.trained) if opened.pooled else scores
+
+    def _pooled_scores(self, scores: Scores, score: Score, part: ClientRound, trained: int) -> Scores:
+        """Return scores with their numbers as sums; without any if they were masked for this stage before."""
+        layout = Layout.of_scores(score, part.registry, self.settings.learner.model.columns)
+        told = sums_of_scores(scores, score, layout, part.registry, trained)
+        sums = self._hidden(told, layout, score.entry, score.stage, scores.attempt)
+        text = "" if sums is None else as_text(sums)
+        return replace(scores, losses={}, differences={}, relabelling={}, sums=text)
 
     def _part(self, opened: RoundOpened, batches: tuple[Batch, ...], registry: int) -> ClientRound:
         return ClientRound(
@@ -133,4 +174,5 @@ class Work:
             batches,
             first=self.read,
             before=self.earlier.comparison,
+            radius=None if self.settings.noise is None else self.settings.noise.radius,
         )

@@ -13,16 +13,19 @@ from streamfl.core.coordinator.checks import (
     shows_work,
     wrong_introduction,
     wrong_partitions,
+    wrong_pooled_scores,
     wrong_scores,
 )
 from streamfl.core.coordinator.ledger import Member
+from streamfl.core.coordinator.pool import Pool
 from streamfl.core.coordinator.refusals import incarnation_in
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.coordinator.unsaved import Unsaved
 from streamfl.core.learning.between_rounds import BetweenRounds, Covered
+from streamfl.core.pooling.masks import absent_peers, is_seed
 from streamfl.core.protocol.decisions import Refused
-from streamfl.core.protocol.messages import Join, RoundOpened, Scores, Update
+from streamfl.core.protocol.messages import Join, RoundOpened, Scores, Unmasked, Update
 
 
 class Grants(Protocol):
@@ -105,7 +108,7 @@ class Admission:
 
     def update(self, update: Update, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
         """Return why an update is refused, or None; a late update is not a fault."""
-        if unsaved.open is None or unsaved.pending_alarm is not None:
+        if unsaved.open is None or unsaved.pending_alarm is not None or unsaved.unmasking is not None:
             return Refused(update.client, "no round is open")
         refused = refusal(
             update,
@@ -116,12 +119,21 @@ class Admission:
             columns=self._columns(update, state),
             members=len(state.members),
             limits=self.settings.limits,
+            layout=Pool(self.settings, unsaved.open.message, state.registry).layout,
         )
         if refused is not None:
             return refused
+        wrong = self._not_listed(update.client, state)
+        if wrong is not None:
+            return Refused(update.client, wrong)
         wrong = self._wrong_between(update, unsaved.open.message, state) if update.records else None
         wrong = wrong or self._wrong_places(update, state)
         return None if wrong is None else Refused(update.client, wrong, is_fault=True)
+
+    def _not_listed(self, client: str, state: CoordinatorState) -> str | None:
+        roster = state.roster
+        listed = roster is None or roster.keys.get(client) == state.members[client].key
+        return None if listed else "it joined after the round was opened, and sums are masked"
 
     def shows_work(self, update: Update, member: Member, state: CoordinatorState) -> bool:
         """Tell whether an update that came too late is of records that its client can have read."""
@@ -136,6 +148,10 @@ class Admission:
             return Refused(scores.client, "no scores are asked for")
         if incarnation_in(scores.attempt) != state.members[scores.client].incarnation:
             return Refused(scores.client, OTHER_INCARNATION)
+        if unsaved.opened.message.pooled:
+            layout = Pool(self.settings, unsaved.opened.message, state.registry).layout_of(pending_alarm.asked)
+            wrong = wrong_pooled_scores(scores, update, layout)
+            return None if wrong is None else Refused(scores.client, wrong, is_fault=True)
         wrong = wrong_scores(
             scores,
             update,
@@ -148,6 +164,21 @@ class Admission:
             sample=state.members[scores.client].sample,
         )
         return None if wrong is None else Refused(scores.client, wrong, is_fault=True)
+
+    def seeds(self, answer: Unmasked, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
+        """Return why the seeds of masks are refused, or None; one that comes late or twice is not a fault."""
+        unmasking, client = unsaved.unmasking, answer.client
+        if unmasking is None or (answer.entry, answer.stage) != (unmasking.asked.entry, unmasking.asked.stage):
+            return Refused(client, "no seeds are asked for")
+        if client not in unmasking.lacking:
+            return Refused(client, "no seeds of it are asked for")
+        asked = unmasking.asked.attempts
+        if answer.attempt != asked[client]:
+            return Refused(client, "seeds of another attempt")
+        absent = set() if state.roster is None else absent_peers(state.roster, client, asked)
+        wrong = None if answer.shared.keys() == absent else "seeds that it shares with others than were asked for"
+        wrong = wrong or (None if all(map(is_seed, (answer.own, *answer.shared.values()))) else "no seeds")
+        return None if wrong is None else Refused(client, wrong, is_fault=True)
 
     def _columns(self, update: Update, state: CoordinatorState) -> int:
         return self.settings.learner.model.columns(len(state.registry.labels) + len(update.new_labels))

@@ -43,7 +43,8 @@ class Agreement:
     size
         The mean number of records of a client in the last round; at first of those that it joined with.
     expected
-        The square roots of the second moments to expect by the clients' Joins, shape (d + 1,).
+        The square roots of the second moments to expect by the clients' Joins, shape (d + 1,); empty if these tell
+        nothing of values.
 
     Examples
     --------
@@ -83,10 +84,17 @@ class Agreement:
         records = sum(min(join.records, HEAVIEST * middle) for join in joins)
         squares = _expected_squares(registry, moments, records)
         size = records / max(1, len(joins))
-        return cls(registry, float(squares.sum()), scaling, size=size, expected=np.sqrt(squares))
+        expected = np.sqrt(squares) if moments.count.any() else np.zeros(0)  # clients may name features alone
+        return cls(registry, float(squares.sum()), scaling, size=size, expected=expected)
 
     def after(
-        self, updates: Sequence[Update], *, t: int, frozen: bool, unit: TargetUnit | None = None
+        self,
+        updates: Sequence[Update],
+        *,
+        t: int,
+        frozen: bool,
+        unit: TargetUnit | None = None,
+        clients: int | None = None,
     ) -> "Agreement":
         """Return the agreement after round t: new names registered, the scale followed, the norm averaged.
 
@@ -100,6 +108,8 @@ class Agreement:
             Whether the scaler is fixed, except for features that have no scale yet.
         unit
             A new unit of targets; None keeps the old one.
+        clients
+            How many clients with records the updates are of; None: each is of one.
         """
         registry = self._grown(updates)
         if unit is not None:
@@ -109,7 +119,8 @@ class Agreement:
         if parts and self.scaling:
             grown = grown._scaled(merged(tempered(parts)), frozen=frozen)
         sizes = [update.records for update in updates if update.records]
-        return replace(grown, second=self._second_after(updates, grown.registry), size=sum(sizes) / len(sizes))
+        size = sum(sizes) / (clients or len(sizes))
+        return replace(grown, second=self._second_after(updates, grown.registry), size=size)
 
     def during(self, updates: Sequence[Update]) -> "Agreement":
         """Return the agreement that whitens the steps of the round of these updates."""
@@ -119,14 +130,19 @@ class Agreement:
     def whitened(self, slope: FloatArray) -> FloatArray:
         """Return A^-1 slope, A the second moments; before there are any, a multiple of 1 with the same trace."""
         if self.second is None:
-            return slope * (len(slope) / ((1.0 + RIDGE) * self.squared_norm))
+            return slope * (self._varying / ((1.0 + RIDGE) * self.squared_norm))
         return self.second.whitened(slope)
 
     def half_whitened(self, slopes: FloatArray) -> FloatArray:
         """Return L^-1 slopes, A = L L^T the same second moments: noise is then alike in all directions."""
         if self.second is None:
-            return slopes * math.sqrt(len(slopes) / ((1.0 + RIDGE) * self.squared_norm))
+            return slopes * math.sqrt(self._varying / ((1.0 + RIDGE) * self.squared_norm))
         return self.second.half_whitened(slopes)
+
+    @property
+    def _varying(self) -> int:
+        """Return over how many rows |z|^2 is spread: features without a scale are 0."""
+        return self.registry.rows - len(self.registry.unscaled)
 
     @property
     def exponents(self) -> tuple[int, ...]:

@@ -14,10 +14,13 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import MOST_POSITIONS, NAMED, Limits, is_name
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.names import wrong_join_names, wrong_update_names
+from streamfl.core.coordinator.pool import wrong_sums
 from streamfl.core.coordinator.refusals import incarnation_in
 from streamfl.core.learning.fixed_point import largest_part
 from streamfl.core.learning.grid import second_steps
 from streamfl.core.learning.model import score_bound
+from streamfl.core.pooling.layout import Layout
+from streamfl.core.pooling.masks import is_seed
 from streamfl.core.protocol.decisions import Refused
 from streamfl.core.protocol.messages import (
     FromClient,
@@ -73,6 +76,7 @@ def refusal(
     columns: int,
     members: int,
     limits: Limits = NAMED,
+    layout: Layout | None = None,
 ) -> Refused | None:
     """Return why an update is refused, or None.
 
@@ -96,6 +100,8 @@ def refusal(
         The number of clients in the sum.
     limits
         How many names a federation registers.
+    layout
+        That of the sums of an update, if the round is pooled.
     """
     late = _late(update, member, opened, already)
     if late is not None or member is None:
@@ -117,6 +123,13 @@ def refusal(
         or _wrong_held(update, opened, member)
         or _wrong_hoard(update, member, len(registry.labels))
         or _wrong_sample(update, opened, member)
+    )
+    if wrong is None and opened.pooled and layout is not None:
+        wrong = _tells_of_records(update) or wrong_sums(update.sums, layout)
+        return None if wrong is None else Refused(update.client, wrong, is_fault=True)
+    wrong = (
+        wrong
+        or ("sums that were not asked for" if update.sums else None)
         or _wrong_label_sums(update, registry)
         or _wrong_served(update, registry)
         or _wrong_times(update)
@@ -172,6 +185,8 @@ def wrong_introduction(join: Join, limits: Limits = NAMED) -> str | None:
         return "a question without a number"
     if join.period is not None and not abs(join.period) < MOST_RECORDS:
         return "a period that no time has"
+    if join.key and not is_seed(join.key):
+        return "no key for masks"
     return wrong_join_names(join, limits) or _wrong_moments(join.moments, join.records) or _wrong_unit(join.target)
 
 
@@ -307,9 +322,28 @@ def _wrong_empty(update: Update) -> str | None:
     parts = (update.sample, update.moments, update.second_moments, update.learnt, update.times)
     if any(map(len, (*per_label, *held))) or any(part is not None for part in parts):
         return "no records, and data about them"
-    numbers = update.squared_norm == update.largest_norm == 0.0
-    is_empty = numbers and update.target == TargetUnit() and update.served == Served()
+    is_empty = _has_no_numbers(update) and not update.sums
     return None if is_empty else "no records, and numbers about them"
+
+
+def _has_no_numbers(update: Update) -> bool:
+    norms = update.squared_norm == update.largest_norm == 0.0
+    return norms and update.target == TargetUnit() and update.served == Served()
+
+
+def _tells_of_records(update: Update) -> str | None:
+    """Return that an update tells what only sums over all clients are to tell, or None."""
+    told = any(map(len, (update.losses, update.differences, update.new, update.old)))
+    parts = (update.moments, update.second_moments, update.learnt, update.times)
+    only_sums = not told and all(part is None for part in parts) and _has_no_numbers(update)
+    return None if only_sums else "numbers about records beside their sums"
+
+
+def wrong_pooled_scores(scores: Scores, update: Update, layout: Layout) -> str | None:
+    """Return why the sums of scores of candidates are refused, or None; there may be none."""
+    if scores.losses or scores.differences or scores.relabelling or (scores.sums and not update.records):
+        return "numbers about records beside their sums"
+    return wrong_sums(scores.sums, layout) if scores.sums else None
 
 
 def _wrong_models(

@@ -46,6 +46,8 @@ class Member(ReadsOldNames):
         Where and when its last rounds began.
     mark
         How far it has come in the features, if its labels come apart.
+    key
+        The public key for masks of the start that joined last, if it has one.
 
     Examples
     --------
@@ -68,6 +70,7 @@ class Member(ReadsOldNames):
     evicted: bool = False
     places: Places = field(default_factory=Places)
     mark: Mark | None = None
+    key: str = ""
 
     @property
     def read(self) -> int:
@@ -95,9 +98,9 @@ class Member(ReadsOldNames):
         """Return the account with a start's incarnation: the present one, or the next if another start has that."""
         return replace(self.copied(), incarnation=self.incarnation + (nonce != self.nonce), nonce=nonce)
 
-    def joined(self, nonce: str) -> "Member":
-        """Return the account after a Join: the client is a member, again if it had left."""
-        member = replace(self.held_by(nonce), left=False, missed=0, awaited=self.awaited and not self.left)
+    def joined(self, nonce: str, key: str = "") -> "Member":
+        """Return the account after a Join: the client is a member, again if it had left; `key` is for its masks."""
+        member = replace(self.held_by(nonce), left=False, missed=0, awaited=self.awaited and not self.left, key=key)
         return replace(member, refused=0, evicted=False) if self.evicted else member
 
     def gone(self, nonce: str) -> "Member":

@@ -40,6 +40,7 @@ from streamfl.core.protocol.messages import (
     Refusal,
     RoundOpened,
     Scores,
+    Unmasked,
     Update,
 )
 from streamfl.core.protocol.registry import Registry
@@ -116,12 +117,14 @@ class Coordinator:
         """Return the phase, derived from the state."""
         if self._unsaved.open is None:
             return Phase.GATHERING if self.state.agreement is None else Phase.STOPPED
+        if self._unsaved.unmasking is not None:
+            return Phase.UNMASKING
         return Phase.COLLECTING if self._unsaved.pending_alarm is None else Phase.SCORING
 
     @property
     def is_scoring(self) -> bool:
-        """Tell whether an alarm of the open round waits for scores."""
-        return self.phase is Phase.SCORING
+        """Tell whether an alarm of the open round waits for scores, or for the seeds of masks over these."""
+        return self._unsaved.pending_alarm is not None
 
     def start(self, now: float) -> list[CoordinatorDecision]:
         """Begin, or after a kill open the round of the last Commit again.
@@ -136,6 +139,8 @@ class Coordinator:
         self._rounds.keep_between()
         self._rounds.open(now)
         messages = self._rounds.messages()
+        if self.settings.sums == "masked":  # no other sums are masked for an entry: the round gets another one
+            return self._committed([*self._rounds.void(now), *self._finished()])
         resumed = tuple(replace(m, resumed=True) if isinstance(m, RoundOpened) else m for m in messages)
         return [Publish(resumed), *self._finished()]
 
@@ -170,6 +175,8 @@ class Coordinator:
         opened, pending_alarm = self._unsaved.open, self._unsaved.pending_alarm
         if opened is None or self.settings.deadline is None:
             return None
+        if self._unsaved.unmasking is not None:
+            return self._unsaved.unmasking.since + self.settings.deadline
         if pending_alarm is not None:
             return pending_alarm.since + self.settings.deadline
         closes = opened.message.closes
@@ -187,7 +194,7 @@ class Coordinator:
         """At the deadline close the round with what it has; without anything it stays open."""
         if self._closes_at is None or now < self._closes_at:
             return []
-        if self.is_scoring or self._has_something():
+        if self.is_scoring or self.phase is Phase.UNMASKING or self._has_something():
             return self._recovery.close(now)
         self._unsaved.open = replace(self._unsaved.opened, since=now)
         return []
@@ -247,6 +254,8 @@ class Coordinator:
                 return self._update(event, now)
             case Scores():
                 return self._scores(event, now)
+            case Unmasked():
+                return self._seeds(event, now)
             case Unusable():
                 return self._unusable(event, now)
 
@@ -321,16 +330,16 @@ class Coordinator:
             return self._recovery.begin(now) if self.introduced >= self.settings.expect else []
         member = self.state.members.get(join.client)
         if member is None:
-            return self._take_up(join, Member(awaited=False))
+            return self._take_up(join, Member(awaited=False), now)
         if member.fences(join.nonce, join.after):
             return self._fenced(join, member, now)
         if member.nonce != join.nonce:
-            return self._take_up(join, member)
+            return self._take_up(join, member, now)
         if member.left:  # it left or was evicted, and has not received the message
             return [Publish((self._evicted(member, join.client) if member.evicted else _left(join),))]
         return [Publish(self._enter(join, member))]  # it has asked before
 
-    def _take_up(self, join: Join, member: Member) -> list[CoordinatorDecision]:
+    def _take_up(self, join: Join, member: Member, now: float) -> list[CoordinatorDecision]:
         """Issue the next incarnation to a start. It is saved before it is told, so that no two starts have the same.
 
         While candidates are scored nothing can be saved, but a client that is waited for has to be answered: its
@@ -341,7 +350,8 @@ class Coordinator:
             self._unsaved.deferred[join.client] = join
             return []
         messages = self._enter(join, member)
-        return [Publish(messages)] if self.is_scoring else [Commit(messages)]
+        taken: list[CoordinatorDecision] = [Publish(messages) if self.is_scoring else Commit(messages)]
+        return [*taken, *self._go_on_if_complete(now)] if self.settings.sums == "masked" else taken
 
     def _fenced(self, message: Join | Leave, member: Member, now: float) -> list[CoordinatorDecision]:
         """Tell a start the present incarnation, which it has to name to take the place of the start that holds it."""
@@ -352,7 +362,7 @@ class Coordinator:
 
     def _enter(self, join: Join, member: Member) -> tuple[FromCoordinator, ...]:
         """Enter a joining client into the ledger, and return the answer."""
-        account = member.joined(join.nonce)
+        account = member.joined(join.nonce, join.key)
         messages = (self.state.joined(join, account), *self._rounds.messages())
         self._change(join.client, account)
         return messages
@@ -436,6 +446,14 @@ class Coordinator:
         self._unsaved.scores[scores.client] = scores if grant is None else grant.scores(scores, update)
         return self._go_on_if_complete(now)
 
+    def _seeds(self, answer: Unmasked, now: float) -> list[CoordinatorDecision]:
+        refused = self._admission.seeds(answer, self.state, self._unsaved)
+        if refused is not None:
+            return self._refused(refused, sender_of(answer, self.state.members), now)
+        if self._unsaved.unmasking is not None:
+            self._unsaved.unmasking.answers[answer.client] = answer
+        return self._go_on_if_complete(now)
+
     @property
     def waited_for(self) -> set[str]:
         """Return the present clients that have sent no update for the open round, or after an alarm no scores.
@@ -448,26 +466,78 @@ class Coordinator:
     def _lacking(self) -> Iterator[str]:
         """Yield the clients that are waited for, the last members first: mostly one of these is still missing."""
         unsaved, members = self._unsaved, self.state.members
+        if unsaved.unmasking is not None:
+            yield from (name for name in unsaved.unmasking.lacking if self._may_answer(name))
+            return
         have = unsaved.scores if self.is_scoring else unsaved.updates
         asked = unsaved.updates if self.is_scoring else members
         for name in reversed(asked):
             present = self.is_scoring or (members[name].awaited and self._is_present(members[name]))
-            if present and name not in have and name not in unsaved.refusals.at_fault:
+            if present and self._is_listed(name) and name not in have and name not in unsaved.refusals.at_fault:
                 yield name
 
+    def _is_listed(self, name: str) -> bool:
+        """Tell whether a member can mask its sums for the open round: its present start is on the roster."""
+        roster = self.state.roster
+        return roster is None or roster.keys.get(name) == self.state.members[name].key
+
+    def _has_newcomers(self, now: float) -> bool:
+        """Tell whether clients that the round waits for have started anew, and can mask their sums in the next entry.
+
+        It waits for them as for all others: until the deadline, however often they start.
+        """
+        if self.state.roster is None or self._deadline_of_round(now):
+            return False
+        members = self.state.members
+        awaited = (name for name, member in members.items() if member.awaited and self._is_present(member))
+        return any(members[name].key and not self._is_listed(name) for name in awaited)
+
+    def _has_lost(self, now: float) -> bool:
+        """Tell whether a start is gone whose sums count, so that nobody can tell the seeds of its masks any more."""
+        unsaved = self._unsaved
+        counted = unsaved.pooled if unsaved.unmasking is None else tuple(unsaved.unmasking.asked.attempts)
+        if self.state.roster is None or self._deadline_of_round(now):
+            return False
+        members = self.state.members
+        return any(members[name].left or not self._is_listed(name) for name in counted)
+
+    def _deadline_of_round(self, now: float) -> bool:
+        deadline = self.settings.deadline
+        return deadline is not None and now >= self._unsaved.begun[1] + deadline
+
+    def _may_answer(self, name: str) -> bool:
+        """Tell whether the start of a client whose masks are asked for is still there."""
+        member = self.state.members[name]
+        return not member.left and self._is_listed(name) and name not in self._unsaved.refusals.at_fault
+
     def _has_something(self) -> bool:
-        """Tell whether the round can be closed: it has updates, or updates were refused."""
-        return bool(self._unsaved.updates or self._unsaved.refusals.at_fault)
+        """Tell whether the round can be closed: it has updates, or updates were refused.
+
+        Where sums are masked, it has enough of them for a total; or others take part than were on the roster, who
+        cannot send any before the next entry.
+        """
+        unsaved, roster = self._unsaved, self.state.roster
+        if unsaved.refusals.at_fault or (roster is not None and self._rounds.keys() != roster.keys):
+            return True
+        senders = sum(update.records > 0 for update in unsaved.updates.values())
+        too_few = roster is not None and 0 < senders < self.settings.fewest
+        return bool(unsaved.updates) and not too_few
 
     def _go_on_if_complete(self, now: float) -> list[CoordinatorDecision]:
         """Close the round or settle its alarm, unless a client is still waited for."""
         if self._unsaved.open is None:
             return []
         quorum, lacking = self.settings.quorum, any(True for _ in self._lacking())
-        if self.is_scoring:
-            return [] if lacking else self._recovery.close(now)
+        if lacking and (self.is_scoring or self.phase is Phase.UNMASKING):
+            return []
+        if self._has_lost(now):
+            return self._recovery.void(now)
+        if self.is_scoring or self.phase is Phase.UNMASKING:
+            return self._recovery.close(now)
         if lacking and (quorum is None or len(self._unsaved.updates) < quorum):
             return []
+        if self._has_newcomers(now) and (quorum is None or len(self._unsaved.updates) < quorum):
+            return self._recovery.void(now)
         return self._recovery.close(now) if self._has_something() else []
 
     def _catch_up(self, now: float) -> list[CoordinatorDecision]:

@@ -18,6 +18,7 @@ from streamfl.core.protocol.messages import (
     ModelPublished,
     ModelsChanged,
     RegistryPublished,
+    Roster,
     RoundOpened,
     Slot,
 )
@@ -43,6 +44,8 @@ class OpenRound:
         When it was opened, in seconds; or its last deadline that passed without updates.
     grid
         The steps of the published weights by row, as powers of two; None: they are not on a grid.
+    roster
+        The clients that mask their sums; None if these are not masked.
     """
 
     plan: RoundPlan
@@ -50,10 +53,19 @@ class OpenRound:
     models: tuple[ModelPublished, ...]
     since: float
     grid: FloatArray | None = None
+    roster: Roster | None = None
 
     @classmethod
     def of(
-        cls, state: CoordinatorState, plan: RoundPlan, *, now: float, interval: float | None, moments: bool
+        cls,
+        state: CoordinatorState,
+        plan: RoundPlan,
+        *,
+        now: float,
+        interval: float | None,
+        moments: bool,
+        pooled: bool = False,
+        noisy: bool = False,
     ) -> "OpenRound":
         """Open the round of a state.
 
@@ -69,10 +81,16 @@ class OpenRound:
             Seconds after which clients close their buffers; None closes them when they are full.
         moments
             Whether clients send the moments of their features.
+        pooled
+            Whether clients send sums that are added up over all of them.
+        noisy
+            Whether noise hides single records in these: then gradients are on no grid.
         """
         rounds = state.round - state.restarted
         whitened = any(live.whitened for live in plan.live)
         second = whitened and wanted(rounds, state.registry.rows)
+        if pooled:
+            second = second and _is_turn_of_all(state, rounds)
         asked = second or moments or state.between is not None
         message = RoundOpened(
             entry=state.entry,
@@ -88,14 +106,16 @@ class OpenRound:
             apart=plan.apart,
             moments=moments,
             second_moments=second,
-            measured=state.measured if rounds > ALL_MEASURED and asked else None,
-            exponents=state.agreed.exponents if whitened else (),
+            measured=state.measured if rounds > ALL_MEASURED and asked and not pooled else None,
+            exponents=state.agreed.exponents if whitened and not noisy else (),
             keep=plan.keep,
             sampled=plan.sampled,
             held=plan.held,
             between=state.between is not None,
+            pooled=pooled,
+            roster=0 if state.roster is None else state.roster.version,
         )
-        return cls(plan, message, published(plan.live, state), now, grid_of(plan.live, state))
+        return cls(plan, message, published(plan.live, state), now, grid_of(plan.live, state), state.roster)
 
     @property
     def weights(self) -> Mapping[str, FloatArray]:
@@ -117,7 +137,12 @@ class OpenRound:
     ) -> tuple[FromCoordinator, ...]:
         """Return all messages that a new client needs for the round."""
         registry = RegistryPublished(registry=state.registry)
-        return (registry, *self.models, *between, self.message)
+        return (registry, *self._rosters(None), *self.models, *between, self.message)
+
+    def _rosters(self, before: "OpenRound | None") -> tuple[Roster, ...]:
+        """Return the roster, if it is another one than before."""
+        known = None if before is None else before.roster
+        return () if self.roster is None or self.roster is known else (self.roster,)
 
     def new_messages(
         self, state: CoordinatorState, before: "OpenRound", between: tuple[BetweenPublished, ...]
@@ -138,7 +163,7 @@ class OpenRound:
         registry = (RegistryPublished(registry=state.registry),) if newer else ()
         again = before.message.round == self.message.round
         models = self.models if again or self.is_whole else self._changes(None if newer else before)
-        return (*registry, *models, *between, self.message)
+        return (*registry, *self._rosters(before), *models, *between, self.message)
 
     def _changes(self, before: "OpenRound | None") -> tuple[ModelsChanged | ModelPublished, ...]:
         """Return the models as differences, from those of the round before if they have the same coordinates."""
@@ -149,6 +174,16 @@ class OpenRound:
         else:
             message = changed(self.message.round, before.weights, self.weights, np.minimum(self.grid, before.grid))
         return self.models if message is None else (message,)
+
+
+def _is_turn_of_all(state: CoordinatorState, rounds: int) -> bool:
+    """Tell whether all clients send second moments in a round in which none may be told from the others.
+
+    A sum over some clients alone would tell more of each, so all take the same turns; and as long as no feature has a
+    scale there is nothing to measure.
+    """
+    known = len(state.registry.unscaled) < max(1, len(state.registry.features))
+    return known and (rounds <= ALL_MEASURED or rounds % TURNS == 0)
 
 
 def next_measured(state: CoordinatorState) -> tuple[str, ...] | None:

@@ -9,20 +9,22 @@ from streamfl.core.protocol.messages import Join
 class Phase(Enum):
     """The phases of the coordinator. They are derived from its state, never stored.
 
-    ==============  ==========================================  ==================================
+    ==============  ==========================================  ==============================================
     from            by                                          to
-    ==============  ==========================================  ==================================
+    ==============  ==========================================  ==============================================
     STOPPED         `start`, after a kill                       COLLECTING
     GATHERING       the Join of the last client expected        COLLECTING
-    COLLECTING      the last update, or the deadline            COLLECTING, the next round; SCORING
-    SCORING         the last scores, or the deadline            COLLECTING; SCORING, the next stage
-    ==============  ==========================================  ==================================
+    COLLECTING      the last update, or the deadline            COLLECTING, the next round; SCORING; UNMASKING
+    SCORING         the last scores, or the deadline            COLLECTING; SCORING, the next stage; UNMASKING
+    UNMASKING       the last seeds, or the deadline             COLLECTING; SCORING
+    ==============  ==========================================  ==============================================
     """
 
     STOPPED = "a saved federation that has not been started"
     GATHERING = "fewer clients than expected have joined"
     COLLECTING = "a round is open and waits for updates"
     SCORING = "an alarm waits for scores of candidates"
+    UNMASKING = "a total of masked sums waits for the seeds of masks"
 
 
 # The event that may lead from one phase to another. Any message may be the last one that a round waits for, even a
@@ -31,6 +33,10 @@ TRANSITIONS: dict[tuple[Phase, Phase], type] = {
     (Phase.GATHERING, Phase.COLLECTING): Join,
     (Phase.COLLECTING, Phase.SCORING): object,
     (Phase.SCORING, Phase.COLLECTING): object,
+    (Phase.COLLECTING, Phase.UNMASKING): object,
+    (Phase.SCORING, Phase.UNMASKING): object,
+    (Phase.UNMASKING, Phase.COLLECTING): object,
+    (Phase.UNMASKING, Phase.SCORING): object,
 }
 
 

@@ -14,7 +14,7 @@ from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.coordinator.unsaved import PendingAlarm, Unsaved
 from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.profiles.base import Deliberation
-from streamfl.core.protocol.decisions import CoordinatorDecision
+from streamfl.core.protocol.decisions import CoordinatorDecision, Refused
 from streamfl.core.protocol.messages import Join, Scores, Update
 
 Decisions = list[CoordinatorDecision]
@@ -101,8 +101,10 @@ class Recovery:
             return self._finite(go_on, now)
         except BrokenInvariantError:
             raise
-        except Exception:
+        except Exception as error:
             kept.deferred = {}  # these clients ask again; also, they may be the cause
+            if self.rounds.settings.sums != "by-client":
+                return self._voided(kept, error, now)
         if not scoring:
             return self._closed(kept, self.rounds.close, now)
         try:
@@ -111,6 +113,18 @@ class Recovery:
             raise
         except Exception:
             return self._closed(replace(kept, pending_alarm=None, scores={}), self.rounds.close_without_scores, now)
+
+    def void(self, now: float) -> Decisions:
+        """Close the entry without learning anything, as if it had raised no alarm."""
+        kept = self.rounds.unsaved.copied()
+        if kept.pending_alarm is not None and self.last_saved is not None:
+            self.restore(replace(kept, unmasking=None, pending_alarm=None, scores={}))
+        return self._caught_up(self.rounds.void, now)
+
+    def _voided(self, kept: Unsaved, error: Exception, now: float) -> Decisions:
+        """Close the entry without learning anything: no message tells whose numbers are the cause."""
+        self.restore(replace(kept, unmasking=None, pending_alarm=None, scores={}))
+        return [Refused("", unhandled(error)), *self._finite(self.rounds.void, now)]
 
     def _finite(self, go_on: GoOn, now: float) -> Decisions:
         decisions = self._caught_up(go_on, now)

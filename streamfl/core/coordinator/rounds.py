@@ -3,7 +3,7 @@
 Nothing here catches exceptions: `recovery` undoes a step that raises, and finds the update that caused it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median_low
 from typing import Any
@@ -21,9 +21,10 @@ from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.names import Grant
 from streamfl.core.coordinator.one_drift import in_one_drift
 from streamfl.core.coordinator.open_round import OpenRound, next_measured, published, slot
+from streamfl.core.coordinator.pool import Pool, without_everybody
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.coordinator.unsaved import PendingAlarm, Unsaved
+from streamfl.core.coordinator.unsaved import PendingAlarm, Unmasking, Unsaved
 from streamfl.core.drift.evidence import Observed
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.learning.between_rounds import Renewal
@@ -38,9 +39,12 @@ from streamfl.core.protocol.messages import (
     Join,
     LocalDrift,
     Refusal,
+    Roster,
     RoundClosed,
     Score,
     Scores,
+    Unmask,
+    Unmasked,
     Update,
 )
 from streamfl.core.protocol.registry import Registry, TargetUnit, re_expression
@@ -70,7 +74,7 @@ class Rounds:
         """Open round 1: the Joins of all clients determine features, labels and scale."""
         state, settings = self.state, self.settings
         state.agreement = Agreement.of(joins, scaling=settings.scaling, limits=settings.limits)
-        state.members = {join.client: Member().held_by(join.nonce) for join in joins}
+        state.members = {join.client: replace(Member().held_by(join.nonce), key=join.key) for join in joins}
         state.known_labels = len(state.registry.labels)
         state.period = self._period([join.period for join in joins])
         state.between = self._nothing_learnt()
@@ -93,14 +97,31 @@ class Rounds:
             raise PeerError("the state holds models that do not fit its registry: it is damaged")
         for name, member in state.members.items():
             member.retain(plan.sampled, held_since=plan.held.since_at(name) if plan.held else None)
+        state.roster = self._roster()
         opened = OpenRound.of(
             state,
             plan,
             now=now,
             interval=self.settings.interval,
             moments=self._is_warming_up() or bool(state.registry.unscaled),
+            pooled=self.settings.sums != "by-client",
+            noisy=self.settings.noise is not None,
         )
         self.unsaved.collect_for(opened)
+
+    def _roster(self) -> Roster | None:
+        """Return the clients that mask their sums from now on, if sums are masked."""
+        if self.settings.sums != "masked":
+            return None
+        kept, keys = self.state.roster, self.keys()
+        if kept is not None and kept.keys == keys:
+            return kept
+        return Roster(version=1 if kept is None else kept.version + 1, keys=keys)
+
+    def keys(self) -> dict[str, str]:
+        """Return the public keys of the members that are there, by name."""
+        members = self.state.members
+        return {name: members[name].key for name in sorted(self.state.active()) if members[name].key}
 
     def messages(self) -> tuple[FromCoordinator, ...]:
         """Return all messages that a new client needs for the open round."""
@@ -110,7 +131,8 @@ class Rounds:
         scoring: tuple[FromCoordinator, ...] = (
             () if pending_alarm is None else (*pending_alarm.models, pending_alarm.asked)
         )
-        return (*self.unsaved.open.all_messages(self.state, self._between_published()), *scoring)
+        unmasking = () if self.unsaved.unmasking is None else (self.unsaved.unmasking.asked,)
+        return (*self.unsaved.open.all_messages(self.state, self._between_published()), *scoring, *unmasking)
 
     def untrained(self) -> FloatArray:
         """Return the weights of a model that has learnt nothing, shape (d + 1, columns)."""
@@ -120,13 +142,25 @@ class Rounds:
     # --- closing ---------------------------------------------------------------------------------------------------
 
     def close(self, now: float) -> list[CoordinatorDecision]:
-        """Aggregate the updates and pass them to the profile."""
+        """Aggregate the updates and pass them to the profile; where sums are masked, ask for the seeds of masks."""
         state, unsaved = self.state, self.unsaved
+        if unsaved.unmasking is not None:
+            return self._unmasked(unsaved.unmasking, now)
         updates = [unsaved.updates[client] for client in sorted(unsaved.updates)]
         unsaved.grant = Grant.of(updates, state.registry, self.settings.limits)
-        self._bound([unsaved.grant.update(update) for update in updates])
-        if not any(update.records for update in updates):
-            return self._conclude(None, (), now)
+        granted = [unsaved.grant.update(update) for update in updates]
+        senders = [update for update in granted if update.records]
+        if self.settings.sums == "by-client":
+            self._bound(granted)
+        elif self.settings.sums == "masked" and senders:
+            return self._unmask({update.client: update.attempt for update in senders}, 0, now)
+        elif senders:
+            self._add_up(senders, ())
+        return self._closed(now) if senders else self._conclude(None, (), now)
+
+    def _closed(self, now: float) -> list[CoordinatorDecision]:
+        """Pass the aggregated updates to the profile."""
+        state, unsaved = self.state, self.unsaved
         observed, aggregation = self.observed()
         alarm = state.profile.close(observed)
         unsaved.readings = dict(state.profile.readings())
@@ -134,6 +168,52 @@ class Rounds:
             return self._conclude(observed, state.profile.advance(state.round), now)
         deliberation = state.profile.deliberate(alarm, observed, self.untrained())
         return self._deliberate(deliberation, observed, aggregation, (), now)
+
+    @property
+    def _pool(self) -> Pool:
+        return Pool(self.settings, self.unsaved.opened.message, self.state.registry)
+
+    def _add_up(self, updates: Sequence[Update], answers: Sequence[Unmasked]) -> None:
+        """Count the sums of clients as one update; no client's own is known, so none is bounded."""
+        self.unsaved.counted = (self._pool.update(updates, answers),)
+        self.unsaved.pooled = tuple(update.client for update in updates)
+
+    def _unmask(self, attempts: Mapping[str, str], stage: int, now: float) -> list[CoordinatorDecision]:
+        """Ask the clients whose masked sums are to be added up for seeds; of too few nothing is learnt."""
+        if len(attempts) < self.settings.fewest:
+            return self.void(now) if stage == 0 else self._settled((), now)
+        asked = Unmask(entry=self.state.entry, stage=stage, attempts=attempts)
+        self.unsaved.unmasking = Unmasking(asked, now)
+        return [Publish((asked,))]
+
+    def _unmasked(self, unmasking: Unmasking, now: float) -> list[CoordinatorDecision]:
+        """Go on with the total, or without it if a client has not answered."""
+        unsaved, clients = self.unsaved, sorted(unmasking.asked.attempts)
+        silent, answers = unmasking.lacking, [unmasking.answers[name] for name in sorted(unmasking.answers)]
+        unsaved.unmasking = None
+        if unmasking.asked.stage:
+            return self._settled(() if silent else answers, now)
+        if silent or unsaved.grant is None:
+            return self.void(now, silent)
+        self._add_up([unsaved.grant.update(unsaved.updates[client]) for client in clients], answers)
+        return self._closed(now)
+
+    def void(self, now: float, silent: Collection[str] = ()) -> list[CoordinatorDecision]:
+        """Close the entry without learning anything: its records stay pending, and the round is opened again.
+
+        Parameters
+        ----------
+        now
+            The time, in seconds.
+        silent
+            The clients because of which no total can be told.
+        """
+        unsaved = self.unsaved
+        unsaved.unmasking, unsaved.pending_alarm = None, None
+        unsaved.unlucky = frozenset(name for name, update in unsaved.updates.items() if update.records) - set(silent)
+        unsaved.updates = {name: update for name, update in unsaved.updates.items() if not update.records}
+        unsaved.counted = ()
+        return self._conclude(None, (), now)
 
     def _bound(self, updates: Sequence[Update]) -> None:
         """Bound the influence of each update; the histories of clients become the state's when the round ends."""
@@ -191,16 +271,49 @@ class Rounds:
 
     def settle(self, now: float) -> list[CoordinatorDecision]:
         """Pass the scores to the profile; clients that have sent none are left out."""
+        unmasking = self.unsaved.unmasking
+        if unmasking is not None:
+            return self._unmasked(unmasking, now)
+        if self.settings.sums == "masked" and self.unsaved.pending_alarm is not None:
+            scores = self.unsaved.scores
+            with_sums = {client: scores[client].attempt for client in sorted(scores) if scores[client].sums}
+            return self._unmask(with_sums, self.unsaved.pending_alarm.asked.stage, now)
+        return self._settled((), now)
+
+    def _settled(self, answers: Sequence[Unmasked], now: float) -> list[CoordinatorDecision]:
+        """Pass the scores to the profile; where they are masked, those whose clients have told the seeds."""
         pending_alarm, scores = self.unsaved.pending_alarm, self.unsaved.scores
         if pending_alarm is None:
             raise BrokenInvariantError("a round without an alarm is to be settled")
-        shares = self.unsaved.shares
+        if self.settings.sums == "by-client":
+            shares, live = self.unsaved.shares, pending_alarm.live
+            made = {client: as_differences(one, live, self.settings.learner) for client, one in scores.items()}
+            bounds = {client: bounded_scores(one, shares.get(client, 1.0)) for client, one in made.items()}
+            scored = [(u, bounds[u.client]) for u in self.unsaved.counted if u.client in scores]
+        else:
+            scored = self._scored_together(pending_alarm, answers)
+        return self._answered(pending_alarm, scored, now)
 
-        def bounded_of(client: str) -> Scores:
-            made = as_differences(scores[client], pending_alarm.live, self.settings.learner)
-            return bounded_scores(made, shares.get(client, 1.0))
+    def _scored_together(
+        self, pending_alarm: PendingAlarm, answers: Sequence[Unmasked]
+    ) -> list[tuple[Update, Scores]]:
+        """Return the scores of all clients together, with the update whose records they are about."""
+        unsaved, told = self.unsaved, {answer.client for answer in answers}
+        masked = self.settings.sums == "masked"
+        there = [unsaved.scores[name] for name in unsaved.pooled if name in unsaved.scores]
+        summed = [one for one in there if one.sums and (not masked or one.client in told)]
+        if not summed:
+            return []
+        more = len(unsaved.counted[0].new_labels)
+        scores = self._pool.scores(summed, unsaved.updates, pending_alarm.asked, answers, more=more)
+        of = [unsaved.updates[one.client] for one in summed]
+        records, trained = sum(update.records for update in of), sum(update.trained for update in of)
+        return [(replace(unsaved.counted[0], records=records, trained=trained), scores)]
 
-        scored = [(u, bounded_of(u.client)) for u in self.unsaved.counted if u.client in scores]
+    def _answered(
+        self, pending_alarm: PendingAlarm, scored: Sequence[tuple[Update, Scores]], now: float
+    ) -> list[CoordinatorDecision]:
+        """Pass the scores to the profile."""
         answer = pending_alarm.aggregation.answer(scored, pending_alarm.live)
         pending_alarm.deliberation.answer(answer)
         answers = (*pending_alarm.answers, answer)
@@ -227,13 +340,14 @@ class Rounds:
         """
         state, opened = self.state, self.unsaved.opened
         closed = self._entry(opened, observed)
-        for name in state.active() - self.unsaved.updates.keys():
+        for name in state.active() - self.unsaved.updates.keys() - (self.unsaved.unlucky or set()):
             state.members[name].missed += 1
         evicted = self._count_refusals(opened.message.entry)
         announced: tuple[Announcement, ...] = ()
         change: Any = None
         if observed is not None:
-            made = announcements(closed, state.profile.noticed, decided, state.members)
+            named = decided if self.settings.sums == "by-client" else tuple(map(without_everybody, decided))
+            made = announcements(closed, state.profile.noticed, named, state.members)
             state.drifts, announced = in_one_drift(state.drifts, made, state.members)
             restart = next((decision for decision in decided if isinstance(decision, Restart)), None)
             state.influence = self.unsaved.influence or state.influence
@@ -241,7 +355,8 @@ class Rounds:
             change = self._learn_between(opened.apart, restart)
             state.round += 1
             state.measured = next_measured(state)
-        state.period = self._period([update.period for update in self.unsaved.updates.values()])
+        if self.unsaved.unlucky is None:
+            state.period = self._period([update.period for update in self.unsaved.updates.values()])
         state.entry += 1
         self.open(now)
         following = self.unsaved.opened
@@ -281,7 +396,7 @@ class Rounds:
             losses={} if observed is None else {name: played.loss for name, played in observed.played.items()},
             serves=message.serves,
             readings=self.unsaved.readings,
-            served=served_in_all(updates),
+            served=served_in_all(self.unsaved.counted if self.unsaved.pooled else updates),
             model="",
             registry=message.registry,
             refused=self.unsaved.refusals.count,
@@ -397,7 +512,8 @@ class Rounds:
         first = state.round == 1  # a client may have joined with too few records to name labels
         frozen = not self._is_warming_up()
         unit = self._unit_after(restarted=restarted)
-        after = before.after(counted, t=state.round, frozen=frozen, unit=unit)
+        clients = len(self.unsaved.pooled) or None
+        after = before.after(counted, t=state.round, frozen=frozen, unit=unit, clients=clients)
         if after.registry is not before.registry:
             columns = self.settings.learner.model.columns(len(after.registry.labels))
             state.profile.transform(re_expression(before.registry, after.registry, columns))

@@ -6,6 +6,8 @@ from typing import Literal
 from streamfl.core.bounds import NAMED, Limits
 from streamfl.core.coordinator.aggregations import Aggregator
 from streamfl.core.learning.local_round import Learner
+from streamfl.core.pooling.masks import FEWEST, Expand, Sums
+from streamfl.core.pooling.noise import Noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,12 @@ class CoordinatorSettings:
     features
         Likewise, of the partition of the features of a client whose labels come apart from them, which are then in
         its partition. Without patterns, but with some of `partitions`, no labels come apart.
+    sums, fewest
+        As of clients, see `ClientSettings`.
+    noise
+        The noise on sums, as clients add it; None: there is none.
+    expand
+        From the seed of a mask, its numbers: see `Secrets.expand`; needed where sums are masked.
     """
 
     learner: Learner
@@ -65,3 +73,7 @@ class CoordinatorSettings:
     limits: Limits = NAMED
     partitions: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
+    sums: Sums = "by-client"
+    fewest: int = FEWEST
+    noise: Noise | None = None
+    expand: Expand | None = None

@@ -11,7 +11,7 @@ from streamfl.core.coordinator.one_drift import Drift
 from streamfl.core.errors import PeerError
 from streamfl.core.learning.influence import Influence
 from streamfl.core.profiles.base import Profile
-from streamfl.core.protocol.messages import AgreedState, Join, Joined, MemberChanged
+from streamfl.core.protocol.messages import AgreedState, Join, Joined, MemberChanged, Roster
 from streamfl.core.protocol.old_names import ReadsOldNames
 from streamfl.core.protocol.registry import Registry, wrong_registry
 
@@ -58,6 +58,8 @@ class CoordinatorState(ReadsOldNames):
         The last command of an operator.
     influence
         What is remembered of clients' earlier numbers, to bound their influence.
+    roster
+        The clients that mask their sums in the open round; None if sums are not masked.
     settings
         The settings of the process that has saved it, by name, as it writes them: some 1.5 kB. Machines do not read
         them.
@@ -83,6 +85,7 @@ class CoordinatorState(ReadsOldNames):
     barred: tuple[str, ...] = ()
     changed: MemberChanged | None = None
     influence: Influence = field(default_factory=Influence)
+    roster: Roster | None = None
     settings: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -21,7 +21,17 @@ from streamfl.core.profiles.base import Answer, Deliberation
 from streamfl.core.protocol.alarm import Reading
 from streamfl.core.protocol.decisions import Refused
 from streamfl.core.protocol.events import Ordered
-from streamfl.core.protocol.messages import Join, Leave, ModelPublished, Refusal, Score, Scores, Update
+from streamfl.core.protocol.messages import (
+    Join,
+    Leave,
+    ModelPublished,
+    Refusal,
+    Score,
+    Scores,
+    Unmask,
+    Unmasked,
+    Update,
+)
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,20 @@ class PendingAlarm:
     def is_answered_by(self, scores: Scores) -> bool:
         """Tell whether scores answer the newest Score."""
         return (scores.entry, scores.stage) == (self.asked.entry, self.asked.stage)
+
+
+@dataclass(frozen=True)
+class Unmasking:
+    """A total of masked sums, while it waits for the seeds of masks; `answers` are those of clients, by name."""
+
+    asked: Unmask
+    since: float
+    answers: dict[str, Unmasked] = field(default_factory=dict)
+
+    @property
+    def lacking(self) -> set[str]:
+        """Return the clients that have not answered."""
+        return set(self.asked.attempts) - self.answers.keys()
 
 
 @dataclass
@@ -65,6 +89,14 @@ class Unsaved:
         The alarm that waits for scores; None if there is none.
     scores
         The scores for it, by client.
+    unmasking
+        The total of masked sums that waits for seeds; None if there is none.
+    pooled
+        Where sums are added up over clients, whose sums the one update in `counted` is the total of.
+    unlucky
+        The clients whose updates do not count because the entry is closed without learning anything; else None.
+    begun
+        The open round, and when it was opened for the first time since the coordinator started.
     introductions
         The Joins of clients that wait for the federation to begin, by client.
     deferred
@@ -89,6 +121,10 @@ class Unsaved:
     grant: Grant | None = None
     pending_alarm: PendingAlarm | None = None
     scores: dict[str, Scores] = field(default_factory=dict)
+    unmasking: Unmasking | None = None
+    pooled: tuple[str, ...] = ()
+    unlucky: frozenset[str] | None = None
+    begun: tuple[int, float] = (0, 0.0)
     introductions: dict[str, Join] = field(default_factory=dict)
     deferred: dict[str, Join | Leave] = field(default_factory=dict)
     ordered: Ordered | None = None
@@ -104,6 +140,9 @@ class Unsaved:
             self,
             updates=dict(self.updates),
             scores=dict(self.scores),
+            unmasking=None
+            if self.unmasking is None
+            else replace(self.unmasking, answers=dict(self.unmasking.answers)),
             introductions=dict(self.introductions),
             deferred=dict(self.deferred),
             refusals=copy(self.refusals),
@@ -114,6 +153,9 @@ class Unsaved:
         """Start collecting for a new round."""
         self.open, self.updates, self.counted, self.grant = opened, {}, (), None
         self.shares, self.influence = {}, None
+        self.unmasking, self.pooled, self.unlucky = None, (), None
+        if self.begun[0] != opened.message.round:
+            self.begun = opened.message.round, opened.since
         self.refusals, self.readings = self.refusals.for_next_entry(), {}
 
     @property

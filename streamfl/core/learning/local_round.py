@@ -102,6 +102,18 @@ class RoundRecords:
         Z, norms = registry.measured(batches)
         return cls(registry, labels, Z, registry.targets(batches, labels), norms)
 
+    def within(self, radius: float) -> "RoundRecords":
+        """Return the records with none longer than a radius, the constant 1 included: longer ones are shortened.
+
+        >>> registry = Registry(1, ("x",), ("a",), np.zeros(1), np.ones(1))
+        >>> records = RoundRecords(registry, ("a",), np.array([[3.0, 1.0], [0.0, 1.0]]), np.zeros(2))
+        >>> records.within(1.0).norms.round(6)
+        array([1., 1.])
+        """
+        norms = np.einsum("ij,ij->i", self.Z, self.Z)
+        Z = self.Z * np.minimum(1.0, radius / np.sqrt(np.maximum(norms, 1e-300)))[:, None]
+        return replace(self, Z=Z, norms=np.minimum(norms, radius**2))
+
     @property
     def learnt(self) -> FloatArray:
         """The targets for training: labels as they are, targets with outliers of the round drawn in.

@@ -19,6 +19,7 @@ A reader discards a message of an older round or epoch than its own, so the orde
 coordinator checks every field of every message of a client, and answers an update that does not count with `Refusal`.
 """
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -80,6 +81,9 @@ class Join(Message):
         A counter of the questions of this start; `Joined` repeats it.
     period
         With rounds by event time, the period of its first record: see `RoundOpened`.
+    key
+        Where sums are masked, the public key (X25519) of this start, in hexadecimal digits: see `Roster`. `moments`
+        then only names features.
     """
 
     client: str
@@ -91,6 +95,7 @@ class Join(Message):
     records: int = 0
     question: int = 0
     period: int | None = None
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -452,6 +457,10 @@ class RoundOpened(Message):
     between
         Whether models learn between rounds. `BetweenPublished` carries their agreed state, with the number of the
         round as its version.
+    pooled
+        Whether updates and scores carry sums that are added up over all clients, see `Update.sums`.
+    roster
+        The version of the `Roster` whose clients mask these sums; 0: they are not masked.
     """
 
     entry: int
@@ -474,6 +483,8 @@ class RoundOpened(Message):
     held: HoldoutRule | None = None
     resumed: bool = False
     between: bool = False
+    pooled: bool = False
+    roster: int = 0
 
     def is_measured(self, client: str) -> bool:
         """Return whether moments are asked of a client."""
@@ -732,6 +743,9 @@ class Update(Message):
         How far it has come in the features, if labels come apart.
     period
         With rounds by event time, the period of its next record, if that is known.
+    sums
+        If `RoundOpened.pooled`, all numbers about the records, in place of the fields that have them else: whole
+        numbers of 64 bits, in base64; see `streamfl.core.pooling`. They are masked if there is a roster.
     """
 
     client: str
@@ -763,6 +777,7 @@ class Update(Message):
     times: tuple[int, int] | None = None
     mark: Mark | None = None
     period: int | None = None
+    sums: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -810,6 +825,8 @@ class Scores(Message):
     relabelling
         By slot of `relabel`, the sums S[a, b] of max(ln p_b, -2 ln K) over its records of label a, with p_b the
         probability of label b and K the number of labels; shape (labels, labels), in nats.
+    sums
+        As in `Update`.
     """
 
     client: str
@@ -820,6 +837,91 @@ class Scores(Message):
     differences: Mapping[str, FloatArray]
     stage: int = 1
     relabelling: Mapping[str, FloatArray] = field(default_factory=dict)
+    sums: str = ""
+
+
+# --- masked sums -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roster(Message):
+    """Coordinator: the clients that mask their sums, with their public keys.
+
+    Published before the first round that names it. It takes some 80 bytes a client, and changes when one joins or
+    leaves.
+
+    Parameters
+    ----------
+    version
+        Its number, from 1.
+    keys
+        By client, the key of its `Join`.
+    """
+
+    version: int
+    keys: Mapping[str, str]
+
+    @cached_property
+    def ring(self) -> tuple[str, ...]:
+        """Return the clients in the order of the digests of their keys; cached for all clients of a process."""
+        digest = {client: hashlib.sha256(key.encode()).digest() for client, key in self.keys.items()}
+        return tuple(sorted(digest, key=lambda client: (digest[client], client)))
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Return the place of each client on the ring."""
+        return {client: at for at, client in enumerate(self.ring)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unmask(Message):
+    """Coordinator: says whose masked sums it is going to add up, and asks these clients for the masks that remain.
+
+    Published when a round has its updates, or an alarm its scores. If one of the clients does not answer, nothing is
+    learnt of the entry, or of the scores.
+
+    Parameters
+    ----------
+    entry
+        The open entry.
+    stage
+        0 for updates, else that of `Score`.
+    attempts
+        By client, the attempt of its update or scores that is added up.
+    """
+
+    entry: int
+    stage: int
+    attempts: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unmasked(Message):
+    """Client: answers `Unmask` with seeds, in hexadecimal digits. Each is of one entry and stage alone.
+
+    Parameters
+    ----------
+    client
+        The client's name.
+    attempt
+        That of its update or scores.
+    entry, stage
+        Those of the `Unmask`.
+    own
+        The seed of its own mask.
+    shared
+        By peer that is not among the clients, the seed of the mask that both know: 90 bytes each.
+    """
+
+    client: str
+    attempt: str
+    entry: int
+    stage: int
+    own: str
+    shared: Mapping[str, str] = field(default_factory=dict)
+
+
+# --- the ledger ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1088,7 +1190,7 @@ class MemberChanged(Message):
     entry: int
 
 
-FromClient = Join | Leave | Update | Scores
+FromClient = Join | Leave | Update | Scores | Unmasked
 FromCoordinator = (
     Joined
     | Left
@@ -1099,7 +1201,9 @@ FromCoordinator = (
     | ModelPublished
     | ModelsChanged
     | BetweenPublished
+    | Roster
     | Score
+    | Unmask
     | RoundClosed
     | Restarted
     | LocalDrift

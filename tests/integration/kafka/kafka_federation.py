@@ -19,8 +19,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from streamfl import messages as wire
 from streamfl.core.errors import PeerError
-from streamfl.core.protocol.messages import FromCoordinator, Restarted, RoundClosed, RoundOpened
+from streamfl.core.protocol.events import Signed, Unusable
+from streamfl.core.protocol.messages import FromClient, FromCoordinator, Restarted, RoundClosed, RoundOpened
 from streamfl.log.control import ControlReader
+from streamfl.log.parts import PartAssembly
+from streamfl.log.updates import completed
 from streamfl.signing import Verifier
 from streamfl_connectors.kafka.batches import read_leniently
 
@@ -234,19 +237,32 @@ class Federation:
 
     def told(self) -> list[FromCoordinator]:
         """Return all that the coordinator has told so far."""
+        reader = ControlReader(verifier=self.verifier)
+        found = [understood(reader, record) for record in self._all_of("control")]
+        return [message for message in found if message is not None]
+
+    def heard(self) -> list[FromClient | Signed | Unusable]:
+        """Return all that clients have sent so far."""
+        parts = PartAssembly(2**24)
+        found = [completed(parts, r.key, tuple(r.headers), r.value, self.verifier) for r in self._all_of("updates")]
+        return [message for message in found if message is not None]
+
+    def _all_of(self, topic: str) -> list[Any]:
+        """Return the records so far of one of the federation's topics, one partition after another."""
         consumer = KafkaConsumer(
             bootstrap_servers=self.bootstrap, isolation_level="read_committed", enable_auto_commit=False
         )
         try:
-            partition = TopicPartition(f"{self.name}.control", 0)
-            consumer.assign([partition])
-            consumer.seek_to_beginning(partition)
-            end = consumer.end_offsets([partition])[partition]
-            reader, found = ControlReader(verifier=self.verifier), []
-            while consumer.position(partition) < end:
-                for batch in consumer.poll(timeout_ms=500).values():
-                    found += [understood(reader, message) for message in batch]
-            return [message for message in found if message is not None]
+            name, found = f"{self.name}.{topic}", []
+            for number in sorted(consumer.partitions_for_topic(name) or ()):
+                partition = TopicPartition(name, number)
+                consumer.assign([partition])
+                consumer.seek_to_beginning(partition)
+                end = consumer.end_offsets([partition])[partition]
+                while consumer.position(partition) < end:
+                    for batch in consumer.poll(timeout_ms=500).values():
+                        found += batch
+            return found
         finally:
             consumer.close()
 

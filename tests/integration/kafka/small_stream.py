@@ -13,7 +13,7 @@ from kafka_stream import told
 
 from streamfl.evaluation.result import Result
 from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import LearningSettings, ProfileSettings
+from streamfl.settings import LearningSettings, PrivacySettings, ProfileSettings
 from streamfl.streams.dealing import Log
 from streamfl.streams.table import Table
 from streamfl_connectors.kafka.writer import END_OF_STREAM
@@ -48,7 +48,7 @@ class SmallStream:
         Rounds of `SIZE` records that each of them has.
     encode
         How a record becomes a message.
-    profile, learning
+    profile, learning, privacy
         Of the replay that it is compared with.
     """
 
@@ -58,6 +58,7 @@ class SmallStream:
     encode: Encode = as_json
     profile: ProfileSettings = field(default_factory=ProfileSettings)
     learning: LearningSettings = LearningSettings(features="rounds")
+    privacy: PrivacySettings = PrivacySettings()
     prefix: str = field(default_factory=lambda: f"small-{uuid.uuid4().hex[:8]}")
     places: dict[str, Place] = field(default_factory=dict)
     written: dict[str, int] = field(default_factory=dict)
@@ -91,7 +92,7 @@ class SmallStream:
     @cached_property
     def expected(self) -> Result:
         """Return what the replay of the same records gives."""
-        settings = ReplaySettings(round_size=SIZE, profile=self.profile, learning=self.learning)
+        settings = ReplaySettings(round_size=SIZE, profile=self.profile, learning=self.learning, privacy=self.privacy)
         return Replay(self.table, self.logs, settings).run().result
 
     @property

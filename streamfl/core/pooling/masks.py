@@ -1,0 +1,210 @@
+"""Masks that cancel: the coordinator learns the total of the clients' sums, and of no client its own.
+
+Bonawitz et al. 2017 (Practical secure aggregation), with a second message in place of shared secrets. For every
+entry each client adds a mask of its own, and for each of its peers one that both know and that one adds, the other
+subtracts. The coordinator says whose sums it is going to add up. Each of these clients then tells the seed of its own
+mask, and the seeds that it shares with peers who are not among them. So masks of absent clients are removed, and what
+an absent client has sent, if it comes late, stays hidden by its own mask. A client answers for one set of clients, of
+at least `fewest`; if one of them stays silent, nothing is learnt of the entry.
+
+In a large federation a client has only some peers: Bell et al. 2020 show that a number that grows with the logarithm
+of that of the clients is enough.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfl.core.arrays import IntArray
+from streamfl.core.protocol.messages import Roster, Unmask, Unmasked
+
+# The peers of a client, half of them on either side of a ring; in a smaller federation all are.
+PEERS = 32
+
+# The hexadecimal digits of a public key, and of a seed.
+KEY_DIGITS = 64
+
+# The fewest clients of whom a total is told, unless settings say another number.
+FEWEST = 3
+
+# What the coordinator is told of the numbers about records.
+Sums = Literal["by-client", "pooled", "masked"]
+
+# From a seed of 32 bytes, so many whole numbers that look random without it.
+Expand = Callable[[bytes, int], IntArray]
+
+
+class Secrets(Protocol):
+    """The secrets of one start of a client."""
+
+    @property
+    def public(self) -> str:
+        """Return the public key, in hexadecimal digits."""
+        ...
+
+    @property
+    def own(self) -> bytes:
+        """Return a secret that nobody else knows, 32 bytes."""
+        ...
+
+    def shared(self, public: str) -> bytes:
+        """Return the secret that only this client and the owner of a public key know, 32 bytes."""
+        ...
+
+    def expand(self, seed: bytes, n: int) -> IntArray:
+        """Return the n whole numbers that a seed stands for."""
+        ...
+
+
+def peers(roster: Roster, client: str) -> tuple[str, ...]:
+    """Return the peers of a client on the roster: its neighbours on the ring, or in a small federation all others.
+
+    >>> roster = Roster(version=1, keys={f"c{i}": f"{i:064x}" for i in range(40)})
+    >>> len(peers(roster, "c7")), all("c7" in peers(roster, name) for name in peers(roster, "c7"))
+    (32, True)
+    >>> peers(Roster(version=1, keys={"a": "0", "b": "1"}), "a")
+    ('b',)
+    """
+    ring, at = roster.ring, roster.places[client]
+    if len(ring) <= PEERS + 1:
+        return tuple(name for name in roster.keys if name != client)
+    return tuple(ring[(at + step) % len(ring)] for i in range(1, PEERS // 2 + 1) for step in (-i, i))
+
+
+def seed(secret: bytes, entry: int, stage: int, attempt: str = "") -> bytes:
+    """Return the seed of one mask: of an entry, of its update (stage 0) or of scores, of an attempt or of all.
+
+    >>> seed(bytes(32), 7, 0).hex()[:8], seed(bytes(32), 7, 0, "3-2").hex()[:8]
+    ('764d4357', '4812856b')
+    """
+    return hmac.new(secret, f"streamfl mask {entry} {stage} {attempt}".encode(), hashlib.sha256).digest()
+
+
+def is_seed(text: str) -> bool:
+    """Tell whether a text is a seed, in hexadecimal digits.
+
+    >>> is_seed("0f" * 32), is_seed("0f"), is_seed("0F" * 32)
+    (True, False, False)
+    """
+    return len(text) == KEY_DIGITS and set(text) <= set("0123456789abcdef")
+
+
+def _sign(client: str, peer: str) -> int:
+    return 1 if client < peer else -1
+
+
+@dataclass
+class Masks:
+    """The masks of one client for one entry.
+
+    It may make several attempts, for a message can be lost: each has an own mask of its own, so that two of them show
+    nothing, not even what differs. It tells the seeds of one attempt, for one set of clients.
+
+    Parameters
+    ----------
+    client, secrets
+        The client, and its secrets.
+    roster
+        The clients that mask, this one among them.
+    entry
+        The entry.
+    fewest
+        The fewest clients of whom it lets a total be told.
+    """
+
+    client: str
+    secrets: Secrets
+    roster: Roster
+    entry: int
+    fewest: int
+    _made: set[tuple[int, str]] = field(default_factory=set)
+    _told: dict[int, Mapping[str, str]] = field(default_factory=dict)
+
+    def masked(self, sums: IntArray, stage: int, attempt: str) -> IntArray | None:
+        """Return masked sums; None if an attempt of this name was masked before: two would show what differs."""
+        if (stage, attempt) in self._made:
+            return None
+        self._made.add((stage, attempt))
+        total = sums.astype(np.uint64) + self._expanded(self._own(stage, attempt), len(sums))
+        for peer in peers(self.roster, self.client):
+            mask = self._expanded(self._shared(peer, stage), len(sums))
+            total = total + mask if _sign(self.client, peer) > 0 else total - mask
+        return total.astype(np.int64)
+
+    def _own(self, stage: int, attempt: str) -> bytes:
+        return seed(self.secrets.own, self.entry, stage, attempt)
+
+    def _shared(self, peer: str, stage: int) -> bytes:
+        return seed(self.secrets.shared(self.roster.keys[peer]), self.entry, stage)
+
+    def _expanded(self, seed: bytes, n: int) -> NDArray[np.uint64]:
+        return self.secrets.expand(seed, n).astype(np.uint64)
+
+    def unmasked(self, asked: Unmask) -> Unmasked | None:
+        """Return the seeds with which a total can be told; None if it must not be.
+
+        Parameters
+        ----------
+        asked
+            Which attempts of which clients are to be added up.
+        """
+        attempts, stage = asked.attempts, asked.stage
+        attempt, mine = attempts.get(self.client), peers(self.roster, self.client)
+        hidden_among = 1 + len(attempts.keys() & set(mine))
+        if attempt is None or asked.entry != self.entry or (stage, attempt) not in self._made:
+            return None
+        if hidden_among < self.fewest or not self.roster.keys.keys() >= attempts.keys():
+            return None
+        if self._told.setdefault(stage, dict(attempts)) != attempts:
+            return None
+        return Unmasked(
+            client=self.client,
+            attempt=attempt,
+            entry=self.entry,
+            stage=stage,
+            own=self._own(stage, attempt).hex(),
+            shared={peer: self._shared(peer, stage).hex() for peer in mine if peer not in attempts},
+        )
+
+
+def absent_peers(roster: Roster, client: str, clients: Collection[str]) -> set[str]:
+    """Return the peers of a client that are not among some clients: it tells the seeds that it shares with them."""
+    return {peer for peer in peers(roster, client) if peer not in clients}
+
+
+def total_of(sums: Sequence[IntArray], answers: Sequence[Unmasked], expand: Expand) -> IntArray:
+    """Return the total of masked sums, without the masks that do not cancel.
+
+    Parameters
+    ----------
+    sums
+        Those of the clients that answered, shape (n,) each.
+    answers
+        Their seeds.
+    expand
+        See `Secrets.expand`.
+    """
+    total = plain_total(sums).astype(np.uint64)
+    for answer in answers:
+        total = total - expand(bytes.fromhex(answer.own), len(total)).astype(np.uint64)
+        for peer, shared in answer.shared.items():
+            mask = expand(bytes.fromhex(shared), len(total)).astype(np.uint64)
+            total = total - mask if _sign(answer.client, peer) > 0 else total + mask
+    return total.astype(np.int64)
+
+
+def plain_total(sums: Sequence[IntArray]) -> IntArray:
+    """Return the total of sums, modulo 2^64.
+
+    >>> plain_total([np.array([2**62, 1]), np.array([2**62, -3])]).tolist()
+    [-9223372036854775808, -2]
+    """
+    total = np.zeros(len(sums[0]), np.uint64)
+    for part in sums:
+        total = total + part.astype(np.uint64)
+    return total.astype(np.int64)

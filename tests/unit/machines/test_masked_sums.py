@@ -1,0 +1,292 @@
+"""Scripts for federations whose sums are masked: who is added up, who is waited for, and what is refused."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from unit.machines.script import (
+    LEARNER,
+    answer,
+    batch,
+    broadcast,
+    client,
+    coordinator,
+    feed,
+    join,
+    joined,
+    opening,
+    refusals,
+    sent,
+)
+
+from streamfl.core.coordinator.machine import Coordinator
+from streamfl.core.coordinator.phase import Phase
+from streamfl.core.pooling.layout import Layout
+from streamfl.core.pooling.masks import Masks
+from streamfl.core.pooling.sums import as_text, sums_of, with_sums
+from streamfl.core.protocol.events import RecordsRead, SourceEnded, Tick
+from streamfl.core.protocol.messages import (
+    Leave,
+    Roster,
+    RoundClosed,
+    RoundOpened,
+    Unmask,
+    Unmasked,
+    Update,
+)
+from streamfl.core.sampling import generator
+from streamfl.masking import MaskKeys, expand
+
+NAMES = tuple(f"c{i}" for i in range(10))
+
+
+@dataclass
+class Members:
+    """Ten clients by hand: their keys, and the masks of the open entry."""
+
+    opened: RoundOpened
+    roster: Roster | None
+    registry: Any
+    keys: dict[str, MaskKeys]
+    masks: dict[str, Masks] = field(default_factory=dict)
+    at: dict[str, int] = field(default_factory=lambda: dict.fromkeys(NAMES, 0))
+
+    def update(self, name: str, **more: Any) -> Update:
+        """Return a client's update of the open entry, masked if there is a roster."""
+        made = answer(self.opened, name, start=self.at[name], loss=0.1 + 0.05 * int(name[1:]), **more)
+        if not made.records:
+            return made
+        layout = Layout.of_round(self.opened, self.registry, LEARNER.model.columns)
+        sums = sums_of(made, self.opened, layout, self.registry)
+        if self.roster is not None:
+            self.masks[name] = Masks(name, self.keys[name], self.roster, self.opened.entry, fewest=3)
+            sums = self.masks[name].masked(sums, 0, made.attempt)
+        return with_sums(made, sums)
+
+    def follow(self, decisions: list[Any]) -> None:
+        """Follow what the coordinator has published."""
+        for closed in broadcast(decisions, RoundClosed):
+            self.at |= {one.client: one.spans[0].end for one in closed.accepted if one.spans}
+        (self.opened,) = broadcast(decisions, RoundOpened)[-1:] or (self.opened,)
+        (self.roster,) = broadcast(decisions, Roster)[-1:] or (self.roster,)
+
+    def seeds(self, asked: Unmask) -> dict[str, Unmasked]:
+        """Return the seeds that those who are asked tell."""
+        told = {name: self.masks[name].unmasked(asked) for name in asked.attempts}
+        return {name: seeds for name, seeds in told.items() if seeds is not None}
+
+
+def federation(sums: str = "masked", **settings: Any) -> tuple[Coordinator, Members]:
+    """Return a coordinator of ten clients whose round 1 is open, and these."""
+    keys = {name: MaskKeys(name.encode() * 32) for name in NAMES}
+    machine = coordinator(10, sums=sums, fewest=3, expand=expand, **settings)
+    period = 3 if settings.get("by_event_time") else None
+    decisions = feed(machine, *(join(name, key=keys[name].public, period=period) for name in NAMES))
+    members = Members(*broadcast(decisions, RoundOpened), None, machine.state.registry, keys)
+    members.follow(decisions)
+    return machine, members
+
+
+def asked_by(decisions: list[Any]) -> Unmask:
+    (asked,) = broadcast(decisions, Unmask)
+    return asked
+
+
+def rounds(sums: str, count: int = 8) -> list[str]:
+    """Return the digests of the models of rounds in which three of ten are absent, and one of them comes late."""
+    machine, members = federation(sums, quorum=7)
+    rng, digests = generator(0, "absent"), []
+    for _ in range(count):
+        there = sorted(rng.permutation(NAMES)[:7].tolist())
+        decisions = feed(machine, *(members.update(name) for name in there))
+        if sums == "masked":
+            asked = asked_by(decisions)
+            assert sorted(asked.attempts) == there
+            late = feed(machine, members.update(next(name for name in NAMES if name not in there)))
+            assert [reason for _, reason in refusals(late)] == ["no round is open"]
+            decisions = feed(machine, *members.seeds(asked).values())
+        (closed,) = broadcast(decisions, RoundClosed)
+        assert [one.client for one in closed.accepted] == there
+        members.follow(decisions)
+        digests.append(machine.digest())
+    return digests
+
+
+def test_with_three_of_ten_absent_masks_change_no_bit():
+    clear = rounds("pooled")
+    assert rounds("masked") == clear
+    assert len(set(clear)) == 8
+
+
+def test_a_total_of_fewer_than_three_is_not_asked_for_and_the_round_stays_open():
+    machine, members = federation(deadline=5.0, quorum=2)
+    decisions = feed(machine, *(members.update(name) for name in NAMES[:2]))
+    decisions += feed(machine, Tick(), now=100.0)
+    assert broadcast(decisions, Unmask) == broadcast(decisions, RoundClosed) == []
+    assert sorted(asked_by(feed(machine, members.update("c2"))).attempts) == ["c0", "c1", "c2"]
+
+
+def test_if_one_stays_silent_nothing_is_learnt_and_no_record_is_lost():
+    machine, members = federation(deadline=5.0)
+    asked = asked_by(feed(machine, *(members.update(name) for name in NAMES)))
+    before = machine.digest()
+    decisions = feed(machine, *(seeds for name, seeds in members.seeds(asked).items() if name != "c4"))
+    assert decisions == []
+    assert machine.phase is Phase.UNMASKING
+    assert machine.waited_for == {"c4"}
+    decisions = feed(machine, Tick(), now=5.0)
+    (closed,) = broadcast(decisions, RoundClosed)
+    (opened,) = broadcast(decisions, RoundOpened)
+    assert (closed.accepted, closed.records) == ((), 0)
+    assert (opened.entry, opened.round, machine.digest()) == (2, 1, before)
+    missed = {name: member.missed for name, member in machine.state.members.items()}
+    assert missed == {**dict.fromkeys(NAMES, 0), "c4": 1}
+
+
+def test_an_entry_without_a_total_takes_no_period_with_it():
+    machine, members = federation(by_event_time=True, deadline=5.0)
+    feed(machine, *(members.update(name, period=5) for name in NAMES))
+    decisions = feed(machine, Tick(), now=5.0)
+    assert (members.opened.period, [opened.period for opened in broadcast(decisions, RoundOpened)]) == (3, [3])
+
+
+def test_a_start_that_is_lost_with_its_masks_ends_the_entry_at_once_and_takes_part_in_the_next():
+    machine, members = federation()
+    feed(machine, *(members.update(name) for name in NAMES))
+    anew = MaskKeys(bytes(range(64)))
+    decisions = feed(machine, join("c4", start=2, key=anew.public))
+    assert broadcast(decisions, RoundClosed) == []  # the others may still answer, but this changes nothing:
+    asked = Unmask(entry=1, stage=0, attempts=dict.fromkeys(NAMES, "1-1"))
+    decisions = feed(machine, *(seeds for name, seeds in members.seeds(asked).items() if name != "c4"))
+    (closed,) = broadcast(decisions, RoundClosed)
+    (roster,) = broadcast(decisions, Roster)
+    assert closed.records == 0
+    assert roster.keys["c4"] == anew.public
+
+
+def test_who_joins_while_a_round_is_open_waits_for_the_next_entry():
+    machine, members = federation(quorum=10)
+    newcomer = MaskKeys(bytes(64))
+    feed(machine, join("c10", key=newcomer.public))
+    members.keys["c10"], members.at["c10"] = newcomer, 0
+    late = with_sums(answer(members.opened, "c10"), np.zeros(1, np.int64))
+    layout = Layout.of_round(members.opened, members.registry, LEARNER.model.columns)
+    late = replace(late, sums=as_text(np.zeros(layout.size, np.int64)))
+    assert refusals(feed(machine, late)) == [("c10", "it joined after the round was opened, and sums are masked")]
+    asked = asked_by(feed(machine, *(members.update(name) for name in NAMES)))
+    members.follow(feed(machine, *members.seeds(asked).values()))
+    assert "c10" in members.roster.keys
+
+
+def test_a_coordinator_that_starts_again_opens_another_entry_for_the_same_round():
+    machine, members = federation()
+    feed(machine, *(members.update(name) for name in NAMES))
+    again = Coordinator(machine.settings, machine.state)
+    decisions = again.start(0.0)
+    (opened,) = broadcast(decisions, RoundOpened)
+    assert (opened.entry, opened.round, opened.resumed) == (2, 1, False)
+
+
+@pytest.mark.parametrize(
+    ("lie", "reason"),
+    [
+        ({"squared_norm": 1.0}, "numbers about records beside their sums"),
+        ({"times": (1, 2)}, "numbers about records beside their sums"),
+        ({"sums": ""}, "sums of another layout"),
+        ({"sums": as_text(np.zeros(3))}, "sums of another layout"),
+        ({"sums": "?" * 100}, "sums of another layout"),
+    ],
+)
+def test_an_update_is_refused_that_tells_more_or_less_than_its_sums(lie, reason):
+    machine, members = federation()
+    told = refusals(feed(machine, replace(members.update("c0"), **lie)))
+    assert told == [("c0", reason)]
+
+
+@pytest.mark.parametrize(
+    ("lie", "reason"),
+    [
+        ({"own": "0"}, "no seeds"),
+        ({"own": "G" * 64}, "no seeds"),
+        ({"shared": {"c9": "0" * 64}}, "seeds that it shares with others than were asked for"),
+        ({"attempt": "1-7"}, "seeds of another attempt"),
+        ({"entry": 4}, "no seeds are asked for"),
+    ],
+)
+def test_seeds_are_refused_that_were_not_asked_for(lie, reason):
+    machine, members = federation(deadline=5.0)
+    asked = asked_by(feed(machine, *(members.update(name) for name in NAMES)))
+    seeds = members.seeds(asked)
+    told = feed(machine, replace(seeds["c0"], **lie))
+    assert refusals(told) == [("c0", reason)]
+    rest = feed(machine, *(one for name, one in seeds.items() if name != "c0"), Tick(), now=5.0)
+    assert len(broadcast(rest, RoundClosed)) == 1, "the round goes on without it"
+
+
+def test_wrong_seeds_and_wild_sums_leave_a_model_of_finite_numbers():
+    machine, members = federation()
+    wild = [replace(members.update(name), sums=as_text(_wild(members, int(name[1:])))) for name in NAMES]
+    asked = asked_by(feed(machine, *wild))
+    decisions = feed(machine, *(replace(one, own="5" * 64) for one in members.seeds(asked).values()))
+    assert len(broadcast(decisions, RoundClosed)) == 1
+    assert np.isfinite(machine.serving()[1]).all()
+
+
+def _wild(members: Members, seed: int) -> np.ndarray:
+    size = Layout.of_round(members.opened, members.registry, LEARNER.model.columns).size
+    return np.random.default_rng(seed).integers(-(2**63), 2**63 - 1, size)
+
+
+# --- a client --------------------------------------------------------------------------------------------------
+
+
+def masking(start: int = 1, **settings: Any) -> Any:
+    machine = client("c0", start=start, sums="masked", fewest=2, **settings)
+    machine.secrets = MaskKeys(bytes(64))
+    return machine
+
+
+def roster(machine: Any, *others: str) -> Roster:
+    keys = {"c0": machine.secrets.public} | {name: MaskKeys(name.encode() * 32).public for name in others}
+    return Roster(version=1, keys=keys)
+
+
+def test_a_client_introduces_itself_by_names_and_its_key_alone():
+    machine = masking()
+    (asked,) = (message for message in (d.message for d in feed(machine, RecordsRead((batch("abab"),)))))
+    assert (asked.moments.features, asked.labels, asked.records) == (("x",), ("a", "b"), 4)
+    assert asked.moments.count.tolist() == asked.moments.mean.tolist() == asked.moments.m2.tolist() == [0.0]
+    assert asked.key == machine.secrets.public
+
+
+def test_a_client_sends_nothing_in_a_round_that_is_opened_with_less_protection_than_it_wants():
+    for more in ({}, {"pooled": True}):
+        machine = masking()
+        decisions = feed(machine, RecordsRead((batch("abab"),)), joined(), roster(machine, "c1"))
+        decisions += feed(machine, *opening(**more))
+        assert sent(decisions, Update) == []
+        assert machine.dropped == 1
+
+
+def test_a_client_waits_until_the_roster_has_its_key_and_enough_others():
+    machine = masking()
+    feed(machine, RecordsRead((batch("abab"),)), joined())
+    other = MaskKeys(b"x" * 64).public
+    of_another = Roster(version=1, keys={"c0": other, "c1": MaskKeys(b"y" * 64).public})
+    assert sent(feed(machine, of_another, *opening(pooled=True, roster=1)), Update) == []
+    assert sent(feed(machine, roster(machine)), Update) == []  # alone
+    (update,) = sent(feed(machine, roster(machine, "c1")), Update)
+    assert (update.losses, update.differences, update.records) == ({}, {}, 4)
+    asked = Unmask(entry=1, stage=0, attempts={"c0": update.attempt, "c1": "1-1"})
+    (seeds,) = sent(feed(machine, asked), Unmasked)
+    assert (seeds.client, seeds.shared) == ("c0", {})
+    assert sent(feed(machine, replace(asked, attempts={"c0": update.attempt})), Unmasked) == []
+
+
+def test_a_client_whose_stream_has_ended_leaves_if_too_few_others_are_left():
+    machine = masking()
+    feed(machine, RecordsRead((batch("abab"),)), joined())
+    decisions = feed(machine, roster(machine), *opening(pooled=True, roster=1), SourceEnded())
+    assert len(sent(decisions, Leave)) == 1
+    assert machine.pending == 4
