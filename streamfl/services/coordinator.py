@@ -325,7 +325,7 @@ class Serving:
         self._machine = None
         if not isinstance(self.connector, StandbyConnector):
             raise UsageError("the connector has no heartbeats")
-        _ = self.settings.coordinator_machine  # what takes time to import is there before it is needed
+        self._read_state()
 
         def stopped() -> bool:
             self.turned()
@@ -336,6 +336,16 @@ class Serving:
         if silent:
             LOG.warning("no other coordinator is heard", consequence="this one takes over")
         return silent
+
+    def _read_state(self) -> None:
+        """Read the last state, as at a takeover: what that imports and builds is there before it is needed."""
+        try:
+            state = self.connector.state()
+        except UsageError as error:
+            LOG.warning("there is no state to continue from yet", reason=str(error))
+            return
+        if state is not None:
+            wrong_state(self.settings)(state)
 
     def run(self) -> None:
         """Be the coordinator."""

@@ -193,7 +193,7 @@ class CoordinatorProcess(_Table):
     """
 
     key: Path | None = None
-    silence: float = Field(0.5, ge=0.1)
+    silence: float = Field(0.3, ge=0.1)
 
 
 class ClientProcess(_Table):

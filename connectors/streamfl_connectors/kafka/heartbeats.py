@@ -25,6 +25,9 @@ WITHIN_SILENCE = 6
 # Seconds after which a loop that stands still sends none: its process lives, and does no work.
 STUCK = 60.0
 
+# A broker answers a connection's requests in turn: while it waits for messages, it says nothing else.
+WAIT_MS = 50
+
 # Seconds of one wait for messages, and in which those that are on their way still count after the log did not answer.
 TURN, ON_THEIR_WAY = 0.05, 0.15
 
@@ -84,7 +87,7 @@ def until_silent(connection: Connection, topic: str, silence: float, stopped: Ca
     Before it calls anybody silent it asks for the end of the topic: a broker that does not answer, or that holds
     heartbeats which were not read yet, shows that nothing is known.
     """
-    consumer, partition = connection.consumer(), TopicPartition(topic, 0)
+    consumer, partition = connection.consumer(fetch_max_wait_ms=WAIT_MS), TopicPartition(topic, 0)
     try:
         with explained(connection.settings.bootstrap_servers):
             consumer.assign([partition])
