@@ -5,8 +5,8 @@
 
 Parts: throughput, restart-delay, empty-round, recovery, takeover (--runs 200), idle, answers, answer-delay. Unless
 --bootstrap names a broker, an Apache Kafka is started in a temporary folder. The processes are those that a user
-starts. Finished measurements are kept in the JSON file and not repeated. (This file is not named kafka.py, which would
-hide the library.)
+starts. Finished measurements are kept in the JSON file and not repeated. (This file is not named kafka.py, which
+would hide the library.)
 """
 
 import json
