@@ -3,10 +3,10 @@
     python benchmarks/on_kafka.py --json results.json                       everything, about an hour
     python benchmarks/on_kafka.py --tenth --json tenth.json throughput      a tenth of one part
 
-Parts: throughput, restart-delay, empty-round, recovery, idle, answers, answer-delay. Unless --bootstrap names a
-broker, an Apache Kafka is started in a temporary folder. The processes are those that a user starts. Finished
-measurements are kept in the JSON file and not repeated. (This file is not named kafka.py, which would hide the
-library.)
+Parts: throughput, restart-delay, empty-round, recovery, takeover (--runs 200), idle, answers, answer-delay. Unless
+--bootstrap names a broker, an Apache Kafka is started in a temporary folder. The processes are those that a user
+starts. Finished measurements are kept in the JSON file and not repeated. (This file is not named kafka.py, which
+would hide the library.)
 """
 
 import json
@@ -32,6 +32,7 @@ PARTS = {
     "restart-delay": (delays.restart_delay, delays.restart_table),
     "empty-round": (delays.empty_round, delays.empty_table),
     "recovery": (recovery.recovery, recovery.table),
+    "takeover": (recovery.takeover, recovery.takeover_table),
     "idle": (idle.idle, idle.table),
     "answers": (scoring.rates, scoring.rate_table),
     "answer-delay": (scoring.delays, scoring.delay_table),

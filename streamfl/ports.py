@@ -482,6 +482,34 @@ class Finding:
     remedy: str = ""
 
 
+class Heartbeat(Protocol):
+    """Tells the log, again and again, that a coordinator is alive."""
+
+    def turned(self) -> None:
+        """Note that the coordinator's loop goes on; if it stands still for long, the heartbeats end."""
+        ...
+
+    def close(self) -> None:
+        """Send no more."""
+        ...
+
+
+@runtime_checkable
+class StandbyConnector(Protocol):
+    """A connector over which a second coordinator can stand by until the first falls silent."""
+
+    def heartbeat(self, silence: float) -> Heartbeat:
+        """Begin to send heartbeats, several in `silence` seconds."""
+        ...
+
+    def stand_by(self, silence: float, *, stopped: Callable[[], bool]) -> bool:
+        """Return when no heartbeat has come for so many seconds (True), or when `stopped` says so (False).
+
+        It writes nothing, and fences nobody. While the log itself does not answer, nobody is silent.
+        """
+        ...
+
+
 class Connector(Protocol):
     """A kind of log on which federations run: a class named by the entry point `streamfl.connectors`.
 

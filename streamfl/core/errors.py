@@ -3,6 +3,7 @@
 StreamflError
 ├── UsageError          the caller: a file, a flag or a setting that cannot be used
 ├── PeerError           the other side of a link: a message that does not fit, an unknown version
+│   └── TakenOverError  another process has taken over from this one
 └── BrokenInvariantError  streamfl itself: please report it with its transcript
 """
 
@@ -23,6 +24,10 @@ class UsageError(StreamflError):
 
 class PeerError(StreamflError):
     """A message from the other side cannot be used; it is refused, counted and never trained on."""
+
+
+class TakenOverError(PeerError):
+    """Another process of the same name or role has taken over: nothing that this one writes counts any more."""
 
 
 class BrokenInvariantError(StreamflError):

@@ -34,6 +34,11 @@ class Topics:
         return f"{self.federation}.commands"
 
     @property
+    def heartbeats(self) -> str:
+        """The coordinator's signs of life, for one that stands by."""
+        return f"{self.federation}.heartbeats"
+
+    @property
     def state(self) -> str:
         """The coordinator's state."""
         return f"{self.federation}.state"
@@ -71,5 +76,14 @@ class Topics:
         ['forest.commands', 'forest.control']
         """
         return frozenset(
-            (self.control, self.models, self.updates, self.commands, self.state, self.dead_letters, self.predictions)
+            (
+                self.control,
+                self.models,
+                self.updates,
+                self.commands,
+                self.heartbeats,
+                self.state,
+                self.dead_letters,
+                self.predictions,
+            )
         )

@@ -57,7 +57,14 @@ def _loaded(path: Path, assignments: tuple[str, ...]) -> "FederationSettings":
     metavar="F",
     help="Write the model that the clients agree on, every minute and at the end (safetensors).",
 )
-def coordinator(path: Path, assignments: tuple[str, ...], *, until_end: bool, model_out: Path | None) -> None:
+@click.option(
+    "--standby",
+    is_flag=True,
+    help="Wait until no other coordinator is heard, then take over; stand by again if another one does.",
+)
+def coordinator(
+    path: Path, assignments: tuple[str, ...], *, until_end: bool, model_out: Path | None, standby: bool
+) -> None:
     """Run the rounds of a federation; after a restart it continues where it was."""
     from streamfl.services.connectors import connect  # noqa: PLC0415
     from streamfl.services.coordinator import serve_coordinator  # noqa: PLC0415
@@ -67,7 +74,7 @@ def coordinator(path: Path, assignments: tuple[str, ...], *, until_end: bool, mo
     settings = _loaded(path, assignments)
     connector = connect(settings, signatures(settings, "coordinator"))
     with stopped_by_signals() as stop:
-        serve_coordinator(settings, connector, stop, until_end=until_end, model_out=model_out)
+        serve_coordinator(settings, connector, stop, until_end=until_end, model_out=model_out, standby=standby)
 
 
 @click.command()

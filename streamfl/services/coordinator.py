@@ -1,8 +1,7 @@
 """`streamfl coordinator`: the coordinator machine on a log."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 import structlog
@@ -10,6 +9,7 @@ import structlog
 from streamfl.core.bounds import bounded
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.state import CoordinatorState
+from streamfl.core.errors import TakenOverError, UsageError
 from streamfl.core.protocol.decisions import Refused
 from streamfl.core.protocol.messages import (
     FromCoordinator,
@@ -22,7 +22,7 @@ from streamfl.core.protocol.messages import (
     Restarted,
     RoundClosed,
 )
-from streamfl.ports import Connector, ServedCoordinatorLink, WrongState
+from streamfl.ports import Connector, ServedCoordinatorLink, StandbyConnector, WrongState
 from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import CoordinatorNode
@@ -30,6 +30,7 @@ from streamfl.services import kept_settings
 from streamfl.services.coordinator_measures import CoordinatorMeasures
 from streamfl.services.exposure import exposed, unwatched
 from streamfl.services.identity import grants, warn_if_open
+from streamfl.services.measures import Measure, gauge
 from streamfl.services.model_out import ModelOut
 from streamfl.services.settings import FederationSettings
 from streamfl.services.stopping import Stop
@@ -245,6 +246,7 @@ def serve_coordinator(
     *,
     until_end: bool,
     model_out: Path | None = None,
+    standby: bool = False,
 ) -> None:
     """Run the coordinator until it is stopped, fenced by another one or, with `until_end`, left by all clients.
 
@@ -258,38 +260,127 @@ def serve_coordinator(
         Whether it ends when all clients have left.
     model_out
         Where to write the model that the clients agree on, every minute and at the end; None: nowhere.
+    standby
+        Whether to wait until no other coordinator is heard, and to stand by again when one has taken over.
 
     Raises
     ------
     PeerError
         Another coordinator has taken over, or the log does not answer.
     UsageError
-        The model cannot be written.
+        The model cannot be written; or the connector has no heartbeats to stand by for.
     """
     model = None if model_out is None else ModelOut(model_out, settings)
+    if standby and not isinstance(connector, StandbyConnector):
+        raise UsageError(f"connector {settings.federation.connector} has no heartbeats; leave out --standby")
     connector.prepare()
-    link = connector.coordinator(settings.placement, settings.record_format, settings.apart, wrong_state(settings))
-    log = CoordinatorLog(lambda: link.bytes_read)
-    clock = ListeningClock(link.listen)
-    measures = CoordinatorMeasures(lambda: link.bytes_read, lambda: log.published.down, clock.now)
+    serving = Serving(settings, connector, stop, until_end, model)
+    with exposed(settings, "coordinator", serving.measured, serving.not_ready) as serving.turned:
+        while not standby or serving.stood_by():
+            try:
+                serving.run()
+                break
+            except TakenOverError:
+                if not standby:
+                    raise
+                LOG.warning("another coordinator has taken over", consequence="this one stands by")
 
-    def observe(event: FromCoordinator | Refused) -> None:
-        log.take(event)
-        measures.take(event)
 
-    try:
-        machine = _machine(settings, link)
-        node = CoordinatorNode(machine, link, observe)
-        with exposed(
-            settings, "coordinator", partial(measures.measured, machine), partial(measures.not_ready, machine)
-        ) as turned:
+@dataclass
+class Serving:
+    """A process that is the coordinator, or stands by until it is.
+
+    Parameters
+    ----------
+    settings, connector, stop, until_end, model
+        As of `serve_coordinator`.
+    turned
+        Called at each turn of a loop.
+    """
+
+    settings: FederationSettings
+    connector: Connector
+    stop: Stop
+    until_end: bool
+    model: ModelOut | None
+    turned: Callable[[], None] = unwatched
+    _machine: Coordinator | None = None
+    _measures: CoordinatorMeasures | None = None
+
+    def measured(self) -> Iterable[Measure]:
+        """Return what is shown: that it stands by, or what the coordinator measures."""
+        serves = self._machine is not None and self._measures is not None
+        yield gauge("streamfl_serves", "Whether this process is the coordinator, and not one that stands by.", serves)
+        if self._machine is not None and self._measures is not None:
+            yield from self._measures.measured(self._machine)
+
+    def not_ready(self) -> str | None:
+        """Return why it is not ready; one that stands by is."""
+        if self._machine is None or self._measures is None:
+            return None
+        return self._measures.not_ready(self._machine)
+
+    def stood_by(self) -> bool:
+        """Wait until no other coordinator is heard; return whether that is so, and not the end of the process."""
+        self._machine = None
+        if not isinstance(self.connector, StandbyConnector):
+            raise UsageError("the connector has no heartbeats")
+        self._read_state()
+
+        def stopped() -> bool:
+            self.turned()
+            return self.stop.requested
+
+        LOG.info("standing by", silence=self.settings.coordinator.silence)
+        silent = self.connector.stand_by(self.settings.coordinator.silence, stopped=stopped)
+        if silent:
+            LOG.warning("no other coordinator is heard", consequence="this one takes over")
+        return silent
+
+    def _read_state(self) -> None:
+        """Read the last state, as at a takeover: what that imports and builds is there before it is needed."""
+        try:
+            state = self.connector.state()
+        except UsageError as error:
+            LOG.warning("there is no state to continue from yet", reason=str(error))
+            return
+        if state is not None:
+            wrong_state(self.settings)(state)
+
+    def run(self) -> None:
+        """Be the coordinator."""
+        settings, connector = self.settings, self.connector
+        link = connector.coordinator(
+            settings.placement, settings.record_format, settings.apart, wrong_state(settings)
+        )
+        heart = connector.heartbeat(settings.coordinator.silence) if isinstance(connector, StandbyConnector) else None
+        log = CoordinatorLog(lambda: link.bytes_read)
+        clock = ListeningClock(link.listen)
+        measures = CoordinatorMeasures(lambda: link.bytes_read, lambda: log.published.down, clock.now)
+
+        def observe(event: FromCoordinator | Refused) -> None:
+            log.take(event)
+            measures.take(event)
+
+        def turned() -> None:
+            self.turned()
+            if heart is not None:
+                heart.turned()
+
+        try:
+            machine = _machine(settings, link)
+            node = CoordinatorNode(machine, link, observe)
+            self._machine, self._measures = machine, measures
             node.start(clock.now())
-            run([CoordinatorService(node, log, stop, until_end, model, turned)], clock)
-        if model is not None:
-            model.write(machine, log.bytes_a_record)
-        _close(machine, log.bytes_a_record)  # not after an error: the machine's state may not have been committed
-    finally:
-        link.close()
+            run([CoordinatorService(node, log, self.stop, self.until_end, self.model, turned)], clock)
+            if self.model is not None:
+                self.model.write(machine, log.bytes_a_record)
+            # Not after an error: the machine's state may not have been committed.
+            _close(machine, log.bytes_a_record)
+        finally:
+            if heart is not None:
+                heart.close()
+            link.close()
 
 
 def wrong_state(settings: FederationSettings) -> WrongState:

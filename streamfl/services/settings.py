@@ -187,9 +187,13 @@ class Labels(_Table):
 
 
 class CoordinatorProcess(_Table):
-    """`[coordinator]`: the coordinator's process; `key` is the file of its private key."""
+    """`[coordinator]`: the coordinator's process; `key` is the file of its private key.
+
+    One that stands by (`--standby`) takes over when it has heard nothing of the other for `silence` seconds.
+    """
 
     key: Path | None = None
+    silence: float = Field(0.3, ge=0.1)
 
 
 class ClientProcess(_Table):

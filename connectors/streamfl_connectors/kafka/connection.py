@@ -10,7 +10,7 @@ import structlog
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import errors as kafka_errors
 
-from streamfl.core.errors import PeerError, StreamflError, UsageError
+from streamfl.core.errors import PeerError, StreamflError, TakenOverError, UsageError
 from streamfl.signing import OPEN, Signatures
 from streamfl_connectors.kafka import causes, tls
 from streamfl_connectors.kafka.batches import read_leniently
@@ -131,7 +131,7 @@ def explained(servers: object) -> Iterator[None]:
 def _ours(error: kafka_errors.KafkaError, servers: object) -> StreamflError:
     match error:
         case kafka_errors.ProducerFencedError() | kafka_errors.InvalidProducerEpochError():
-            return PeerError(TAKEN_OVER)
+            return TakenOverError(TAKEN_OVER)
         case kafka_errors.FencedInstanceIdError():
             remedy = "give each host its own [client] host, and each scorer its own [score] name"
             return PeerError(f"another process of the same name has taken over; {remedy}")

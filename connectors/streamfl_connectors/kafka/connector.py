@@ -1,6 +1,6 @@
 """The connector for Kafka: makes the links, hosts and record writers of a federation."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import ClassVar
@@ -33,6 +33,7 @@ from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.coordinator_link import KafkaCoordinatorLink
 from streamfl_connectors.kafka.ends import Ends
 from streamfl_connectors.kafka.granted import Granted
+from streamfl_connectors.kafka.heartbeats import KafkaHeartbeat, until_silent
 from streamfl_connectors.kafka.host import KafkaHost
 from streamfl_connectors.kafka.last_round import last_opened
 from streamfl_connectors.kafka.rights import Federated
@@ -117,6 +118,14 @@ class KafkaConnector:
             placement = replace(placement, topics=(*placement.topics, *apart.placement.topics))
         ends = Ends(self._connection, self._topics, placement, records.stride)
         return KafkaCoordinatorLink(self._connection, self._topics, ends, wrong)
+
+    def heartbeat(self, silence: float) -> KafkaHeartbeat:
+        """Begin to send heartbeats, several in `silence` seconds."""
+        return KafkaHeartbeat(self._connection, self._topics.heartbeats, silence)
+
+    def stand_by(self, silence: float, *, stopped: Callable[[], bool]) -> bool:
+        """Return when no heartbeat has come for so many seconds (True), or when `stopped` says so (False)."""
+        return until_silent(self._connection, self._topics.heartbeats, silence, stopped)
 
     def host(self, name: str, placement: Placement, records: RecordFormat, apart: Apart | None = None) -> KafkaHost:
         """Join the group of hosts, once the topics of records and labels exist; make that of their answers."""

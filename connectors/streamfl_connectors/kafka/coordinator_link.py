@@ -12,7 +12,7 @@ from kafka import errors as kafka_errors
 from streamfl import messages, state_bytes
 from streamfl.core.bounds import bounded
 from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.errors import PeerError, UsageError
+from streamfl.core.errors import PeerError, TakenOverError, UsageError
 from streamfl.core.protocol.events import Ordered, Signed, Unusable
 from streamfl.core.protocol.messages import Ended, FromClient, FromCoordinator, ModelPublished, RoundOpened
 from streamfl.log import commands, control
@@ -152,7 +152,7 @@ class KafkaCoordinatorLink:
                     return attempt(failed)
             except PeerError as error:
                 if _is_fenced(error.__cause__):
-                    raise PeerError(TAKEN_OVER) from error
+                    raise TakenOverError(TAKEN_OVER) from error
                 if time.monotonic() >= until or not isinstance(error.__cause__, kafka_errors.KafkaError):
                     raise
                 LOG.warning("transaction repeated", reason=str(error))
@@ -177,7 +177,7 @@ class KafkaCoordinatorLink:
     def _fail_if_overtaken(self, state: bytes | None) -> bytes | None:
         last = self._last_state().data
         if last not in (self._saved, state):
-            raise PeerError(TAKEN_OVER)
+            raise TakenOverError(TAKEN_OVER)
         return last
 
     def _write(self, published: Sequence[FromCoordinator], state: bytes | None) -> dict[str, tuple[int, int]]:

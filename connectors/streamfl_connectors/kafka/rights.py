@@ -61,13 +61,15 @@ def _rows(right: str, kind: Kind, *what: str, when: str = "", vital: bool = True
     return tuple(Row(right, kind, one, when, vital) for one in what)
 
 
-OWN = ("control", "models", "updates", "commands", "state", "dead_letters")
+OWN = ("control", "models", "updates", "commands", "heartbeats", "state", "dead_letters")
 
 ROLES: Mapping[str, tuple[Row, ...]] = {
     "coordinator": (
         *_rows("READ", "topic", "updates", "commands", "state"),
         *_rows("WRITE", "topic", "control", "models", "state"),
         *_rows("WRITE", "topic", "dead_letters", vital=False),
+        *_rows("READ", "topic", "heartbeats", vital=False),
+        *_rows("WRITE", "topic", "heartbeats", vital=False),
         *_rows("DESCRIBE", "topic", "records", "labels", vital=False),
         *_rows("READ", "group", "coordinator"),
         *_rows("WRITE", "transactional id", "coordinator"),

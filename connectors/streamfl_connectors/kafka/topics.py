@@ -10,6 +10,9 @@ DAY = 24 * 3600 * 1000
 
 WEEK = {"cleanup.policy": "delete", "retention.ms": str(7 * DAY)}
 
+# Nobody reads old heartbeats.
+MINUTES = {"cleanup.policy": "delete", "retention.ms": str(DAY // 288), "segment.ms": str(DAY // 288)}
+
 # Every process that joins reads a compacted topic from its start: small segments are compacted soon.
 COMPACTED = {
     "cleanup.policy": "compact",
@@ -54,6 +57,7 @@ def plans(topics: Topics) -> tuple[TopicPlan, ...]:
         TopicPlan(topics.models, 1, 1, COMPACTED),
         TopicPlan(topics.updates, None, 1, {"cleanup.policy": "delete", "retention.ms": str(DAY)}),
         TopicPlan(topics.commands, 1, 1, WEEK, commands.MOST),
+        TopicPlan(topics.heartbeats, 1, 1, MINUTES),
         TopicPlan(topics.state, 1, 1, COMPACTED),
         TopicPlan(topics.dead_letters, None, 1, WEEK, dead_letters.WHOLE),
     )

@@ -110,7 +110,10 @@ class TestTopics:
         ]
         assert findings[0].found.startswith(f"{broker.bootstrap} answers: 1 broker, Apache Kafka ")
         own = listed(
-            [f"{name}.{topic}" for topic in ("control", "models", "updates", "commands", "state", "dead-letter")]
+            [
+                f"{name}.{topic}"
+                for topic in ("control", "models", "updates", "commands", "heartbeats", "state", "dead-letter")
+            ]
         )
         assert (findings[1].found, findings[1].remedy) == (f"no {own} yet", "the coordinator will make them")
         assert "streamfl produce" in findings[2].remedy
@@ -365,7 +368,8 @@ def as_client(name):
 def as_coordinator(name):
     return [
         *(("WRITE", "TOPIC", f"{name}.{topic}") for topic in ("control", "models", "state", "dead-letter")),
-        *(("READ", "TOPIC", f"{name}.{topic}") for topic in ("updates", "commands", "state")),
+        *(("READ", "TOPIC", f"{name}.{topic}") for topic in ("updates", "commands", "state", "heartbeats")),
+        ("WRITE", "TOPIC", f"{name}.heartbeats"),
         ("DESCRIBE", "TOPIC", f"{name}.records.c0"),
         ("READ", "GROUP", f"{name}.coordinator"),
         ("WRITE", "TRANSACTIONAL_ID", f"{name}.coordinator"),
@@ -534,7 +538,8 @@ class TestRights:
         with pytest.raises(UsageError) as raised:
             self.connector(guarded, federation, "coordinator").prepare()
         own = ", ".join(
-            f"{federation}.{topic}" for topic in ("control", "models", "updates", "commands", "state", "dead-letter")
+            f"{federation}.{topic}"
+            for topic in ("control", "models", "updates", "commands", "heartbeats", "state", "dead-letter")
         )
         assert str(raised.value).startswith(f"this log-in may see none of {own}; grant it READ and WRITE")
 

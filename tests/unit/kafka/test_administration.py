@@ -74,6 +74,7 @@ class TestTopics:
             "f.models": "compact",
             "f.updates": "delete",
             "f.commands": "delete",
+            "f.heartbeats": "delete",
             "f.state": "compact",
             "f.dead-letter": "delete",
         }
@@ -187,11 +188,11 @@ class TestRoles:
 
     def test_a_log_in_may_be_for_one_role_alone(self):
         assert self.states() == ["ok", "ok"]
-        assert self.states(coordinator=10) == ["ok", "warning"]
+        assert self.states(coordinator=12) == ["ok", "warning"]
         assert self.states(hosts=5) == ["warning", "ok"]
 
     def test_a_right_that_a_role_lacks_is_an_error(self):
-        assert self.states(hosts=1, coordinator=9) == ["error", "warning"]
+        assert self.states(hosts=1, coordinator=11) == ["error", "warning"]
         assert self.states(hosts=5, coordinator=1) == ["warning", "error"]
 
     def test_a_log_in_that_is_meant_for_both_is_checked_for_both(self):
@@ -199,8 +200,8 @@ class TestRoles:
         assert self.states(hosts=1, coordinator=1) == ["error", "error"]
 
     def test_a_log_in_that_may_do_hardly_anything_is_an_error(self):
-        assert self.states(hosts=6, coordinator=10) == ["error", "error"]
-        assert self.states(hosts=5, coordinator=10) == ["error", "warning"]
+        assert self.states(hosts=6, coordinator=12) == ["error", "error"]
+        assert self.states(hosts=5, coordinator=12) == ["error", "warning"]
 
     def test_what_is_lacking_is_named_with_the_remedy(self):
         missing = {"host": [Need("WRITE", "topic", "f.updates")], "coordinator": []}

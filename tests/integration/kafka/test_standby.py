@@ -1,0 +1,78 @@
+"""A coordinator stands by, takes over when the other falls silent, and nobody loses a record or a bit."""
+
+import signal
+
+import pytest
+from kafka_stream import check_as_undisturbed
+from small_stream import ROUNDS
+
+STANDBY = ("coordinator", "--until-end", "--standby")
+
+
+def serving(*coordinators):
+    """Return those that have become the coordinator, and were not taken over since."""
+    return [one for one in coordinators if len(one.said("another coordinator has taken over")) < _begun(one)]
+
+
+def rounds(federation):
+    """Return how many rounds the ledger has, whoever has closed them."""
+    return len(federation.closed())
+
+
+def _begun(one):
+    return len(one.said("no other coordinator is heard"))
+
+
+@pytest.fixture
+def pair(federate, small):
+    """A federation in its third round with two coordinators; the first of them serves."""
+    federation = federate(small)
+    federation.start("a")
+    first = federation.start("first", role=STANDBY)
+    federation.until("the first takes over from nobody", lambda: bool(first.said("a new federation")))
+    second = federation.start("second", role=STANDBY)
+    federation.until("the second stands by", lambda: bool(second.said("standing by")))
+    small.write(until=2)
+    federation.until("two rounds", lambda: rounds(federation) == 2)
+    return federation, first, second
+
+
+def test_kills_of_whoever_serves_change_no_bit(pair, small):
+    federation, first, second = pair
+    for until, killed, other in ((6, first, second), (10, second, None)):
+        killed.kill()
+        small.write(until=until)
+        if other is None:
+            other = federation.start("third", role=STANDBY)
+        federation.until("the other has taken over", lambda: rounds(federation) == until)  # noqa: B023
+        assert serving(other) == [other]
+    small.write(until=ROUNDS)
+    small.end()
+    check_as_undisturbed(federation, small)
+
+
+def test_one_that_was_stopped_finds_itself_taken_over_and_stands_by(pair, small):
+    federation, first, second = pair
+    first.popen.send_signal(signal.SIGSTOP)
+    small.write(until=6)
+    federation.until("the second has taken over", lambda: rounds(federation) == 6)
+    first.popen.send_signal(signal.SIGCONT)
+    small.write(until=8)
+    stands_by = lambda: len(first.said("standing by")) == 2  # noqa: E731
+    federation.until("the first stands by", stands_by)
+    assert first.popen.poll() is None
+    assert serving(first, second) == [second]
+    second.kill()
+    small.write(until=ROUNDS)
+    small.end()
+    check_as_undisturbed(federation, small)
+
+
+def test_while_nobody_falls_silent_nobody_takes_over(pair, small):
+    federation, first, second = pair
+    small.write(until=ROUNDS)
+    federation.until("the last round", lambda: rounds(federation) == ROUNDS)
+    assert (_begun(first), _begun(second)) == (1, 0)
+    assert second.terminate() == 0
+    small.end()
+    check_as_undisturbed(federation, small)
