@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import msgspec
 
-from streamfl.core.bounds import NAME_BYTES, NAMED, bounded
+from streamfl.core.bounds import NAME_BYTES, NAMED, REASON_CHARS, bounded
 from streamfl.core.protocol.messages import (
     Accepted,
     Ended,
@@ -201,7 +201,7 @@ def event_of(message: FromCoordinator, time: int | None = None, clients: int | N
         case Left():
             return Member(at, plain(message.client), "left")
         case Refusal():
-            reason = " ".join(plain(bounded(message.reason), NAME_BYTES * 2).split())
+            reason = plain(" ".join(bounded(message.reason).split()), REASON_CHARS)
             return Member(at, plain(message.client), "refused", reason, message.evicted)
         case MemberChanged():
             return Member(at, plain(message.client), message.action, evicted=message.action == "evict")
@@ -228,7 +228,7 @@ def _entry(closed: RoundClosed, at: int) -> Entry:
         measured=Measured(whole(served.records), right, error, naive),
         loss=finite(closed.losses.get(closed.serves)),
         serves=plain(closed.serves),
-        shares=_shares(served.shares, served.records),
+        shares=_shares(served.shares, whole(served.records)),
         promotions=whole(closed.promotions),
         model=plain(closed.model, 64),
         readings=tuple(

@@ -172,7 +172,7 @@ def _sorted(view: View) -> list[Client]:
 
 
 def _client(client: Client, view: View) -> list[Any]:
-    """Return name, state, last round learnt, rounds missed, records, rejected, refused, and the last reason."""
+    """Return name, state, last round learnt, rounds missed, records, rejected, refused, the last reason and its round."""
     missed = max(0, view.closed - client.waits_since) if client.state == "present" else None
     return [
         client.name,
@@ -183,6 +183,7 @@ def _client(client: Client, view: View) -> list[Any]:
         client.rejected,
         client.refused,
         client.reason,
+        client.refused_in,
     ]
 
 

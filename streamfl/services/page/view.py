@@ -62,7 +62,7 @@ class Client(msgspec.Struct, array_like=True):
     """A client as the ledger and the refusals show it.
 
     `learnt` is the last round of which its records count, `waits_since` how many rounds had closed then, or when it
-    joined.
+    joined; `refused_in` the round that was open when a message of it was last refused.
     """
 
     name: str
@@ -72,6 +72,7 @@ class Client(msgspec.Struct, array_like=True):
     records: int = 0
     rejected: int = 0
     refused: int = 0
+    refused_in: int = 0
     reason: str = ""
 
 
@@ -242,6 +243,7 @@ class View(msgspec.Struct):
                 client.state = "admitted"
             case "refused":
                 client.refused += 1
+                client.refused_in = self.open_round
                 client.reason = event.reason
         if event.evicted:
             client.state = "evicted"

@@ -82,8 +82,8 @@ function headline(h) {
   $("measure").textContent = unit;
   $("chart").setAttribute("aria-label", `${unit} and NoChange by round; the table below has the numbers`);
   const when = h.time ? ` at ${h.time}` : "";
-  const last = h.value === null ? "no round has closed" : `${unit} ${measured(h.value, unit)}, NoChange ${measured(h.naive, unit)}; entry ${count(h.entry)} closed${when}`;
-  $("summary").textContent = `${h.round ? `Round ${count(h.round)}: ` : ""}${h.phase}. ${last}.`;
+  const last = h.value === null ? "No round has closed" : `Entry ${count(h.entry)} closed${when}: ${unit} ${measured(h.value, unit)}, NoChange ${measured(h.naive, unit)}`;
+  $("summary").textContent = h.round ? `Round ${count(h.round)}: ${h.phase}. ${last}.` : `Waiting for the first round.`;
   $("summary").dataset.entry = h.entry;
   $("summary").title = reading;
 }
@@ -120,12 +120,12 @@ function drifts(cards) {
   $("drifts").replaceChildren(...shown);
 }
 
-function standing([, state, learnt, missed, , , refused]) {
-  if (state === "evicted") return "refused";
+function standing([, state, learnt, missed, , , refused, , refusedIn]) {
+  if (state === "evicted" || (state === "present" && refused && refusedIn > learnt)) return "refused";
   if (state !== "present") return "gone";
   if (missed >= 3) return "missed-3";
   if (missed >= 1) return "missed-1";
-  return refused && !learnt ? "refused" : "";
+  return "";
 }
 
 function told([name, state, learnt, missed, records, rejected, refused, reason]) {
@@ -228,7 +228,7 @@ function about(a) {
   for (const input of [$("slider"), $("entry")]) {
     input.min = a.first ?? 1;
     input.max = most;
-    if (past === null) input.value = most;
+    input.value = past ?? most;
   }
 }
 
@@ -260,7 +260,7 @@ function plot(data, measure) {
   return new uPlot({
     ...size(),
     scales: { x: { time: false }, y: range },
-    axes: [axis, { ...axis, size: 46 }],
+    axes: [{ ...axis, size: 28 }, { ...axis, size: 44 }],
     series: [{ label: "round" }, line("NoChange", "--naive", 1.3), line(measure, "--model", 1.8)],
     cursor: { y: false, points: { size: 7 } },
     hooks: { draw: [drawMarks], setCursor: [(u) => hover(u, measure)] },
