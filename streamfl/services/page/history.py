@@ -79,6 +79,8 @@ class History:
         The view with all events.
     changes
         How many events were added: it grows with every change of the view.
+    bytes
+        Bytes of the chunks that are held.
     out_of_order, beyond
         Entries that do not follow the ledger, and events beyond the bound, which are not shown.
 
@@ -98,7 +100,7 @@ class History:
     beyond: int = 0
     lock: Lock = field(default_factory=Lock)
     _chunks: deque[_Chunk] = field(default_factory=deque)
-    _bytes: int = 0
+    bytes: int = 0
     _beside: int = 0
     _strange: Entry | None = None
 
@@ -148,10 +150,10 @@ class History:
 
     def _next_chunk(self) -> None:
         self._chunks[-1].pack()
-        self._bytes += self._chunks[-1].size
+        self.bytes += self._chunks[-1].size
         self._chunks.append(_Chunk.after(self.now))
-        while self._bytes > self.most_bytes and len(self._chunks) > 1:
-            self._bytes -= self._chunks.popleft().size
+        while self.bytes > self.most_bytes and len(self._chunks) > 1:
+            self.bytes -= self._chunks.popleft().size
 
     @property
     def first(self) -> int | None:

@@ -21,7 +21,7 @@ from streamfl.services.stopping import Stop
 LOG = structlog.get_logger("streamfl.page")
 
 # Messages of the control topic from which the first page is made, while the whole log is read.
-FIRST = 200
+FIRST = 100
 
 # While the whole log is read, its end is looked at once in so many reads.
 END_EVERY = 10

@@ -57,7 +57,7 @@ function table(id, heads, rows, empty) {
 // --- sections ------------------------------------------------------------------------------------------------------
 
 function card(title, text, note, { name, value, kind = "" } = {}) {
-  const parts = [make("dt", { text: title }), make("dd", { text, name, value, kind })];
+  const parts = [make("dt", { text: title }), make("dd", { text, name, value, kind, title: kind === "long" ? text : "" })];
   if (note) parts.push(make("dd", { text: note, kind: "note" }));
   return make("div", {}, ...parts);
 }

@@ -61,7 +61,7 @@ def test_the_oldest_entries_are_forgotten_beyond_the_bytes():
     assert history.as_of(history.first - 1) is None
     assert history.as_of(history.first).records == 10 * history.first
     assert history.as_of(1999) == history.now
-    assert history._bytes <= 20_000
+    assert history.bytes <= 20_000
 
 
 class TestOrder:
