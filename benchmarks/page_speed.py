@@ -162,7 +162,7 @@ def opened(source: Source) -> None:
     if FOUND is None:
         return
     folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-    with shown(source, "0", lambda: False) as url, folder as path, browser(Path(path)) as tab:
+    with shown(source, "0") as url, folder as path, browser(Path(path)) as tab:
         for what in ("first", "second"):
             began = time.perf_counter()
             tab.open(url)

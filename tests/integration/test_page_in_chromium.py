@@ -43,7 +43,7 @@ def source():
 
 @pytest.fixture
 def url(source):
-    with shown(source, "0", lambda: False) as there:
+    with shown(source, "0") as there:
         yield there
 
 
@@ -121,7 +121,7 @@ def test_names_of_anybody_are_text(tab, source, url):
     hostile = (IMAGE, "</script><script>document.title='owned'</script>", "javascript:alert(1)")
     made = Source(IMAGE, heard(*federation(names=hostile), refused(IMAGE, IMAGE), restarted(60, 3, labels=(IMAGE,))))
     made.letters.add(Buried(IMAGE, 0, 7, IMAGE, 1_700_000_000_000))
-    with shown(made, "0", lambda: False) as there:
+    with shown(made, "0") as there:
         tab.said.clear()
         tab.open(there)
         ready(tab, 60)

@@ -73,7 +73,8 @@ def sections(view: View, letters: Sequence[tuple[Kind, int]] = ()) -> Sections:
 def _headline(view: View) -> Sections:
     last = view.lately[-1:]
     return {
-        "phase": STATES.get(view.phase, view.phase),
+        "phase": STATES[view.phase],
+        "ended": view.phase == "ended",
         "round": view.open_round,
         "epoch": view.epoch,
         "entry": view.entry,
@@ -172,7 +173,10 @@ def _sorted(view: View) -> list[Client]:
 
 
 def _client(client: Client, view: View) -> list[Any]:
-    """Return name, state, last round learnt, rounds missed, records, rejected, refused, the last reason and its round."""
+    """Return what a client's row has.
+
+    Name, state, last round learnt, rounds missed, records, rejected, refused, the last reason and its round.
+    """
     missed = max(0, view.closed - client.waits_since) if client.state == "present" else None
     return [
         client.name,

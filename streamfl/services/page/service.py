@@ -1,7 +1,7 @@
 """`streamfl page`: reads the log of a federation, and serves the page of it."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 
 import structlog
@@ -101,7 +101,7 @@ def serve_page(name: str, connector: Connector, where: str, stop: Stop) -> None:
     """
     source = Source(name)
     with ExitStack() as stack:
-        stack.enter_context(shown(source, where, lambda: stop.requested))
+        LOG.info("page", url=stack.enter_context(shown(source, where)))
         end = connector.watcher(last=FIRST)
         stack.callback(end.close)
         whole = stack.enter_context(closing(connector.watcher(last=None)))
@@ -116,8 +116,15 @@ def serve_page(name: str, connector: Connector, where: str, stop: Stop) -> None:
 
 
 @contextmanager
-def shown(source: Source, where: str, ending: Callable[[], bool]) -> Iterator[str]:
+def shown(source: Source, where: str) -> Iterator[str]:
     """Serve the page of a source until the block ends.
+
+    Parameters
+    ----------
+    source
+        What is shown.
+    where
+        The address, PORT or HOST:PORT.
 
     Yields
     ------
@@ -131,16 +138,10 @@ def shown(source: Source, where: str, ending: Callable[[], bool]) -> Iterator[st
     try:
         host, port = address(where)
     except ValueError as error:
-        raise UsageError(f"--address: {error}") from None
+        raise UsageError(str(error)) from None
     ended = False
-    local = host in LOCAL
-    try:
-        with serving(app(source, ending=lambda: ended or ending(), local=local), host, port) as taken:
-            url = f"http://{f'[{host}]' if ':' in host else host}:{taken}/"
-            LOG.info("page", url=url)
-            try:
-                yield url
-            finally:
-                ended = True
-    finally:
-        ended = True
+    with serving(app(source, ending=lambda: ended, local=host in LOCAL), host, port) as taken:
+        try:
+            yield f"http://{f'[{host}]' if ':' in host else host}:{taken}/"
+        finally:
+            ended = True  # or the server would wait for them

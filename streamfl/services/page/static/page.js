@@ -83,7 +83,8 @@ function headline(h) {
   $("chart").setAttribute("aria-label", `${unit} and NoChange by round; the table below has the numbers`);
   const when = h.time ? ` at ${h.time}` : "";
   const last = h.value === null ? "No round has closed" : `Entry ${count(h.entry)} closed${when}: ${unit} ${measured(h.value, unit)}, NoChange ${measured(h.naive, unit)}`;
-  $("summary").textContent = h.round ? `Round ${count(h.round)}: ${h.phase}. ${last}.` : `Waiting for the first round.`;
+  const phase = h.round && !h.ended ? `Round ${count(h.round)}: ${h.phase}` : h.phase[0].toUpperCase() + h.phase.slice(1);
+  $("summary").textContent = h.round ? `${phase}. ${last}.` : `${phase}.`;
   $("summary").dataset.entry = h.entry;
   $("summary").title = reading;
 }
