@@ -5,6 +5,7 @@ from typing import Any
 
 import structlog
 from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import AuthorizationError
 
 from streamfl.core.errors import PeerError
 from streamfl.log.control import ControlReader
@@ -41,13 +42,14 @@ class KafkaWatcher:
         self._reader = ControlReader(verifier=connection.signatures.coordinator)
         self._unusable = Tally(LOG, "unusable message")
         self._partition = TopicPartition(topics.control, 0)
+        self._dead_letters = topics.dead_letters
         self.letters_before = 0
         with explained(self._servers):
             self._control = connection.consumer(auto_offset_reset="earliest")
             self._control.assign([self._partition])
             begin, self._end = bounds(self._control, self._partition)
             self._control.seek(self._partition, begin if last is None else max(begin, self._end - last))
-            self._letters = self._newest_letters(connection, topics.dead_letters) if letters else None
+            self._letters = self._newest_letters(connection, self._dead_letters) if letters else None
         self.letters_readable = self._letters is not None
 
     def _newest_letters(self, connection: Connection, topic: str) -> KafkaConsumer | None:
@@ -97,9 +99,15 @@ class KafkaWatcher:
                     yield Told(whole, message.timestamp)
 
     def _buried(self) -> Iterator[Buried]:
-        if self._letters is None:
+        if self._letters is None or not self.letters_readable:
             return
-        for batch in self._letters.poll(timeout_ms=0).values():
+        try:
+            polled = self._letters.poll(timeout_ms=0)
+        except AuthorizationError as error:
+            LOG.warning("dead letters are not read", reason=str(error), remedy=f"grant READ on {self._dead_letters}")
+            self.letters_readable = False
+            return
+        for batch in polled.values():
             for message in batch:
                 yield Buried.of(message.headers, message.timestamp)
 

@@ -65,7 +65,7 @@ class Reading:
             _hear(self._end.read(), self.source.history, self.source.letters)
         self._steps += 1
         _hear(self._whole.read(), self._history, self._letters)
-        self._left = self._whole.behind
+        self._left, self._letters.readable = self._whole.behind, self._whole.letters_readable
         if not self.has_all and self._left == 0:
             self.source.history, self.source.letters = self._history, self._letters
             self._end.close()

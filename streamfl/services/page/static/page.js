@@ -71,7 +71,7 @@ function headline(h) {
     card(unit === "error" ? "Error, last round" : "Accuracy, last round", measured(h.value, unit), `NoChange ${measured(h.naive, unit)}`, {
       name: "value", value: h.value, kind: h.value === null ? "" : better ? "better" : "worse" }),
     card(`Mean of ${counted(h.lately_rounds, "round")}`, measured(h.lately, unit), `NoChange ${measured(h.naive_lately, unit)}`, { name: "lately", value: h.lately }),
-    card("Round", count(h.round), `epoch ${count(h.epoch)}, entry ${count(h.entry)}`, { name: "round", value: h.round }),
+    card(h.ended ? "Rounds" : "Round", count(h.ended ? h.rounds : h.round), `epoch ${count(h.epoch)}, entry ${count(h.entry)}`, { name: "round", value: h.round }),
     card("Records", count(h.records), `${count(h.rejected)} rejected${from}`, { name: "records", value: h.records }),
     card("Clients", count(h.clients), h.refused ? `${counted(h.refused, "message")} refused` : "taking part", { name: "clients", value: h.clients }),
     card("Restarts", count(h.restarts), h.local_drifts ? counted(h.local_drifts, "local drift") : "no local drift", { name: "restarts", value: h.restarts }),
