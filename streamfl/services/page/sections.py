@@ -45,6 +45,7 @@ LOCAL = {
     "merged": "their own model ended: it gained next to nothing",
     "returned": "back: the model of all clients is better for them again",
     "corrected": "they did not drift alone",
+    "restarted": "all clients began a new epoch together",
 }
 
 

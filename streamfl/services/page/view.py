@@ -25,7 +25,7 @@ LATELY = 20
 STATES = 10
 
 # States in which clients that have drifted alone are no longer apart.
-ENDED = frozenset({"released", "merged", "returned", "corrected"})
+ENDED = frozenset({"released", "merged", "returned", "corrected", "restarted"})
 
 
 def total(one: N, other: N) -> N:
@@ -87,6 +87,11 @@ class Card(msgspec.Struct, array_like=True):
     def is_apart(self) -> bool:
         """Tell whether its clients are still apart."""
         return self.change.kind == "local drift" and self.states[-1][0] not in ENDED
+
+    def add(self, state: str, round_: int) -> None:
+        """Add a later state; of many, the first and the newest are kept."""
+        self.states.append((state, round_))
+        del self.states[1 : 1 - STATES]
 
 
 class Epoch(msgspec.Struct, array_like=True):
@@ -252,12 +257,14 @@ class View(msgspec.Struct):
         if change.kind == "local drift" and change.state != "latched":
             card = self._card_of(change)
             if card is not None:
-                card.states.append((change.state, change.round))
-                del card.states[1 : 1 - STATES]
+                card.add(change.state, change.round)
                 return
         self.restarts += change.kind == "restart"
         self.local_drifts += change.kind == "local drift"
         if change.kind == "restart":
+            for card in self.cards:
+                if card.is_apart:  # a new epoch has no branches
+                    card.add("restarted", change.round)
             self.epochs.append(Epoch(change.epoch, change.round + 1, change.round + 1, change.cause, change.chosen))
             del self.epochs[:-EPOCHS]
         self.cards.append(Card(self.entry, change, [(change.state, change.round)]))

@@ -261,7 +261,7 @@ function plot(data, measure) {
   return new uPlot({
     ...size(),
     scales: { x: { time: false }, y: range },
-    axes: [{ ...axis, size: 28 }, { ...axis, size: 44 }],
+    axes: [{ ...axis, size: 28, incrs: [1, 2, 5].flatMap((n) => [1, 10, 100, 1e3, 1e4, 1e5, 1e6].map((p) => n * p)).sort((a, b) => a - b) }, { ...axis, size: 44 }],
     series: [{ label: "round" }, line("NoChange", "--naive", 1.3), line(measure, "--model", 1.8)],
     cursor: { y: false, points: { size: 7 } },
     hooks: { draw: [drawMarks], setCursor: [(u) => hover(u, measure)] },

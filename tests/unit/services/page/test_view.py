@@ -111,6 +111,14 @@ class TestClients:
         assert (client(found, "b")["learnt"], client(found, "b")["missed"]) == (2, 1)
         assert (client(found, "late")["learnt"], client(found, "late")["missed"]) == (0, 1)
 
+    def test_an_update_without_records_is_a_round_missed(self):
+        found = shown(closed(1, [("a", 5), ("b", 5)]), closed(2, [("a", 5), accepted("b", 0, rejected=3)]))
+        assert client(found, "b") | {"learnt": 1, "missed": 1, "records": 5, "rejected": 3} == client(found, "b")
+
+    def test_a_refusal_is_told_with_the_round_that_was_open(self):
+        found = shown(joined("a"), opened(7), refused("a"), closed(7, [("a", 5)]), opened(8))
+        assert (client(found, "a")["refused_in"], client(found, "a")["learnt"]) == (7, 7)
+
     def test_left_evicted_admitted(self):
         told = [joined("a"), joined("b"), left("a"), refused("b", "a loss of\nNaN", evicted=True)]
         found = shown(*told)
@@ -181,6 +189,11 @@ class TestDrifts:
         assert found["headline"]["local_drifts"] == 3
         assert [(one["first"], one["last"]) for one in found["branches"]] == [(5, 9), (6, None), (12, None)]
 
+    def test_a_restart_ends_branches(self):
+        found = shown(drifted(5, "latched", ("c1",)), drifted(6, "branched", ("c1",)), restarted(9, 2))
+        assert [state["state"] for state in found["drifts"][1]["states"]] == ["latched", "branched", "restarted"]
+        assert [(one["first"], one["last"]) for one in found["branches"]] == [(5, 9)]
+
     def test_a_notice_is_a_card_and_no_restart(self):
         notice = Noticed(
             round=70, epoch=1, cause="class-mix", since=66, statistic=30.0, threshold=20.0, labels=("0",)
@@ -203,6 +216,13 @@ class TestBounds:
         assert all(one[1] + 1 == other[0] for one, other in itertools.pairwise(points))
         correct = sum(point[4] * point[5] for point in points)
         assert correct == pytest.approx(sum(n % 10 for n in range(1, 101)), rel=1e-4)
+
+    def test_rounds_of_two_epochs_are_not_merged(self, monkeypatch):
+        monkeypatch.setattr(bounds, "POINTS", 16)
+        monkeypatch.setattr(bounds, "RECENT", 8)
+        points = heard(*(closed(n, [("c0", 10)], epoch=1 + n // 7) for n in range(1, 60))).now.points
+        assert any(point.last > point.first for point in points)
+        assert all(point.epoch == 1 + point.first // 7 == 1 + point.last // 7 for point in points)
 
     def test_rounds_whose_epochs_never_agree_are_bounded_too(self, monkeypatch):
         monkeypatch.setattr(bounds, "POINTS", 16)
