@@ -1,7 +1,7 @@
 """What must have become of each record whose label comes apart, by what the log holds and the ledger says alone."""
 
 from bisect import bisect_right
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 
@@ -88,8 +88,8 @@ class Account:
 
     def is_known_as(self, client: str, place: LedgerPlace) -> bool:
         """Tell whether this is what a client knows of its place."""
-        known = (place.positions.get(client, 0), place.read - place.rejected, place.rejected, *_counts(place.mark))
-        return known == (self.passed, self.accepted, self.rejected, *_counts(self.mark))
+        known = (place.positions.get(client, 0), place.read - place.rejected, place.rejected, place.mark)
+        return known == (self.passed, self.accepted, self.rejected, self.mark)
 
     def waiting(self, halves: Halves, window: int) -> Collection[int]:
         """Return the records that wait: those in the window, but for those that are learnt or written off.
@@ -114,9 +114,12 @@ class Account:
         end = window if self.mark is None else self.mark.features + window
         return {halves.features[at]: at for at in self.waiting(halves, window) if at < end}
 
-
-def _counts(mark: Mark | None) -> tuple[int, ...]:
-    return () if mark is None else (mark.features, mark.labels, mark.expired)
+    def rejects(self, halves: Halves, window: int, keys: Iterable[str]) -> tuple[int, int]:
+        """Count those of some labels that are rejected as unmatched, and as repeated, for their records are there."""
+        mark = 0 if self.mark is None else self.mark.features
+        there = {key for at, key in halves.features.items() if mark - window <= at < mark + window}
+        repeated = [key in there for key in keys]
+        return len(repeated) - sum(repeated), sum(repeated)
 
 
 @dataclass
@@ -158,6 +161,7 @@ class Accounts:
         )
         off, told = account.written_off(self.halves, self.window), account.mark.expired if account.mark else 0
         self._off[entry] = off
+        self._check_rejected(before, account, learnt)
         expect(off == told, f"{off} records of {self.name} are written off, but the ledger says {told}")
 
     def _check_labels(self, before: Account, passed: range, learnt: Mapping[int, int]) -> None:
@@ -172,6 +176,20 @@ class Accounts:
                 learnt.get(label) == at or lacks_name,
                 f"{self.name} has for the label of {key} at {label} the record at {learnt.get(label)}, not at {at}",
             )
+
+    def _check_rejected(self, before: Account, account: Account, learnt: Mapping[int, int]) -> None:
+        """Check how many of the labels that an entry rejects have no record, and how many are second ones."""
+        if account.mark is None or self.may_lack_names:
+            return
+        passed = [label for label in range(before.passed, account.passed) if label not in learnt]
+        keys = [self.halves.labels[label] for label in passed if label in self.halves.labels]
+        known = (0, 0) if before.mark is None else (before.mark.unmatched, before.mark.repeated)
+        told = account.mark.unmatched - known[0], account.mark.repeated - known[1]
+        counts = before.rejects(self.halves, self.window, keys)
+        expect(
+            counts == told,
+            f"{counts} labels of {self.name} are unmatched and repeated, but the ledger says {told}",
+        )
 
     @property
     def last(self) -> Account:

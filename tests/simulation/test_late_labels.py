@@ -238,6 +238,11 @@ def writes_off_in_silence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Waiting, "after", lambda *given: (mark := after(*given)) and replace(mark, expired=0))
 
 
+def rejects_in_silence(patch: pytest.MonkeyPatch) -> None:
+    after = Waiting.after
+    patch.setattr(Waiting, "after", lambda *given: (mark := after(*given)) and replace(mark, repeated=0))
+
+
 def passes_over_a_record(patch: pytest.MonkeyPatch) -> None:
     take = Waiting.take_features
 
@@ -257,6 +262,7 @@ def leaves_with_its_last_labels_unsent(patch: pytest.MonkeyPatch) -> None:
         (settles_nothing_for_itself, "has read .* waiting"),
         (rejects_labels_before_their_records, "has for the label of .* the record at None, not at"),
         (writes_off_in_silence, "are written off, but the ledger says"),
+        (rejects_in_silence, "are unmatched and repeated, but the ledger says"),
         (passes_over_a_record, "has read .* waiting"),
         (leaves_with_its_last_labels_unsent, "labels, but the ledger has"),
     ],
