@@ -67,6 +67,13 @@ def _outputs(command: Any) -> Any:
         click.option("--json", "json_to", metavar="F", help="Write the result (JSON); - is standard output."),
         click.option("--report", type=click.Path(path_type=Path), metavar="F", help="Write a report (HTML)."),
         click.option(
+            "--page",
+            is_flag=False,
+            flag_value="127.0.0.1:8080",
+            metavar="[[HOST:]PORT]",
+            help="Show the run as a web page while it goes on, and afterwards until Ctrl-C. Default: port 8080.",
+        ),
+        click.option(
             "--profile",
             metavar="NAME",
             default="adaptive",
@@ -114,6 +121,7 @@ def demo(**options: Any) -> None:
         injection=parse(DEMO_SWAPS),
         outputs=_named_outputs(options),
         console=_console(),
+        page=options["page"],
     )
 
 
@@ -357,6 +365,7 @@ def replay(file: str, **options: Any) -> None:
         injection=injection,
         outputs=_named_outputs(options),
         console=_console(),
+        page=options["page"],
         source=file,
         answers=options["answers"],
     )

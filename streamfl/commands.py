@@ -4,9 +4,10 @@ import csv
 import json
 import math
 import sys
+import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
@@ -17,7 +18,15 @@ from streamfl.answers_file import AnswersFile
 from streamfl.core.client.recorded import Recorded
 from streamfl.core.errors import UsageError
 from streamfl.core.protocol.decisions import PostUpdate, Predicted, Refused
-from streamfl.core.protocol.messages import FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed, RoundOpened
+from streamfl.core.protocol.messages import (
+    Ended,
+    FromCoordinator,
+    LocalDrift,
+    Noticed,
+    Restarted,
+    RoundClosed,
+    RoundOpened,
+)
 from streamfl.display import Progress, file_text, local_text, notice_text, summary
 from streamfl.evaluation.result import Result
 from streamfl.replay import Replay, Replayed, ReplaySettings, round_line
@@ -146,13 +155,16 @@ def run_replay(
     console: Console,
     source: str = "",
     answers: Path | None = None,
+    page: str | None = None,
 ) -> Replayed:
     """Replay a table, with progress and a closing summary on the console, and write the outputs.
+
+    With a page, which is the address of one, the run is shown there, and afterwards until Ctrl-C.
 
     Raises
     ------
     UsageError
-        The split, the injection or an output cannot be used with this table.
+        The split, the injection, an output or the address cannot be used.
     """
     outputs.check(source)
     river = settings.learning.river_model("classification" if table.labels else "regression")
@@ -179,7 +191,16 @@ def run_replay(
         console.print(outlook, highlight=False, soft_wrap=True)
     for note in table.notes:
         console.print(f"{table.name}: {note}", style="yellow", highlight=False, soft_wrap=True, markup=False)
-    replayed = _watched(replay, injection, outputs, console)
+    with _page(table.name, page, console) as show:
+        replayed = _watched(replay, injection, outputs, console, show)
+        _finish(replayed, table, injection, outputs, console)
+    return replayed
+
+
+def _finish(
+    replayed: Replayed, table: Table, injection: Injection | None, outputs: Outputs, console: Console
+) -> None:
+    """Print the summary and write the outputs."""
     summary(console, replayed.result, rejections=[r.reason for r in table.rejected[:5]])
     _write(replayed, injection, outputs)
     for what, path in outputs.files():
@@ -187,7 +208,31 @@ def run_replay(
     if outputs.model is not None:
         told, is_worse = file_text(replayed.result)
         console.print(told, style="yellow" if is_worse else "", highlight=False, soft_wrap=True, markup=False)
-    return replayed
+
+
+@contextmanager
+def _page(name: str, address: str | None, console: Console) -> Iterator[Callable[[FromCoordinator], None]]:
+    """Show a run as a page, if there is an address: while the block goes on, and until Ctrl-C after it.
+
+    Yields
+    ------
+    What is to be called with every message of the coordinator.
+    """
+    if address is None:
+        yield lambda message: None
+        return
+    from streamfl.services.page.service import shown  # noqa: PLC0415  needs streamfl[page]
+    from streamfl.services.page.source import Source  # noqa: PLC0415
+
+    source = Source(name)
+    with shown(source, address) as url:
+        console.print(f"page        {url}", highlight=False, soft_wrap=True, markup=False)
+        yield source.history.hear
+        source.history.hear(Ended(entry=source.history.now.entry + 1))
+        console.print(f"the page stays at {url} until Ctrl-C", highlight=False, soft_wrap=True, markup=False)
+        with suppress(KeyboardInterrupt):
+            while True:
+                time.sleep(1.0)
 
 
 def _recorded(
@@ -235,7 +280,13 @@ def _title(replay: Replay) -> str:
     return f"{replay.table.name}: {counted(len(replay.logs), 'client')}, {task}{hint}"
 
 
-def _watched(replay: Replay, injection: Injection | None, outputs: Outputs, console: Console) -> Replayed:
+def _watched(
+    replay: Replay,
+    injection: Injection | None,
+    outputs: Outputs,
+    console: Console,
+    show: Callable[[FromCoordinator], None],
+) -> Replayed:
     drifts = dict.fromkeys(injection.rounds, injection.kind) if injection else {}
     with (
         Progress(console, replay.horizon, _title(replay)) as progress,
@@ -243,6 +294,8 @@ def _watched(replay: Replay, injection: Injection | None, outputs: Outputs, cons
     ):
 
         def observe(event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
+            if isinstance(event, FromCoordinator):
+                show(event)
             match event:
                 case RoundOpened() if event.entry == 1:
                     progress.begin()

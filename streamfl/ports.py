@@ -1,5 +1,6 @@
 """The interfaces through which the machines reach the world: records, links, connectors, time."""
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
@@ -7,6 +8,7 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 from pydantic import BaseModel
 
 from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.bounds import REASON_CHARS, bounded
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.protocol.apart import Half
 from streamfl.core.protocol.decisions import Answered
@@ -14,6 +16,11 @@ from streamfl.core.protocol.events import Ordered, Signed, Unusable
 from streamfl.core.protocol.messages import Command, FromClient, FromCoordinator, RoundOpened
 from streamfl.core.protocol.records import Batch, Rejection
 from streamfl.signing import OPEN, Signatures
+
+# Bytes of a dead letter's header that are read: of a reason as many as it has.
+BURIED_BYTES = 4 * REASON_CHARS
+
+_DIGITS = re.compile("[0-9]{1,18}")
 
 # Returns why a coordinator cannot continue from a state, or None.
 WrongState = Callable[[CoordinatorState], str | None]
@@ -473,6 +480,68 @@ class RecordWriter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """A message of the coordinator, and when the log took it, in milliseconds since 1970; None if that is unknown."""
+
+    message: FromCoordinator
+    time: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Buried:
+    """A dead letter without the message that it keeps: where that was, and what is wrong with it.
+
+    Any writer may have written it; a header that is missing counts as empty, or as 0.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    time: int | None = None
+
+    @classmethod
+    def of(cls, headers: Sequence[tuple[str, bytes | None]], time: int | None = None) -> "Buried":
+        """Return the letter of some headers, whatever they hold.
+
+        >>> Buried.of([("topic", b"plant.records"), ("offset", b"x"), ("reason", b"no label"), ("partition", b"3")])
+        Buried(topic='plant.records', partition=3, offset=0, reason='no label', time=None)
+        """
+        texts = {name: bounded((value or b"")[:BURIED_BYTES].decode(errors="replace")) for name, value in headers}
+        numbers = {name: int(text) for name, text in texts.items() if _DIGITS.fullmatch(text)}
+        place = (texts.get("topic", ""), numbers.get("partition", 0), numbers.get("offset", 0))
+        return cls(*place, texts.get("reason", ""), time)
+
+
+class Watcher(Protocol):
+    """Reads what a federation tells, and its dead letters, without taking part in it."""
+
+    letters_before: int
+    """Dead letters that are too many to be read: they came before those that are."""
+
+    letters_readable: bool
+    """Whether the log-in may read dead letters."""
+
+    @property
+    def unusable(self) -> int:
+        """Return how many messages where the coordinator writes were none of the coordinator's."""
+        ...
+
+    @property
+    def behind(self) -> int:
+        """Return how many messages of the coordinator were not read yet, as far as is known."""
+        ...
+
+    def read(self) -> Sequence[Told | Buried]:
+        """Return what has come since; after a short while nothing, if nothing comes."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """The result of one check; `remedy` is empty if all is well."""
 
@@ -566,6 +635,10 @@ class Connector(Protocol):
 
     def control(self, *, from_start: bool) -> Iterator[FromCoordinator]:
         """Yield the coordinator's messages without end, except models."""
+        ...
+
+    def watcher(self, *, last: int | None) -> Watcher:
+        """Return a reader of the coordinator's messages, from the start or only about the last so many of them."""
         ...
 
     def state(self) -> CoordinatorState | None:

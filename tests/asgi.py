@@ -52,6 +52,7 @@ async def asked(
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
+    path, _, query = path.partition("?")
     scope = {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -60,7 +61,7 @@ async def asked(
         "scheme": "http",
         "path": path,
         "raw_path": path.encode(),
-        "query_string": b"",
+        "query_string": query.encode(),
         "root_path": "",
         "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in (headers or {}).items()],
         "client": ("127.0.0.1", 1),

@@ -171,6 +171,29 @@ def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_
 
 @click.command()
 @_service
+@click.option(
+    "--address",
+    "where",
+    metavar="[HOST:]PORT",
+    default="127.0.0.1:8080",
+    show_default=True,
+    help="Where the page is; it has neither encryption nor passwords.",
+)
+def page(path: Path, assignments: tuple[str, ...], where: str) -> None:
+    """Show a federation as a web page: rounds, drifts, clients, ledger, now and as of any entry."""
+    from streamfl.services.connectors import connect  # noqa: PLC0415
+    from streamfl.services.identity import signatures  # noqa: PLC0415
+    from streamfl.services.page.service import serve_page  # noqa: PLC0415  needs streamfl[page]
+    from streamfl.services.stopping import stopped_by_signals  # noqa: PLC0415
+
+    settings = _loaded(path, assignments)
+    connector = connect(settings, signatures(settings, "reader"))
+    with stopped_by_signals() as stop:
+        serve_page(settings.federation.name, connector, where, stop)
+
+
+@click.command()
+@_service
 def check(path: Path, assignments: tuple[str, ...]) -> None:
     """Check brokers, topics, rights, and the schema on real records; show each finding with its remedy."""
     from streamfl.services.check import findings, show  # noqa: PLC0415
@@ -184,7 +207,9 @@ def check(path: Path, assignments: tuple[str, ...]) -> None:
 
 @click.command()
 @_service
-@click.option("--role", metavar="ROLE", help="Only this one: coordinator, host, scorer, watch, producer or operator.")
+@click.option(
+    "--role", metavar="ROLE", help="Only this one: coordinator, host, scorer, watch, page, producer or operator."
+)
 @click.option(
     "--principal",
     metavar="USER",
@@ -403,4 +428,4 @@ def make_key_(out: Path) -> None:
     click.echo(f'key = "{make_key(out)}"')
 
 
-COMMANDS = (coordinator, client, score, produce, watch, check, members, acls, compile_)
+COMMANDS = (coordinator, client, score, produce, watch, page, check, members, acls, compile_)

@@ -32,6 +32,7 @@ from streamfl.ports import (
     Answer,
     Apart,
     Asked,
+    Buried,
     ClientProgress,
     Decoded,
     Finding,
@@ -40,6 +41,7 @@ from streamfl.ports import (
     RecordFormat,
     ScoringCounts,
     Source,
+    Told,
     Unlabelled,
     WrongState,
 )
@@ -110,6 +112,10 @@ class Place:
         """Return the transaction in a message, which the coordinator has signed for its offset."""
         place = f"transaction {message.offset}"
         return msgpack.decode(opened(self.signatures.coordinator, place, message.value)[0], type=Transaction)
+
+    def letters(self, start: int) -> list[Sequence[tuple[str, bytes]]]:
+        """Return the headers of dead letters from an offset on."""
+        return [msgpack.decode(letter.value)[1] for letter in self._letters.read(start)]
 
     def bury(self, letter: DeadLetter) -> None:
         self._letters.append(msgpack.encode((letter.value, letter.headers)))
@@ -361,6 +367,31 @@ def _refuse(apart: Apart | None) -> None:
         raise UsageError("[labels]: in directories labels come with their records; leave it out")
 
 
+class DirectoryWatcher:
+    """`streamfl.ports.Watcher`."""
+
+    letters_before, letters_readable, behind = 0, True, 0
+
+    def __init__(self, place: Place, last: int | None) -> None:
+        self._links, self._place, self._letters = DirectoryLinks(place), place, 0
+        self._links.next = 0 if last is None else max(0, place.control.end - last)
+
+    @property
+    def unusable(self) -> int:
+        return self._links.foreign
+
+    def read(self) -> Sequence[Told | Buried]:
+        told = [Told(message) for message in self._links.received() if not isinstance(message, Tensors)]
+        letters = self._place.letters(self._letters)
+        self._letters += len(letters)
+        if not told and not letters:
+            time.sleep(POLL)
+        return [*told, *map(Buried.of, letters)]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 class DirectoryConnector:
     """`streamfl.ports.Connector`."""
 
@@ -413,6 +444,9 @@ class DirectoryConnector:
         while True:
             yield from (message for message in links.received() if not isinstance(message, Tensors))
             time.sleep(POLL)
+
+    def watcher(self, *, last: int | None) -> "DirectoryWatcher":
+        return DirectoryWatcher(self._place, last)
 
     def state(self) -> CoordinatorState | None:
         states = [self._place.transaction(message)[0] for message in self._place.control.read(0)]

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
@@ -161,6 +162,15 @@ class Federation:
         assert "Traceback" not in text, text[-3000:]
         return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
+    def shown(self) -> dict[str, object]:
+        """Return the headline of the page that runs."""
+        told = self.said("page")
+        if not told:
+            return {}
+        with urllib.request.urlopen(f"{told[0]['url']}view", timeout=20) as reply:
+            headline: dict[str, object] = json.load(reply)["headline"]
+        return headline
+
     def until(self, holds: Callable[[], bool]) -> None:
         until = time.monotonic() + PATIENCE
         while not holds():
@@ -229,6 +239,18 @@ def test_a_federation_on_it_is_what_a_replay_is_also_when_all_of_it_was_killed(s
     assert told == Counter(live.predict(rows, names))
     watched = federation.run("watch", "--from-start", "--rounds", ROUNDS).splitlines()
     assert sum(f"records of {CLIENTS} clients" in line for line in watched) == ROUNDS
+    check_page(federation)
+
+
+def check_page(federation: Federation) -> None:
+    """Check that a page shows what ran."""
+    try:
+        federation.start("page", "page", "--address", "0")
+        federation.until(lambda: federation.shown().get("rounds") == ROUNDS)
+        shown = federation.shown()
+    finally:
+        federation.kill_all()
+    assert (shown["records"], shown["restarts"], shown["ended"]) == (CLIENTS * SIZE * ROUNDS, 1, True)
 
 
 def test_a_bad_record_is_a_dead_letter_and_the_others_are_read(loaded: FederationSettings) -> None:

@@ -30,7 +30,10 @@ def assert_product_alone(wheel: Path) -> None:
             "streamfl_connectors",
             next(name.split("/")[0] for name in archive.namelist() if name.endswith("METADATA")),
         }
-        assert {"streamfl/log/parts.py", "streamfl_connectors/kafka/connector.py"} <= set(archive.namelist())
+        page = {
+            f"streamfl/services/page/static/{name}" for name in ("page.html", "page.js", "uplot.js", "uplot.LICENSE")
+        }
+        assert {"streamfl/log/parts.py", "streamfl_connectors/kafka/connector.py"} | page <= set(archive.namelist())
         for name in archive.namelist():
             assert not re.search(r"broker|pom\.xml|log4j", name), name
             assert not re.search(rb"(?m)^\s*(import|from|Requires-Dist:)\s+(scipy|deploy)\b", archive.read(name)), (

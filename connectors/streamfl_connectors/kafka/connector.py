@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import ClassVar
 
 import structlog
-from kafka import TopicPartition
 from pydantic import BaseModel
 
 from streamfl import state_bytes
@@ -14,11 +13,9 @@ from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.protocol.messages import Command, FromCoordinator, RoundOpened
 from streamfl.log import commands
-from streamfl.log.control import ControlReader
 from streamfl.log.placement import places_of, topic_of, unequal_partitions, wrong_placement
-from streamfl.log.tally import Tally
 from streamfl.log.topics import Topics
-from streamfl.ports import Access, Apart, Finding, Placement, RecordFormat, Unlabelled, WrongState
+from streamfl.ports import Access, Apart, Finding, Placement, RecordFormat, Told, Unlabelled, WrongState
 from streamfl.signing import OPEN, Signatures
 from streamfl_connectors.kafka.acls import access
 from streamfl_connectors.kafka.administration import (
@@ -41,6 +38,7 @@ from streamfl_connectors.kafka.scorer import KafkaScorer
 from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.state_topic import last_state
 from streamfl_connectors.kafka.topics import WEEK, TopicPlan, plans
+from streamfl_connectors.kafka.watcher import KafkaWatcher
 from streamfl_connectors.kafka.writer import KafkaRecordWriter
 
 # Seconds within which a command is in the log.
@@ -206,28 +204,17 @@ class KafkaConnector:
     def control(self, *, from_start: bool) -> Iterator[FromCoordinator]:
         """Yield the coordinator's messages, without end."""
         self._require_rights("watch", Federated(self._topics, ()))
-        consumer = self._connection.consumer()
-        partition = TopicPartition(self._topics.control, 0)
-        reader = ControlReader(verifier=self._connection.signatures.coordinator)
-        unusable = Tally(LOG, "unusable message")
-        try:
-            consumer.assign([partition])
-            seek = consumer.seek_to_beginning if from_start else consumer.seek_to_end
-            seek(partition)
+        last = None if from_start else 0
+        with closing(KafkaWatcher(self._connection, self._topics, last=last, letters=False)) as watcher:
             while True:
-                with explained(self._connection.settings.bootstrap_servers):
-                    polled = consumer.poll(timeout_ms=200)
-                for batch in polled.values():
-                    for message in batch:
-                        try:
-                            whole = reader.read(message.value, message.headers)
-                        except PeerError as error:
-                            unusable.note(message.topic, str(error), offset=message.offset)
-                            continue
-                        if whole is not None:
-                            yield whole
-        finally:
-            consumer.close()
+                yield from (heard.message for heard in watcher.read() if isinstance(heard, Told))
+
+    def watcher(self, *, last: int | None) -> KafkaWatcher:
+        """Return a reader of the coordinator's messages and of dead letters, once the control topic is there."""
+        self._require_rights("page", Federated(self._topics, ()))
+        what = "the control topic, which the coordinator makes"
+        self._connection.patiently(what, lambda: self._counted([self._topics.control]))
+        return KafkaWatcher(self._connection, self._topics, last=last, letters=True)
 
     def state(self) -> CoordinatorState | None:
         """Return the state that a coordinator committed last, if any."""

@@ -151,7 +151,8 @@ class Feed:
 
     def backlog(self) -> dict[str, int]:
         """Return how many messages of each partition were not read yet, as far as the last fetch has told."""
-        ends = {partition: self._consumer.highwater(partition) for partition in self.readers}
+        assigned = self.readers.keys() & self._consumer.assignment()  # while the group divides them anew, fewer
+        ends = {partition: self._consumer.highwater(partition) for partition in assigned}
         return {
             name_of(partition): max(0, end - self.readers[partition].head // self._format.stride)
             for partition, end in ends.items()

@@ -94,6 +94,7 @@ ROLES: Mapping[str, tuple[Row, ...]] = {
         *_rows("CREATE", "topic", "predictions"),
     ),
     "watch": _rows("READ", "topic", "control"),
+    "page": (*_rows("READ", "topic", "control"), *_rows("READ", "topic", "dead_letters", vital=False)),
     "producer": (
         *_rows("WRITE", "topic", "records", "labels", "unlabelled"),
         *_rows("CREATE", "topic", "records", "labels", "unlabelled"),
@@ -107,6 +108,7 @@ HOLDERS = {
     "host": "hosts",
     "scorer": "scorers",
     "watch": "watch",
+    "page": "the page",
     "producer": "producers",
     "operator": "operators",
 }

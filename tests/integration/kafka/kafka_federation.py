@@ -160,6 +160,15 @@ class Process:
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
 
+    def view(self, entry: int | None = None) -> dict[str, Any]:
+        """Return the sections of a page, now or as of an entry; nothing before there is one."""
+        told = self.said("page")
+        if not told:
+            return {}
+        of = "" if entry is None else f"?entry={entry}"
+        with urllib.request.urlopen(f"{told[-1]['url']}view{of}", timeout=10) as reply:
+            return json.load(reply)
+
     def measures(self) -> dict[tuple[str, ...], float]:
         """Return its metrics by name and labels."""
         families = text_string_to_metric_families(self.shows("/metrics")[1])

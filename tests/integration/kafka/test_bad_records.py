@@ -1,6 +1,7 @@
 """What is no record and no message harms nobody, is counted, and is kept as it was with its place and reason."""
 
 import hashlib
+from contextlib import closing
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka_federation import check_ledger
@@ -8,10 +9,13 @@ from kafka_stream import check_as_undisturbed
 from small_stream import ROUNDS, SIZE
 
 from streamfl import messages
-from streamfl.core.protocol.messages import Leave, LocalDrift
+from streamfl.core.protocol.messages import Leave, LocalDrift, RoundClosed
 from streamfl.log.dead_letters import HEAD, WHOLE
 from streamfl.log.parts import cut
+from streamfl.ports import Buried, Told
 from streamfl.settings import ProfileSettings
+from streamfl_connectors.kafka.connector import KafkaConnector
+from streamfl_connectors.kafka.settings import KafkaSettings
 
 GOOD = b'{"label":"fir","height":1,"slope":2,"shade":3}'
 
@@ -77,6 +81,14 @@ def test_poison_among_records(federate, small):
         assert (letter.key, letter.value) == (b"c1", poison if whole else poison[:HEAD])
         digest = None if whole else hashlib.sha256(poison).hexdigest().encode()
         assert (told.get("size"), told.get("sha256")) == (None if whole else str(len(poison)).encode(), digest)
+    settings = KafkaSettings.model_validate({"bootstrap_servers": federation.bootstrap})
+    connector = KafkaConnector(federation.name, settings)
+    with closing(connector.watcher(last=None)) as watcher:
+        heard = [one for _ in range(20) for one in watcher.read()]
+    buried = [(one.topic, one.partition, one.offset, bool(one.reason)) for one in heard if isinstance(one, Buried)]
+    assert buried == [(topic.decode(), 0, offset, True) for offset, _ in sent]
+    assert [one.message for one in heard if isinstance(one, Told) and isinstance(one.message, RoundClosed)] == closed
+    assert {one.time for one in heard} != {None}
     (line,) = host.said("ended")
     assert (line["rejected"], line["dead_letters"]) == (len(POISON), len(POISON))
 

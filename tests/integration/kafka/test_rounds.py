@@ -83,6 +83,27 @@ def test_rounds_go_on_without_a_host_that_is_stopped_and_take_it_back(stalled, s
     assert [process.popen.returncode for process in federation.running] == [0, 0, 0]
 
 
+def check_page(federation, page):
+    """Check that a page tells what the control topic holds: now, as of an entry, and down to its spans."""
+    entries = federation.closed()
+    federation.until("it is on the page", lambda: page.view()["headline"]["entry"] == entries[-1].entry)
+    now, then = page.view(), page.view(entries[4].entry)
+    for shown, ledger in ((now, entries), (then, entries[:5])):
+        last, head = ledger[-1], shown["headline"]
+        assert (head["entry"], head["rounds"], head["epoch"]) == (last.entry, len(ledger), last.epoch)
+        assert head["records"] == sum(entry.records for entry in ledger)
+        assert head["value"] == pytest.approx(last.served.correct / last.served.records, rel=1e-5)
+        assert head["naive"] == pytest.approx(last.served.no_change / last.served.records, rel=1e-5)
+        assert [point[:5] for point in shown["rounds"]] == [
+            [entry.round, entry.round, entry.entry, entry.epoch, entry.records] for entry in ledger
+        ]
+        of = lambda name, ledger=ledger: [a for e in ledger for a in e.accepted if a.client == name]  # noqa: E731
+        assert {row[0]: row[4] for row in shown["clients"]} == {
+            name: sum(one.records for one in of(name)) for name in NAMES
+        }
+    assert now["ledger"][0][9]  # the log says when
+
+
 def test_metrics_and_health_say_what_happens(federate, small):
     federation = federate(small, 'telemetry.address="0"')
     a, b = federation.start("a"), federation.start("b")
@@ -91,8 +112,13 @@ def test_metrics_and_health_say_what_happens(federate, small):
     coordinator = federation.start("coordinator")
     small.write(until=4)
     federation.until("all are ready", lambda: all(one.shows("/ready")[0] == 200 for one in federation.running))
+    page = federation.start("page", role=("page", "--address", "0"))
+    federation.until("a page", lambda: page.view().get("about", {}).get("read") == 1.0)
     small.write(until=9)
     federation.until("nine rounds", lambda: federation.rounds() >= 9)
+    check_page(federation, page)
+    assert page.terminate() == 0
+    federation.running.remove(page)
     shows = lambda: coordinator.measures()["streamfl_rounds_total",] >= 9  # noqa: E731
     federation.until("they are shown", shows)
     shown, entries = coordinator.measures(), federation.closed()

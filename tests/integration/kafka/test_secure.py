@@ -379,6 +379,10 @@ class TestRights:
                 connector.scorer("s", Unlabelled((f"{users.name}.asked",), exactly_once=True), JSON).close()
             case "watch":
                 next(connector.control(from_start=True))
+            case "page":
+                with closing(connector.watcher(last=None)) as watcher:
+                    while not watcher.read():
+                        pass
             case "producer" if "asked" in need.name:
                 connector.writer(Placement((f"{users.name}.asked",), by="key"), ["a"]).close()
             case "producer":

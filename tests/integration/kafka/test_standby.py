@@ -39,13 +39,15 @@ def pair(federate, small):
 
 def test_kills_of_whoever_serves_change_no_bit(pair, small):
     federation, first, second = pair
-    for until, killed, other in ((6, first, second), (10, second, None)):
-        killed.kill()
-        small.write(until=until)
-        if other is None:
-            other = federation.start("third", role=STANDBY)
-        federation.until("the other has taken over", lambda: rounds(federation) == until)  # noqa: B023
-        assert serving(other) == [other]
+    first.kill()
+    small.write(until=6)
+    federation.until("the second has taken over", lambda: rounds(federation) == 6)
+    assert serving(second) == [second]
+    second.kill()
+    small.write(until=10)
+    third = federation.start("third", role=STANDBY)
+    federation.until("the third has taken over", lambda: rounds(federation) == 10)
+    assert serving(third) == [third]
     small.write(until=ROUNDS)
     small.end()
     check_as_undisturbed(federation, small)

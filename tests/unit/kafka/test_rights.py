@@ -17,6 +17,8 @@ from streamfl_connectors.kafka.rights import OPTIONAL, ROLES, Federated
 ROOT = Path(__file__).parents[3]
 COMMAND = str(Path(sys.executable).parent / "streamfl")
 
+READ_BY_PAGES = [("READ", "TOPIC", "f.control"), ("READ", "TOPIC", "f.dead-letter")]
+
 WHOLE = Federated(Topics("f"), ("r.*",), ("l.*",), Unlabelled(("u",), exactly_once=True))
 
 
@@ -56,6 +58,11 @@ def test_commands_grant_what_the_table_says_and_nothing_twice(federated, role):
 
 def test_a_watcher_reads_what_the_coordinator_tells_and_nothing_else():
     assert granted(WHOLE, "watch") == {("READ", "TOPIC", "f.control", "LITERAL")}
+
+
+def test_a_page_reads_dead_letters_too_and_does_without():
+    assert granted(WHOLE, "page") == {(*right, "LITERAL") for right in READ_BY_PAGES}
+    assert [need.name for need in WHOLE.needs("page") if not need.vital] == ["f.dead-letter"]
 
 
 def test_only_the_coordinator_speaks_as_it_and_only_hosts_as_clients():

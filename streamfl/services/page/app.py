@@ -1,0 +1,157 @@
+"""The ASGI app of the page: the page itself, a view of any entry, and a stream of what changes."""
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator, Callable
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from streamfl.services.page.sections import Sections, changed
+from streamfl.services.page.source import Source
+
+# Seconds between two looks whether anything has changed, and after which a silent stream says that it is alive.
+LOOK, ALIVE = 0.5, 15.0
+
+# Streams at once; further pages ask now and then instead.
+STREAMS = 64
+
+# Bytes of an answer from which on it is compressed.
+SMALL = 2000
+
+# Views of the past that are made at once: each takes memory and the interpreter.
+PAST = 2
+
+# Names under which a page that only this machine can reach is asked for: a name of somebody else that leads here
+# would let his pages read ours.
+LOCAL = ("127.0.0.1", "localhost")
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+STATIC = {
+    "/": ("page.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/uplot.css": ("uplot.css", "text/css; charset=utf-8"),
+    "/uplot.js": ("uplot.js", "text/javascript; charset=utf-8"),
+}
+
+
+def app(source: Source, *, ending: Callable[[], bool] = lambda: False, local: bool = True) -> ASGIApp:
+    """Return the app.
+
+    Parameters
+    ----------
+    source
+        What the page shows.
+    ending
+        Whether the process is to end: streams end then, too.
+    local
+        Whether only this machine can reach the page: then it is shown under names of this machine only.
+    """
+    page = _Page(source, ending)
+    middleware = [Middleware(TrustedHostMiddleware, allowed_hosts=list(LOCAL))] if local else []
+    static = [Route(path, _file(*file)) for path, file in STATIC.items()]
+    routes = [
+        *static,
+        Route("/view", page.view),
+        Route("/entry", page.entry),
+        Route("/events", page.events),
+    ]
+    return Starlette(routes=routes, middleware=middleware)
+
+
+def _file(name: str, kind: str) -> Callable[[Request], Any]:
+    content = files(__package__).joinpath("static", name).read_bytes()
+
+    async def send(request: Request) -> Response:
+        return Response(content, media_type=kind, headers=HEADERS)
+
+    return send
+
+
+class _Page:
+    def __init__(self, source: Source, ending: Callable[[], bool]) -> None:
+        self._source, self._ending = source, ending
+        self._streams = 0
+        self._past = asyncio.Semaphore(PAST)
+
+    async def view(self, request: Request) -> Response:
+        """Answer with the page as it is now, or as of an entry."""
+        entry = _number(request, "entry")
+        if entry is None:
+            _, sections = await run_in_threadpool(self._source.now)
+            return _json(sections, request=request)
+        async with self._past:
+            found = await run_in_threadpool(self._source.as_of, entry)
+        return _json(found, request=request) if found is not None else _not_held(entry)
+
+    async def entry(self, request: Request) -> Response:
+        """Answer with the updates of an entry."""
+        entry = _number(request, "entry") or 0
+        async with self._past:
+            found = await run_in_threadpool(self._source.updates, entry)
+        return _json(found, request=request) if found is not None else _not_held(entry)
+
+    async def events(self, request: Request) -> Response:
+        """Answer with a stream: first all sections, then whatever changes."""
+        if self._streams >= STREAMS:
+            return _json({"error": f"{STREAMS} pages are open; ask /view instead"}, 503)
+        headers = HEADERS | {"X-Accel-Buffering": "no"}
+        return StreamingResponse(self._stream(), media_type="text/event-stream", headers=headers)
+
+    async def _stream(self) -> AsyncIterator[bytes]:
+        self._streams += 1
+        try:
+            version: Any = None
+            before: Sections = {}
+            silent = 0.0
+            while not self._ending():
+                if self._source.version != version:
+                    version, after = await run_in_threadpool(self._source.now)
+                    if changes := changed(before, after):
+                        yield _event("view" if not before else "changes", changes)
+                    before, silent = after, 0.0
+                elif silent >= ALIVE:
+                    yield b": alive\n\n"
+                    silent = 0.0
+                await asyncio.sleep(LOOK)
+                silent += LOOK
+        finally:
+            self._streams -= 1
+
+
+def _event(kind: str, sections: Sections) -> bytes:
+    return b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode(sections) + b"\n\n"
+
+
+def _json(told: Sections, status: int = 200, request: Request | None = None) -> Response:
+    body, headers = msgspec.json.encode(told), dict(HEADERS)
+    if request is not None and "gzip" in request.headers.get("accept-encoding", "") and len(body) > SMALL:
+        body = gzip.compress(body, 1)
+        headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+    return Response(body, status, media_type="application/json", headers=headers)
+
+
+def _not_held(entry: int) -> Response:
+    return _json({"error": f"entry {entry} is not held"}, 404)
+
+
+def _number(request: Request, name: str) -> int | None:
+    text = request.query_params.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 16 else None

@@ -1,0 +1,278 @@
+"""What the page gets: a view as sections of plain data, and what has changed between two of them.
+
+The page puts these texts and numbers in their places, and computes nothing but pixels.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from streamfl.report.words import counted
+from streamfl.services.page.letters import Kind
+from streamfl.services.page.view import Card, Client, Point, View
+from streamfl.streams.times import iso
+
+Sections = dict[str, Any]
+
+# Sections of which only the changed rows are sent again.
+ROWS = frozenset({"clients", "rounds"})
+
+SIGNIFICANT = 6
+
+STATES = {
+    "waiting": "waiting for the first round",
+    "gathering": "gathering updates",
+    "scoring": "scoring candidates after an alarm",
+    "closed": "closed",
+    "ended": "the federation has ended",
+}
+
+KINDS = {"restart": "Restart", "local drift": "Local drift", "notice": "Notice"}
+
+CHOSEN = {
+    "": "",
+    "scratch": "untrained",
+    "incumbent": "the model that served goes on",
+    "recall": "the model of an earlier epoch",
+    "relabelled": "the model that served, its labels renamed",
+}
+
+IN_PARALLEL = "one trained in parallel"
+
+LOCAL = {
+    "latched": "apart: candidates are tried on their records alone",
+    "branched": "served by a model of their own",
+    "released": "no model of their own gained enough",
+    "merged": "their own model ended: it gained next to nothing",
+    "returned": "back: the model of all clients is better for them again",
+    "corrected": "they did not drift alone",
+    "restarted": "all clients began a new epoch together",
+}
+
+
+def sections(view: View, letters: Sequence[tuple[Kind, int]] = ()) -> Sections:
+    """Return the sections of a view.
+
+    Parameters
+    ----------
+    view
+        The view.
+    letters
+        Kinds of dead letters, with the number of each.
+    """
+    return {
+        "headline": _headline(view),
+        "rounds": [_round(point, view) for point in view.points],
+        "drifts": [_drift(card, view) for card in reversed(view.cards)],
+        "clients": [_client(client, view) for client in _sorted(view)],
+        "letters": [_letters(kind, count) for kind, count in letters],
+        "ledger": [_ledger(line) for line in reversed(view.lines)],
+        "epochs": _epochs(view),
+        "branches": _branches(view),
+    }
+
+
+def _headline(view: View) -> Sections:
+    last = view.lately[-1:]
+    return {
+        "phase": STATES[view.phase],
+        "ended": view.phase == "ended",
+        "round": view.open_round,
+        "epoch": view.epoch,
+        "entry": view.entry,
+        "first_entry": view.first_entry,
+        "time": _time(view.time),
+        "measure": "error" if view.is_regression else "accuracy",
+        "value": _mean([m.records for m in last], [_good(m, view) for m in last]),
+        "naive": _mean([m.records for m in last], [m.naive for m in last]),
+        "lately": _mean([m.records for m in view.lately], [_good(m, view) for m in view.lately]),
+        "naive_lately": _mean([m.records for m in view.lately], [m.naive for m in view.lately]),
+        "lately_rounds": len(view.lately),
+        "loss": _short(view.loss),
+        "rounds": view.closed,
+        "records": view.records,
+        "rejected": view.rejected,
+        "refused": view.refused,
+        "restarts": view.restarts,
+        "local_drifts": view.local_drifts,
+        "clients": view.present,
+        "serves": view.serves,
+        "serves_since": view.serves_since,
+        "shares": view.shares,
+        "model": view.model,
+        "readings": [
+            {"detector": name, "statistic": _short(statistic), "threshold": _short(threshold)}
+            for name, statistic, threshold in view.readings
+        ],
+        "others": view.others,
+        "strangers": view.strangers,
+        "strangers_reason": view.strangers_reason,
+    }
+
+
+def _good(measured: Any, view: View) -> float:
+    return float(measured.error if view.is_regression else measured.right)
+
+
+def _mean(records: Sequence[int], sums: Sequence[float]) -> float | None:
+    return _short(sum(sums) / sum(records)) if sum(records) else None
+
+
+def _short(number: float | None) -> float | None:
+    """Return a number with as many digits as anybody can see.
+
+    >>> _short(2 / 3), _short(None)
+    (0.666667, None)
+    """
+    return None if number is None else float(f"{number:.{SIGNIFICANT}g}")
+
+
+def _time(milliseconds: int) -> str:
+    return iso(milliseconds / 1000.0) if milliseconds else ""
+
+
+def _round(point: Point, view: View) -> list[Any]:
+    """Return first and last round, entry, epoch, records, value and NoChange."""
+    measured = point.measured
+    value = _mean([measured.records], [_good(measured, view)])
+    naive = _mean([measured.records], [measured.naive])
+    return [point.first, point.last, point.entry, point.epoch, point.records, value, naive]
+
+
+def _drift(card: Card, view: View) -> Sections:
+    change = card.change
+    return {
+        "entry": card.entry,
+        "title": KINDS.get(change.kind, change.kind),
+        "kind": change.kind,
+        "round": change.round,
+        "epoch": change.epoch,
+        "since": change.since,
+        "lasted": max(0, change.round - change.since + 1),
+        "began": change.began,
+        "found": change.found,
+        "sentence": change.sentence,
+        "cause": change.cause,
+        "evidence": change.evidence,
+        "statistic": _short(change.statistic),
+        "threshold": _short(change.threshold),
+        "chosen": change.chosen,
+        "chosen_words": CHOSEN.get(change.chosen.partition("-")[0], IN_PARALLEL),
+        "clients": list(change.clients),
+        "of_clients": change.of_clients,
+        "labels": list(change.labels),
+        "of_labels": change.of_labels,
+        "places": [list(place) for place in change.places],
+        "drift": change.drift,
+        "states": [
+            {"state": state, "round": round_, "words": LOCAL.get(state, "")} for state, round_ in card.states if state
+        ],
+    }
+
+
+def _sorted(view: View) -> list[Client]:
+    return sorted(view.clients.values(), key=lambda client: client.name)
+
+
+def _client(client: Client, view: View) -> list[Any]:
+    """Return what a client's row has.
+
+    Name, state, last round learnt, rounds missed, records, rejected, refused, the last reason and its round.
+    """
+    missed = max(0, view.closed - client.waits_since) if client.state == "present" else None
+    return [
+        client.name,
+        client.state,
+        client.learnt,
+        missed,
+        client.records,
+        client.rejected,
+        client.refused,
+        client.reason,
+        client.refused_in,
+    ]
+
+
+def _letters(kind: Kind, count: int) -> Sections:
+    place = f"{kind.topic}/{kind.partition} at {kind.offset}"
+    return {"reason": kind.reason, "count": count, "remedy": kind.remedy, "example": place}
+
+
+def _ledger(line: Any) -> list[Any]:
+    return [
+        line.entry,
+        line.round,
+        line.epoch,
+        line.records,
+        line.rejected,
+        line.refused,
+        line.clients,
+        _short(line.loss),
+        line.model,
+        _time(line.time),
+    ]
+
+
+def _epochs(view: View) -> list[Sections]:
+    return [
+        {
+            "epoch": one.epoch,
+            "first": one.first,
+            "last": max(one.first, one.last),
+            "cause": one.cause,
+            "chosen": one.chosen,
+        }
+        for one in view.epochs
+    ]
+
+
+def _branches(view: View) -> list[Sections]:
+    """Return the local drifts as spans of rounds; the last round is None while the clients are apart."""
+    return [
+        {
+            "clients": list(card.change.clients[:5]),
+            "of_clients": card.change.of_clients,
+            "first": card.change.round,
+            "last": None if card.is_apart else max(card.change.round, card.states[-1][1]),
+            "state": card.states[-1][0],
+            "title": f"{counted(card.change.of_clients, 'client')} apart",
+        }
+        for card in view.cards
+        if card.change.kind == "local drift"
+    ]
+
+
+def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Sections:
+    """Return what turns one page's sections into another's, for `patched` or its like in the page.
+
+    >>> changed({"a": 1, "clients": [["c0", 1], ["c1", 1]]}, {"a": 1, "clients": [["c0", 1], ["c1", 2]]})
+    {'clients': {'length': 2, 'rows': {'1': ['c1', 2]}}}
+    """
+    return {
+        name: _rows(before.get(name, []), section) if name in ROWS else section
+        for name, section in after.items()
+        if before.get(name) != section
+    }
+
+
+def _rows(before: Sequence[Any], after: Sequence[Any]) -> Sections:
+    rows = {str(i): row for i, row in enumerate(after) if i >= len(before) or before[i] != row}
+    return {"length": len(after), "rows": rows}
+
+
+def patched(before: Mapping[str, Any], changes: Mapping[str, Any]) -> Sections:
+    """Return the sections after some changes, as the page has them.
+
+    >>> patched({"clients": [["c0", 1], ["c1", 1]]}, {"clients": {"length": 1, "rows": {"0": ["c1", 1]}}})
+    {'clients': [['c1', 1]]}
+    """
+    after = dict(before)
+    for name, section in changes.items():
+        if name not in ROWS:
+            after[name] = section
+            continue
+        rows = [*before.get(name, [])][: section["length"]]
+        rows += [None] * (section["length"] - len(rows))
+        for at, row in section["rows"].items():
+            rows[int(at)] = row
+        after[name] = rows
+    return after

@@ -1,0 +1,147 @@
+"""`streamfl page`: reads the log of a federation, and serves the page of it."""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+
+import structlog
+
+from streamfl.core.errors import PeerError, UsageError
+from streamfl.log.tally import Tally
+from streamfl.ports import Buried, Connector, Told, Watcher
+from streamfl.services.http.serving import serving
+from streamfl.services.page.app import LOCAL, app
+from streamfl.services.page.history import History
+from streamfl.services.page.letters import Letters
+from streamfl.services.page.sections import Sections
+from streamfl.services.page.source import Source
+from streamfl.services.settings import address
+from streamfl.services.stopping import Stop
+
+LOG = structlog.get_logger("streamfl.page")
+
+# Messages of the control topic from which the first page is made, while the whole log is read.
+FIRST = 100
+
+# While the whole log is read, its end is looked at once in so many reads.
+END_EVERY = 10
+
+# Seconds until a log that did not answer is asked again.
+PAUSE = 1.0
+
+
+class Reading:
+    """Reads a log into a source: first its end, so that there is a page at once, and beside that the whole of it.
+
+    Parameters
+    ----------
+    source
+        What the page shows.
+    end, whole
+        A reader of the last messages, which is closed when it is no longer needed, and one of all.
+    """
+
+    def __init__(self, source: Source, end: Watcher, whole: Watcher) -> None:
+        self.source, self._end, self._whole = source, end, whole
+        self._history, self._letters = History(), Letters(whole.letters_before, whole.letters_readable)
+        source.letters = Letters(end.letters_before, end.letters_readable)
+        self._left, self._all = whole.behind, max(1, whole.behind)
+        self._steps = 0
+        source.status = self.status
+
+    @property
+    def has_all(self) -> bool:
+        """Tell whether the page shows the whole log."""
+        return self.source.history is self._history
+
+    def status(self) -> Sections:
+        """Return how much of the log was read, and how many of its messages were no use."""
+        read = 1.0 if self.has_all else round(1.0 - min(1.0, self._left / self._all), 2)
+        return {"read": read, "unusable": self._whole.unusable}
+
+    def step(self) -> None:
+        """Read what there is."""
+        if not self.has_all and self._steps % END_EVERY == 0:
+            _hear(self._end.read(), self.source.history, self.source.letters)
+        self._steps += 1
+        _hear(self._whole.read(), self._history, self._letters)
+        self._left, self._letters.readable = self._whole.behind, self._whole.letters_readable
+        if not self.has_all and self._left == 0:
+            self.source.history, self.source.letters = self._history, self._letters
+            self._end.close()
+            LOG.info("the whole log is read", entry=self._history.now.entry, rounds=self._history.now.closed)
+
+
+def _hear(heard: Iterable[Told | Buried], history: History, letters: Letters) -> None:
+    for one in heard:
+        if isinstance(one, Buried):
+            letters.add(one)
+        else:
+            history.hear(one.message, one.time)
+
+
+def serve_page(name: str, connector: Connector, where: str, stop: Stop) -> None:
+    """Serve the page of a federation until stopped.
+
+    Parameters
+    ----------
+    name
+        The federation's name.
+    connector
+        Its log.
+    where
+        The address, PORT or HOST:PORT.
+    stop
+        Set when the process is to end.
+
+    Raises
+    ------
+    UsageError
+        The address cannot be had, there is no such federation, or the log-in may not read it.
+    """
+    source = Source(name)
+    with ExitStack() as stack:
+        LOG.info("page", url=stack.enter_context(shown(source, where)))
+        end = connector.watcher(last=FIRST)
+        stack.callback(end.close)
+        whole = stack.enter_context(closing(connector.watcher(last=None)))
+        reading = Reading(source, end, whole)
+        silent = Tally(LOG, "the log does not answer")
+        while not stop.requested:
+            try:
+                reading.step()
+            except PeerError as error:
+                silent.note(name, str(error))
+                time.sleep(PAUSE)
+
+
+@contextmanager
+def shown(source: Source, where: str) -> Iterator[str]:
+    """Serve the page of a source until the block ends.
+
+    Parameters
+    ----------
+    source
+        What is shown.
+    where
+        The address, PORT or HOST:PORT.
+
+    Yields
+    ------
+    Its address, for a browser.
+
+    Raises
+    ------
+    UsageError
+        The address cannot be had.
+    """
+    try:
+        host, port = address(where)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    ended = False
+    with serving(app(source, ending=lambda: ended, local=host in LOCAL), host, port) as taken:
+        try:
+            yield f"http://{f'[{host}]' if ':' in host else host}:{taken}/"
+        finally:
+            ended = True  # or the server would wait for them

@@ -1,0 +1,84 @@
+"""What the page is made of: the history and the dead letters that its reader has so far."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from streamfl.services.page.history import History
+from streamfl.services.page.letters import Letters
+from streamfl.services.page.sections import Sections, sections
+
+
+@dataclass(eq=False)
+class Source:
+    """The federation as the page shows it.
+
+    Parameters
+    ----------
+    name
+        The federation's name.
+    history
+        What its coordinator told. It may be exchanged for a longer one.
+    letters
+        Its dead letters.
+    status
+        What is said of the reading itself: how far it is, and what it left out.
+
+    Examples
+    --------
+    >>> source = Source("forest")
+    >>> source.now()[1]["about"]["name"]
+    'forest'
+    """
+
+    name: str
+    history: History = field(default_factory=History)
+    letters: Letters = field(default_factory=Letters)
+    status: Callable[[], Sections] = dict
+
+    @property
+    def version(self) -> tuple[int, int, int, str]:
+        """Return what differs whenever the page would show something else."""
+        history = self.history
+        return id(history), history.changes, self.letters.changes, repr(self.status())
+
+    def now(self) -> tuple[Any, Sections]:
+        """Return the version and the sections of the page as it is now."""
+        return self._now(self.version)
+
+    @lru_cache(maxsize=1)  # noqa: B019  it lives as long as the process, and holds one page
+    def _now(self, version: Any) -> tuple[Any, Sections]:
+        history = self.history
+        with history.lock:
+            made = sections(history.now, self.letters.counted())
+        return version, made | {"about": self._about(history)}
+
+    def as_of(self, entry: int) -> Sections | None:
+        """Return the sections of the page as it was just before the next entry; None if that is not held."""
+        history = self.history
+        view = history.as_of(entry)
+        if view is None:
+            return None
+        letters = self.letters.counted(until=view.time) if view.time else []
+        return sections(view, letters) | {"about": self._about(history)}
+
+    def updates(self, entry: int) -> Sections | None:
+        """Return the updates that count for an entry, down to their spans; None if it is not held."""
+        found = self.history.entry(entry)
+        if found is None:
+            return None
+        rows = [[one.client, one.records, one.rejected, [list(span) for span in one.spans]] for one in found.taken]
+        return {"entry": found.entry, "round": found.round, "updates": rows}
+
+    def _about(self, history: History) -> Sections:
+        return {
+            "name": self.name,
+            "first": history.first,
+            "last": history.now.entry or None,
+            "out_of_order": history.out_of_order,
+            "beyond": history.beyond,
+            "letters_before": self.letters.before,
+            "letters_readable": self.letters.readable,
+            **self.status(),
+        }

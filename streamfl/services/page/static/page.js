@@ -1,0 +1,426 @@
+"use strict";
+// The live page. The server sends texts and numbers; here they are put in their places, always as text: names come
+// from whoever writes to the log.
+
+const ROWS = new Set(["clients", "rounds"]);
+const DENSE = 240; // clients from which on the grid has squares without names
+const LISTED = 300; // rows of a table
+const MISSING = "–";
+const RETRY = 5000; // milliseconds between two questions where no stream can be had
+const $ = (id) => document.getElementById(id);
+
+let live = {}; // the sections as they are now
+let drawn = {}; // the sections that are on the page
+let past = null; // the entry that the page is of; null is now
+let asked = 0; // how many views of the past were asked for
+let chart = null;
+let marks = [];
+
+// --- words ---------------------------------------------------------------------------------------------------------
+
+const count = (n) => (n === null || n === undefined ? MISSING : n.toLocaleString("en-US"));
+const counted = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
+const share = (x) => (x === null || x === undefined ? MISSING : x.toFixed(3));
+function quantity(x) {
+  if (x === null || x === undefined) return MISSING;
+  return Math.abs(x) >= 1e4 && Math.abs(x) < 1e9 ? Math.round(x).toLocaleString("en-US") : String(Number(x.toPrecision(4)));
+}
+const listed = (names, of, most = 8) => {
+  const shown = names.slice(0, most).join(", ") || MISSING;
+  return of > Math.min(most, names.length) && names.length ? `${shown} and ${count(of - Math.min(most, names.length))} more` : shown;
+};
+const measured = (x, measure) => (measure === "error" ? quantity(x) : share(x));
+const span = ([partition, first, end]) => `${partition} ${count(first)} – ${count(end - 1)}`;
+
+// --- elements ------------------------------------------------------------------------------------------------------
+
+function make(tag, { text, name, value, ...attributes } = {}, ...children) {
+  const made = document.createElement(tag);
+  if (text !== undefined) made.textContent = text;
+  if (name !== undefined) made.dataset.name = name;
+  if (value !== undefined) made.dataset.value = value === null ? "" : String(value);
+  for (const [key, one] of Object.entries(attributes)) if (one) made.setAttribute(key === "kind" ? "class" : key, one);
+  made.append(...children);
+  return made;
+}
+
+function table(id, heads, rows, empty) {
+  const numbers = heads.map((head) => head.startsWith("#"));
+  const head = make("tr", {}, ...heads.map((one, i) => make("th", { text: one.replace(/^#/, ""), scope: "col", kind: numbers[i] ? "number" : "" })));
+  const body = rows.map((row) =>
+    make("tr", {}, ...row.map((cell, i) => (cell instanceof Node ? make("td", { kind: numbers[i] ? "number" : "" }, cell) : make("td", { text: cell, kind: numbers[i] ? "number" : "" })))),
+  );
+  if (!rows.length) body.push(make("tr", {}, make("td", { text: empty, colspan: String(heads.length) })));
+  $(id).replaceChildren(make("thead", {}, head), make("tbody", {}, ...body));
+}
+
+// --- sections ------------------------------------------------------------------------------------------------------
+
+function card(title, text, note, { name, value, kind = "" } = {}) {
+  const parts = [make("dt", { text: title }), make("dd", { text, name, value, kind, title: kind === "long" ? text : "" })];
+  if (note) parts.push(make("dd", { text: note, kind: "note" }));
+  return make("div", {}, ...parts);
+}
+
+function headline(h) {
+  const unit = h.measure;
+  const better = h.value !== null && (unit === "error" ? h.value <= h.naive : h.value >= h.naive);
+  const from = h.first_entry > 1 ? `, since entry ${count(h.first_entry)}` : "";
+  const reading = h.readings.map((r) => `${r.detector} ${quantity(r.statistic)} of ${quantity(r.threshold)}`).join(", ");
+  $("headline").replaceChildren(
+    card(unit === "error" ? "Error, last round" : "Accuracy, last round", measured(h.value, unit), `NoChange ${measured(h.naive, unit)}`, {
+      name: "value", value: h.value, kind: h.value === null ? "" : better ? "better" : "worse" }),
+    card(`Mean of ${counted(h.lately_rounds, "round")}`, measured(h.lately, unit), `NoChange ${measured(h.naive_lately, unit)}`, { name: "lately", value: h.lately }),
+    card(h.ended ? "Rounds" : "Round", count(h.ended ? h.rounds : h.round), `epoch ${count(h.epoch)}, entry ${count(h.entry)}`, { name: "round", value: h.round }),
+    card("Records", count(h.records), `${count(h.rejected)} rejected${from}`, { name: "records", value: h.records }),
+    card("Clients", count(h.clients), h.refused ? `${counted(h.refused, "message")} refused` : "taking part", { name: "clients", value: h.clients }),
+    card("Restarts", count(h.restarts), h.local_drifts ? counted(h.local_drifts, "local drift") : "no local drift", { name: "restarts", value: h.restarts }),
+    card("Test for drift", h.readings.length ? quantity(h.readings[0].statistic) : MISSING, h.readings.length ? `${h.readings[0].detector}, alarms at ${quantity(h.readings[0].threshold)}` : "", {
+      name: "statistic", value: h.readings.length ? h.readings[0].statistic : null }),
+    card("Serves", h.shares || h.serves || MISSING, h.serves_since ? `${h.serves} since round ${count(h.serves_since)}` : "", { name: "serves", value: h.serves, kind: "long" }),
+  );
+  $("measure").textContent = unit;
+  $("chart").setAttribute("aria-label", `${unit} and NoChange by round; the table below has the numbers`);
+  const when = h.time ? ` at ${h.time}` : "";
+  const last = h.value === null ? "No round has closed" : `Entry ${count(h.entry)} closed${when}: ${unit} ${measured(h.value, unit)}, NoChange ${measured(h.naive, unit)}`;
+  const phase = h.round && !h.ended ? `Round ${count(h.round)}: ${h.phase}` : h.phase[0].toUpperCase() + h.phase.slice(1);
+  $("summary").textContent = h.round ? `${phase}. ${last}.` : `${phase}.`;
+  $("summary").dataset.entry = h.entry;
+  $("summary").title = reading;
+}
+
+function rounds(points, h) {
+  const last = points.slice(-LISTED).reverse();
+  table("rounds", ["#round", "#entry", "#epoch", "#records", `#${h.measure}`, "#NoChange"],
+    last.map(([first, end, entry, epoch, records, value, naive]) => [
+      first === end ? count(end) : `${count(first)} – ${count(end)}`, count(entry), count(epoch), count(records), measured(value, h.measure), measured(naive, h.measure)]),
+    "no round has closed");
+  draw(points, h);
+}
+
+function drifts(cards) {
+  const shown = cards.map((one) => {
+    const facts = [];
+    const fact = (term, text) => text && facts.push(make("dt", { text: term }), make("dd", { text }));
+    fact("since", `round ${count(one.since)}${one.began ? `, ${one.began}` : ""}`);
+    fact("found", `round ${count(one.round)}${one.found ? `, ${one.found}` : ""}, entry ${count(one.entry)}`);
+    if (one.kind !== "notice") fact("clients", one.of_clients ? listed(one.clients, one.of_clients) : "no single one is sure");
+    fact("labels", one.of_labels ? listed(one.labels, one.of_labels) : "");
+    fact("how sure", one.statistic === null || one.cause === "new-label" ? "" : `${one.cause} ${quantity(one.statistic)}, alarms at ${quantity(one.threshold)}`);
+    fact("chosen", one.chosen ? `${one.chosen}${one.chosen_words ? `: ${one.chosen_words}` : ""}` : "");
+    for (const { state, round, words } of one.states) fact(state, `round ${count(round)}${words ? `: ${words}` : ""}`);
+    fact("where", one.places.slice(0, 3).map(span).join("; "));
+    fact("same drift", one.drift && one.drift < one.round ? `as told in round ${count(one.drift)}` : "");
+    const kind = { restart: "restart", "local drift": "local", notice: "notice" }[one.kind] ?? "notice";
+    const title = one.kind === "restart" ? `${one.title}: epoch ${count(one.epoch)}` : one.title;
+    return make("article", { kind, name: "drift", value: one.round },
+      make("div", { kind: "bar" }, make("h3", { text: title }), make("span", { text: `round ${count(one.round)}`, kind: "note" })),
+      make("p", { text: one.sentence, kind: "sentence" }), make("dl", { kind: "facts" }, ...facts));
+  });
+  if (!shown.length) shown.push(make("p", { text: "No drift has been found.", kind: "note" }));
+  $("drifts").replaceChildren(...shown);
+}
+
+function standing([, state, learnt, missed, , , refused, , refusedIn]) {
+  if (state === "evicted" || (state === "present" && refused && refusedIn > learnt)) return "refused";
+  if (state !== "present") return "gone";
+  if (missed >= 3) return "missed-3";
+  if (missed >= 1) return "missed-1";
+  return "";
+}
+
+function told([name, state, learnt, missed, records, rejected, refused, reason]) {
+  const parts = [`${name}: ${state}`, learnt ? `last learnt in round ${count(learnt)}` : "nothing learnt yet", `${counted(records, "record")}, ${count(rejected)} rejected`];
+  if (missed) parts.push(`${counted(missed, "round")} missed`);
+  if (refused) parts.push(`${counted(refused, "message")} refused: ${reason}`);
+  return parts.join("\n");
+}
+
+function clients(rows, h) {
+  const dense = rows.length > DENSE;
+  $("clients").className = dense ? "grid dense" : "grid";
+  const grid = rows.map((row) => {
+    const [name, state, learnt, missed, records] = row;
+    const below = state !== "present" ? state : missed ? `${count(missed)} missed` : learnt ? `round ${count(learnt)}` : "waits";
+    return make("li", { kind: standing(row), title: told(row), name: "client", value: records }, make("b", { text: name }), make("span", { text: below }));
+  });
+  $("clients").replaceChildren(...grid);
+  const states = {};
+  for (const [, state] of rows) states[state] = (states[state] ?? 0) + 1;
+  const parts = Object.entries(states).map(([state, n]) => `${count(n)} ${state}`);
+  if (h.others) parts.push(`${counted(h.others, "update")} of clients beyond the first 10,000`);
+  if (h.strangers) parts.push(`${counted(h.strangers, "message")} refused under unknown names: ${h.strangers_reason}`);
+  $("clients-note").textContent = parts.join(", ");
+  const order = (row) => (row[3] ?? -1) * 1e6 + row[6];
+  const sorted = [...rows].sort((a, b) => order(b) - order(a)).slice(0, LISTED);
+  table("client-table", ["client", "state", "#last round", "#missed", "#records", "#rejected", "#refused", "last refusal"],
+    sorted.map(([name, state, learnt, missed, records, rejected, refused, reason]) => [
+      name, state, learnt ? count(learnt) : MISSING, count(missed), count(records), count(rejected), count(refused), reason]),
+    "no client has joined");
+  if (rows.length > LISTED) $("client-table").prepend(make("caption", { text: `the first ${count(LISTED)} of ${count(rows.length)}` }));
+}
+
+function letters(kinds, about) {
+  table("letters", ["reason", "#letters", "what to do", "newest message"],
+    kinds.map((one) => [one.reason, make("span", { text: count(one.count), name: "letters", value: one.count }), one.remedy, one.example]),
+    about.letters_readable === false ? "this log-in may not read them: grant it READ on the dead-letter topic" : "none");
+  const before = about.letters_before;
+  $("letters-note").textContent = before ? `${count(before)} older letters were not read.` : "";
+}
+
+function ledger(lines) {
+  table("ledger", ["#entry", "#round", "#epoch", "#records", "#rejected", "#refused", "updates", "#loss", "model", "closed"],
+    lines.map(([entry, round, epoch, records, rejected, refused, of, loss, model, time]) => {
+      const button = make("button", { text: `${count(of)}`, type: "button", "aria-label": `${counted(of, "update")} of entry ${entry}` });
+      button.addEventListener("click", () => updates(entry));
+      return [count(entry), records ? count(round) : `${count(round)}, no records`, count(epoch), make("span", { text: count(records), name: `entry-${entry}`, value: records }),
+        count(rejected), count(refused), button, share(loss), model.slice(0, 12), time];
+    }),
+    "no entry");
+  for (const row of $("ledger").querySelectorAll("tbody tr")) row.children[8]?.classList.add("code");
+}
+
+async function updates(entry) {
+  const reply = await fetch(`entry?entry=${entry}`);
+  const found = await reply.json();
+  $("h-updates").textContent = reply.ok ? `Entry ${count(entry)}: ${counted(found.updates.length, "update")}` : found.error;
+  table("update-table", ["client", "#records", "#rejected", "partition, first and last position"],
+    (found.updates ?? []).slice(0, LISTED).map(([client, records, rejected, spans]) => [client, count(records), count(rejected), spans.map(span).join("; ")]),
+    "no update");
+  if (found.updates?.length > LISTED) $("update-table").prepend(make("caption", { text: `the first ${LISTED} of ${count(found.updates.length)}` }));
+  $("updates").showModal();
+}
+
+function epochs(all, branches) {
+  if (!all.length) return $("epochs").replaceChildren(make("p", { text: "No round has been opened.", kind: "note" }));
+  const first = all[0].first;
+  const end = Math.max(...all.map((one) => one.last), ...branches.map((one) => one.last ?? 0)) + 1;
+  const put = (node, from, to) => {
+    node.style.left = `${(100 * Math.max(0, from - first)) / (end - first)}%`;
+    node.style.width = `${(100 * Math.max(0, to - Math.max(from, first))) / (end - first)}%`;
+    return node;
+  };
+  const row = all.map((one, i) => {
+    const until = i + 1 < all.length ? all[i + 1].first : end;
+    const why = one.cause ? `, ${one.cause}, began with ${one.chosen}` : "";
+    const title = `epoch ${count(one.epoch)}: rounds ${count(one.first)} to ${count(until - 1)}${why}`;
+    return put(make("div", { text: `${count(one.epoch)}${one.chosen ? ` · ${one.chosen}` : ""}`, kind: "span", title, name: "epoch", value: one.epoch }), one.first, until);
+  });
+  const apart = branches.slice(-12).map((one) => {
+    const until = one.last === null ? end : Math.max(one.last, one.first + 1);
+    const title = `${listed(one.clients, one.of_clients)}: ${one.state}, rounds ${count(one.first)} to ${one.last === null ? "now" : count(one.last)}`;
+    return make("div", { kind: "row" }, put(make("div", { text: `${listed(one.clients, one.of_clients, 3)} · ${one.state}`, kind: "span branch", title }), one.first, until));
+  });
+  $("epochs").replaceChildren(make("div", { kind: "row" }, ...row), ...apart,
+    make("div", { kind: "axis" }, make("span", { text: `round ${count(first)}` }), make("span", { text: `round ${count(end - 1)}` })));
+}
+
+function about(a) {
+  document.title = `${a.name} · streamfl`;
+  $("name").textContent = a.name;
+  const parts = [];
+  if (a.read !== undefined && a.read < 1) parts.push(`The log is being read, ${Math.round(100 * a.read)}%: what is shown is of its last entries.`);
+  if (a.out_of_order) parts.push(`${count(a.out_of_order)} entries do not follow the ledger and are left out.`);
+  if (a.beyond) parts.push(`${count(a.beyond)} messages beside one entry were too many to be shown.`);
+  if (a.unusable) parts.push(`${count(a.unusable)} messages on the control topic are none of the coordinator's.`);
+  $("reading").textContent = parts.join(" ");
+  $("reading").hidden = !parts.length;
+  const most = a.last ?? 1;
+  for (const input of [$("slider"), $("entry")]) {
+    input.min = a.first ?? 1;
+    input.max = most;
+    input.value = past ?? most;
+  }
+}
+
+// --- the chart -----------------------------------------------------------------------------------------------------
+
+function draw(points, h) {
+  const x = points.map((one) => one[1]);
+  const data = [x, points.map((one) => one[6]), points.map((one) => one[5])];
+  const measure = h.measure;
+  if (chart && chart.measure === measure) {
+    const { min, max } = chart.scales.x;
+    const zoomed = chart.all && (min > chart.all[0] || max < chart.all[1]);
+    chart.all = [x[0], x.at(-1)];
+    chart.setData(data, !zoomed);
+    if (zoomed) chart.redraw();
+    return;
+  }
+  chart?.destroy();
+  chart = plot(data, measure);
+  chart.measure = measure;
+  chart.all = [x[0], x.at(-1)];
+}
+
+function plot(data, measure) {
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const axis = { stroke: css("--muted"), grid: { stroke: css("--grid"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+  const line = (label, colour, width) => ({ label, stroke: css(colour), width, points: { show: (u) => u.data[0].length < 40, size: 4, fill: css(colour) }, spanGaps: true });
+  const range = measure === "error" ? { auto: true, range: (u, low, high) => [0, (high ?? 1) * 1.05 || 1] } : { range: (u, low, high) => [low === null ? 0 : Math.max(0, low - 0.05), 1] };
+  return new uPlot({
+    ...size(),
+    scales: { x: { time: false }, y: range },
+    axes: [{ ...axis, size: 28, incrs: [1, 2, 5].flatMap((n) => [1, 10, 100, 1e3, 1e4, 1e5, 1e6].map((p) => n * p)).sort((a, b) => a - b) }, { ...axis, size: 44 }],
+    series: [{ label: "round" }, line("NoChange", "--naive", 1.3), line(measure, "--model", 1.8)],
+    cursor: { y: false, points: { size: 7 } },
+    hooks: { draw: [drawMarks], setCursor: [(u) => hover(u, measure)] },
+  }, data, $("chart"));
+}
+
+const size = () => ({ width: Math.max(200, $("chart").clientWidth), height: Math.max(120, $("chart").clientHeight) });
+
+function drawMarks(u) {
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const { left, top, width, height } = u.bbox;
+  const { ctx } = u;
+  ctx.save();
+  ctx.lineWidth = 1.5 * devicePixelRatio;
+  for (const { kind, round } of marks) {
+    const x = u.valToPos(round, "x", true);
+    if (x < left || x > left + width) continue;
+    ctx.strokeStyle = css(kind === "restart" ? "--restart" : "--drift");
+    ctx.setLineDash(kind === "restart" ? [] : [4 * devicePixelRatio, 4 * devicePixelRatio]);
+    ctx.beginPath();
+    ctx.moveTo(x, top);
+    ctx.lineTo(x, top + height);
+    ctx.stroke();
+  }
+  ctx.restore();
+}
+
+function hover(u, measure) {
+  const i = u.cursor.idx;
+  const point = i === null || i === undefined ? null : drawn.rounds?.[i];
+  if (!point) return ($("hover").textContent = "");
+  const [first, last, , epoch, , value, naive] = point;
+  const there = marks.filter((one) => first <= one.round && one.round <= last).map((one) => one.kind);
+  $("hover").textContent = `round ${first === last ? count(last) : `${count(first)} – ${count(last)}`}, epoch ${count(epoch)}: ${measured(value, measure)}, NoChange ${measured(naive, measure)}${there.length ? `, ${there.join(", ")}` : ""}`;
+}
+
+function zoom(last) {
+  if (!chart || !chart.data[0].length) return;
+  const x = chart.data[0];
+  const max = x.at(-1);
+  chart.setScale("x", { min: last ? Math.max(x[0], max - last + 1) : x[0], max });
+}
+
+// --- what is shown -------------------------------------------------------------------------------------------------
+
+function show(sections) {
+  const h = sections.headline;
+  if (!h) return;
+  const differs = (...names) => names.some((name) => drawn[name] !== sections[name]);
+  const before = drawn;
+  if (differs("about")) about(sections.about);
+  if (differs("headline")) headline(h);
+  if (differs("drifts")) {
+    marks = sections.drifts.filter((one) => one.kind !== "notice").map((one) => ({ kind: one.kind, round: one.round }));
+    drifts(sections.drifts);
+  }
+  const redraw = differs("rounds", "drifts") || before.headline?.measure !== h.measure;
+  const others = { clients: differs("clients") || differs("headline"), letters: differs("letters", "about"), ledger: differs("ledger"), epochs: differs("epochs", "branches") };
+  drawn = sections;
+  if (redraw) rounds(sections.rounds, h);
+  if (others.clients) clients(sections.clients, h);
+  if (others.letters) letters(sections.letters, sections.about);
+  if (others.ledger) ledger(sections.ledger);
+  if (others.epochs) epochs(sections.epochs, sections.branches);
+  document.body.dataset.entry = h.entry;
+}
+
+function patched(before, changes) {
+  const after = { ...before };
+  for (const [name, section] of Object.entries(changes)) {
+    if (!ROWS.has(name)) {
+      after[name] = section;
+      continue;
+    }
+    const rows = (before[name] ?? []).slice(0, section.length);
+    for (const [at, row] of Object.entries(section.rows)) rows[Number(at)] = row;
+    after[name] = rows;
+  }
+  return after;
+}
+
+function state(kind, text) {
+  $("state").dataset.state = kind;
+  if ($("state").textContent !== text) $("state").textContent = text;
+  document.body.classList.toggle("past", kind === "past");
+}
+
+function heard(sections) {
+  live = sections;
+  if (past !== null) return about({ ...sections.about });
+  state("live", "live");
+  show(live);
+}
+
+async function travel(entry) {
+  const number = ++asked;
+  past = entry;
+  $("slider").value = $("entry").value = entry;
+  history.replaceState(null, "", `#entry=${entry}`);
+  state("past", `as of entry ${count(entry)}`);
+  const reply = await fetch(`view?entry=${entry}`).catch(() => null);
+  if (number !== asked) return;
+  if (!reply?.ok) return state("lost", reply ? (await reply.json()).error : "no connection");
+  show(await reply.json());
+}
+
+function now() {
+  asked += 1;
+  past = null;
+  history.replaceState(null, "", location.pathname);
+  state("live", "live");
+  show(live);
+}
+
+// --- listening -----------------------------------------------------------------------------------------------------
+
+function listen() {
+  const stream = new EventSource("events");
+  stream.addEventListener("view", (event) => heard(patched({}, JSON.parse(event.data))));
+  stream.addEventListener("changes", (event) => heard(patched(live, JSON.parse(event.data))));
+  stream.addEventListener("error", () => {
+    if (past === null) state("lost", "no connection; trying again");
+    if (stream.readyState === EventSource.CLOSED) setTimeout(ask, RETRY);
+  });
+}
+
+async function ask() {
+  // The server has as many streams as it takes, or is away.
+  const reply = await fetch("view").catch(() => null);
+  if (reply?.ok) heard(await reply.json());
+  setTimeout(reply ? ask : listen, RETRY);
+}
+
+function begin() {
+  let pause = 0;
+  const soon = (value) => {
+    clearTimeout(pause);
+    pause = setTimeout(() => travel(Number(value)), 120);
+  };
+  $("slider").addEventListener("input", (event) => {
+    $("entry").value = event.target.value;
+    soon(event.target.value);
+  });
+  $("entry").addEventListener("change", (event) => soon(event.target.value));
+  $("travel").addEventListener("submit", (event) => {
+    event.preventDefault();
+    travel(Number($("entry").value));
+  });
+  $("live").addEventListener("click", now);
+  for (const button of document.querySelectorAll("[data-last]")) button.addEventListener("click", () => zoom(Number(button.dataset.last)));
+  new ResizeObserver(() => chart?.setSize(size())).observe($("chart"));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    chart?.destroy();
+    chart = null;
+    if (drawn.rounds) draw(drawn.rounds, drawn.headline);
+  });
+  listen();
+  const wanted = /^#entry=(\d{1,16})$/.exec(location.hash);
+  if (wanted) travel(Number(wanted[1]));
+}
+
+begin();

@@ -1,0 +1,313 @@
+"""The state of the page: a fold over events, of bounded size whatever they hold.
+
+`View` is a value of plain fields, so that it can be kept as bytes and taken up again: see `history.py`.
+"""
+
+from typing import TypeVar
+
+import msgspec
+
+from streamfl.core.bounds import NAMED
+from streamfl.services.page.events import LARGEST, AnyEvent, Change, Entry, Measured, Member, Opened, Over, Scoring
+
+N = TypeVar("N", int, float)
+
+# Rounds that are kept, and how many of the newest of them are kept each for itself: older ones are merged in pairs.
+POINTS, RECENT = 4096, 2048
+
+# Announcements, epochs, and entries of the ledger that are kept.
+CHANGES, EPOCHS, ENTRIES = 200, 500, 50
+
+# Rounds whose mean is told beside the last round's.
+LATELY = 20
+
+# What later states of a local drift a card keeps.
+STATES = 10
+
+# States in which clients that have drifted alone are no longer apart.
+ENDED = frozenset({"released", "merged", "returned", "corrected", "restarted"})
+
+
+def total(one: N, other: N) -> N:
+    """Return a sum that stays within what a browser can read.
+
+    >>> total(1, 2), total(LARGEST, LARGEST) == LARGEST
+    (3, True)
+    """
+    return min(one + other, LARGEST)
+
+
+class Point(msgspec.Struct, array_like=True):
+    """One round, or several that follow one another in one epoch, as sums."""
+
+    first: int
+    last: int
+    entry: int
+    epoch: int
+    records: int
+    measured: Measured
+
+    def __add__(self, later: "Point") -> "Point":
+        one, other = self.measured, later.measured
+        both = Measured(
+            total(one.records, other.records),
+            total(one.right, other.right),
+            total(one.error, other.error),
+            total(one.naive, other.naive),
+        )
+        return Point(self.first, later.last, later.entry, self.epoch, total(self.records, later.records), both)
+
+
+class Client(msgspec.Struct, array_like=True):
+    """A client as the ledger and the refusals show it.
+
+    `learnt` is the last round of which its records count, `waits_since` how many rounds had closed then, or when it
+    joined; `refused_in` the round that was open when a message of it was last refused.
+    """
+
+    name: str
+    state: str
+    waits_since: int
+    learnt: int = 0
+    records: int = 0
+    rejected: int = 0
+    refused: int = 0
+    refused_in: int = 0
+    reason: str = ""
+
+
+class Card(msgspec.Struct, array_like=True):
+    """An announcement with what became of it: each later state, and the round in which it began."""
+
+    entry: int
+    change: Change
+    states: list[tuple[str, int]]
+
+    @property
+    def is_apart(self) -> bool:
+        """Tell whether its clients are still apart."""
+        return self.change.kind == "local drift" and self.states[-1][0] not in ENDED
+
+    def add(self, state: str, round_: int) -> None:
+        """Add a later state; of many, the first and the newest are kept."""
+        self.states.append((state, round_))
+        del self.states[1 : 1 - STATES]
+
+
+class Epoch(msgspec.Struct, array_like=True):
+    """The rounds between two restarts."""
+
+    epoch: int
+    first: int
+    last: int
+    cause: str
+    chosen: str
+
+
+class Line(msgspec.Struct, array_like=True):
+    """An entry of the ledger without its updates."""
+
+    entry: int
+    round: int
+    epoch: int
+    records: int
+    rejected: int
+    refused: int
+    clients: int
+    loss: float | None
+    model: str
+    time: int
+
+
+class View(msgspec.Struct):
+    """What the page shows as of an entry.
+
+    Examples
+    --------
+    >>> view = View()
+    >>> view.fold(Opened(0, entry=1, round=1, epoch=1, resumed=False))
+    >>> view.phase, view.open_round
+    ('gathering', 1)
+    """
+
+    phase: str = "waiting"
+    open_round: int = 0
+    epoch: int = 0
+    entry: int = 0
+    time: int = 0
+    first_entry: int = 0
+    closed: int = 0
+    records: int = 0
+    rejected: int = 0
+    refused: int = 0
+    restarts: int = 0
+    local_drifts: int = 0
+    is_regression: bool = False
+    serves: str = ""
+    serves_since: int = 0
+    promotions: int = 0
+    shares: str = ""
+    model: str = ""
+    loss: float | None = None
+    readings: tuple[tuple[str, float | None, float | None], ...] = ()
+    candidates: int = 0
+    others: int = 0
+    strangers: int = 0
+    strangers_reason: str = ""
+    points: list[Point] = []
+    lately: list[Measured] = []
+    cards: list[Card] = []
+    epochs: list[Epoch] = []
+    lines: list[Line] = []
+    clients: dict[str, Client] = {}
+
+    @property
+    def present(self) -> int:
+        """Return how many clients take part."""
+        return sum(client.state == "present" for client in self.clients.values())
+
+    def fold(self, event: AnyEvent) -> None:
+        """Take one event more into account."""
+        match event:
+            case Entry():
+                self._close(event)
+            case Opened():
+                self.phase, self.open_round, self.epoch = "gathering", event.round, event.epoch
+                self._begin(event.epoch, event.round)
+            case Scoring():
+                self.phase, self.candidates = "scoring", event.candidates
+            case Member():
+                self._member(event)
+            case Change():
+                self._change(event)
+            case Over():
+                self.phase = "ended"
+
+    def _close(self, event: Entry) -> None:
+        self.entry, self.time, self.phase = event.entry, event.time, "closed"
+        self.first_entry = self.first_entry or event.entry
+        self.records = total(self.records, event.records)
+        self.rejected = total(self.rejected, event.rejected)
+        self.refused = total(self.refused, event.refused)
+        self.model, self.readings = event.model, event.readings
+        if event.records:
+            self._round(event)
+        for taken in event.taken:
+            client = self._client(taken.client)
+            if client is None:
+                self.others += 1
+                continue
+            client.records = total(client.records, taken.records)
+            client.rejected = total(client.rejected, taken.rejected)
+            if taken.records:
+                client.learnt, client.waits_since = event.round, self.closed
+        self.lines.append(_line(event))
+        del self.lines[:-ENTRIES]
+
+    def _round(self, event: Entry) -> None:
+        """Take a round with records into account."""
+        self.closed += 1
+        self.loss, self.shares = event.loss, event.shares
+        self.is_regression |= event.measured.error > 0.0
+        self._begin(event.epoch, event.round)
+        self.epochs[-1].last = event.round
+        if (event.serves, event.promotions) != (self.serves, self.promotions):
+            self.serves, self.promotions, self.serves_since = event.serves, event.promotions, event.round
+        self.lately.append(event.measured)
+        del self.lately[:-LATELY]
+        self.points.append(Point(event.round, event.round, event.entry, event.epoch, event.records, event.measured))
+        if len(self.points) > POINTS:
+            self.points = [*_halved(self.points[:-RECENT]), *self.points[-RECENT:]][-POINTS:]
+
+    def _begin(self, epoch: int, round_: int) -> None:
+        """Note that an epoch has begun, if it is a new one."""
+        if not self.epochs or self.epochs[-1].epoch != epoch:
+            self.epochs.append(Epoch(epoch, round_, round_, "", ""))
+            del self.epochs[:-EPOCHS]
+
+    def _client(self, name: str) -> Client | None:
+        """Return a client, a new one if it is not known; None if there are too many."""
+        if name not in self.clients and len(self.clients) < NAMED.clients:
+            self.clients[name] = Client(name, "present", self.closed)
+        return self.clients.get(name)
+
+    def _member(self, event: Member) -> None:
+        client = self._client(event.client) if event.what in {"joined", "admit"} else self.clients.get(event.client)
+        if client is None:
+            if event.what == "refused":  # anybody may be refused, under any name
+                self.strangers += 1
+                self.strangers_reason = event.reason
+            return
+        match event.what:
+            case "joined":
+                if client.state != "present":
+                    client.state, client.waits_since = "present", self.closed
+            case "left":
+                client.state = "left"
+            case "admit" if client.state == "evicted":
+                client.state = "admitted"
+            case "refused":
+                client.refused += 1
+                client.refused_in = self.open_round
+                client.reason = event.reason
+        if event.evicted:
+            client.state = "evicted"
+
+    def _change(self, change: Change) -> None:
+        if change.kind == "local drift" and change.state != "latched":
+            card = self._card_of(change)
+            if card is not None:
+                card.add(change.state, change.round)
+                return
+        self.restarts += change.kind == "restart"
+        self.local_drifts += change.kind == "local drift"
+        if change.kind == "restart":
+            for card in self.cards:
+                if card.is_apart:  # a new epoch has no branches
+                    card.add("restarted", change.round)
+            self.epochs.append(Epoch(change.epoch, change.round + 1, change.round + 1, change.cause, change.chosen))
+            del self.epochs[:-EPOCHS]
+        self.cards.append(Card(self.entry, change, [(change.state, change.round)]))
+        del self.cards[:-CHANGES]
+
+    def _card_of(self, change: Change) -> Card | None:
+        """Return the newest local drift of these clients, or else of some of them, that has not ended."""
+        apart = [card for card in reversed(self.cards) if card.is_apart]
+        names = set(change.clients)
+        same = (card for card in apart if set(card.change.clients) == names)
+        some = (card for card in apart if not names.isdisjoint(card.change.clients))
+        return next(same, None) or next(some, None)
+
+
+def _halved(points: list[Point]) -> list[Point]:
+    """Return points with neighbours of one epoch added up.
+
+    >>> one = Point(1, 1, 1, 1, 10, Measured(10, 7.0, 0.0, 4.0))
+    >>> two = Point(2, 2, 2, 1, 30, Measured(30, 15.0, 0.0, 12.0))
+    >>> [both] = _halved([one, two])
+    >>> both.first, both.last, both.measured
+    (1, 2, Measured(records=40, right=22.0, error=0.0, naive=16.0))
+    """
+    found: list[Point] = []
+    at = 0
+    while at < len(points):
+        pair = points[at : at + 2]
+        joins = len(pair) == 2 and pair[0].epoch == pair[1].epoch
+        found.append(pair[0] + pair[1] if joins else pair[0])
+        at += 2 if joins else 1
+    return found
+
+
+def _line(event: Entry) -> Line:
+    return Line(
+        event.entry,
+        event.round,
+        event.epoch,
+        event.records,
+        event.rejected,
+        event.refused,
+        len(event.taken),
+        event.loss,
+        event.model,
+        event.time,
+    )

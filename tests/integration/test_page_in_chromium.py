@@ -1,0 +1,168 @@
+"""The page in a real browser: what is drawn is what was told, whoever told it."""
+
+import json
+
+import pytest
+from integration.chromium import FOUND, browser
+from unit.services.page.told import IMAGE, accepted, closed, drifted, heard, joined, left, opened, refused, restarted
+
+from streamfl.ports import Buried
+from streamfl.services.page.service import shown
+from streamfl.services.page.source import Source
+
+pytestmark = pytest.mark.skipif(FOUND is None, reason="needs Chromium: apt-get install chromium")
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory):
+    with browser(tmp_path_factory.mktemp("chromium")) as made:
+        yield made
+
+
+def federation(rounds=60, names=("plant-1", "plant-2", "plant-3")):
+    """A source with a restart in round 20, a local drift in round 30, and a client that left."""
+    told = [*map(joined, names), opened(1)]
+    for n in range(1, rounds + 1):
+        updates = [accepted(name, 10 + n % 3, 100 * n, n % 2) for name in names[: 3 - (n > rounds - 2)]]
+        records = sum(one.records for one in updates)
+        told.append(closed(n, updates, correct=records * 3 // 4, no_change=records * 0.4, epoch=1 + (n > 20)))
+        if n == 20:
+            told.append(restarted(n, 2, clients=(names[0],), labels=("a", "b"), positions={"r.plant-1/0": (10, 90)}))
+        if n == 30:
+            told.append(drifted(n, "latched", (names[1],)))
+        told.append(opened(n + 1, 1 + (n >= 20)))
+    return told
+
+
+@pytest.fixture
+def source():
+    made = Source("forest", heard(*federation()))
+    made.letters.add(Buried("r.plant-1", 0, 7, "the label is missing", 1_700_000_000_000))
+    return made
+
+
+@pytest.fixture
+def url(source):
+    with shown(source, "0") as there:
+        yield there
+
+
+def drawn(tab):
+    """What the page shows, as numbers."""
+    one = lambda name: json.loads(tab.named(name)[0])  # noqa: E731
+    return {name: one(name) for name in ("value", "lately", "round", "records", "clients", "restarts", "statistic")}
+
+
+def told(view):
+    """The same from the view."""
+    head = view["headline"]
+    names = ("value", "lately", "round", "records", "clients", "restarts")
+    return {name: head[name] for name in names} | {"statistic": head["readings"][0]["statistic"]}
+
+
+def ready(tab, entry):
+    tab.until(f"document.body?.dataset.entry === '{entry}'")
+
+
+def test_numbers_are_those_of_the_log_now_and_as_of_an_entry(tab, url, source):
+    tab.open(url)
+    ready(tab, 60)
+    view = source.now()[1]
+    assert drawn(tab) == told(view)
+    assert tab.named("drift") == ["30", "20"]
+    assert tab.named("letters") == ["1"]
+    assert [int(value) for value in tab.named("client")] == [row[4] for row in view["clients"]]
+    assert tab.named("entry-59") == ["24"]
+    # What the chart has drawn are the rounds, and it has drawn something.
+    assert tab.value("chart.data") == [
+        [point[1] for point in view["rounds"]],
+        [point[6] for point in view["rounds"]],
+        [point[5] for point in view["rounds"]],
+    ]
+    assert tab.value("[...chart.ctx.getImageData(0, 0, 900, 300).data].some(x => x > 0)")
+
+    tab.value("travel(25)")
+    ready(tab, 25)
+    assert drawn(tab) == told(source.as_of(25))
+    assert tab.named("drift") == ["20"]
+    assert tab.value("document.getElementById('state').textContent") == "as of entry 25"
+    source.history.hear(closed(61, [("plant-1", 500)]))
+    tab.until("document.getElementById('slider').max === '61'")
+    assert drawn(tab) == told(source.as_of(25))  # what comes meanwhile changes nothing
+
+    tab.value("document.getElementById('live').click()")
+    ready(tab, 61)
+    assert drawn(tab) == told(source.now()[1])
+
+
+def test_it_follows_without_being_loaded_again(tab, url, source):
+    tab.open(url)
+    ready(tab, 60)
+    tab.value("window.same = true")
+    source.history.hear(closed(61, [("plant-1", 500)], correct=100))
+    source.history.hear(left("plant-2"))
+    ready(tab, 61)
+    tab.until("document.querySelector('[data-name=clients]').dataset.value === '2'")
+    assert drawn(tab) == told(source.now()[1])
+    assert tab.value("window.same")
+    assert tab.value("chart.data[0].at(-1)") == 61
+
+
+def test_the_updates_of_an_entry_are_told_down_to_their_positions(tab, url):
+    tab.open(url)
+    ready(tab, 60)
+    tab.value("document.querySelector('[aria-label=\"3 updates of entry 58\"]').click()")
+    cells = "[...document.querySelectorAll('#update-table tbody tr:first-child td')].map(e => e.textContent)"
+    tab.until("document.getElementById('updates').open")
+    assert tab.value(cells) == ["plant-1", "11", "0", "r.plant-1/0 5,800 – 5,810"]
+
+
+def test_names_of_anybody_are_text(tab, source, url):
+    hostile = (IMAGE, "</script><script>document.title='owned'</script>", "javascript:alert(1)")
+    made = Source(IMAGE, heard(*federation(names=hostile), refused(IMAGE, IMAGE), restarted(60, 3, labels=(IMAGE,))))
+    made.letters.add(Buried(IMAGE, 0, 7, IMAGE, 1_700_000_000_000))
+    with shown(made, "0") as there:
+        tab.said.clear()
+        tab.open(there)
+        ready(tab, 60)
+        assert tab.value("document.querySelectorAll('img, iframe, object').length") == 0
+        assert tab.value("document.querySelectorAll('script').length") == 2
+        assert tab.value("document.title").startswith("<img")
+        assert IMAGE in tab.value("document.getElementById('clients').textContent")
+        assert IMAGE in tab.value("document.getElementById('drifts').textContent")
+        assert drawn(tab) == told(made.now()[1])
+        assert tab.said == []  # no error, and nothing that the policy has stopped
+
+
+@pytest.mark.parametrize(("width", "dark"), [(390, False), (1280, True), (2560, False)])
+def test_no_screen_is_too_small_or_too_large(tab, url, width, dark):
+    tab.open(url, width, 900, dark=dark)
+    ready(tab, 60)
+    assert tab.value("document.documentElement.scrollWidth") <= width
+    assert tab.value("chart.width") <= width
+    background = tab.value("getComputedStyle(document.body).backgroundColor")
+    assert background == ("rgb(14, 19, 25)" if dark else "rgb(244, 246, 248)")
+
+
+def test_it_is_of_use_without_eyes_or_a_mouse(tab, url):
+    tab.open(url)
+    ready(tab, 60)
+    assert tab.value("document.getElementById('summary').getAttribute('aria-live')") == "polite"
+    assert "accuracy 0.75" in tab.value("document.getElementById('summary').textContent")
+    rows = tab.value("document.querySelectorAll('#rounds tbody tr').length")
+    assert rows == 60
+    unnamed = "[...document.querySelectorAll('button, input, section')].filter(e => !(e.textContent.trim() || "
+    unnamed += "e.getAttribute('aria-label') || e.getAttribute('aria-labelledby'))).length"
+    assert tab.value(unnamed) == 0
+    tab.value("document.getElementById('slider').focus()")
+    for kind in ("keyDown", "keyUp"):
+        tab.ask("Input.dispatchKeyEvent", type=kind, key="ArrowLeft", code="ArrowLeft", windowsVirtualKeyCode=37)
+    ready(tab, 59)
+    assert tab.value("location.hash") == "#entry=59"
+
+
+def test_an_address_with_an_entry_opens_there(tab, url, source):
+    tab.open(f"{url}#entry=12")
+    ready(tab, 12)
+    assert drawn(tab) == told(source.as_of(12))
+    assert tab.value("document.getElementById('entry').value") == "12"

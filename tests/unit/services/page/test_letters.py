@@ -1,0 +1,66 @@
+"""Dead letters by what is wrong with them, and what to do."""
+
+import pytest
+
+from streamfl.ports import Buried
+from streamfl.services.page import letters as bounds
+from streamfl.services.page.letters import LOOK, OF_CLIENTS, OTHERS, Letters, kind_of, remedy
+
+
+def letters(*reasons, topic="r.c0"):
+    found = Letters()
+    for offset, reason in enumerate(reasons):
+        found.add(Buried(topic, 0, offset, reason, time=100 + offset))
+    return found
+
+
+def counts(found, until=None):
+    return {kind.reason: count for kind, count in found.counted(until)}
+
+
+def test_letters_of_one_kind_are_counted_together_without_the_values_of_a_record():
+    found = letters('field "age": "Bob, 41" is not a number', 'field "age": "Eve" is not a number', "no label")
+    assert counts(found) == {'field "age": "…" is not a number': 2, "no label": 1}
+    assert "Bob" not in str(found.counted())
+    (first, _), _ = found.counted()
+    assert (first.topic, first.partition, first.offset) == ("r.c0", 0, 1)
+
+
+def test_they_are_counted_as_of_a_time():
+    found = letters("no label", "no label", "not UTF-8")
+    assert counts(found, until=100) == {"no label": 1}
+    assert counts(found, until=101) == {"no label": 2}
+    assert counts(found, until=99) == {}
+
+
+def test_kinds_and_letters_are_bounded(monkeypatch):
+    monkeypatch.setattr(bounds, "KINDS", 3)
+    monkeypatch.setattr(bounds, "LETTERS", 10)
+    found = letters(*(f"reason {'x' * n}" for n in range(1, 21)))
+    assert len(found._kinds) == 4
+    assert counts(found) == {OTHERS: 10}
+    assert found.before == 10
+
+
+@pytest.mark.parametrize(
+    ("reason", "topic", "told"),
+    [
+        ("the label is missing", "r.c0", "write the label with the record, or use [labels] if it comes later"),
+        ('field "x": "wide" is not a number; drop the field', "r.c0", "drop the field"),
+        ("a loss that no scores in [0, 1] add up to", "f.updates", OF_CLIENTS),
+        ("something new", "r.c0", LOOK),
+    ],
+)
+def test_each_kind_has_a_remedy(reason, topic, told):
+    assert remedy(kind_of(reason), topic) == told
+
+
+def test_headers_by_any_writer_are_read():
+    lies = [("topic", b"\xff" * 9999), ("offset", b"9" * 99), ("partition", None), ("reason", b"\x1b[2J")]
+    letter = Buried.of(lies)
+    assert (letter.offset, letter.partition) == (0, 0)
+    found = Letters()
+    found.add(letter)
+    ((kind, _),) = found.counted()
+    assert len(kind.topic) <= 256
+    assert kind.reason == "\\x1b[…J"

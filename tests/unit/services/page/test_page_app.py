@@ -1,0 +1,233 @@
+"""The page over HTTP: what it says, to whom, and how it changes."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from asgi import call
+from structlog.testing import capture_logs
+from unit.services.page.told import IMAGE, accepted, closed, heard, joined, opened
+
+from streamfl.core.errors import PeerError, UsageError
+from streamfl.ports import Buried, Told
+from streamfl.services.page import app as served
+from streamfl.services.page import service
+from streamfl.services.page.app import app
+from streamfl.services.page.sections import patched
+from streamfl.services.page.service import Reading, serve_page, shown
+from streamfl.services.page.source import Source
+from streamfl.services.stopping import Stop
+
+HERE = {"host": "localhost:8080"}
+STATIC = Path(served.__file__).parent / "static"
+
+
+def source(*messages):
+    return Source("forest", heard(*messages))
+
+
+def get(made, path, **headers):
+    return call(app(made), "GET", path, headers=HERE | headers)
+
+
+@pytest.fixture
+def two_rounds():
+    first = closed(1, [accepted("c0", 30, rejected=2), ("c1", 10)], correct=30)
+    return source(joined("c0"), joined("c1"), opened(1), first, opened(2), closed(2, [("c0", 40)], correct=10))
+
+
+class TestPage:
+    @pytest.mark.parametrize("path", ["/", "/page.js", "/page.css", "/uplot.js", "/uplot.css"])
+    def test_is_a_few_files_that_may_load_nothing_from_elsewhere(self, two_rounds, path):
+        reply = get(two_rounds, path)
+        assert reply.status == 200
+        policy = reply.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "http" not in policy
+
+    def test_has_no_script_nor_style_in_its_text_and_asks_no_other_server(self):
+        html = (STATIC / "page.html").read_text(encoding="utf-8")
+        assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\son\w+=|\sstyle=", html)
+        ours = (
+            html
+            + (STATIC / "page.js").read_text(encoding="utf-8")
+            + (STATIC / "page.css").read_text(encoding="utf-8")
+        )
+        assert not re.search(r"https?://|innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", ours)
+
+    def test_the_plotting_library_comes_with_its_licence(self):
+        assert "MIT License" in (STATIC / "uplot.LICENSE").read_text(encoding="utf-8")
+        assert "uPlot" in (STATIC / "uplot.js").read_text(encoding="utf-8")[:200]
+
+    def test_is_not_shown_under_the_name_of_another_site(self, two_rounds):
+        rebound = {"host": "evil.example"}
+        assert call(app(two_rounds), "GET", "/view", headers=rebound).status == 400
+        assert call(app(two_rounds, local=False), "GET", "/view", headers=rebound).status == 200
+
+
+class TestView:
+    def test_now_and_as_of_an_entry(self, two_rounds):
+        now, then = get(two_rounds, "/view").json, get(two_rounds, "/view?entry=1").json
+        assert (now["headline"]["value"], now["headline"]["records"], now["headline"]["entry"]) == (0.25, 80, 2)
+        assert (then["headline"]["value"], then["headline"]["records"], then["headline"]["round"]) == (0.75, 40, 2)
+        assert now["about"] | {"name": "forest", "first": 1, "last": 2} == now["about"]
+
+    @pytest.mark.parametrize("entry", ["3", "0", "9999999999999999"])
+    def test_an_entry_that_is_not_held(self, two_rounds, entry):
+        reply = get(two_rounds, f"/view?entry={entry}")
+        assert (reply.status, reply.error) == (404, f"entry {entry} is not held")
+
+    @pytest.mark.parametrize("entry", ["x", "-1", "1" * 99, "", "%31"])
+    def test_what_is_no_number_is_now(self, two_rounds, entry):
+        assert get(two_rounds, f"/view?entry={entry}").json["headline"]["entry"] == (1 if entry == "%31" else 2)
+
+    def test_the_updates_of_an_entry(self, two_rounds):
+        found = get(two_rounds, "/entry?entry=1").json
+        assert found["updates"] == [["c0", 30, 2, [["r.c0/0", 0, 32]]], ["c1", 10, 0, [["r.c1/0", 0, 10]]]]
+        assert get(two_rounds, "/entry").status == 404
+
+    def test_large_answers_are_compressed_for_those_who_can_read_that(self):
+        made = source(*(joined(f"c{i}") for i in range(100)))
+        assert get(made, "/view").headers.get("content-encoding") is None
+        reply = get(made, "/view", **{"accept-encoding": "gzip"})
+        assert reply.headers["content-encoding"] == "gzip"
+        assert len(reply.body) < len(get(made, "/view").body) / 2
+
+    def test_letters_are_those_until_the_entry(self, two_rounds):
+        for minutes in (1, 10):
+            two_rounds.letters.add(Buried("r.c0", 0, 1, "no label", 1_700_000_000_000 + 60_000 * minutes))
+        assert get(two_rounds, "/view").json["letters"][0]["count"] == 2
+        assert get(two_rounds, "/view?entry=1").json["letters"][0]["count"] == 1
+
+
+def stream(made, steps):
+    """The events of a stream that is looked at so many times, with what happens at each look."""
+    looks = iter(steps)
+
+    def ending():
+        step = next(looks, None)
+        if step is not None:
+            step()
+        return step is None
+
+    reply = call(app(made, ending=ending), "GET", "/events", headers=HERE)
+    assert reply.headers["content-type"].startswith("text/event-stream")
+    blocks = [block.splitlines() for block in reply.body.decode().split("\n\n") if block.startswith("event")]
+    return [(kind.partition(": ")[2], json.loads(data.partition(": ")[2])) for kind, data in blocks]
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    monkeypatch.setattr(served, "LOOK", 0.001)
+    monkeypatch.setattr(service, "PAUSE", 0.0)
+
+
+class TestStream:
+    def test_tells_all_and_then_what_changes(self, two_rounds):
+        third = lambda: two_rounds.history.hear(closed(3, [("c0", 5)], correct=5))  # noqa: E731
+        nothing = lambda: None  # noqa: E731
+        events = stream(two_rounds, [nothing, nothing, third, nothing])
+        assert [kind for kind, _ in events] == ["view", "changes"]
+        assert events[1][1]["rounds"] == {"length": 3, "rows": {"2": [3, 3, 3, 1, 5, 1.0, 0.0]}}
+        assert "drifts" not in events[1][1]
+        page = patched(patched({}, events[0][1]), events[1][1])
+        assert page == get(two_rounds, "/view").json
+
+    def test_there_are_only_so_many(self, two_rounds, monkeypatch):
+        monkeypatch.setattr(served, "STREAMS", 0)
+        reply = call(app(two_rounds), "GET", "/events", headers=HERE)
+        assert (reply.status, reply.error) == (503, "0 pages are open; ask /view instead")
+
+    def test_one_that_ended_makes_room(self, two_rounds, monkeypatch):
+        monkeypatch.setattr(served, "STREAMS", 1)
+        made = app(two_rounds, ending=lambda: True)
+        for _ in range(3):
+            assert call(made, "GET", "/events", headers=HERE).status == 200
+
+
+class Log:
+    """A watcher whose reads are told: what comes, and how much is left."""
+
+    letters_before, letters_readable, unusable = 3, True, 0
+
+    def __init__(self, *reads):
+        self._reads, self.behind, self.closed = (
+            list(reads),
+            sum(len(one) for one in reads if isinstance(one, list)),
+            False,
+        )
+
+    def read(self):
+        assert not self.closed
+        heard = self._reads.pop(0) if self._reads else []
+        if isinstance(heard, Exception):
+            raise heard
+        self.behind -= len(heard)
+        return heard
+
+    def close(self):
+        self.closed = True
+
+
+def entries(*numbers):
+    return [Told(closed(n, [("c0", 10)])) for n in numbers]
+
+
+class TestReading:
+    def test_shows_the_end_of_the_log_until_all_of_it_is_read(self):
+        made = Source("forest")
+        end, whole = Log(entries(4, 5)), Log(entries(1, 2), entries(3, 4, 5), entries(6))
+        reading = Reading(made, end, whole)
+        whole.behind = 5
+        reading.step()
+        assert (made.history.now.records, made.history.first, reading.status()["read"]) == (20, 4, 0.5)
+        assert not end.closed
+        reading.step()
+        assert (made.history.now.records, made.history.first, reading.status()["read"]) == (50, 1, 1.0)
+        assert end.closed
+        reading.step()
+        assert made.history.now.entry == 6
+
+    def test_letters_are_counted_once(self):
+        letter = Buried("r.c0", 0, 1, "no label")
+        made = Source("forest")
+        reading = Reading(made, Log([*entries(1), letter]), Log(entries(1), [letter, *entries(2)]))
+        for _ in range(3):
+            reading.step()
+        assert [count for _, count in made.letters.counted()] == [1]
+        assert made.letters.before == 3
+
+    def test_a_page_goes_on_when_the_log_does_not_answer(self):
+        stop, logs = Stop(), [Log(entries(1)), Log(entries(1), PeerError("no answer from 127.0.0.1:9"), entries(2))]
+        logs[1].behind = 1
+
+        class Connector:
+            def watcher(self, *, last):
+                assert last == (service.FIRST if len(logs) == 2 else None)
+                return logs.pop(0)
+
+        whole = logs[1]
+        read = whole.read
+        whole.read = lambda: read() if whole._reads else setattr(stop, "requested", True) or []
+        with capture_logs() as logged:
+            serve_page("forest", Connector(), "0", stop)
+        assert [line["event"] for line in logged] == ["page", "the whole log is read", "the log does not answer"]
+        assert whole.closed
+
+
+def test_an_address_that_is_none_is_refused():
+    with (
+        pytest.raises(UsageError, match="'here' is no address"),
+        shown(Source("f"), "here"),
+    ):
+        pass
+
+
+def test_names_of_anybody_stay_text(two_rounds):
+    two_rounds.history.hear(joined(IMAGE))
+    reply = get(two_rounds, "/view")
+    assert reply.headers["content-type"] == "application/json"
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    assert IMAGE in [row[0] for row in reply.json["clients"]]
