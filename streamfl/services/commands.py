@@ -345,6 +345,20 @@ def _errors() -> "Console":
     return Console(stderr=True)
 
 
+@click.command(name="settings")
+@click.argument("table", required=False)
+def settings_(table: str | None) -> None:
+    """Print the reference of all settings as Markdown, or of one TABLE, such as rounds."""
+    from streamfl.core.errors import UsageError, did_you_mean  # noqa: PLC0415
+    from streamfl.services.reference import reference, tables  # noqa: PLC0415
+
+    names = [name for name, _ in tables()]
+    if table is not None and table not in names:
+        others = did_you_mean(table, names) or f"; name one of {', '.join(names)}"
+        raise UsageError(f"there is no table [{table}]{others}")
+    click.echo(reference(table))
+
+
 @click.group()
 def members() -> None:
     """Show who takes part in a federation, and change it."""
@@ -396,4 +410,4 @@ def make_key_(out: Path) -> None:
     click.echo(f'key = "{make_key(out)}"')
 
 
-COMMANDS = (coordinator, client, score, produce, watch, check, members, acls, compile_)
+COMMANDS = (coordinator, client, score, produce, watch, check, members, acls, settings_, compile_)
