@@ -591,7 +591,7 @@ def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettin
             file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
             given = InitSettingsSource(settings_cls, dict(flags or {}))
-            texts = InitSettingsSource(settings_cls, _texts(os.environ, sections))
+            texts = InitSettingsSource(settings_cls, texts_of(os.environ, sections))
             return given, texts, env_settings, TomlConfigSettingsSource(settings_cls, path)
 
     if not path.is_file():
@@ -624,12 +624,12 @@ def _may_name_a_section(name: str) -> bool:
     return not taken and not name.startswith("_")
 
 
-def _texts(environment: Mapping[str, str], sections: Collection[str]) -> dict[str, Any]:
+def texts_of(environment: Mapping[str, str], sections: Collection[str]) -> dict[str, Any]:
     """Return what the environment says of connectors' sections, as text: their own models make numbers of it.
 
     A list or a table is JSON. All else stays as it is, as it may be a password of digits.
 
-    >>> _texts({"STREAMFL_KAFKA__SASL_PLAIN_PASSWORD": "007", "STREAMFL_ROUNDS__SIZE": "5"}, ["kafka"])
+    >>> texts_of({"STREAMFL_KAFKA__SASL_PLAIN_PASSWORD": "007", "STREAMFL_ROUNDS__SIZE": "5"}, ["kafka"])
     {'kafka': {'sasl_plain_password': '007'}}
     """
     found: list[dict[str, Any]] = []
