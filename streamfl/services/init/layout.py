@@ -7,7 +7,7 @@ from typing import Literal
 from streamfl.core.errors import UsageError
 
 # Records of a client that a round by the clock should have, and the seconds that a round may take for them.
-WANTED = 100
+WANTED, ENOUGH = 100, 95
 LENGTHS = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
 
 
@@ -47,14 +47,14 @@ class Layout:
 
 
 def interval_of(rate: float | None) -> float | None:
-    """Return the seconds in which a client with so many records a second has a hundred, as a usual length.
+    """Return the seconds in which a client with so many records a second has about a hundred, as a usual length.
 
     >>> interval_of(30.0), interval_of(0.9), interval_of(1e-6), interval_of(None)
     (5.0, 120.0, 3600.0, None)
     """
     if not rate:
         return None
-    return next((length for length in LENGTHS if length * rate >= WANTED), LENGTHS[-1])
+    return next((length for length in LENGTHS if length * rate >= ENOUGH), LENGTHS[-1])
 
 
 def clients_of(
