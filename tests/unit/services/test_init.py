@@ -108,6 +108,11 @@ class TestFile:
         assert "--drop id,code,note" in init.told
         assert "looks like an identifier: 300 distinct values" in init.told
 
+    def test_what_is_named_like_a_key_and_repeats_is_a_feature(self, init):
+        made = init("a.csv", a_csv=csv("site_id,label", *(f"{i % 50},{i % 2}" for i in range(100))))
+        assert made.records.fields.drop == ()
+        assert "1 so far: site_id" in Path("federation.toml").read_text()
+
     def test_the_first_readable_time_is_the_time(self, init):
         rows = [f"11/23/2026,2026-11-25 08:{i % 60:02},2026-11-25,{i % 2}" for i in range(200)]
         made = init("a.csv", a_csv=csv("us,at,day,x,label", *(f"{row},{i % 3}" for i, row in enumerate(rows))))
@@ -281,6 +286,19 @@ class TestTopics:
             of_topics(sample, *words)
         assert why in str(raised.value)
         assert not (tmp_path / "federation.toml").exists()
+
+    def test_a_file_that_another_process_writes_meanwhile_stays(self, of_topics, tmp_path):
+        class Meanwhile:
+            partitions = {"p": 1}  # noqa: RUF012
+
+            @property
+            def messages(self):
+                (tmp_path / "federation.toml").write_text("theirs")
+                return {"p/0": messages(*SENSOR)}
+
+        with pytest.raises(UsageError, match="not overwritten"):
+            of_topics(Meanwhile(), "--topic", "p")
+        assert (tmp_path / "federation.toml").read_text() == "theirs"
 
     def test_a_password_is_used_and_not_written(self, of_topics, tmp_path, monkeypatch):
         monkeypatch.setenv("STREAMFL_KAFKA__SASL_PLAIN_USERNAME", "anna")
