@@ -2,7 +2,6 @@
 
 import csv
 import json
-import math
 import sys
 import time
 from collections import Counter
@@ -32,18 +31,13 @@ from streamfl.evaluation.result import Result
 from streamfl.replay import Replay, Replayed, ReplaySettings, round_line
 from streamfl.report.html import render
 from streamfl.report.words import counted
-from streamfl.streams.dealing import Log, deal
+from streamfl.streams.dealing import FEWEST, Log, deal, usual_size
 from streamfl.streams.drift import Injection, inject
 from streamfl.streams.labels import identifier
 from streamfl.streams.table import Table
 
 # If there are more numeric labels than this, they are probably amounts: suggest regression.
 MANY_LABELS = 50
-
-# Without --round-size a file is replayed in about ROUNDS_WANTED rounds. A round has at least FEWEST records in total
-# (with fewer the detector has little to test), and at least --least per client. With --inject FEWEST does not apply,
-# so that the rounds it names exist.
-ROUNDS_WANTED, FEWEST = 100, 20
 
 ALONE = "--least 1: an update may be about a single record, and the record can be computed from such an update"
 
@@ -255,6 +249,8 @@ def _recorded(
 def _size(table: Table, logs: dict[str, Log], given: int | None, fewest: int, least: int) -> int:
     """Return the records per client and round: as given, or for about 100 rounds.
 
+    With --inject `fewest` does not apply, so that the rounds it names exist.
+
     Raises
     ------
     UsageError
@@ -268,7 +264,7 @@ def _size(table: Table, logs: dict[str, Log], given: int | None, fewest: int, le
     if max(len(log.rows) for log in logs.values()) < least:
         what = f"no client has {least} good records, the fewest that a client sends an update about (--least)"
         raise UsageError(f"{table.name}: {what}; take fewer --clients or a smaller --least")
-    return given or max(least, math.ceil(fewest / len(logs)), min(1000, len(table) // (len(logs) * ROUNDS_WANTED)))
+    return given or usual_size(len(table), len(logs), least=least, fewest=fewest)
 
 
 def _title(replay: Replay) -> str:

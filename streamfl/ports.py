@@ -717,6 +717,38 @@ class Guarded(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Some of the newest messages of topics.
+
+    Parameters
+    ----------
+    partitions
+        How many partitions each topic has.
+    messages
+        By the name of a partition its messages: when each was written, in seconds since 1970, and its value. Not all
+        partitions need be there.
+    """
+
+    partitions: Mapping[str, int]
+    messages: Mapping[str, Sequence[tuple[float, bytes]]]
+
+
+@runtime_checkable
+class Sampled(Protocol):
+    """A connector to a log whose topics can be looked at before there is a federation."""
+
+    def sample(self, topics: Sequence[str]) -> Sample:
+        """Return some of the newest messages of topics, whose names may have one * each; nothing is changed.
+
+        Raises
+        ------
+        UsageError
+            There is no such topic, or this log-in may not read it.
+        """
+        ...
+
+
 class Clock(Protocol):
     """Time, in seconds."""
 

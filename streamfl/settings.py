@@ -52,21 +52,13 @@ MODELS: dict[Loss, Model] = {
 
 
 class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class LearningSettings(_Settings):
-    """The model and the base algorithm.
+    """`[learning]`: the model and the base algorithm.
 
-    `model` is trained once a round; `auto` is softmax for labels and squared loss for targets. With a River model, as
-    text such as `river:linear_model.SoftmaxRegression` or as an estimator, that model learns and predicts record by
-    record in place of `features`, `neighbours` and `last_answer`, and the model `auto` detects drift. `features`
-    names the models that learn between rounds: `linear` models, `ferns`, both (`auto`), or none (`rounds`: a round is
-    one step). Unless it is given, it is `rounds` where another setting says how that step is made: `model`,
-    `algorithm`, `l2`, `local_batch`, `gamma`, or the profile (see `beside`). With `last_answer`, each client also
-    predicts from the last label or target that it learnt. `algorithm` is the name of a registered base algorithm.
-    `bytes` is a budget for each client's updates from round 5 on: so many bytes a record; `auto`: none.
-    `mirror`, `average` and `l1` are options of `fedomd`; with the Euclidean mirror map it is FedAvg.
+    With a River model, `features`, `neighbours` and `last_answer` do nothing, and the model `auto` detects drift.
 
     >>> LearningSettings(algorithm="fedomd", l1=0.01).learner("classification", seed=0).algorithm.l1
     0.01
@@ -75,19 +67,37 @@ class LearningSettings(_Settings):
     """
 
     model: Any = "auto"
+    """The model that is trained once a round: softmax, logistic, squared or huber; `auto` is softmax for labels and
+    squared for targets; or a River model, such as `river:linear_model.SoftmaxRegression`, that learns and predicts
+    record by record."""
     algorithm: str = "fedavg"
+    """The base algorithm of a round: `fedavg`, `fedomd`, or that of another package."""
     mirror: Literal["euclidean", "hypentropic", "p-norm"] = "p-norm"
+    """The mirror map of `fedomd`; with `euclidean` it is FedAvg."""
     average: Literal["primal", "dual"] = "primal"
+    """Where `fedomd` averages the clients."""
     l1: float = Field(0.0, ge=0.0, allow_inf_nan=False)
+    """The weight of the L1 penalty of `fedomd`."""
     l2: float = Field(0.0, ge=0.0, allow_inf_nan=False)
+    """The weight of the squared penalty."""
     radius: float = Field(RADIUS, gt=0.0)
-    local_batch: int | None = Field(None, ge=1)
+    """The greatest norm of a model's weights."""
+    local_batch: int | None = Field(None, ge=1, json_schema_extra={"unit": "records", "unset": "one step a round"})
+    """Records of a local step."""
     gamma: float = Field(1.0, gt=0.0, le=1.0)
+    """The share of a round's records that a client trains on."""
     exchange: Literal["difference", "model"] = "difference"
+    """Whether clients send what they have changed, or whole models."""
     features: Literal["auto", "linear", "ferns", "rounds"] = "auto"
+    """The models that learn between rounds: `linear` models, `ferns`, both (`auto`), or none (`rounds`: a round is
+    one step); unless given it is `rounds` with another profile than `adaptive`, and where `model`, `algorithm`, `l2`,
+    `local_batch`, `gamma` or `profile.step` says how that step is made."""
     neighbours: bool = True
+    """Whether each client also predicts from the nearest of its own last records, which are not sent."""
     last_answer: bool = True
-    bytes: float | Literal["auto"] = "auto"
+    """Whether each client also predicts from the last label or target that it learnt, which is not sent."""
+    bytes: float | Literal["auto"] = Field("auto", json_schema_extra={"unit": "bytes a record"})
+    """The budget of each client's updates from round 5 on, a positive number; `auto`: none."""
 
     @model_validator(mode="before")
     @classmethod
@@ -253,23 +263,23 @@ class LearningSettings(_Settings):
 
 
 class PrivacySettings(_Settings):
-    """What the coordinator, and everybody who reads the log, may know of the numbers about a client's records.
+    """`[privacy]`: what the coordinator, and everybody who reads the log, may know of the numbers about records.
 
-    With `sums = "by-client"` all that the client sends; with `masked` the total over the clients of a round, and
-    never of fewer than `fewest`: see docs/trust.md. `pooled` is `masked` without the masks, to compare with: it gives
-    the same models, and protects nothing.
-
-    With `noise`, the noise multiplier of the Gaussian mechanism, totals are differentially private for records: what
-    is told of epsilon is at `delta`. A record whose features, with the constant 1, have a norm above `radius` is
-    shortened to it. With `masked` the clients of a total share the noise, so that at least `fewest` of them have to
-    be honest; with `pooled` each adds all of it.
+    With `noise` totals are differentially private for records. With `masked` the clients of a total share the noise,
+    so that at least `fewest` of them have to be honest; with `pooled` each adds all of it.
     """
 
     sums: Sums = "by-client"
-    fewest: int = Field(FEWEST_CLIENTS, ge=2)
+    """`by-client`: all that each client sends; `masked`: the totals over the clients of a round; `pooled`: the same
+    totals in the clear, to compare with, which protects nothing."""
+    fewest: int = Field(FEWEST_CLIENTS, ge=2, json_schema_extra={"unit": "clients"})
+    """With `masked`, the fewest clients of whom a total is told."""
     noise: float = Field(0.0, ge=0.0, allow_inf_nan=False)
+    """The noise multiplier of the Gaussian mechanism, which hides each record in totals; 0: no noise."""
     radius: float = Field(1.0, gt=0.0, allow_inf_nan=False)
+    """With `noise`, records whose features, with the constant 1, have a greater norm are shortened to it."""
     delta: float = Field(1e-6, gt=0.0, lt=1.0)
+    """With `noise`, the delta at which epsilon is told."""
 
     @property
     def mechanism(self) -> Noise | None:
@@ -352,23 +362,36 @@ class PrivacySettings(_Settings):
 
 
 class ProfileSettings(_Settings):
-    """How drift is handled.
-
-    `max_order` caps the blocks of `paper` and the instances of `experts` at 2^max_order rounds, so that the cost of a
-    round stays bounded; `none` removes the cap, as their theorems assume.
+    """`[profile]`: how drift is handled.
 
     >>> type(ProfileSettings(profile="paper").create(100, LearningSettings().learner("regression", seed=0))).__name__
     'Paper'
     """
 
     profile: str = "adaptive"
+    """How drift is handled: `adaptive`, `experts`, `paper`, or a profile of another package."""
     detector: str = "excess"
+    """The drift detector of `adaptive`: `excess`, `glr`, `e-detector`, `river:NAME`, or that of another package."""
     rho_scale: float = Field(1.0, ge=0.0)
+    """Profile `paper`: the factor of the thresholds of its tests; less makes them more sensitive."""
     optimistic: Literal["history", "regret"] = "history"
-    start: Literal["scratch", "warm"] | None = None
+    """Profile `paper`: whether the least possible loss is estimated from old records or from the regret bound."""
+    start: Literal["scratch", "warm"] | None = Field(
+        None, json_schema_extra={"unset": "scratch with `paper`, warm with `experts`"}
+    )
+    """Whether new models start untrained, or from the last one that served."""
     order_after_alarm: Literal["reset", "continue"] = "reset"
+    """Profile `paper`: whether the order of blocks begins anew after an alarm."""
     max_order: int | Literal["none"] = 8
-    step: float | None = Field(None, gt=0.0, allow_inf_nan=False)
+    """Blocks of `paper` and instances of `experts` have at most 2^max_order rounds, 0 to 20, so that the cost of a
+    round stays bounded; `none`: no cap, as their theorems assume."""
+    step: float | None = Field(
+        None,
+        gt=0.0,
+        allow_inf_nan=False,
+        json_schema_extra={"unset": "1 with `paper`, 16 with `adaptive` and whitened steps"},
+    )
+    """The largest step size of the profile."""
 
     @field_validator("profile")
     @classmethod

@@ -4,38 +4,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from streamfl.core.bounds import is_name
 from streamfl.streams.cells import listed, quoted, text
 
 
 class FieldMap(BaseModel):
-    """The roles of the fields of a record. A name with dots is a field of an inner object.
-
-    Parameters
-    ----------
-    label
-        The field that holds the label, or the target.
-    client
-        The field that names the record's client: a text or an integer.
-    key
-        The field that names the record, if labels come apart from records: a text or a whole number.
-    time
-        The field with the time of the record: seconds since 1970 (milliseconds if above 1e11), or ISO 8601 text.
-    features
-        The fields with numbers or booleans; if empty, every field without another role.
-    drop
-        Fields to leave out, with all their inner fields.
-    categories
-        Text fields and their values. Each value becomes a 0/1 feature `field=value`. For an undeclared value all of
-        them are 0, for a missing one all are missing.
-    task
-        Whether the label is a class or a number; or that there is none: a field of its name is left out.
-    labels
-        All labels, if the map is closed.
-    closed
-        Whether only the named fields and labels count: other fields are left out, records of other labels rejected.
+    """`[records.fields]`: the roles of the fields of a record. A name with dots is a field of an inner object.
 
     Raises
     ------
@@ -53,18 +29,31 @@ class FieldMap(BaseModel):
       Value error, named more than once: kind; give each field one role...
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     label: str = "label"
-    client: str | None = None
-    time: str | None = None
-    key: str | None = None
+    """The field that holds the label, or the target."""
+    client: str | None = Field(None, json_schema_extra={"unset": "none"})
+    """The field that names the record's client: a text or a whole number."""
+    time: str | None = Field(None, json_schema_extra={"unset": "none", "decides": False})
+    """The field with the time of the record: seconds since 1970 (milliseconds if above 1e11), or ISO 8601 text."""
+    key: str | None = Field(None, json_schema_extra={"set_by": "labels.key"})
+    """The field that names the record, if labels come apart from records: a text or a whole number."""
     features: tuple[str, ...] = ()
+    """The fields with numbers or booleans; if empty, every field without another role."""
     drop: tuple[str, ...] = ()
+    """Fields to leave out, with all their inner fields."""
     categories: dict[str, tuple[str, ...]] = {}
-    task: Literal["classification", "regression", "unlabelled"] = "classification"
+    """Text fields and their values, each of which becomes a 0/1 feature `field=value`: for an undeclared value all of
+    them are 0, for a missing one all are missing."""
+    task: Literal["classification", "regression", "unlabelled"] = Field(
+        "classification", json_schema_extra={"set_by": "federation.task"}
+    )
+    """Whether the label is a class or a number; or that there is none: a field of its name is left out."""
     labels: tuple[str, ...] = ()
-    closed: bool = False
+    """All labels, if the map is closed."""
+    closed: bool = Field(False, json_schema_extra={"set_by": "records.schema"})
+    """Whether only the named fields and labels count: other fields are left out, records of other labels rejected."""
 
     @property
     def is_whole(self) -> bool:

@@ -377,6 +377,91 @@ def _errors() -> "Console":
     return Console(stderr=True)
 
 
+@click.command()
+@click.argument("file", required=False)
+@click.option(
+    "--topic", "topics", metavar="T", multiple=True, help="A topic with records; may be repeated, or have a *."
+)
+@click.option(
+    "--broker",
+    metavar="HOST:PORT",
+    default="127.0.0.1:9092",
+    show_default=True,
+    help="The brokers: bootstrap_servers in [kafka].",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default="federation.toml",
+    show_default=True,
+    metavar="F",
+    help="The settings file to write; it must not be there yet.",
+)
+@click.option(
+    "--label",
+    metavar="FIELD",
+    help="The label; default: a field named label, y, target or class, in a file else the last column.",
+)
+@click.option("--time", metavar="FIELD", help="The time of a record; default: the first field that looks like one.")
+@click.option("--client", metavar="FIELD", help="The field that names the client of a record.")
+@click.option(
+    "--clients", type=click.IntRange(1), help="How many clients the records of FILE are dealt to; default: 10."
+)
+@click.option("--drop", metavar="FIELD,...", default="", help="Fields to leave out.")
+@click.option(
+    "--task",
+    type=click.Choice(["auto", "classification", "regression"]),
+    default="auto",
+    show_default=True,
+    help="auto: regression if any label is a number with a fraction.",
+)
+@click.option(
+    "--separator",
+    metavar="CHAR",
+    default=",",
+    show_default=True,
+    help="Separator of a CSV file: one character, or tab.",
+)
+@click.option("--name", metavar="NAME", help="The federation's name; default: that of the file or topic.")
+@_assignments
+def init(file: str | None, assignments: tuple[str, ...], **options: Any) -> None:
+    """Write a settings file for records that you have: those of FILE, or of topics.
+
+    FILE is .csv, .csv.gz, .jsonl, .parquet or .npz. Of --set only settings of [kafka] are used, such as
+    kafka.security_protocol=SASL_SSL; passwords are not written, and come from the environment as ever.
+    """
+    from streamfl.services.init.command import Asked, write  # noqa: PLC0415
+    from streamfl.services.settings import flag, merged  # noqa: PLC0415
+    from streamfl.streams.request import Request  # noqa: PLC0415
+
+    request = Request(
+        file or "",
+        options["label"],
+        tuple(name for name in options["drop"].split(",") if name),
+        options["time"],
+        options["task"],
+        separator="\t" if options["separator"] in {"tab", "\\t"} else options["separator"],
+    )
+    settings = merged([flag(text) for text in assignments])
+    named = {name: options[name] for name in ("topics", "broker", "name", "clients", "client", "out")}
+    for line in write(Asked(request, settings=settings, **named)):
+        click.echo(line)
+
+
+@click.command(name="settings")
+@click.argument("table", required=False)
+def settings_(table: str | None) -> None:
+    """Print the reference of all settings as Markdown, or of one TABLE, such as rounds."""
+    from streamfl.core.errors import UsageError, did_you_mean  # noqa: PLC0415
+    from streamfl.services.reference import reference, tables  # noqa: PLC0415
+
+    names = [name for name, _ in tables()]
+    if table is not None and table not in names:
+        others = did_you_mean(table, names) or f"; name one of {', '.join(names)}"
+        raise UsageError(f"there is no table [{table}]{others}")
+    click.echo(reference(table))
+
+
 @click.group()
 def members() -> None:
     """Show who takes part in a federation, and change it."""
@@ -428,4 +513,4 @@ def make_key_(out: Path) -> None:
     click.echo(f'key = "{make_key(out)}"')
 
 
-COMMANDS = (coordinator, client, score, produce, watch, page, check, members, acls, compile_)
+COMMANDS = (coordinator, client, score, produce, watch, page, check, members, acls, init, settings_, compile_)

@@ -230,7 +230,8 @@ def _json(table: Table, logs: Mapping[str, Log], fields: FieldMap) -> Encode:
     def encode(client: str, part: slice) -> bytes:
         log = logs[client]
         X = table.X[log.rows[part.start]].astype(np.float64)
-        return form.encode(table.features, X, _label(table, log, part.start), client=client)
+        time = float(table.times[log.rows[part.start]]) if len(table.times) else None
+        return form.encode(table.features, X, _label(table, log, part.start), client=client, time=time)
 
     return encode
 

@@ -63,56 +63,76 @@ Address = Annotated[str, AfterValidator(_is_address)]
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
 
 
 class Federation(_Table):
-    """`[federation]`: settings that all processes of a federation share.
+    """`[federation]`: settings that all processes of a federation share."""
 
-    `name` is the first part of its topics' names. Round 1 opens when `expect` clients have joined. `horizon` is the
-    number of rounds that profile `paper` prepares for. At most `most_features` and `most_labels` are registered:
-    other features are left out, records of other labels rejected. Neither are names beyond which a model would have
-    more than `most_weights`. At most `most_clients` are remembered, including those that have left. `members` says
-    who may speak for a client: anybody (`open`), the host that brought it first (`known`), or the hosts that
-    `members_file` grants it (`file`).
-    """
-
-    name: str = Field("federation", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)
-    expect: int = Field(1, ge=1)
-    task: Literal["classification", "regression"] = "classification"
+    name: str = Field(
+        "federation",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        max_length=200,
+        json_schema_extra={"decides": False, "change": "begins anew"},
+    )
+    """The first part of its topics' names."""
+    expect: int = Field(
+        1, ge=1, json_schema_extra={"unit": "clients", "unequal": "if below the number of clients", "decides": False}
+    )
+    """Round 1 opens when so many clients have joined."""
+    task: Literal["classification", "regression"] = Field(
+        "classification", json_schema_extra={"unequal": "with `regression`, unless `features` is `rounds`"}
+    )
+    """Whether labels are classes or numbers."""
     seed: int = Field(0, ge=0)
+    """Seeds all random draws."""
     scaling: bool = True
-    horizon: int = Field(10_000, ge=2)
+    """Whether features are standardised by the moments that clients agree on."""
+    horizon: int = Field(10_000, ge=2, json_schema_extra={"unit": "rounds"})
+    """The number of rounds that profile `paper` prepares for."""
     most_features: int = Field(NAMED.features, ge=1)
+    """The most features that are registered; further ones are left out of their records, which count."""
     most_labels: int = Field(NAMED.labels, ge=1)
+    """The most labels that are registered; records of further ones are rejected."""
     most_clients: int = Field(NAMED.clients, ge=1)
-    members: Literal["open", "known", "file"] = "open"
-    members_file: Path = Path("members.toml")
+    """The most clients that are remembered, including those that have left; further ones are refused."""
+    members: Literal["open", "known", "file"] = Field(
+        "open", json_schema_extra={"decides": False, "change": "between `known` and `file`"}
+    )
+    """Who may speak for a client: anybody (`open`), the host that brought it first (`known`), or the hosts that
+    `members_file` grants it (`file`)."""
+    members_file: Path = Field(Path("members.toml"), json_schema_extra={"decides": False})
+    """The list of who may speak for which client; with `known` it may be absent."""
     most_weights: int = Field(NAMED.weights, ge=2)
-    connector: str = "kafka"
+    """The most weights of a model, one for each label of each feature; names beyond that are not registered."""
+    connector: str = Field("kafka", json_schema_extra={"decides": False, "change": "begins anew"})
+    """The name of the installed connector to the log; the table of that name is its own."""
 
 
 class RoundSettings(_Table):
-    """`[rounds]`: when a round closes.
+    """`[rounds]`: when a round closes."""
 
-    With `clock = "interval"` clients close their buffers every `interval` seconds, with `records` when they hold
-    `size` records, with `event_time` when their records reach the next `interval` by the times at which they were
-    measured (`records.fields.time`). A round closes with `quorum` updates (`all`: of every client that is present),
-    or `deadline` seconds after clients should have closed their buffers (0: no deadline). A client without an update
-    in `expire_after` rounds is not waited for until it sends one. A client with fewer than `least` good records sends
-    nothing about them: they wait for more. `least` protects each client's own records, so hosts may differ in it;
-    with 1, sums over a single record may be sent. `aggregation` is how the differences of the models that rounds
-    train are combined: all but `mean` bear with a minority of hostile clients, at some cost when all are honest.
-    """
-
-    clock: Literal["records", "interval", "event_time"] = "interval"
-    size: int = Field(100, ge=1)
-    least: int = Field(10, ge=1)
-    interval: float = Field(10.0, gt=0.0)
-    quorum: int | Literal["all"] = "all"
-    deadline: float = Field(5.0, ge=0.0)
-    expire_after: int = Field(3, ge=1)
+    clock: Literal["records", "interval", "event_time"] = Field(
+        "interval", json_schema_extra={"unequal": "with `interval`"}
+    )
+    """When clients close their buffers: with `size` records (`records`), every `interval` seconds (`interval`), or
+    when their records reach the next `interval` by the times at which they were measured (`event_time`)."""
+    size: int = Field(100, ge=1, json_schema_extra={"unit": "records"})
+    """A client's records a round, with `clock = "records"`."""
+    least: int = Field(10, ge=1, json_schema_extra={"unit": "records"})
+    """A client with fewer good records sends nothing about them, and they wait for more: with 1, sums over a single
+    record may be sent; hosts may differ in it."""
+    interval: float = Field(10.0, gt=0.0, json_schema_extra={"unit": "seconds"})
+    """The length of a round with another clock than `records`."""
+    quorum: int | Literal["all"] = Field("all", json_schema_extra={"unit": "clients", "unequal": "with a number"})
+    """A round closes with the updates of so many clients, 1 or more; `all`: of every client that is present."""
+    deadline: float = Field(5.0, ge=0.0, json_schema_extra={"unit": "seconds", "unequal": "above 0"})
+    """A round closes so long after clients should have closed their buffers, whoever is missing; 0: it waits."""
+    expire_after: int = Field(3, ge=1, json_schema_extra={"unit": "rounds", "decides": False})
+    """A client without an update in so many rounds is not waited for until it sends one."""
     aggregation: Aggregator = "mean"
+    """How the differences of the models that rounds train are combined: all but `mean` bear with a minority of
+    hostile clients, at some cost when all are honest."""
 
     @model_validator(mode="after")
     def _quorum_is_positive(self) -> Self:
@@ -131,19 +151,24 @@ class RoundSettings(_Table):
 
 
 class Records(_Table):
-    """`[records]`: where records are, which client each belongs to, and their format; `[records.fields]` maps JSON.
-
-    With `schema = "closed"` only the fields and labels that `[records.fields]` names are used.
-    """
+    """`[records]`: where records are, which client each belongs to, and their format."""
 
     topics: tuple[str, ...] = Field(min_length=1)
+    """The topics of the records; with `clients = "topic"` a name may have one `*`, which stands for the client."""
     clients: Literal["topic", "partition", "key"] = "topic"
-    partitions: int | None = Field(None, ge=1)
+    """What a client is: a topic of one partition, a partition, or a value of the field `fields.client`."""
+    partitions: int | None = Field(None, ge=1, json_schema_extra={"unset": "not checked", "decides": False})
+    """The number of partitions that each topic must have."""
     format: Literal["json", "packed"] = "json"
+    """One JSON object a message, or many records a message as a safetensors file."""
     shape: Literal["open", "closed"] = Field("open", alias="schema")  # pydantic's models have a `schema` already
-    start: Literal["earliest", "latest"] = "earliest"
-    lost: Literal["stop", "skip"] = "stop"
-    late_after: float = Field(60.0, gt=0.0)
+    """`closed` takes only the fields and labels that `[records.fields]` names."""
+    start: Literal["earliest", "latest"] = Field("earliest", json_schema_extra={"unequal": "with `latest`"})
+    """Where a new client begins to read."""
+    lost: Literal["stop", "skip"] = Field("stop", json_schema_extra={"unequal": "with `skip`"})
+    """What a client does if records were deleted before they were learnt."""
+    late_after: float = Field(60.0, gt=0.0, json_schema_extra={"unit": "seconds", "decides": False})
+    """A record so much older than one before it counts as late; it is still learnt."""
     fields: FieldMap = FieldMap()
 
     @model_validator(mode="after")
@@ -168,17 +193,17 @@ class Records(_Table):
 
 
 class Labels(_Table):
-    """`[labels]`: labels that come apart from their records, later and under a key.
+    """`[labels]`: labels that come apart from their records, later and under a key."""
 
-    `topic` names their topics (none: labels come with their records), with a `*` if that of `[records] topics` has
-    one: partition n of the labels belongs to partition n of the records. `key` is the field, in both, that names the
-    record: a text or a whole number. A record waits for its label until so many later ones as `window` says have come
-    and one after these has been labelled.
-    """
-
-    topic: str = Field("", max_length=249)
+    topic: str = Field(
+        "", max_length=249, json_schema_extra={"unequal": "with a topic, unless `features` is `rounds`"}
+    )
+    """The topics of labels, with a `*` if those of records have one: partition n of the labels belongs to partition n
+    of the records; empty: labels come with their records."""
     key: str = Field("id", min_length=1, max_length=256)
-    window: int = Field(10_000, ge=1, le=1_000_000)
+    """The field, in both, that names the record: a text or a whole number."""
+    window: int = Field(10_000, ge=1, le=1_000_000, json_schema_extra={"unit": "records"})
+    """A record waits for its label until so many later ones have come and one after these has been labelled."""
 
     @property
     def an_example(self) -> str:
@@ -187,49 +212,53 @@ class Labels(_Table):
 
 
 class CoordinatorProcess(_Table):
-    """`[coordinator]`: the coordinator's process; `key` is the file of its private key.
+    """`[coordinator]`: the coordinator's process."""
 
-    One that stands by (`--standby`) takes over when it has heard nothing of the other for `silence` seconds.
-    """
-
-    key: Path | None = None
-    silence: float = Field(0.3, ge=0.1)
+    key: Path | None = Field(None, json_schema_extra={"unset": "messages are not signed"})
+    """The file of its private key."""
+    silence: float = Field(0.3, ge=0.1, json_schema_extra={"unit": "seconds"})
+    """How long one that stands by (`--standby`) hears nothing of the other before it takes over."""
 
 
 class ClientProcess(_Table):
-    """`[client]`: one process that serves clients.
+    """`[client]`: one process that serves clients, a host."""
 
-    `key` is the file of its private key. `host` is its name in the group of hosts: each has its own, the same after a
-    restart. `buffer` is the most records a client holds that are not yet accepted (twice `rounds.size`; 10,000 with
-    another clock than `records`); above it its partition is paused. A client without an answer asks again after
-    `retry` seconds. A clean stop may take `stop_within` seconds.
-    """
-
-    key: Path | None = None
-    host: str = Field(default_factory=socket.gethostname)
-    buffer: int | None = Field(None, ge=1)
-    retry: float = Field(5.0, gt=0.0)
-    stop_within: float = Field(10.0, ge=0.0)
+    key: Path | None = Field(None, json_schema_extra={"unset": "messages are not signed"})
+    """The file of its private key."""
+    host: str = Field(default_factory=socket.gethostname, json_schema_extra={"unset": "the machine's name"})
+    """Its name in the group of hosts: each has its own, the same after a restart."""
+    buffer: int | None = Field(
+        None,
+        ge=1,
+        json_schema_extra={
+            "unit": "records",
+            "unset": "twice `rounds.size`; 10,000 with another clock than records",
+        },
+    )
+    """The most records a client holds that are not yet accepted: above it its partition is paused."""
+    retry: float = Field(5.0, gt=0.0, json_schema_extra={"unit": "seconds"})
+    """A client without an answer asks again after so long."""
+    stop_within: float = Field(10.0, ge=0.0, json_schema_extra={"unit": "seconds"})
+    """How long a clean stop may take."""
 
 
 class Score(_Table):
-    """`[score]`: one process that answers records without labels, see `streamfl score`.
-
-    `topics` hold the records, in the format of `[records]`, to which a label makes no difference. Answers go to
-    `NAME.predictions`. `start` is where the group of all scorers begins in a partition of which it has read nothing.
-    With `exactly_once` each record is answered exactly once, even if processes are killed; else at least once. `name`
-    is the name of the process in the group: each has its own, the same after a restart. With `probabilities` answers
-    tell that of each label. A process whose models are more than `most_behind` rounds behind is not ready; it goes on
-    to answer. `http` is the address, `[HOST:]PORT`, at which it also answers over HTTP.
-    """
+    """`[score]`: one process that answers records without labels, in the topic `NAME.predictions`."""
 
     topics: tuple[str, ...] = ()
+    """The topics of the records, in the format of `[records]`, to which a label makes no difference."""
     start: Literal["earliest", "latest"] = "earliest"
+    """Where the group of all scorers begins in a partition of which it has read nothing."""
     exactly_once: bool = False
-    name: str = Field(default_factory=socket.gethostname)
+    """Whether each record is answered exactly once, even if processes are killed; else at least once."""
+    name: str = Field(default_factory=socket.gethostname, json_schema_extra={"unset": "the machine's name"})
+    """Its name in the group of scorers: each has its own, the same after a restart."""
     probabilities: bool = True
-    most_behind: int = Field(3, ge=0)
+    """Whether answers tell the probability of each label."""
+    most_behind: int = Field(3, ge=0, json_schema_extra={"unit": "rounds"})
+    """A process whose models are more rounds behind is not ready; it goes on to answer."""
     http: Address = ""
+    """The address, `[HOST:]PORT`, at which it also answers over HTTP; empty: nowhere."""
 
     @model_validator(mode="after")
     def _topics_are_named(self) -> Self:
@@ -256,21 +285,21 @@ def address(text: str) -> tuple[str, int]:
 
 
 class Telemetry(_Table):
-    """`[telemetry]`: what a process shows of itself.
-
-    `address` is where, `[HOST:]PORT`; "" is nowhere. A client that has had records, and nothing learnt of them, for
-    more than `most_behind` rounds makes its host not ready.
-    """
+    """`[telemetry]`: where a process shows `/metrics`, `/live` and `/ready`."""
 
     address: Address = ""
-    most_behind: int = Field(3, ge=0)
+    """Where, `[HOST:]PORT`; each process of a machine needs its own port; empty: nowhere."""
+    most_behind: int = Field(3, ge=0, json_schema_extra={"unit": "rounds"})
+    """A client with records that learns nothing of them for more rounds makes its host not ready."""
 
 
 class Logs(_Table):
-    """`[logs]`: `json` lines for programs, `text` for people; `auto` is text on a terminal."""
+    """`[logs]`: what processes log on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least important events that are logged."""
     form: Literal["auto", "json", "text"] = "auto"
+    """`json` lines for programs, `text` for people; `auto` is text on a terminal, else json."""
 
 
 class FederationSettings(BaseSettings):
@@ -578,7 +607,7 @@ def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettin
             file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
             given = InitSettingsSource(settings_cls, dict(flags or {}))
-            texts = InitSettingsSource(settings_cls, _texts(os.environ, sections))
+            texts = InitSettingsSource(settings_cls, texts_of(os.environ, sections))
             return given, texts, env_settings, TomlConfigSettingsSource(settings_cls, path)
 
     if not path.is_file():
@@ -611,12 +640,12 @@ def _may_name_a_section(name: str) -> bool:
     return not taken and not name.startswith("_")
 
 
-def _texts(environment: Mapping[str, str], sections: Collection[str]) -> dict[str, Any]:
+def texts_of(environment: Mapping[str, str], sections: Collection[str]) -> dict[str, Any]:
     """Return what the environment says of connectors' sections, as text: their own models make numbers of it.
 
     A list or a table is JSON. All else stays as it is, as it may be a password of digits.
 
-    >>> _texts({"STREAMFL_KAFKA__SASL_PLAIN_PASSWORD": "007", "STREAMFL_ROUNDS__SIZE": "5"}, ["kafka"])
+    >>> texts_of({"STREAMFL_KAFKA__SASL_PLAIN_PASSWORD": "007", "STREAMFL_ROUNDS__SIZE": "5"}, ["kafka"])
     {'kafka': {'sasl_plain_password': '007'}}
     """
     found: list[dict[str, Any]] = []

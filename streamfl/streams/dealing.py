@@ -17,6 +17,10 @@ MAX_CLIENTS = 1000
 USUAL_CLIENTS = 10
 SPLITS = "round-robin, column:NAME, dirichlet:A"
 
+# A recorded stream is learnt in about ROUNDS_WANTED rounds, of FEWEST records or more in total: with fewer the
+# detector has little to test.
+ROUNDS_WANTED, FEWEST = 100, 20
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Log:
@@ -108,6 +112,24 @@ def deal(table: Table, clients: int | None, split: str, seed: int) -> dict[str, 
     else:
         raise UsageError(f"--split {split}: unknown; take one of {SPLITS}")
     return _logs(table, dealt)
+
+
+def usual_size(records: int, clients: int, *, least: int, fewest: int = FEWEST) -> int:
+    """Return the records of a client's round that make about 100 rounds of a recorded stream.
+
+    Parameters
+    ----------
+    records, clients
+        How many there are.
+    least
+        The fewest records of a client's round.
+    fewest
+        The fewest records of a round in all.
+
+    >>> usual_size(92_962, 20, least=10), usual_size(500, 10, least=10), usual_size(500, 1, least=10)
+    (46, 10, 20)
+    """
+    return max(least, math.ceil(fewest / clients), min(1000, records // (clients * ROUNDS_WANTED)))
 
 
 def _check_count(table: Table, clients: int | None, name: str, values: int) -> None:

@@ -15,7 +15,17 @@ from streamfl.core.protocol.messages import Command, FromCoordinator, RoundOpene
 from streamfl.log import commands
 from streamfl.log.placement import places_of, topic_of, unequal_partitions, wrong_placement
 from streamfl.log.topics import Topics
-from streamfl.ports import Access, Apart, Finding, Placement, RecordFormat, Told, Unlabelled, WrongState
+from streamfl.ports import (
+    Access,
+    Apart,
+    Finding,
+    Placement,
+    RecordFormat,
+    Sample,
+    Told,
+    Unlabelled,
+    WrongState,
+)
 from streamfl.signing import OPEN, Signatures
 from streamfl_connectors.kafka.acls import access
 from streamfl_connectors.kafka.administration import (
@@ -247,6 +257,15 @@ class KafkaConnector:
         from streamfl_connectors.kafka.checks import findings  # noqa: PLC0415  only `check` needs it
 
         return findings(self._connection, self._topics, placement, records, asked, apart)
+
+    def sample(self, topics: Sequence[str]) -> Sample:
+        """Return the newest messages of some partitions of topics."""
+        from streamfl_connectors.kafka.sample import matching, sample  # noqa: PLC0415  only `init` needs it
+
+        with self._connection.administered() as admin:
+            there = matching(admin, topics, self._topics.own)
+        with explained(self._connection.settings.bootstrap_servers):
+            return sample(self._connection, there)
 
     def access(
         self,

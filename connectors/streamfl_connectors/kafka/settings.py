@@ -28,29 +28,10 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class KafkaSettings(BaseModel):
-    """The `[kafka]` table.
+    """`[kafka]`: the brokers.
 
-    Settings that are not named here are passed to kafka-python unchanged (TLS, SASL, timeouts). With `_file` after
-    its name, a setting is read from that file, which is the place for secrets.
-
-    Parameters
-    ----------
-    bootstrap_servers
-        One or more `host:port`.
-    replication_factor
-        The number of copies of topics that are made.
-    session_timeout_ms
-        Milliseconds after which a host that is gone loses its clients to others.
-    transaction_timeout_ms
-        Milliseconds after which the broker aborts the transaction of a coordinator that is gone.
-    part_bytes
-        Larger values are sent in parts of so many bytes.
-    largest_update
-        The most bytes of an update.
-    unfinished_bytes
-        The most bytes of all clients' values that are not yet complete; a single value cannot have more either.
-    patience
-        Seconds to wait for brokers and topics before giving up.
+    All other settings of kafka-python may stand here, too, and go to it unchanged (TLS, SASL, timeouts). With `_file`
+    after its name, such a setting is read from that file, which is the place for secrets.
 
     Examples
     --------
@@ -62,16 +43,24 @@ class KafkaSettings(BaseModel):
       Value error, ssl_cafle: kafka-python knows no such setting; did you mean ssl_cafile? ...
     """
 
-    model_config = ConfigDict(frozen=True, extra="allow", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="allow", hide_input_in_errors=True, use_attribute_docstrings=True)
 
     bootstrap_servers: str | list[str]
-    replication_factor: int = Field(1, ge=1)
-    session_timeout_ms: int = Field(10_000, ge=1_000)
-    transaction_timeout_ms: int = Field(15_000, ge=1_000)
-    part_bytes: int = Field(900_000, ge=1_000)
-    largest_update: int = Field(256 * 1024 * 1024, ge=1_000)
-    unfinished_bytes: int = Field(BUDGET, ge=1_000)
-    patience: float = Field(60.0, ge=0.0)
+    """One or more `host:port`."""
+    replication_factor: int = Field(1, ge=1, json_schema_extra={"unit": "copies"})
+    """Copies of topics that are made; 3 on a cluster."""
+    session_timeout_ms: int = Field(10_000, ge=1_000, json_schema_extra={"unit": "milliseconds"})
+    """After so long a host that is gone loses its clients to others."""
+    transaction_timeout_ms: int = Field(15_000, ge=1_000, json_schema_extra={"unit": "milliseconds"})
+    """After so long the broker aborts the transaction of a coordinator that is gone."""
+    part_bytes: int = Field(900_000, ge=1_000, json_schema_extra={"unit": "bytes"})
+    """Larger values are sent in parts of this size."""
+    largest_update: int = Field(256 * 1024 * 1024, ge=1_000, json_schema_extra={"unit": "bytes"})
+    """Larger messages of clients are refused."""
+    unfinished_bytes: int = Field(BUDGET, ge=1_000, json_schema_extra={"unit": "bytes"})
+    """The most of all clients' values that are not yet complete; a single value cannot have more either."""
+    patience: float = Field(60.0, ge=0.0, json_schema_extra={"unit": "seconds"})
+    """How long to wait for brokers and topics before giving up."""
 
     @model_validator(mode="before")
     @classmethod
