@@ -272,13 +272,13 @@ class PrivacySettings(_Settings):
     sums: Sums = "by-client"
     """`by-client`: all that each client sends; `masked`: the totals over the clients of a round; `pooled`: the same
     totals in the clear, to compare with, which protects nothing."""
-    fewest: int = Field(FEWEST_CLIENTS, ge=2, json_schema_extra={"unit": "clients"})
+    fewest: int = Field(FEWEST_CLIENTS, ge=2, json_schema_extra={"unit": "clients", "decides": False})
     """With `masked`, the fewest clients of whom a total is told."""
     noise: float = Field(0.0, ge=0.0, allow_inf_nan=False)
     """The noise multiplier of the Gaussian mechanism, which hides each record in totals; 0: no noise."""
     radius: float = Field(1.0, gt=0.0, allow_inf_nan=False)
     """With `noise`, records whose features, with the constant 1, have a greater norm are shortened to it."""
-    delta: float = Field(1e-6, gt=0.0, lt=1.0)
+    delta: float = Field(1e-6, gt=0.0, lt=1.0, json_schema_extra={"decides": False})
     """With `noise`, the delta at which epsilon is told."""
 
     @property

@@ -123,6 +123,7 @@ RANGE = {
     "minimum": "at least",
     "exclusiveMinimum": "above",
     "maximum": "at most",
+    "exclusiveMaximum": "below",
     "minItems": "at least",
     "maxLength": "at most",
 }
