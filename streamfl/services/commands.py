@@ -480,6 +480,35 @@ def list_members(path: Path, assignments: tuple[str, ...]) -> None:
     show(connect(settings, signatures(settings, "reader")).state(), names, _output())
 
 
+def _directing(action: "Action", summary: str) -> click.Command:
+    """Return the command that has the coordinator carry out an action about the federation."""
+    model = click.option(
+        "--model",
+        metavar="NAME",
+        default="",
+        help="The model to begin with: scratch, incumbent, or another that is live or kept; default: the best.",
+    )
+
+    @click.command(name=action, help=summary)
+    @_service
+    @click.option("--key", type=click.Path(path_type=Path), metavar="F", help="The operator's private key.")
+    def directing(path: Path, assignments: tuple[str, ...], key: Path | None, model: str = "") -> None:
+        from streamfl.services.connectors import connect  # noqa: PLC0415
+        from streamfl.services.identity import signatures  # noqa: PLC0415
+        from streamfl.services.members import order  # noqa: PLC0415
+
+        settings = _loaded(path, assignments)
+        changed = order(connect(settings, signatures(settings, "operator", key)), action, model=model)
+        click.echo(f"{changed.action}: done, from entry {changed.entry} on")
+
+    return model(directing) if action == "restart" else directing
+
+
+hold = _directing("hold", "Close no round until `streamfl resume`; answers go on, and clients wait.")
+resume = _directing("resume", "Go on after `streamfl hold`.")
+restart = _directing("restart", "Begin an epoch when the open round closes, as after a drift.")
+
+
 def _ordering(action: "Action", summary: str) -> click.Command:
     """Return the command that has the coordinator carry out an action about a client."""
 
@@ -513,4 +542,20 @@ def make_key_(out: Path) -> None:
     click.echo(f'key = "{make_key(out)}"')
 
 
-COMMANDS = (coordinator, client, score, produce, watch, page, check, members, acls, init, settings_, compile_)
+COMMANDS = (
+    coordinator,
+    client,
+    score,
+    produce,
+    watch,
+    page,
+    check,
+    members,
+    acls,
+    hold,
+    resume,
+    restart,
+    init,
+    settings_,
+    compile_,
+)

@@ -108,9 +108,9 @@ class CoordinatorLog:
             case Left():
                 LOG.info("left", client=event.client)
             case MemberChanged():
-                LOG.warning(
-                    "member changed", client=event.client, action=event.action, entry=event.entry, by=event.by
-                )
+                told = {"client": event.client} if event.client else {}
+                what = "member changed" if event.client else "command carried out"
+                LOG.warning(what, **told, action=event.action, entry=event.entry, by=event.by)
             case Refusal(evicted=True):
                 LOG.error("evicted", client=event.client, entry=event.entry, reason=event.reason)
                 self._refusals.pop(event.client, None)
@@ -165,7 +165,9 @@ class CoordinatorLog:
         named = [f"{name} (refused: {self._refusals[name]})" if name in self._refusals else name for name in waited]
         state = machine.state
         evicted = evicted_field(evicted_of(state))
-        if state.agreement is None:
+        if state.held:
+            LOG.warning("held by an operator", round=state.round, seconds=round(seconds), remedy="streamfl resume")
+        elif state.agreement is None:
             there, needed = machine.introduced, machine.settings.expect
             LOG.warning("waiting for clients to join", joined=there, expected=needed, seconds=round(seconds))
         elif waited:

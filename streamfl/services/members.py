@@ -1,4 +1,4 @@
-"""`streamfl members`: who takes part, and an operator's commands about that."""
+"""`streamfl members`: who takes part; and an operator's commands, about that and about the federation."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -16,14 +16,16 @@ from streamfl.report.words import count
 PATIENCE, LOOK_EVERY = 30.0, 0.25
 
 
-def order(connector: Connector, action: Action, client: str, patience: float = PATIENCE) -> MemberChanged:
+def order(
+    connector: Connector, action: Action, client: str = "", patience: float = PATIENCE, *, model: str = ""
+) -> MemberChanged:
     """Have the coordinator carry out a command, and return what it tells.
 
     Parameters
     ----------
     connector
         The log of the federation, with the operator's signature.
-    action, client
+    action, client, model
         As in `Command`.
     patience
         Seconds to wait for the coordinator.
@@ -36,10 +38,12 @@ def order(connector: Connector, action: Action, client: str, patience: float = P
         Another command came first, or the coordinator has not answered.
     """
     state = connector.state()
-    if action != "admit" and (state is None or client not in _known(state)):
+    if state is None and not client:
+        raise UsageError("the federation has not run yet")
+    if client and action != "admit" and (state is None or client not in _known(state)):
         meant = "" if state is None else did_you_mean(client, _known(state))
         raise UsageError(f"no client is called {client!r}{meant}; see streamfl members list")
-    command = Command(action=action, client=client, number=_number(state) + 1)
+    command = Command(action=action, client=client, number=_number(state) + 1, model=model)
     connector.order(command)
     until = time.monotonic() + patience
     while time.monotonic() < until:

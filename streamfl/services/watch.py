@@ -80,7 +80,8 @@ def line(message: FromCoordinator) -> tuple[str, str]:
         case Left():
             return f"{message.client} left", "dim"
         case MemberChanged():
-            return f"{message.client}: {message.action}, by an operator, from entry {message.entry} on", "bold yellow"
+            about = f"{message.client}: " if message.client else ""
+            return f"{about}{message.action}, by an operator, from entry {message.entry} on", "bold yellow"
         case Ended():
             return "the federation has ended", "dim"
         case Refusal():

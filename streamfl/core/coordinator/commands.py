@@ -1,7 +1,7 @@
-"""What an operator's command changes: who may take part. Commands are numbered, so that none counts twice.
+"""What an operator's command changes. Commands are numbered, so that none counts twice.
 
 A command takes effect at once where it can only let somebody in. An eviction counts from the next entry on for what
-the client has sent, and the open round no longer waits for it.
+the client has sent, and the open round no longer waits for it. A restart takes place when the open round closes.
 """
 
 from dataclasses import replace
@@ -11,6 +11,9 @@ from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.protocol.events import Ordered
 from streamfl.core.protocol.messages import Command, MemberChanged
+
+# Actions about the federation.
+OF_ALL = frozenset({"hold", "resume", "restart"})
 
 
 def wrong_command(command: Command, state: CoordinatorState, limits: Limits) -> str | None:
@@ -23,12 +26,17 @@ def wrong_command(command: Command, state: CoordinatorState, limits: Limits) -> 
     [None, 'command 2, where 1 is the next: it was sent before, or another came first']
     """
     following = 1 if state.changed is None else state.changed.number + 1
-    if not command.client or not is_name(command.client, limits.name_bytes):
+    if command.action in OF_ALL:
+        if command.client:
+            return "a command about all, with the name of a client"
+        if command.action == "restart" and not (state.profile.restarts and is_name(command.model, limits.name_bytes)):
+            return f"profile {state.profile.profile} has no restarts, or a model of no name was named"
+    elif not command.client or not is_name(command.client, limits.name_bytes):
         return "a command about a client without a name"
     if command.number != following:
         return f"command {command.number}, where {following} is the next: it was sent before, or another came first"
     known = state.members.keys() | state.keys.keys() | set(state.barred)
-    if command.client not in known and len(known) >= limits.clients:
+    if command.client and command.client not in known and len(known) >= limits.clients:
         return f"one client more than the {limits.clients} that the federation takes"
     return None
 
@@ -37,11 +45,22 @@ def carry_out(ordered: Ordered, state: CoordinatorState) -> Member | None:
     """Change the state as a command says; return the client's account if that changes, too."""
     command, client = ordered.command, ordered.command.client
     state.changed = MemberChanged(
-        action=command.action, client=client, number=command.number, by=ordered.by, entry=state.entry + 1
+        action=command.action,
+        client=client,
+        number=command.number,
+        by=ordered.by,
+        entry=state.entry + 1,
+        model=command.model,
     )
     state.barred = tuple(name for name in state.barred if name != client)
     member = state.members.get(client)
     match command.action:
+        case "hold" | "resume":
+            state.held = command.action == "hold"
+            return None
+        case "restart":
+            state.restart = command.model
+            return None
         case "admit":
             state.keys.setdefault(client, "")
             return None

@@ -173,7 +173,7 @@ class Coordinator:
     @property
     def _closes_at(self) -> float | None:
         opened, pending_alarm = self._unsaved.open, self._unsaved.pending_alarm
-        if opened is None or self.settings.deadline is None:
+        if opened is None or self.settings.deadline is None or self._is_held:
             return None
         if self._unsaved.unmasking is not None:
             return self._unsaved.unmasking.since + self.settings.deadline
@@ -280,6 +280,9 @@ class Coordinator:
         told: list[FromCoordinator] = [] if self.state.changed is None else [self.state.changed]
         if client in self.state.barred:
             self._unsaved.introductions.pop(client, None)
+        if ordered.command.action == "resume" and self._unsaved.open is not None:
+            self._unsaved.open = replace(self._unsaved.open, since=now)  # deadlines begin anew
+            return [Commit(tuple(told)), *self._go_on_if_complete(now)]
         if account is None:
             return [Commit(tuple(told))]
         self._change(client, account)
@@ -510,6 +513,11 @@ class Coordinator:
         member = self.state.members[name]
         return not member.left and self._is_listed(name) and name not in self._unsaved.refusals.at_fault
 
+    @property
+    def _is_held(self) -> bool:
+        """Tell whether an operator holds the open entry; one whose alarm is deliberated is finished first."""
+        return self.state.held and self.phase is Phase.COLLECTING
+
     def _has_something(self) -> bool:
         """Tell whether the round can be closed: it has updates, or updates were refused.
 
@@ -525,7 +533,7 @@ class Coordinator:
 
     def _go_on_if_complete(self, now: float) -> list[CoordinatorDecision]:
         """Close the round or settle its alarm, unless a client is still waited for."""
-        if self._unsaved.open is None:
+        if self._unsaved.open is None or self._is_held:
             return []
         quorum, lacking = self.settings.quorum, any(True for _ in self._lacking())
         if lacking and (self.is_scoring or self.phase is Phase.UNMASKING):

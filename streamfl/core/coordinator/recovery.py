@@ -58,7 +58,7 @@ class Recovery:
     def _deliberated_again(self, pending_alarm: PendingAlarm) -> Deliberation:
         """Take the profile of the last Commit to the same point of its deliberation; the result is the same."""
         profile, (observed, _) = self.rounds.state.profile, self.rounds.observed()
-        alarm = profile.close(observed)
+        alarm = self.rounds.ordered(profile.close(observed), observed)
         if alarm is None:
             raise BrokenInvariantError("a round that had an alarm has none")
         deliberation = profile.deliberate(alarm, observed, self.rounds.untrained())

@@ -29,6 +29,7 @@ from streamfl.core.drift.evidence import Observed
 from streamfl.core.errors import BrokenInvariantError, PeerError
 from streamfl.core.learning.between_rounds import Renewal
 from streamfl.core.profiles.base import Answer, Deliberation, Restart
+from streamfl.core.protocol.alarm import Alarm
 from streamfl.core.protocol.decisions import Commit, CoordinatorDecision, Finished, Publish
 from streamfl.core.protocol.fingerprint import fingerprint
 from streamfl.core.protocol.messages import (
@@ -162,12 +163,20 @@ class Rounds:
         """Pass the aggregated updates to the profile."""
         state, unsaved = self.state, self.unsaved
         observed, aggregation = self.observed()
-        alarm = state.profile.close(observed)
+        alarm = self.ordered(state.profile.close(observed), observed)
         unsaved.readings = dict(state.profile.readings())
         if alarm is None:
             return self._conclude(observed, state.profile.advance(state.round), now)
         deliberation = state.profile.deliberate(alarm, observed, self.untrained())
         return self._deliberate(deliberation, observed, aggregation, (), now)
+
+    def ordered(self, alarm: Alarm | None, observed: Observed) -> Alarm | None:
+        """Return the alarm; if an operator has ordered a restart, one that asks for the wanted model."""
+        wanted = self.state.restart
+        if wanted is None:
+            return alarm
+        found = alarm or Alarm("operator", 0.0, 0.0, observed.round)
+        return replace(found, local=False, clients=() if found.local else found.clients, wanted=wanted)
 
     @property
     def _pool(self) -> Pool:
@@ -350,6 +359,7 @@ class Rounds:
             made = announcements(closed, state.profile.noticed, named, state.members)
             state.drifts, announced = in_one_drift(state.drifts, made, state.members)
             restart = next((decision for decision in decided if isinstance(decision, Restart)), None)
+            state.restart = None if restart is not None else state.restart
             state.influence = self.unsaved.influence or state.influence
             self._change_registry(restarted=restart is not None)
             change = self._learn_between(opened.apart, restart)

@@ -56,6 +56,11 @@ class CoordinatorState(ReadsOldNames):
         The clients that an operator has evicted and not admitted again.
     changed
         The last command of an operator.
+    held
+        Whether an operator holds the federation: the open entry is not closed.
+    restart
+        The model that an operator wants an epoch to begin with when the open round closes, see `Command`; None: no
+        restart was ordered.
     influence
         What is remembered of clients' earlier numbers, to bound their influence.
     roster
@@ -84,6 +89,8 @@ class CoordinatorState(ReadsOldNames):
     keys: dict[str, str] = field(default_factory=dict)
     barred: tuple[str, ...] = ()
     changed: MemberChanged | None = None
+    held: bool = False
+    restart: str | None = None
     influence: Influence = field(default_factory=Influence)
     roster: Roster | None = None
     settings: dict[str, str] = field(default_factory=dict)

@@ -171,6 +171,8 @@ class Profile(Kind):
         A field that names the class in saved states: `profile: Literal["paper"] = "paper"`.
     takes
         The `ProfileOptions` that it uses besides learner, horizon and step. Other options are refused if given.
+    restarts
+        Whether it has epochs that an operator can end.
     constants
         The fields that come from the options and never change.
     epoch
@@ -182,6 +184,7 @@ class Profile(Kind):
         "calibrated": "profile calibrated was removed: begin anew with profile adaptive or paper"
     }
     takes: ClassVar[tuple[str, ...]] = ()
+    restarts: ClassVar[bool] = True
     constants: ClassVar[tuple[str, ...]] = ()
     profile: str
     epoch: int

@@ -137,6 +137,7 @@ class Experts(Profile):
     """
 
     takes: ClassVar[tuple[str, ...]] = ("start", "max_order")
+    restarts: ClassVar[bool] = False
     constants: ClassVar[tuple[str, ...]] = ("settings",)
 
     settings: ExpertsSettings = field(default_factory=ExpertsSettings)

@@ -19,6 +19,8 @@ class Alarm:
         The evidence: the clients and labels whose records changed; empty if the detector sees only the total.
     local
         Whether only these clients drifted.
+    wanted
+        The model that an operator wants the epoch to begin with; empty: the best.
     """
 
     cause: str
@@ -28,6 +30,7 @@ class Alarm:
     clients: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     local: bool = False
+    wanted: str = ""
 
 
 @dataclass(frozen=True, slots=True)

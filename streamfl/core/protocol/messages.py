@@ -1146,20 +1146,26 @@ class Ended(Message):
     entry: int
 
 
-Action = Literal["admit", "evict", "reset"]
+# What operators order about one client, and about the federation.
+MemberAction = Literal["admit", "evict", "reset"]
+Action = MemberAction | Literal["hold", "resume", "restart"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Command(Message):
-    """Operator: changes who may take part.
+    """Operator: changes who may take part, or how the federation goes on.
 
     Parameters
     ----------
     action
         `evict`: the client is out until it is admitted again. `admit`: it may join; where clients belong to keys, the
         first that brings it keeps it. `reset`: it belongs to no key any more, as if it had just been admitted.
+        `hold`: the open entry is not closed until `resume`. `restart`: an epoch begins when the open round closes.
     client
-        Its name.
+        Its name; empty where the action is about the federation.
+    model
+        With `restart`, the model that the epoch begins with: `scratch`, or one that is live or kept, by its name. If
+        there is none of this name, or it is empty, the best one.
     number
         One more than that of the last command: a command that is sent again, or raced by another, has no effect.
     """
@@ -1167,6 +1173,7 @@ class Command(Message):
     action: Action
     client: str
     number: int
+    model: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1175,7 +1182,7 @@ class MemberChanged(Message):
 
     Parameters
     ----------
-    action, client, number
+    action, client, number, model
         As in `Command`.
     by
         The key that has signed it; empty if nothing is signed.
@@ -1188,6 +1195,7 @@ class MemberChanged(Message):
     number: int
     by: str
     entry: int
+    model: str = ""
 
 
 FromClient = Join | Leave | Update | Scores | Unmasked

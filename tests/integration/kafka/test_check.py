@@ -96,6 +96,7 @@ def everything(broker):
         return sorted(topics), ends, groups
 
 
+OWN = ("control", "models", "updates", "commands", "heartbeats", "state", "dead-letter")
 ROLES = [("rights of hosts", "ok"), ("rights of the coordinator", "ok")]
 
 
@@ -109,12 +110,7 @@ class TestTopics:
             *ROLES,
         ]
         assert findings[0].found.startswith(f"{broker.bootstrap} answers: 1 broker, Apache Kafka ")
-        own = listed(
-            [
-                f"{name}.{topic}"
-                for topic in ("control", "models", "updates", "commands", "heartbeats", "state", "dead-letter")
-            ]
-        )
+        own = listed([f"{name}.{topic}" for topic in OWN])
         assert (findings[1].found, findings[1].remedy) == (f"no {own} yet", "the coordinator will make them")
         assert "streamfl produce" in findings[2].remedy
 
@@ -537,10 +533,7 @@ class TestRights:
     def test_a_log_in_that_may_see_no_topic_is_told_what_it_lacks(self, guarded, federation):
         with pytest.raises(UsageError) as raised:
             self.connector(guarded, federation, "coordinator").prepare()
-        own = ", ".join(
-            f"{federation}.{topic}"
-            for topic in ("control", "models", "updates", "commands", "heartbeats", "state", "dead-letter")
-        )
+        own = ", ".join(f"{federation}.{topic}" for topic in OWN)
         assert str(raised.value).startswith(f"this log-in may see none of {own}; grant it READ and WRITE")
 
     def test_a_coordinator_that_may_not_read_updates_is_told_so(self, guarded, federation):

@@ -15,17 +15,20 @@ from unit.machines.script import (
     leave,
     plain,
     refusals,
+    scores,
     uncounted,
 )
 
 from streamfl import state_bytes
-from streamfl.core.bounds import Limits
+from streamfl.core.bounds import NAMED, Limits
 from streamfl.core.coordinator.admission import BARRED
+from streamfl.core.coordinator.commands import wrong_command
 from streamfl.core.coordinator.grants import NOT_SIGNED, Granted, Known
 from streamfl.core.coordinator.machine import MOST_TOLD, Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.protocol.events import Ordered, Signed, Unusable
+from streamfl.core.profiles.experts import Experts
+from streamfl.core.protocol.events import Ordered, Signed, Tick, Unusable
 from streamfl.core.protocol.messages import (
     Command,
     Fenced,
@@ -34,8 +37,10 @@ from streamfl.core.protocol.messages import (
     Joined,
     MemberChanged,
     Refusal,
+    Restarted,
     RoundClosed,
     RoundOpened,
+    Score,
 )
 
 OTHERS = "signed by another key than that of the host that brought it"
@@ -255,3 +260,61 @@ def test_the_closest_name_is_looked_for_once_for_each_client_and_not_for_ever(mo
         ((_, reason),) = refusals(feed(machine, Signed(join(f"s{n}"), "k1")))
         assert reason == "no host is granted it" + ("; did you mean lab?" if n < MOST_TOLD else "")
     assert asked == [f"s{n}" for n in range(MOST_TOLD)]
+
+
+# --- commands about the federation -----------------------------------------------------------------------------
+
+
+def about_all(action, number, model=""):
+    return Ordered(Command(action=action, client="", number=number, model=model), by="k0")
+
+
+def test_a_federation_that_is_held_closes_nothing_until_it_goes_on():
+    machine = coordinator(deadline=5.0)
+    opened = begun(machine, c0="k", c1="k")
+    (told,) = broadcast(feed(machine, about_all("hold", 1)), MemberChanged)
+    assert (told.action, told.client, told.by) == ("hold", "", "k0")
+    decisions = feed(machine, answer(opened, "c0"), answer(opened, "c1"), Tick(), now=100.0)
+    assert broadcast(decisions, RoundClosed) == []
+    assert machine.wakes_at is None, "its deadline would be due again and again"
+    decisions = feed(machine, about_all("resume", 2), now=100.0)
+    (closed,) = broadcast(decisions, RoundClosed)
+    assert [one.client for one in closed.accepted] == ["c0", "c1"]
+
+
+def test_a_deadline_begins_anew_when_a_federation_goes_on():
+    machine = coordinator(deadline=5.0)
+    opened = begun(machine, c0="k", c1="k")
+    feed(machine, about_all("hold", 1), answer(opened, "c0"))
+    feed(machine, about_all("resume", 2), now=100.0)
+    assert machine.wakes_at == 105.0
+
+
+@pytest.mark.parametrize(
+    ("model", "chosen"), [("", "incumbent"), ("scratch", "scratch"), ("unheard of", "incumbent")]
+)
+def test_a_restart_begins_an_epoch_when_the_round_closes(model, chosen):
+    machine = coordinator()
+    opened = begun(machine, c0="k", c1="k")
+    feed(machine, about_all("restart", 1, model))
+    decisions = feed(machine, answer(opened, "c0"), answer(opened, "c1"))
+    (asked,) = broadcast(decisions, Score)
+    updates = machine._unsaved.updates
+    decisions = feed(machine, *(scores(updates[name], asked, 0.9) for name in ("c0", "c1")))
+    while more := broadcast(decisions, Score):
+        decisions = feed(machine, *(scores(updates[name], more[0], 0.9) for name in ("c0", "c1")))
+    (restarted,) = broadcast(decisions, Restarted)
+    assert (restarted.cause, restarted.chosen, restarted.epoch) == ("operator", chosen, 2)
+    (opened,) = broadcast(decisions, RoundOpened)
+    again = feed(machine, answer(opened, "c0", start=4), answer(opened, "c1", start=4))
+    assert broadcast(again, Restarted) == broadcast(again, Score) == [], "one command, one restart"
+
+
+def test_commands_about_the_federation_name_no_client_and_need_a_profile_with_epochs():
+    machine = coordinator()
+    begun(machine, c0="k", c1="k")
+    named = Ordered(Command(action="hold", client="c0", number=1), by="k0")
+    assert "with the name of a client" in refusals(feed(machine, named))[0][1]
+    state = CoordinatorState(Experts())
+    wrong = wrong_command(Command(action="restart", client="", number=1), state, NAMED)
+    assert wrong == "profile experts has no restarts, or a model of no name was named"

@@ -61,7 +61,15 @@ def test_every_setting_of_every_model_is_on_the_page():
 def test_notes_have_known_names():
     """A note of another name would be shown nowhere."""
     plain = {"title", "description", "default", "type", "format", "enum", "anyOf", "items", "pattern", "minimum"}
-    plain |= {"exclusiveMinimum", "exclusiveMaximum", "maximum", "minLength", "maxLength", "minItems", "additionalProperties"}
+    plain |= {
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "maximum",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "additionalProperties",
+    }
     assert {key for fields in SETTINGS.values() for field in fields.values() for key in field} <= plain | NOTES
 
 

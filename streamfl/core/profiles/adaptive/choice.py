@@ -114,7 +114,12 @@ class Choice:
         self.stage = self.stage + 1 if answer.played else len(self._questions)
 
     def best(self) -> str:
-        """Return the candidate with the least loss over the clients that scored all of them; the first of equals."""
+        """Return the candidate with the least loss over the clients that scored all of them; the first of equals.
+
+        If an operator wants one that was scored, it is that.
+        """
+        if self.alarm.wanted in self.stepped:
+            return self.alarm.wanted
         common = set.intersection(*(set(sums) for sums in self.losses.values()))
         return min(self.stepped, key=lambda name: math.fsum(self.losses[name][c] for c in common))
 

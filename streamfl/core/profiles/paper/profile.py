@@ -206,7 +206,8 @@ class Paper(Profile):
         if not isinstance(deliberation, Settled):
             raise BrokenInvariantError("a deliberation of another profile")
         self.next_order = 0 if self.settings.order_after_alarm == "reset" else self._following_order()
-        self.next_start = self.settings.after_alarm
+        wanted = deliberation.alarm.wanted
+        self.next_start = "scratch" if wanted == "scratch" else "warm" if wanted else self.settings.after_alarm
         self.block = None
         self.blocks = 0
         self.epoch += 1

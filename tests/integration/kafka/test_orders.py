@@ -1,0 +1,38 @@
+"""The person on call holds a federation, lets it go on, and has it begin an epoch."""
+
+import subprocess
+
+from kafka_federation import COMMAND, check_ledger
+from small_stream import ROUNDS
+
+from streamfl.core.protocol.messages import MemberChanged
+
+
+def ordered(federation, *words):
+    """Run a command of an operator, and return what it says."""
+    done = subprocess.run(
+        [COMMAND, *words, "--settings", str(federation.settings)], check=True, capture_output=True, text=True
+    )
+    return done.stdout
+
+
+def test_a_federation_is_held_goes_on_and_restarts(federate, small):
+    federation = federate(small)
+    federation.start("a")
+    coordinator = federation.start("coordinator")
+    small.write(until=3)
+    federation.until("three rounds", lambda: federation.rounds() == 3)
+    assert ordered(federation, "hold") == "hold: done, from entry 5 on\n"
+    small.write(until=5)
+    assert ordered(federation, "restart", "--model", "scratch") == "restart: done, from entry 5 on\n"
+    assert federation.rounds() == 3
+    assert ordered(federation, "resume") == "resume: done, from entry 5 on\n"
+    federation.until("two more rounds", lambda: federation.rounds() == 5)
+    small.write(until=ROUNDS)
+    small.end()
+    federation.until("the end", lambda: all(process.popen.poll() is not None for process in federation.running))
+    check_ledger(federation.closed(), small.each)
+    first, *_ = federation.restarts()
+    assert (first.cause, first.chosen, first.round) == ("operator", "scratch", 4)
+    assert [one.action for one in federation.told() if isinstance(one, MemberChanged)] == ["hold", "restart", "resume"]
+    assert [one["action"] for one in coordinator.said("command carried out")] == ["hold", "restart", "resume"]
