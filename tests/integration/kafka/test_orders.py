@@ -34,5 +34,6 @@ def test_a_federation_is_held_goes_on_and_restarts(federate, small):
     check_ledger(federation.closed(), small.each)
     first, *_ = federation.restarts()
     assert (first.cause, first.chosen, first.round) == ("operator", "scratch", 4)
-    assert [one.action for one in federation.told() if isinstance(one, MemberChanged)] == ["hold", "restart", "resume"]
-    assert [one["action"] for one in coordinator.said("command carried out")] == ["hold", "restart", "resume"]
+    wanted = ["hold", "restart", "resume"]
+    assert [one.action for one in federation.told() if isinstance(one, MemberChanged)] == wanted
+    assert [one["action"] for one in coordinator.said("command carried out")] == wanted
