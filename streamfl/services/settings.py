@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PrivateAttr,
@@ -58,8 +59,12 @@ def _is_address(text: str) -> str:
     return text
 
 
-# `[HOST:]PORT`, or "" for none.
-Address = Annotated[str, AfterValidator(_is_address)]
+def _as_text(given: object) -> object:
+    return str(given) if isinstance(given, int) and not isinstance(given, bool) else given
+
+
+# `[HOST:]PORT`, or "" for none; a port may be a number.
+Address = Annotated[str, BeforeValidator(_as_text), AfterValidator(_is_address)]
 
 
 class _Table(BaseModel):

@@ -21,7 +21,7 @@ from streamfl.ports import Placement
 from streamfl.services import installed
 from streamfl.services.connectors import connect
 from streamfl.services.installed import GROUP
-from streamfl.services.settings import FederationSettings, flag, load, merged
+from streamfl.services.settings import FederationSettings, Telemetry, address, flag, load, merged
 from streamfl_connectors.kafka.settings import KafkaSettings
 
 DEPLOYED = Path(__file__).parents[3] / "deploy" / "federation.toml"
@@ -813,3 +813,8 @@ class TestNames:
     def test_more_names_than_there_may_be_are_refused_at_the_start(self, refused):
         fields = {"topics": ["r"], "fields": {"features": ["x", "y"]}}
         assert "names 2 features, but at most 1" in refused(records=fields, federation={"most_features": 1})
+
+
+@pytest.mark.parametrize("given", [9464, "9464", "127.0.0.1:9464"])
+def test_an_address_may_be_a_port_alone_as_the_number_that_it_is(given):
+    assert address(Telemetry(address=given).address) == ("127.0.0.1", 9464)
