@@ -26,6 +26,12 @@ from streamfl.core.protocol.messages import (
 from streamfl.core.protocol.moments import Moments
 from streamfl.core.protocol.registry import Registry, TargetUnit
 
+# No log-likelihood of a label is below -2 ln K, whatever the number K of labels that anybody has.
+LOGS = 30.0
+
+# By how much rounding may make second moments indefinite, as a part of their mean: the ridge of whitening is larger.
+SLACK = 1e-6
+
 # The name of the one client that all are together, which no client has.
 EVERYBODY = ""
 
@@ -180,7 +186,7 @@ def pooled_scores(total: IntArray, asked: Score, layout: Layout, *, records: int
         stage=asked.stage,
         losses=_losses(parts, asked.slots, records),
         differences=_differences(parts, asked.slots, trained, more=more),
-        relabelling={name: np.minimum(0.0, parts[f"labels {name}"]) for name in asked.relabel},
+        relabelling={name: np.clip(parts[f"labels {name}"], -LOGS * records, 0.0) for name in asked.relabel},
     )
 
 
@@ -223,7 +229,16 @@ def _label_sums(labels: Sequence[str], part: FloatArray, records: int) -> tuple[
 
 
 def _second(triangle: FloatArray, rows: int) -> FloatArray:
+    """Return second moments, which are those of some records, and of the constant 1 at least one."""
     C = np.zeros((rows, rows))
     C[np.tril_indices(rows)] = triangle
     C += np.tril(C, -1).T
-    return C if np.diag(C).min() >= 0.0 else np.diag(np.maximum(0.0, np.diag(C)))
+    C[-1, -1] = max(1.0, C[-1, -1])
+    try:
+        np.linalg.cholesky(C + (SLACK * np.trace(C) / rows) * np.eye(rows))
+    except np.linalg.LinAlgError:  # rounding alone does not make them so
+        values, vectors = np.linalg.eigh(C)
+        C = (vectors * np.maximum(0.0, values)) @ vectors.T
+        C = 0.5 * (C + C.T)
+        np.fill_diagonal(C, np.maximum(0.0, np.diag(C)))
+    return C

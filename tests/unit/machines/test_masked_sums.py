@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from unit.machines.script import (
     LEARNER,
+    PROFILES,
     answer,
     batch,
     broadcast,
@@ -22,6 +23,7 @@ from unit.machines.script import (
 
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.phase import Phase
+from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.pooling.layout import Layout
 from streamfl.core.pooling.masks import Masks
 from streamfl.core.pooling.sums import as_text, sums_of, with_sums
@@ -31,6 +33,8 @@ from streamfl.core.protocol.messages import (
     Roster,
     RoundClosed,
     RoundOpened,
+    Score,
+    Scores,
     Unmask,
     Unmasked,
     Update,
@@ -231,6 +235,40 @@ def test_wrong_seeds_and_wild_sums_leave_a_model_of_finite_numbers():
     decisions = feed(machine, *(replace(one, own="5" * 64) for one in members.seeds(asked).values()))
     assert len(broadcast(decisions, RoundClosed)) == 1
     assert np.isfinite(machine.serving()[1]).all()
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_whatever_clients_add_no_round_raises(profile):
+    settings = CoordinatorSettings(LEARNER, expect=3, sums="pooled", expand=expand)
+    for seed in range(6):
+        machine, rng = Coordinator(settings, PROFILES[profile]()), np.random.default_rng(seed)
+        decisions = feed(machine, *(join(name) for name in NAMES[:3]))
+        for at in range(0, 60, 4):
+            (opened,) = broadcast(decisions, RoundOpened)
+            layout = Layout.of_round(opened, machine.state.registry, LEARNER.model.columns)
+            decisions = feed(machine, *(_lie(answer(opened, name, start=at), layout, rng) for name in NAMES[:3]))
+            while asked := broadcast(decisions, Score):
+                layout = Layout.of_scores(asked[0], machine.state.registry, LEARNER.model.columns)
+                told = {"entry": asked[0].entry, "epoch": asked[0].epoch, "stage": asked[0].stage}
+                blank = [Scores(client=name, attempt="1-1", losses={}, differences={}, **told) for name in NAMES[:3]]
+                decisions = feed(machine, *(replace(one, sums=as_text(_numbers(layout, rng))) for one in blank))
+            assert broadcast(decisions, RoundClosed)[0].records == 12
+
+
+def _lie(update: Update, layout: Layout, rng: np.random.Generator) -> Update:
+    return with_sums(update, _numbers(layout, rng))
+
+
+def _numbers(layout: Layout, rng: np.random.Generator) -> np.ndarray:
+    """Return sums that nobody has: any numbers, very large or small ones, zeros, or a few whole steps."""
+    n = layout.size
+    kinds = (
+        lambda: rng.integers(-(2**63), 2**63 - 1, n),
+        lambda: (rng.standard_normal(n) * 2.0 ** rng.integers(0, 62)).clip(-(2.0**62), 2.0**62).astype(np.int64),
+        lambda: np.zeros(n, np.int64),
+        lambda: rng.integers(-5, 5, n) << 32,
+    )
+    return kinds[rng.integers(len(kinds))]()
 
 
 def _wild(members: Members, seed: int) -> np.ndarray:

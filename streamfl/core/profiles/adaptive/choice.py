@@ -141,7 +141,8 @@ class Choice:
         mean = sum(n * g for n, g in zip(weights, gains, strict=True)) / total
         error = math.sqrt(sum((n * (g - mean)) ** 2 for n, g in zip(weights, gains, strict=True))) / total
         if len(common) == 1:
-            error = math.sqrt(min(1.0, (than[common[0]] + sums[common[0]]) / total) / total)
+            lost = (than[common[0]] + sums[common[0]]) / total  # below 0 only of what nobody can have sent honestly
+            error = math.sqrt(min(1.0, max(0.0, lost)) / total)
         return mean > max(by * error, ROUNDING)
 
     @property

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from unit.machines.script import LEARNER, REGISTRY, answer
 
 from streamfl.core.learning.fixed_point import weighted_mean
+from streamfl.core.learning.second_moments import SecondMoments
 from streamfl.core.pooling.layout import MOST, Block, Layout
 from streamfl.core.pooling.limbs import moments_in_limbs, moments_of_limbs
 from streamfl.core.pooling.masks import plain_total
@@ -89,6 +90,7 @@ def test_whatever_is_added_up_the_numbers_are_possible(numbers):
     assert (made.moments.m2 >= 0.0).all()
     assert np.isfinite(made.moments.m2).all()
     assert (np.diag(made.second_moments) >= 0.0).all()
+    assert np.isfinite(SecondMoments(made.second_moments, 4.0).whitened(np.ones((2, 1)))).all()
 
 
 @settings(max_examples=100, deadline=None)
