@@ -22,7 +22,7 @@ def written(command: Command, signer: Signer | None) -> tuple[bytes, Headers]:
     """Return the value and the headers of a command.
 
     >>> written(Command(action="evict", client="c0", number=1), None)
-    (b'{"type":"command","action":"evict","client":"c0","number":1}', ())
+    (b'{"type":"command","action":"evict","client":"c0","number":1,"model":""}', ())
     """
     data = codec.encode(command, header={"type": TYPE})
     return data, stamped(signer, PLACE, data)
@@ -41,7 +41,7 @@ def understood(value: bytes | None, headers: Headers, verifier: Verifier | None)
     Examples
     --------
     >>> understood(b'{"type":"command","action":"evict","client":"c0","number":1}', (), None)
-    Ordered(command=Command(action='evict', client='c0', number=1), by='')
+    Ordered(command=Command(action='evict', client='c0', number=1, model=''), by='')
     >>> understood(b"junk" * 2000, (), None)
     Unusable(client='', reason='a command of more than 4096 bytes', signer='')
     """
