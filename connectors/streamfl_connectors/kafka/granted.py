@@ -26,7 +26,7 @@ LOG = structlog.get_logger("streamfl.kafka")
 LOADED_WITHIN = 10.0
 
 # A log-in is told of these roles only if it has none of the others: each has a few rights of theirs.
-SMALL = ("watch", "producer", "operator")
+SMALL = ("watch", "page", "producer", "operator")
 
 
 def role_findings(missing: Mapping[str, Sequence[Need]], needed: Mapping[str, int]) -> Iterator[Finding]:
@@ -64,7 +64,8 @@ def _meant(share: Mapping[str, float], joins: Set[str]) -> Set[str]:
         The roles whose groups it may join.
     """
     best = max(share[role] for role in share if role not in SMALL)
-    small = {role for role in SMALL if share.get(role, 0.0) >= 0.5}
+    # What the page reads beside the control topic is all that tells it from watch.
+    small = {role for role in SMALL if share.get(role, 0.0) >= (1.0 if role == "page" else 0.5)}
     if best < 0.5 and small:
         return small
     return {
