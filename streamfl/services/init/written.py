@@ -41,7 +41,8 @@ def settings_file(
         _labels(roles) if layout.format == "json" else [],
         [f"[{section[0]}]", *(f"{key(name)} = {value(it)}" for name, it in section[1].items())],
     )
-    return "\n\n".join("\n".join(lines) for lines in tables if lines) + "\n"
+    texts = ("\n".join(lines) for lines in tables)
+    return "\n\n".join(text for text in texts if text) + "\n"
 
 
 def _federation(name: str, roles: Roles, layout: Layout) -> Iterator[str]:

@@ -247,6 +247,7 @@ class TestTopics:
         made = of_topics(Sample({"plant": 3}, {"plant/1": messages(*SENSOR)}), "--topic", "plant")
         assert (made.placement.by, made.placement.partitions, made.federation.expect) == ("partition", 3, 3)
         assert made.rounds.interval == 120.0
+        assert "\n\n\n" not in Path("federation.toml").read_text()
 
     def test_with_clients_in_a_field(self, of_topics):
         records = [record | {"site": f"s{i % 4}"} for i, record in enumerate(SENSOR)]
