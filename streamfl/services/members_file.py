@@ -144,5 +144,7 @@ def read_members(path: Path) -> MembersFile:
         raise UsageError(f"{path}: the list of members cannot be read: {error.strerror}") from error
     except ValidationError as error:
         raise UsageError(f"{path}: {first_of(error, MembersFile)}") from None
+    except RecursionError:
+        raise UsageError(f"{path}: brackets are nested too deeply for TOML") from None
     except ValueError as error:  # not TOML, or not UTF-8
         raise UsageError(f"{path}: {error}") from error

@@ -711,7 +711,7 @@ def flag(text: str) -> dict[str, Any]:
 def _value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):  # the latter: brackets in brackets, too deep to be a value
         return text
 
 

@@ -54,7 +54,8 @@ def numbers_of_bytes(data: memoryview, datatype: str, shape: Shape) -> FloatArra
     values = np.frombuffer(data, layout).reshape(shape)
     if datatype == "BOOL" and values.max(initial=0) > 1:
         raise PeerError("a byte of BOOL is neither 0 nor 1")
-    return values.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # of a signalling NaN, which becomes a quiet one: a missing value
+        return values.astype(np.float64)
 
 
 def numbers_of_json(data: bytes, datatype: str, shape: Shape) -> FloatArray:
