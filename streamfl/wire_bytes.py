@@ -130,7 +130,8 @@ def floats_read(data: Bytes) -> list[float]:
     planes[:, 3] = np.frombuffer(heads, np.uint8)
     planes[:, :3] = np.frombuffer(data.take(3 * shorts), np.uint8).reshape(-1, 3)
     x = np.zeros(count)
-    x[~long] = planes.view("<f4").ravel()
+    with np.errstate(invalid="ignore"):  # of a signalling NaN, which becomes a quiet one
+        x[~long] = planes.view("<f4").ravel()
     x[long] = np.frombuffer(data.take(8 * int(np.count_nonzero(long))), "<f8")
     return x.tolist()
 
