@@ -509,6 +509,24 @@ resume = _directing("resume", "Go on after `streamfl hold`.")
 restart = _directing("restart", "Begin an epoch when the open round closes, as after a drift.")
 
 
+@click.command()
+@click.argument("entry", type=click.IntRange(min=1))
+@_service
+@click.option("--key", type=click.Path(path_type=Path), metavar="F", help="The operator's private key.")
+def rollback(entry: int, path: Path, assignments: tuple[str, ...], key: Path | None) -> None:
+    """Begin an epoch with the model that served at ENTRY of the ledger: what models of rounds learnt since is lost."""
+    from streamfl.services.connectors import connect  # noqa: PLC0415
+    from streamfl.services.identity import signatures  # noqa: PLC0415
+    from streamfl.services.members import order  # noqa: PLC0415
+    from streamfl.services.rollback import past_model  # noqa: PLC0415
+
+    settings = _loaded(path, assignments)
+    connector = connect(settings, signatures(settings, "operator", key))
+    model = past_model(connector, entry)
+    changed = order(connector, "restart", model=model)
+    click.echo(f"rollback to the model of {model.replace('-', ' ')}: done, from entry {changed.entry} on")
+
+
 def _ordering(action: "Action", summary: str) -> click.Command:
     """Return the command that has the coordinator carry out an action about a client."""
 
@@ -555,6 +573,7 @@ COMMANDS = (
     hold,
     resume,
     restart,
+    rollback,
     init,
     settings_,
     compile_,

@@ -218,6 +218,11 @@ class Profile(Kind):
         """An alarm of the last round that restarts nothing: the mix of labels changed."""
         return None
 
+    @property
+    def past_rounds(self) -> tuple[int, ...]:
+        """The rounds to whose model an operator can return, by a restart with the model `round-N`; youngest first."""
+        return ()
+
     @abc.abstractmethod
     def open(self, t: int, scratch: FloatArray, squared_norm: float) -> RoundPlan:
         """Begin round t.

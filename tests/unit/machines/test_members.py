@@ -291,7 +291,14 @@ def test_a_deadline_begins_anew_when_a_federation_goes_on():
 
 
 @pytest.mark.parametrize(
-    ("model", "chosen"), [("", "incumbent"), ("scratch", "scratch"), ("unheard of", "incumbent")]
+    ("model", "chosen"),
+    [
+        ("", "incumbent"),
+        ("scratch", "scratch"),
+        ("unheard of", "incumbent"),
+        ("round-1", "round-1"),
+        ("round-0", "incumbent"),
+    ],
 )
 def test_a_restart_begins_an_epoch_when_the_round_closes(model, chosen):
     machine = coordinator()

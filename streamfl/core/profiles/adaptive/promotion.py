@@ -150,7 +150,7 @@ class Promotion(ReadsOldNames, Profile):
             alarm,
             observed,
             live=(self.main.serves, *(name for name in live if name != self.main.serves)),
-            candidates={"scratch": scratch, **recalled, **apart},
+            candidates={"scratch": scratch, **recalled, **apart, **self.trail.named(alarm.wanted)},
             relabel=fits,
             eta=self._candidates_eta,
             whitened=self.ladder.whitened,
@@ -174,6 +174,11 @@ class Promotion(ReadsOldNames, Profile):
         self.main.promote()
         for branch in self.branches:
             branch.ladder.promote()
+
+    @property
+    def past_rounds(self) -> tuple[int, ...]:
+        """The rounds of which the model that served is kept, the youngest first."""
+        return tuple(t for t, _ in self.trail.kept)
 
     def readings(self) -> Mapping[str, Reading]:
         """Return the last reading of each detector."""

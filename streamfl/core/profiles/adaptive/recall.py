@@ -42,6 +42,10 @@ class Trail:
         """Return the youngest incumbent from before round t; None if there is none."""
         return next((W for kept, W in self.kept if kept < t), None)
 
+    def named(self, name: str) -> dict[str, FloatArray]:
+        """Return the model that is named by its round, such as `round-57`; nothing if it is not kept."""
+        return {name: W for t, W in self.kept if name == f"round-{t}"}
+
     def transform(self, change: Callable[[FloatArray], FloatArray]) -> None:
         """Re-express every model."""
         self.kept = [(t, change(W)) for t, W in self.kept]

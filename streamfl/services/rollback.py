@@ -1,0 +1,67 @@
+"""`streamfl rollback`: which model a federation can return to."""
+
+from collections.abc import Iterable
+
+from streamfl.core.errors import UsageError
+from streamfl.core.protocol.messages import FromCoordinator, RoundClosed
+from streamfl.ports import Connector
+
+
+def past_model(connector: Connector, entry: int) -> str:
+    """Return the name of the youngest kept model that served in the round of an entry, or before.
+
+    Parameters
+    ----------
+    connector
+        The log of the federation.
+    entry
+        An entry of the ledger that is closed.
+
+    Raises
+    ------
+    UsageError
+        There is no such entry, the log no longer holds it, or no model of its time is kept.
+    """
+    state = connector.state()
+    closed = 0 if state is None else state.entry - 1
+    if state is None or not 1 <= entry <= closed:
+        raise UsageError(f"there is no entry {entry}: entries 1 to {closed} are closed")
+    past = round_of(entry, connector.control(from_start=True))
+    kept = state.profile.past_rounds
+    for served in kept:
+        if served <= past:
+            return f"round-{served}"
+    raise UsageError(
+        f"entry {entry} closed round {past}, and no model of that time is kept: "
+        + (f"those of rounds {', '.join(map(str, kept))} are" if kept else f"{state.profile.profile} keeps none")
+    )
+
+
+def round_of(entry: int, told: Iterable[FromCoordinator]) -> int:
+    """Return the round that an entry has closed.
+
+    Parameters
+    ----------
+    entry
+        The entry.
+    told
+        What the coordinator told, from the oldest message on; no more is read than up to the entry.
+
+    Examples
+    --------
+    >>> from streamfl.core.protocol.messages import Left
+    >>> round_of(3, [Left(client="c0", nonce="7f")])
+    Traceback (most recent call last):
+    streamfl.core.errors.UsageError: the log no longer holds entry 3
+
+    Raises
+    ------
+    UsageError
+        The log no longer holds it.
+    """
+    for message in told:
+        if isinstance(message, RoundClosed) and message.entry >= entry:
+            if message.entry == entry:
+                return message.round
+            break
+    raise UsageError(f"the log no longer holds entry {entry}")
