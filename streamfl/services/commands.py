@@ -514,7 +514,7 @@ restart = _directing("restart", "Begin an epoch when the open round closes, as a
 @_service
 @click.option("--key", type=click.Path(path_type=Path), metavar="F", help="The operator's private key.")
 def rollback(entry: int, path: Path, assignments: tuple[str, ...], key: Path | None) -> None:
-    """Begin an epoch with the model that served at ENTRY of the ledger: what models of rounds learnt since is lost."""
+    """Begin an epoch with the model that served at ENTRY of the ledger; what was learnt since is lost."""
     from streamfl.services.connectors import connect  # noqa: PLC0415
     from streamfl.services.identity import signatures  # noqa: PLC0415
     from streamfl.services.members import order  # noqa: PLC0415

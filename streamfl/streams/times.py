@@ -15,7 +15,8 @@ FIRST = -62135596800.0  # the years 1 and 9999, the range of `datetime`
 LAST = 253402300800.0
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 # Usual names of columns of times.
-NAMES = frozenset({"time", "timestamp", "ts", "datetime", "date", "epoch", "unixtime", "unix_time", "event_time"})
+NAMES = frozenset({"time", "timestamp", "ts", "at", "datetime", "date", "epoch", "unixtime"})
+ENDINGS = ("timestamp", "_at", "_time", "_ts")
 _DAY = r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})"
 _HOUR = r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?(\s*(am|pm))?(\s*(z|utc|gmt|[-+]\d{2}(:?\d{2})?))?"
 _DATE = re.compile(rf"\s*{_DAY}((\s+|t|,\s*){_HOUR})?\s*", re.IGNORECASE)
@@ -104,8 +105,13 @@ def looks_like_times(name: str, words: Sequence[str]) -> bool:
 
 
 def named_as_times(name: str) -> bool:
-    """Return whether a column has a usual name of columns of times."""
-    return name.lower() in NAMES or name.lower().endswith("timestamp")
+    """Return whether a column has a usual name of columns of times.
+
+    >>> [named_as_times(name) for name in ("Time", "at", "measured_at", "eventTime", "heat", "sometime")]
+    [True, True, True, True, False, False]
+    """
+    low = name.lower()
+    return low in NAMES or low.endswith(ENDINGS) or name.endswith("Time")
 
 
 def _is_epoch(word: str) -> bool:

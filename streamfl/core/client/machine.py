@@ -507,7 +507,7 @@ class Client(ClientState):
         self._masks = self._masks_of(opened)
         sent, told = self._work().update(opened, gathered.batches, name, period=gathered.period)
         self._flight.sent, self._attempts, self._due = sent, attempt, False
-        self._patience = self._patience.has_asked("join")
+        self._patience = self._patience.asks("join", now)
         self._release(opened.round)
         self.over_budget += sum(isinstance(one, OverBudget) for one in told)
         return [Send(sent.update), *told]

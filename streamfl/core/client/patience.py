@@ -54,12 +54,8 @@ class Patience:
         return replace(self, since=now, unanswered=0)
 
     def asks(self, question: Question, now: float) -> "Patience":
-        """Return the value after the client has asked: it waits for the answer from now on."""
+        """Return the value after the client has asked, or sent what counts as a question: it waits from now on."""
         return replace(self, since=now, asked=question)
-
-    def has_asked(self, question: Question) -> "Patience":
-        """Return the value after a message that counts as the question: the client asks only if no answer comes."""
-        return replace(self, asked=question)
 
     def waits_anew(self, now: float) -> "Patience":
         """Return the value with the wait started again."""

@@ -405,6 +405,15 @@ def test_by_the_clock_the_buffer_closes_at_the_announced_time():
     assert (update.records, update.spans) == (7, (Span("c0", 0, 7),))
 
 
+def test_an_update_is_not_asked_about_before_retry_seconds_have_passed():
+    machine = client(clock="interval")
+    feed(machine, RecordsRead((batch("ab"),)), joined(), *opening(closes=70.0), now=2.0)
+    assert sent(feed(machine, Tick(), now=70.0), Update)
+    assert machine.wakes_at == 70.0 + machine.settings.retry
+    assert feed(machine, Tick(), now=69.9 + machine.settings.retry) == []
+    assert sent(feed(machine, Tick(), now=70.0 + machine.settings.retry), Join)
+
+
 def test_by_the_clock_a_client_without_records_says_so():
     machine = client(clock="interval")
     feed(machine, Tick(), now=0.0)

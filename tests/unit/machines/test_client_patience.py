@@ -48,10 +48,6 @@ def test_losing_patience_and_losing_its_place_let_it_ask_at_once_but_only_the_fi
     assert asked.may_ask().ends == 7.0
 
 
-def test_an_update_asks_as_well_and_moves_no_time():
-    assert Patience(RETRY).answered(now=3.0).has_asked("join") == Patience(RETRY, since=3.0, asked="join")
-
-
 def test_an_announced_time_is_waited_for_32_times_as_long_however_often_it_has_asked():
     patience = Patience(2.0).loses().set_back().waits_anew(now=6.0)
     assert (patience.ends_at_last, patience.ends) == (70.0, 10.0)

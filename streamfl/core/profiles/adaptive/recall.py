@@ -44,7 +44,7 @@ class Trail:
 
     def named(self, name: str) -> dict[str, FloatArray]:
         """Return the model that is named by its round, such as `round-57`; nothing if it is not kept."""
-        return {name: W for t, W in self.kept if name == f"round-{t}"}
+        return {past: W for past, W in ((f"round-{t}", W) for t, W in self.kept) if past == name}
 
     def transform(self, change: Callable[[FloatArray], FloatArray]) -> None:
         """Re-express every model."""

@@ -1,0 +1,142 @@
+"""What the documentation shows is what happens: its site, its links, its commands and its walk-throughs."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from streamfl.cli import cli
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("*.md"))]
+TEXTS = {str(page.relative_to(ROOT)): page.read_text() for page in PAGES}
+BLOCK = re.compile(r"^```([a-z]*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: str, *kinds: str) -> list[tuple[str, str]]:
+    """Return the blocks of a page that are of these kinds, in order."""
+    return [(kind, text) for kind, text in BLOCK.findall(TEXTS[page]) if kind in kinds]
+
+
+# --- the site ----------------------------------------------------------------------------------------------------
+
+
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=quiet, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    built = {page.stem for page in (tmp_path / "site").glob("*.html")} - {"404"}
+    assert built == {page.stem for page in (ROOT / "docs").glob("*.md")}
+    reference = (tmp_path / "site" / "api.html").read_text()
+    assert "drift_detected" in reference
+    assert "check_profile" in reference
+
+
+# --- links of the pages that are no part of the site, and into it ----------------------------------------------------
+
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors of a page, as the repository and the site make them from its headings."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(BLOCK, "", text), re.MULTILINE)
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-") for heading in plain}
+
+
+def wrong_links(page: str) -> list[str]:
+    """Return the links of a page that lead nowhere."""
+    wrong = []
+    for target in LINK.findall(re.sub(BLOCK, "", TEXTS[page])):
+        path, _, anchor = target.partition("#")
+        if target.startswith(("http://", "https://")):
+            continue
+        file = (ROOT / page).parent / path if path else ROOT / page
+        if not file.exists() or (anchor and file.suffix == ".md" and anchor not in anchors(file.read_text())):
+            wrong.append(target)
+    return wrong
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_links_lead_somewhere(page: str) -> None:
+    assert wrong_links(page) == []
+
+
+def test_there_are_links_to_be_followed() -> None:
+    assert sum(len(LINK.findall(text)) for text in TEXTS.values()) > 200
+
+
+# --- commands --------------------------------------------------------------------------------------------------------
+
+COMMAND = re.compile(r"^\s*(?:\(as \w+; )?(?:\.venv/bin/)?streamfl +([a-z][^#\n]*)", re.MULTILINE)
+FILES = (".csv", ".toml", ".safetensors", ".json", ".key", ".npz", ".properties")
+
+
+def commands() -> list[str]:
+    """Return every command line of streamfl in the blocks of all pages, without what follows it in the shell."""
+    texts = [text for page in TEXTS for _, text in blocks(page, "", "sh")]
+    lines = {re.split(r" [>|&]|\)$|\) &", line)[0].strip() for text in texts for line in COMMAND.findall(text)}
+    return sorted(lines)
+
+
+@pytest.mark.parametrize("line", commands())
+def test_a_command_that_is_shown_can_be_given(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = [word.replace("$ADMIN", "admin.properties") for word in shlex.split(line)]
+    for word in [*words, "F", "FILE"]:
+        if word.endswith(FILES) or word in {"F", "FILE"}:
+            (tmp_path / word.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / word.lstrip("/")).touch()
+    command, context = cli, click.Context(cli)
+    while isinstance(command, click.Group):
+        name, *words = words
+        assert name in command.commands, line
+        command = command.commands[name]
+    with command.make_context(name, words, parent=context):
+        pass
+
+
+def test_commands_are_found() -> None:
+    assert len(commands()) > 40
+    assert {line.split()[0] for line in commands()} > {"replay", "rollback", "coordinator", "predict", "init"}
+
+
+# --- walk-throughs -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.compiles
+def test_ten_minutes_with_a_csv_go_as_they_are_written(tmp_path: Path) -> None:
+    path = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "400"}
+    told = ""
+    for kind, text in blocks("docs/csv.md", "python", "sh", "text"):
+        if kind == "text":
+            for line in text.splitlines():
+                assert line in told, line
+            continue
+        command = [sys.executable, "-c", text] if kind == "python" else ["sh", "-c", text]
+        done = subprocess.run(command, cwd=tmp_path, env=path, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        told = done.stdout + done.stderr
+    assert {"plant.csv", "report.html", "result.json", "model.safetensors", "predictions.csv"} == {
+        file.name for file in tmp_path.iterdir()
+    }
+
+
+@pytest.mark.compiles
+def test_examples_in_river_run_and_give_the_accuracy_that_they_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shared: dict[str, object] = {}
+    for _, text in blocks("docs/river.md", "python")[:2]:
+        shown = re.findall(r"^(evaluate.*)  # (Accuracy: .*)$", text, re.MULTILINE)
+        for call, accuracy in shown:
+            text = text.replace(f"{call}  # {accuracy}", f"result = {call}")  # noqa: PLW2901
+        exec(text, shared)  # the page's own code
+        assert [str(shared["result"])] == [accuracy for _, accuracy in shown]
