@@ -3,7 +3,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: setup demo kafka console test test-fast check bench-drift bench-river format clean
+.PHONY: setup demo kafka console test test-fast check docs bench-drift bench-river format clean
 
 setup: .venv/.ready
 
@@ -45,6 +45,10 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The site of the documentation, in site/: open site/index.html. What it warns of is an error, in the tests too.
+docs: setup
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "site/index.html"
+
 # The README's first table, 5 seeds: two to three and a half hours on 2 cores, reckoned from single runs, most of it
 # for the grids of the peers and of the paper's step. Every run is kept as soon as it has finished, and skipped by the
 # next call. SEEDS=1 takes a fifth.
@@ -68,4 +72,4 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv .kafka dist .numba_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis report.html
+	rm -rf .venv .kafka dist site .numba_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis report.html

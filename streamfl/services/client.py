@@ -1,6 +1,8 @@
 """`streamfl client`: one process that runs the clients assigned to it by the group of hosts."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -8,12 +10,15 @@ from streamfl.core.errors import UsageError
 from streamfl.ports import Connector, Host
 from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run
-from streamfl.services.exposure import exposed
+from streamfl.services.exposure import exposed, traced
 from streamfl.services.host_measures import HostMeasures
 from streamfl.services.host_node import HostNode
 from streamfl.services.identity import warn_if_open
 from streamfl.services.settings import FederationSettings
 from streamfl.services.stopping import Stop
+
+if TYPE_CHECKING:
+    from streamfl.services.tracing.rounds import Spans
 
 LOG = structlog.get_logger("streamfl.client")
 
@@ -54,7 +59,11 @@ def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop
     node = HostNode(host, machine, stop, settings.client.stop_within, until_end)
     measures = HostMeasures(node, settings.telemetry.most_behind)
     try:
-        with exposed(settings, "client", measures.measured, measures.not_ready) as node.turned:
+        with (
+            exposed(settings, "client", measures.measured, measures.not_ready) as turned,
+            traced(settings, "client") as spans,
+        ):
+            node.turned = _turning(node, turned, spans)
             run([node], clock)
         node.settle()
     finally:
@@ -63,6 +72,21 @@ def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop
     if node.failed:
         reasons = "; ".join(f"{client}: {reason}" for client, reason in list(node.failed.items())[:MOST_NAMES])
         raise UsageError(f"{len(node.failed)} of the clients failed: {reasons}")
+
+
+def _turning(node: HostNode, turned: Callable[[], None], spans: "Spans | None") -> Callable[[], None]:
+    """Return what the loop calls at each turn."""
+    if spans is None:
+        return turned
+    from streamfl.services.tracing.rounds import HostTraces  # noqa: PLC0415  needs streamfl[traces]
+
+    traces = HostTraces(spans)
+
+    def turn() -> None:
+        turned()
+        traces.step((name, one.machine.phase, one.machine.entry) for name, one in node.nodes.items())
+
+    return turn
 
 
 def _close(node: HostNode, host: Host) -> None:

@@ -1,8 +1,9 @@
 """`streamfl coordinator`: the coordinator machine on a log."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -28,7 +29,7 @@ from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import CoordinatorNode
 from streamfl.services import kept_settings
 from streamfl.services.coordinator_measures import CoordinatorMeasures
-from streamfl.services.exposure import exposed, unwatched
+from streamfl.services.exposure import exposed, traced, unwatched
 from streamfl.services.identity import grants, warn_if_open
 from streamfl.services.measures import Measure, gauge
 from streamfl.services.model_out import ModelOut
@@ -36,6 +37,9 @@ from streamfl.services.settings import FederationSettings
 from streamfl.services.stopping import Stop
 from streamfl.services.whereabouts import whereabouts
 from streamfl.transport.traffic import Traffic
+
+if TYPE_CHECKING:
+    from streamfl.services.tracing.rounds import Spans
 
 LOG = structlog.get_logger("streamfl.coordinator")
 
@@ -277,7 +281,10 @@ def serve_coordinator(
         raise UsageError(f"connector {settings.federation.connector} has no heartbeats; leave out --standby")
     connector.prepare()
     serving = Serving(settings, connector, stop, until_end, model)
-    with exposed(settings, "coordinator", serving.measured, serving.not_ready) as serving.turned:
+    with (
+        exposed(settings, "coordinator", serving.measured, serving.not_ready) as serving.turned,
+        traced(settings, "coordinator") as serving.spans,
+    ):
         while not standby or serving.stood_by():
             try:
                 serving.run()
@@ -298,6 +305,8 @@ class Serving:
         As of `serve_coordinator`.
     turned
         Called at each turn of a loop.
+    spans
+        Takes the spans of rounds, if they are traced.
     """
 
     settings: FederationSettings
@@ -306,6 +315,7 @@ class Serving:
     until_end: bool
     model: ModelOut | None
     turned: Callable[[], None] = unwatched
+    spans: "Spans | None" = None
     _machine: Coordinator | None = None
     _measures: CoordinatorMeasures | None = None
 
@@ -360,9 +370,11 @@ class Serving:
         clock = ListeningClock(link.listen)
         measures = CoordinatorMeasures(lambda: link.bytes_read, lambda: log.published.down, clock.now)
 
+        takers = (log.take, measures.take, *_traces(self.spans))
+
         def observe(event: FromCoordinator | Refused) -> None:
-            log.take(event)
-            measures.take(event)
+            for take in takers:
+                take(event)
 
         def turned() -> None:
             self.turned()
@@ -383,6 +395,14 @@ class Serving:
             if heart is not None:
                 heart.close()
             link.close()
+
+
+def _traces(spans: "Spans | None") -> Iterator[Callable[[object], None]]:
+    """Yield what traces the coordinator's events, if they are traced."""
+    if spans is not None:
+        from streamfl.services.tracing.rounds import CoordinatorTraces  # noqa: PLC0415  needs streamfl[traces]
+
+        yield CoordinatorTraces(spans).take
 
 
 def wrong_state(settings: FederationSettings) -> WrongState:

@@ -1,11 +1,15 @@
-"""Whether, and where, a process shows its measures and its health: `[telemetry]`."""
+"""Whether, and where, a process shows its measures and its health, and sends its traces: `[telemetry]`."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from streamfl import __version__
 from streamfl.services.measures import Measure, gauge
 from streamfl.services.settings import FederationSettings, address
+
+if TYPE_CHECKING:
+    from streamfl.services.tracing.rounds import Spans
 
 
 def unwatched() -> None:
@@ -48,3 +52,21 @@ def exposed(
     info = gauge("streamfl_info", "The process.", 1.0, version=__version__, federation=name, role=role)
     with shown(Endpoint(lambda: (info, *measured()), not_ready), *address(settings.telemetry.address)) as turn:
         yield turn
+
+
+@contextmanager
+def traced(settings: FederationSettings, role: str) -> Iterator["Spans | None"]:
+    """Yield what takes the spans of a process, if `[telemetry] traces` says where to send them.
+
+    Raises
+    ------
+    UsageError
+        Packages are lacking.
+    """
+    if not settings.telemetry.traces:
+        yield None
+        return
+    from streamfl.services.tracing.rounds import sending  # noqa: PLC0415  needs streamfl[traces]
+
+    with sending(settings.federation.name, role, settings.telemetry.traces) as spans:
+        yield spans

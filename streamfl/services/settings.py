@@ -290,12 +290,14 @@ def address(text: str) -> tuple[str, int]:
 
 
 class Telemetry(_Table):
-    """`[telemetry]`: where a process shows `/metrics`, `/live` and `/ready`."""
+    """`[telemetry]`: where a process shows `/metrics`, `/live` and `/ready`, and where it sends traces."""
 
     address: Address = ""
     """Where, `[HOST:]PORT`; each process of a machine needs its own port; empty: nowhere."""
     most_behind: int = Field(3, ge=0, json_schema_extra={"unit": "rounds"})
     """A client with records that learns nothing of them for more rounds makes its host not ready."""
+    traces: str = Field("", pattern=r"^(https?://\S+)?$", max_length=2000)
+    """Where coordinator and hosts send traces, by OTLP over HTTP, such as `http://127.0.0.1:4318`; empty: nowhere."""
 
 
 class Logs(_Table):

@@ -23,7 +23,7 @@ def blocks(page: str, *kinds: str) -> list[tuple[str, str]]:
     return [(kind, text) for kind, text in BLOCK.findall(TEXTS[page]) if kind in kinds]
 
 
-# --- the site ----------------------------------------------------------------------------------------------------
+# --- the site -------------------------------------------------------------------------------------------------------
 
 
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     assert "check_profile" in reference
 
 
-# --- links of the pages that are no part of the site, and into it ----------------------------------------------------
+# --- links of the pages that are no part of the site, and into it ---------------------------------------------------
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -72,7 +72,7 @@ def test_there_are_links_to_be_followed() -> None:
     assert sum(len(LINK.findall(text)) for text in TEXTS.values()) > 200
 
 
-# --- commands --------------------------------------------------------------------------------------------------------
+# --- commands -------------------------------------------------------------------------------------------------------
 
 COMMAND = re.compile(r"^\s*(?:\(as \w+; )?(?:\.venv/bin/)?streamfl +([a-z][^#\n]*)", re.MULTILINE)
 FILES = (".csv", ".toml", ".safetensors", ".json", ".key", ".npz", ".properties")
@@ -107,7 +107,7 @@ def test_commands_are_found() -> None:
     assert {line.split()[0] for line in commands()} > {"replay", "rollback", "coordinator", "predict", "init"}
 
 
-# --- walk-throughs -----------------------------------------------------------------------------------------------------
+# --- walk-throughs --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.compiles

@@ -157,6 +157,12 @@ class ClientState:
         return "" if self._waiting is None else self._waiting.complaint
 
     @property
+    def entry(self) -> int:
+        """Return the entry that was opened last, 0 before the first."""
+        opened = self._ledger.opened
+        return 0 if opened is None else opened.entry
+
+    @property
     def is_alone(self) -> bool:
         """Tell whether it has left because too few clients take part for their sums to be masked."""
         return self._left and self._is_alone()
