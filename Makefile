@@ -47,7 +47,7 @@ check: setup
 
 # The site of the documentation, in site/: open site/index.html. What it warns of is an error, in the tests too.
 docs: setup
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict && echo "site/index.html"
 
 # The README's first table, 5 seeds: two to three and a half hours on 2 cores, reckoned from single runs, most of it
 # for the grids of the peers and of the paper's step. Every run is kept as soon as it has finished, and skipped by the

@@ -3,15 +3,18 @@
 import re
 import subprocess
 import sys
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
-def ran(*command: object) -> str:
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+def ran(*command: object, cwd: Path | None = None) -> str:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, cwd=cwd)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -41,13 +44,41 @@ def assert_product_alone(wheel: Path) -> None:
             )
 
 
-def test_the_wheel_alone_runs_the_lines_of_the_readme(tmp_path):
-    ran(sys.executable, "-m", "pip", "wheel", ROOT, "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path)
-    (wheel,) = tmp_path.glob("streamfl-*.whl")
+# What a coordinator saves, and reads back.
+STATE = """
+from streamfl import state_bytes
+from streamfl.core.coordinator.state import CoordinatorState
+from streamfl.core.profiles.adaptive.promotion import Promotion
+
+print(state_bytes.decode(state_bytes.encode(CoordinatorState(Promotion(), entry=3))).entry)
+"""
+
+
+def lowest() -> list[str]:
+    """Return each requirement of the package, at the lowest version that it names."""
+    required = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert all(">=" in one for one in required)
+    return [re.sub(r">=([\d.]+).*", r"==\1", one) for one in required]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Build the wheel from a source distribution, as an index would."""
+    made = tmp_path_factory.mktemp("dist")
+    builder = "import sys; from hatchling.build import build_sdist; print(build_sdist(sys.argv[1]))"
+    ran(sys.executable, "-c", builder, made, cwd=ROOT)
+    (source,) = made.glob("streamfl-*.tar.gz")
+    ran(sys.executable, "-m", "pip", "wheel", source, "--no-deps", "--no-build-isolation", "--wheel-dir", made)
+    (built,) = made.glob("streamfl-*.whl")
+    return built
+
+
+@pytest.mark.parametrize("requirements", ["lowest", "newest"])
+def test_the_wheel_alone_runs_the_lines_of_the_readme(tmp_path, wheel, requirements):
     assert_product_alone(wheel)
     venv.create(tmp_path / "empty", with_pip=True)
     python = tmp_path / "empty" / "bin" / "python"
-    ran(python, "-m", "pip", "install", "--quiet", wheel)
+    ran(python, "-m", "pip", "install", "--quiet", wheel, *(lowest() if requirements == "lowest" else []))
     lines = readme_lines()
     assert len(lines.splitlines()) <= 10
     told = ran(python, "-c", lines)
@@ -59,3 +90,4 @@ def test_the_wheel_alone_runs_the_lines_of_the_readme(tmp_path):
         "from streamfl.services.installed import connector_named; print(connector_named('kafka').Settings.__name__)"
     )
     assert ran(python, "-c", found) == "KafkaSettings\n"
+    assert ran(python, "-c", STATE) == "3\n"
