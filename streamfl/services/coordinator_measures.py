@@ -18,6 +18,14 @@ from streamfl.core.protocol.messages import (
 )
 from streamfl.services.measures import Measure, Named, counter, counters, gauge, gauges, plain
 
+# Causes of restarts that no detector's reading is named after, and states of a local drift. They are shown as 0 from
+# the start: of a series that begins with 1, Prometheus sees no increase.
+CAUSES = ("operator", "new-label")
+STATES = ("latched", "branched", "released", "merged", "returned", "corrected")
+
+# A reading of what never restarts.
+NO_CAUSE = "class-mix"
+
 
 @dataclass
 class CoordinatorMeasures:
@@ -36,8 +44,8 @@ class CoordinatorMeasures:
     now: Callable[[], float]
     closed: RoundClosed | None = None
     _counts: Counter[str] = field(default_factory=Counter)
-    _restarts: Counter[str] = field(default_factory=Counter)
-    _local: Counter[str] = field(default_factory=Counter)
+    _restarts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(CAUSES, 0)))
+    _local: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(STATES, 0)))
     _notices: Counter[str] = field(default_factory=Counter)
     _refused: Named = field(default_factory=Named)
     _refused_clients: Named = field(default_factory=Named)
@@ -81,6 +89,7 @@ class CoordinatorMeasures:
         else:
             self.closed = closed
             self._counts["rounds"] += 1
+            self._restarts.update(dict.fromkeys(closed.readings.keys() - {NO_CAUSE}, 0))
         counts, served = self._counts, closed.served
         counts["accepted"] += closed.records
         counts["rejected"] += closed.rejected
