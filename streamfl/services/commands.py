@@ -217,6 +217,9 @@ def check(path: Path, assignments: tuple[str, ...]) -> None:
 )
 @click.option("--command-config", metavar="F", help="The properties with which kafka-acls.sh logs in.")
 @click.option("--json", "in_json", is_flag=True, help="Print the rights as JSON, in the words of the admin protocol.")
+@click.option(
+    "--strimzi", metavar="CLUSTER", help="Print users of this cluster for Strimzi's operator in Kubernetes."
+)
 def acls(
     path: Path,
     assignments: tuple[str, ...],
@@ -225,12 +228,16 @@ def acls(
     command_config: str | None,
     *,
     in_json: bool,
+    strimzi: str | None,
 ) -> None:
     """Print the commands that grant each role its rights on the brokers, and nothing else. It asks no broker."""
-    from streamfl.services.acls import accesses, as_commands, as_json  # noqa: PLC0415
+    from streamfl.services.acls import accesses, as_commands, as_json, as_strimzi  # noqa: PLC0415
 
     found = accesses(_loaded(path, assignments), role, principal, command_config)
-    click.echo(as_json(found) if in_json else as_commands(found))
+    if strimzi is not None:
+        click.echo(as_strimzi(found, strimzi))
+    else:
+        click.echo(as_json(found) if in_json else as_commands(found))
 
 
 @click.command()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from monitoring_tools import tool
+from tools import tool
 
 MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
 RULES: list[dict[str, Any]] = yaml.safe_load((MONITORING / "alerts.yml").read_text())["groups"][0]["rules"]

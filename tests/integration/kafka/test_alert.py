@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
-from monitoring_tools import ROOT, tool
 from small_stream import ROUNDS, SWAP
+from tools import ROOT, tool
 
 from deploy.broker.ports import free_port
 

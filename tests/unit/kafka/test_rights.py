@@ -117,6 +117,34 @@ class TestCommand:
         assert {right["role"] for right in rights} == set(ROLES)
         assert {"READ", "WRITE", "DESCRIBE"} | OPTIONAL == {right["operation"] for right in rights}
 
+    def test_users_of_strimzi_have_the_rights_of_the_table_and_no_others(self):
+        users = [json.loads(one) for one in self.run("--strimzi", "kafka").stdout.split("\n---\n")]
+        assert [user["metadata"]["name"] for user in users] == [f"forest-{role}" for role in ROLES]
+        granted = {
+            (user["metadata"]["name"], of["type"], of["name"], of["patternType"], operation)
+            for user in users
+            for one in user["spec"]["authorization"]["acls"]
+            for of in [one["resource"]]
+            for operation in one["operations"]
+        }
+        kinds = {"TOPIC": "topic", "GROUP": "group", "TRANSACTIONAL_ID": "transactionalId"}
+        words = {"READ": "Read", "WRITE": "Write", "DESCRIBE": "Describe", "CREATE": "Create"}
+        words["DESCRIBE_CONFIGS"] = "DescribeConfigs"
+        assert granted == {
+            (
+                right["principal"].removeprefix("User:"),
+                kinds[right["resource_type"]],
+                right["resource_name"],
+                {"LITERAL": "literal", "PREFIXED": "prefix"}[right["pattern_type"]],
+                words[right["operation"]],
+            )
+            for right in json.loads(self.run("--json").stdout)
+        }
+
+    def test_a_log_in_that_kubernetes_cannot_name_is_refused_with_the_remedy(self):
+        refused = self.run("--role", "watch", "--principal", "User:CN=eye", "--strimzi", "kafka")
+        assert (refused.returncode, "a KafkaUser cannot be called 'CN=eye'" in refused.stderr) == (2, True)
+
     def test_names_one_user_for_one_role(self):
         ran = self.run("--role", "watch", "--principal", "User:CN=eye,O=Plant 7")
         assert ran.stdout.splitlines()[1].endswith(

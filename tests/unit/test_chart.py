@@ -1,0 +1,168 @@
+"""The chart for Kubernetes: its resources are what the schemas ask for, and run commands that there are."""
+
+import subprocess
+import tomllib
+from typing import Any
+
+import click
+import kubernetes_validate
+import pytest
+import yaml
+from tools import ROOT, tool
+
+from streamfl import __version__
+from streamfl.cli import cli
+
+CHART = ROOT / "deploy" / "helm" / "streamfl"
+SETTINGS = ROOT / "deploy" / "federation.toml"
+EVERYTHING = {
+    "scorers.replicas": "2",
+    "scorers.http": "true",
+    "page.enabled": "true",
+    "imagePullSecrets[0].name": "registry",
+    "nodeSelector.disk": "fast",
+    "tolerations[0].operator": "Exists",
+    "networkPolicy.monitoring.matchLabels.team": "watch",
+    "networkPolicy.users.matchLabels.team": "plant",
+    "networkPolicy.egress[0].ports[0].port": "4318",
+    **{f"secrets.{kind}.{role}": f"{kind}-{role}" for kind in ("environment", "files") for role in ("hosts", "page")},
+}
+Document = dict[str, Any]
+
+
+def rendered(**values: str) -> list[Document]:
+    """Return the documents of a release `forest` of the chart."""
+    given = [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
+    command = [tool("helm"), "template", "forest", str(CHART), "--kube-version", "1.31.0"]
+    done = subprocess.run(
+        [*command, "--set-file", f"settings={SETTINGS}", *given], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+@pytest.fixture(scope="module")
+def everything() -> list[Document]:
+    return rendered(**EVERYTHING)
+
+
+def named(documents: list[Document], kind: str) -> dict[str, Document]:
+    return {one["metadata"]["name"]: one for one in documents if one["kind"] == kind}
+
+
+def pods(documents: list[Document]) -> dict[str, Document]:
+    """Return the specification of the pods of each workload."""
+    workloads = named(documents, "StatefulSet") | named(documents, "Deployment")
+    return {name: one["spec"]["template"]["spec"] for name, one in workloads.items()}
+
+
+def test_helm_has_nothing_to_say() -> None:
+    command = [tool("helm"), "lint", "--strict", str(CHART), "--set-file", f"settings={SETTINGS}"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_without_settings_it_says_what_to_give() -> None:
+    command = [tool("helm"), "template", "forest", str(CHART), "--kube-version", "1.31.0"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert "give the federation's settings file, --set-file settings=federation.toml" in done.stderr
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["default", "everything"])
+@pytest.mark.parametrize("version", ["1.29", "1.37"])
+def test_every_resource_is_what_kubernetes_takes(values: dict[str, str], version: str) -> None:
+    documents = rendered(**values)
+    assert len(documents) >= 8
+    for document in documents:
+        kubernetes_validate.validate(document, version, strict=True)
+
+
+def test_by_default_there_are_two_coordinators_three_hosts_and_nothing_else() -> None:
+    sets = named(rendered(), "StatefulSet")
+    assert {name: one["spec"]["replicas"] for name, one in sets.items()} == {
+        "forest-coordinator": 2,
+        "forest-hosts": 3,
+    }
+
+
+def test_processes_run_commands_that_there_are(everything: list[Document]) -> None:
+    (settings,) = named(everything, "ConfigMap").values()
+    text = settings["data"]["federation.toml"]
+    assert tomllib.loads(text) == tomllib.loads(SETTINGS.read_text())
+    run = {name: spec["containers"][0]["args"] for name, spec in pods(everything).items()}
+    assert {name: words[0] for name, words in run.items()} == {
+        "forest-coordinator": "coordinator",
+        "forest-hosts": "client",
+        "forest-scorers": "score",
+        "forest-page": "page",
+    }
+    assert "--standby" in run["forest-coordinator"]
+    for name, words in run.items():
+        mounts = pods(everything)[name]["containers"][0]["volumeMounts"]
+        assert words[2] in {mount["mountPath"] for mount in mounts}
+        command = cli.commands[words[0]]
+        given = [str(SETTINGS) if word == words[2] else word for word in words[1:]]
+        with command.make_context(words[0], given, parent=click.Context(cli)):
+            pass
+
+
+def test_no_process_may_more_than_it_must(everything: list[Document]) -> None:
+    for spec in pods(everything).values():
+        (container,) = spec["containers"]
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["securityContext"]["runAsUser"] == 10001
+        assert spec["automountServiceAccountToken"] is False
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert container["resources"]["limits"]["memory"]
+        assert container["image"] == f"streamfl:{__version__}"
+
+
+def test_probes_and_services_lead_to_ports_that_there_are(everything: list[Document]) -> None:
+    ports = {
+        name: {one["name"]: one["containerPort"] for one in spec["containers"][0]["ports"]}
+        for name, spec in pods(everything).items()
+    }
+    assert ports["forest-scorers"] == {"http": 8000, "telemetry": 9464}
+    for name, spec in pods(everything).items():
+        container = spec["containers"][0]
+        probes = [container[key] for key in ("startupProbe", "livenessProbe", "readinessProbe") if key in container]
+        assert probes
+        for probe in probes:
+            action = probe.get("httpGet") or probe["tcpSocket"]
+            assert action["port"] in ports[name]
+            assert action.get("path", "/ready") in {"/live", "/ready"}
+        for service_port in named(everything, "Service")[name]["spec"]["ports"]:
+            assert service_port["targetPort"] in ports[name]
+    open_to = [
+        one["port"]
+        for rule in named(everything, "NetworkPolicy")["forest"]["spec"]["ingress"]
+        for one in rule["ports"]
+    ]
+    assert {port for of in ports.values() for port in of.values()} == set(open_to)
+
+
+def test_secrets_are_named_and_never_written(everything: list[Document]) -> None:
+    assert named(everything, "Secret") == {}
+    hosts, coordinator = pods(everything)["forest-hosts"], pods(everything)["forest-coordinator"]
+    assert hosts["containers"][0]["envFrom"] == [{"secretRef": {"name": "environment-hosts"}}]
+    assert {"name": "keys", "secret": {"secretName": "files-hosts", "defaultMode": 0o440}} in hosts["volumes"]
+    assert "envFrom" not in coordinator["containers"][0]
+
+
+def test_a_change_of_the_settings_starts_pods_anew_and_one_at_a_time_is_taken_away(
+    everything: list[Document],
+) -> None:
+    for one in named(everything, "StatefulSet").values():
+        assert len(one["spec"]["template"]["metadata"]["annotations"]["checksum/settings"]) == 64
+        budget = named(everything, "PodDisruptionBudget")[one["metadata"]["name"]]
+        assert budget["spec"]["maxUnavailable"] == 1
+        assert budget["spec"]["selector"] == one["spec"]["selector"]
+
+
+def test_its_version_is_that_of_the_package() -> None:
+    told = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert told["version"] == told["appVersion"] == __version__
