@@ -1,20 +1,25 @@
-"""Reads Apache Parquet with polars."""
+"""Reads Apache Parquet, in a process of its own: see `parquet_rows`."""
 
-import os
-from collections.abc import Iterator, Sequence
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, takewhile
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import IO
 
 import polars as pl
 
+from streamfl.streams import parquet_rows
 from streamfl.streams.assembly import Blocks, RowBlock
 from streamfl.streams.cells import Cells
 from streamfl.streams.columns import TIMES, LeftOutColumn
 from streamfl.streams.objects import counted
 from streamfl.streams.request import Request, label_column
 
-ROWS = 65_536  # read at a time
+# What is said of a file at which polars ends without a word of its own.
+TOO_MUCH = "a page asks for more memory than there is"
 
 
 @contextmanager
@@ -27,32 +32,56 @@ def parquet_file(request: Request, path: Path) -> Iterator[Blocks]:
         If the file is damaged, the request names a column that is not there,
         or a record is bad and the request is to stop.
     """
+    # -P: a polars.py in the working folder is none of ours.
+    command = [sys.executable, "-P", "-m", parquet_rows.__name__, str(path)]
+    with TemporaryFile() as said, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said) as reader:  # noqa: S603  our own module
+        try:
+            yield _opened(request, path, _read(request, reader, said))
+        finally:
+            reader.kill()
+
+
+def _read(request: Request, reader: "subprocess.Popen[bytes]", said: IO[bytes]) -> Iterator[pl.DataFrame]:
+    """Yield blocks of rows; the last has none.
+
+    Raises
+    ------
+    UsageError
+        The file is damaged.
+    """
+    if reader.stdout is None:
+        raise TypeError("a reader without a pipe")
     try:
-        yield _opened(request, path)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:  # a damaged page can make polars panic
-        what = f"not a whole Parquet file ({str(error).splitlines()[0]})"
-        raise request.refusal(what, "write the file again") from None
+        yield from parquet_rows.read(reader.stdout)
+    except EOFError:
+        reader.wait()
+        said.seek(0)
+        text = said.read().decode(errors="replace")
+        _, found, why = text.rpartition(parquet_rows.MARK)
+        reason = why.strip() if found else TOO_MUCH
+        raise request.refusal(f"not a whole Parquet file ({reason})", "write the file again") from None
 
 
-def _opened(request: Request, path: Path) -> Blocks:
-    scan = pl.scan_parquet(path, glob=False)
-    with _panics_unprinted():
-        schema = scan.collect_schema()
-    label = label_column(request, list(schema), last=True)
+def _opened(request: Request, path: Path, blocks: Iterator[pl.DataFrame]) -> Blocks:
+    first = next(blocks)
+    label = label_column(request, first.columns, last=True)
     features, left_out = [], []
-    for name, kind in schema.items():
+    for name, kind in first.schema.items():
         if name == label or name in request.excluded:
             continue
         if why := _no_feature(kind):
             left_out.append(LeftOutColumn(name, why))
         else:
             features.append(name)
-    return Blocks(request, path.name, label, "record", _blocks(request, scan, label, features), left_out)
+    rows = _blocks(request, chain([first], blocks), label, features)
+    return Blocks(request, path.name, label, "record", rows, left_out)
 
 
-def _blocks(request: Request, scan: pl.LazyFrame, label: str, features: Sequence[str]) -> Iterator[RowBlock]:
+def _blocks(
+    request: Request, blocks: Iterable[pl.DataFrame], label: str, features: Sequence[str]
+) -> Iterator[RowBlock]:
     start = 0
-    while len(rows := _rows(scan, start)):
+    for rows in takewhile(len, blocks):
         places, numbers = counted(start, len(rows))
         yield RowBlock(
             places=places,
@@ -63,38 +92,6 @@ def _blocks(request: Request, scan: pl.LazyFrame, label: str, features: Sequence
             times=_times(rows[request.time]) if request.time is not None else None,
         )
         start += len(rows)
-
-
-def _rows(scan: pl.LazyFrame, start: int) -> pl.DataFrame:
-    with _panics_unprinted():
-        return scan.slice(start, ROWS).collect()
-
-
-@contextmanager
-def _panics_unprinted() -> Iterator[None]:
-    """Keep Rust from printing the backtrace of a panic of polars, which is also raised and reported in one line.
-
-    Rust writes to file descriptor 2 directly. Other output to it is delayed until the end of the block.
-    """
-    try:
-        standard_error = os.dup(2)
-    except OSError:  # there is no standard error
-        yield
-        return
-    with TemporaryFile() as captured:
-        os.dup2(captured.fileno(), 2)
-        panicked = False
-        try:
-            yield
-        except pl.exceptions.PanicException:
-            panicked = True
-            raise
-        finally:
-            os.dup2(standard_error, 2)
-            os.close(standard_error)
-            captured.seek(0)
-            if not panicked:
-                os.write(2, captured.read())
 
 
 def _no_feature(kind: pl.DataType) -> str:

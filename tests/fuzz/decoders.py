@@ -354,7 +354,7 @@ DECODERS = {
         Decoder("json-lines", partial(_read_records, ".jsonl"), USAGE, is_text=True, most_memory=(2**22, 400)),
         Decoder("npz", partial(_read_records, ".npz"), USAGE, most_memory=(2**22, 400)),
         Decoder("npz-blocks", partial(_read_blocks, ".npz"), USAGE, most_memory=(2**22, 400)),
-        Decoder("parquet", partial(_read_records, ".parquet"), USAGE, most_memory=(2**22, 400)),
+        Decoder("parquet", partial(_read_records, ".parquet"), USAGE, most_memory=(2**22, 400), share=0.05),
         Decoder("model", _read_model, USAGE, most_memory=(2**22, 400)),
         Decoder(
             "estimator", partial(_read_estimator, "MasterFLRegressor"), USAGE, most_memory=(2**23, 400), share=0.3
