@@ -234,5 +234,5 @@ def _expected_squares(registry: Registry, moments: Moments, records: int) -> Flo
     """Return the mean z^2 of each feature and of the constant 1, for the records behind the moments."""
     seen = moments.count / max(1, records)
     about = (moments.variance + (moments.mean - registry.mean) ** 2) / registry.scale**2
-    squares = np.nan_to_num(seen * np.minimum(about, registry.farthest**2))  # values farther out are clipped to that
+    squares = np.nan_to_num(seen * np.minimum(about, registry.farthest * registry.farthest))  # values farther out are clipped to that
     return np.append(squares, 1.0)

@@ -168,7 +168,7 @@ class Registry:
             np.multiply(centred, unit, out=z[at : at + len(batch)])
             at += len(batch)
         norms = np.einsum("ij,ij->i", Z, Z)
-        if not norms.max(initial=0.0) <= self.farthest**2:  # a value is missing, or may need clipping
+        if not norms.max(initial=0.0) <= self.farthest * self.farthest:  # a value is missing, or may need clipping
             if np.isnan(norms).any():
                 np.nan_to_num(z, copy=False, nan=0.0)
             np.clip(z, -self.farthest, self.farthest, out=z)
