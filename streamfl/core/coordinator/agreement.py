@@ -234,5 +234,6 @@ def _expected_squares(registry: Registry, moments: Moments, records: int) -> Flo
     """Return the mean z^2 of each feature and of the constant 1, for the records behind the moments."""
     seen = moments.count / max(1, records)
     about = (moments.variance + (moments.mean - registry.mean) ** 2) / registry.scale**2
-    squares = np.nan_to_num(seen * np.minimum(about, registry.farthest * registry.farthest))  # values farther out are clipped to that
+    clipped = np.minimum(about, registry.farthest * registry.farthest)  # values farther out are clipped to that
+    squares = np.nan_to_num(seen * clipped)
     return np.append(squares, 1.0)
