@@ -100,7 +100,7 @@ def floats_written(values: Sequence[float]) -> bytes:
     The first bytes of those of 32 bits, sign and exponent, are alike in a message and written apart, deflated.
     """
     x = np.array(values, np.float64)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # a signalling NaN becomes a quiet one
         short = x.astype("<f4")
     long = ~((short == x) | np.isnan(x))
     planes = short[~long].view(np.uint8).reshape(-1, 4)
