@@ -172,8 +172,9 @@ def read(
         raise PeerError("an array of more than 8 dimensions")
     shape = tuple(data.varint() for _ in range(dimensions))
     size = math.prod(shape)
-    if not size <= most:
-        raise PeerError(f"an array of {size} numbers; at most {most}")
+    widest = max(size, *shape, 0)  # one of no numbers may still be wider than NumPy bears
+    if not widest <= most:
+        raise PeerError(f"an array of {widest} numbers; at most {most}")
     if form in (FLOAT32, FLOAT64):
         width = 4 if form == FLOAT32 else 8
         with np.errstate(invalid="ignore"):  # of a signalling NaN, which becomes a quiet one

@@ -318,4 +318,5 @@ def wrong_registry(registry: Registry) -> str | None:
     scales = (*registry.scale.tolist(), registry.farthest)
     unit = isfinite(target.centre) and isfinite(target.scale) and target.scale >= 0.0  # 0: none is known yet
     known = unit and all(isfinite(scale) and scale > 0.0 for scale in scales)
+    known = known and registry.farthest <= FARTHEST_UNSCALED
     return None if known and not np.isinf(registry.mean).any() else "a scaler, or a unit of targets, that is none"
