@@ -60,6 +60,13 @@ def split(value: object) -> tuple[Any, dict[str, FloatArray]]:
 def join(kind: type[T], plain: Any, arrays: Mapping[str, FloatArray]) -> T:
     """Return the value that was split into plain data and arrays.
 
+    Examples
+    --------
+    >>> from streamfl.core.protocol.messages import Left
+    >>> join(Left, {"client": "c0"}, {})
+    Traceback (most recent call last):
+    streamfl.core.errors.PeerError: not a Left: nonce: Field required; is it of another version of streamfl?
+
     Raises
     ------
     PeerError
@@ -74,12 +81,17 @@ def join(kind: type[T], plain: Any, arrays: Mapping[str, FloatArray]) -> T:
     return value
 
 
+# What is asked where fields are missing: most are of a process that was not updated.
+OTHER_VERSION = "is it of another version of streamfl?"
+
+
 def _first(error: ValidationError) -> str:
     """Return the first errors, without the input, which pydantic's own text would repeat in full."""
     errors = error.errors(include_url=False, include_context=False, include_input=False)
     listed = [f"{_place(one['loc'])}: {one['msg']}" for one in errors[:ERRORS_LISTED]]
     more = [f"{len(errors) - ERRORS_LISTED} more"] if len(errors) > ERRORS_LISTED else []
-    return "; ".join([*listed, *more])
+    other = [OTHER_VERSION] if any(one["type"] == "missing" for one in errors) else []
+    return "; ".join([*listed, *more, *other])
 
 
 def _place(steps: tuple[int | str, ...]) -> str:
