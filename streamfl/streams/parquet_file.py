@@ -11,6 +11,7 @@ from typing import IO
 
 import polars as pl
 
+from streamfl.core.errors import BrokenInvariantError
 from streamfl.streams import parquet_rows
 from streamfl.streams.assembly import Blocks, RowBlock
 from streamfl.streams.cells import Cells
@@ -32,6 +33,7 @@ def parquet_file(request: Request, path: Path) -> Iterator[Blocks]:
         If the file is damaged, the request names a column that is not there,
         or a record is bad and the request is to stop.
     """
+    path.open("rb").close()  # what the system refuses is told as of any other file
     # -P: a polars.py in the working folder is none of ours.
     command = [sys.executable, "-P", "-m", parquet_rows.__name__, str(path)]
     with TemporaryFile() as said, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said) as reader:  # noqa: S603  our own module
@@ -48,16 +50,20 @@ def _read(request: Request, reader: "subprocess.Popen[bytes]", said: IO[bytes]) 
     ------
     UsageError
         The file is damaged.
+    BrokenInvariantError
+        The reader has failed for a reason of its own.
     """
     if reader.stdout is None:
         raise TypeError("a reader without a pipe")
     try:
         yield from parquet_rows.read(reader.stdout)
     except EOFError:
-        reader.wait()
+        code = reader.wait()
         said.seek(0)
         text = said.read().decode(errors="replace")
         _, found, why = text.rpartition(parquet_rows.MARK)
+        if not found and code >= 0:  # below 0: a signal, as when polars aborts
+            raise BrokenInvariantError(f"the reader of Parquet has ended with code {code}: {text[-500:]}") from None
         reason = why.strip() if found else TOO_MUCH
         raise request.refusal(f"not a whole Parquet file ({reason})", "write the file again") from None
 

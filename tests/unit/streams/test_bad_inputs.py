@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from streamfl.core.errors import UsageError
+from streamfl.core.errors import BrokenInvariantError, UsageError
 from streamfl.streams import parquet_rows
 from streamfl.streams.parquet_rows import ROWS
 from streamfl.streams.readers import read
@@ -179,6 +179,30 @@ def test_a_parquet_file_that_ends_polars_ends_nothing_else(tmp_path: Path, capfd
     with pytest.raises(UsageError, match=r"not a whole Parquet file \(a page asks for more memory than there is\); "):
         read(str(path))
     assert capfd.readouterr().err == ""
+
+
+def test_a_parquet_file_that_may_not_be_read_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "f.parquet"
+    path.write_bytes(TABLE)
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refused)
+    with pytest.raises(UsageError, match=r"f\.parquet: no permission to read it; "):
+        read(str(path))
+
+
+def test_a_reader_of_parquet_that_fails_by_itself_is_not_the_files_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "f.parquet"
+    path.write_bytes(TABLE)
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    with pytest.raises(BrokenInvariantError, match="ended with code 1"):
+        read(str(path))
 
 
 def test_many_blocks_of_parquet_are_one_table(tmp_path: Path) -> None:

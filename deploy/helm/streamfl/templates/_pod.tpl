@@ -17,8 +17,10 @@ metadata:
     app.kubernetes.io/component: {{ .role }}
   annotations:
     checksum/settings: {{ .root.Values.settings | sha256sum }}
+    {{- if hasKey .ports "telemetry" }}
     prometheus.io/scrape: "true"
     prometheus.io/port: "9464"
+    {{- end }}
 spec:
   automountServiceAccountToken: false
   terminationGracePeriodSeconds: 30
@@ -55,7 +57,9 @@ spec:
       env:
         - {name: NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
         - {name: STREAMFL_KAFKA__BOOTSTRAP_SERVERS, value: {{ .root.Values.kafka.bootstrapServers | quote }}}
+        {{- if hasKey .ports "telemetry" }}
         - {name: STREAMFL_TELEMETRY__ADDRESS, value: "0.0.0.0:9464"}
+        {{- end }}
       {{- with $environment }}
       envFrom:
         - secretRef: {name: {{ . }}}
