@@ -1,7 +1,7 @@
 """Settings that users choose, with their defaults; only this module turns them into settings of the core."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
 from typing import Any, Literal, Self
@@ -318,9 +318,7 @@ class PrivacySettings(_Settings):
                 or learning.gamma != 1.0
             ),
         }
-        for reason, is_wrong in why.items():
-            if is_wrong:
-                raise UsageError(f"privacy.noise: {reason}")
+        _refuse("privacy.noise", why)
 
     def check(self, learning: LearningSettings, task: Task, aggregation: str) -> None:
         """Check that a federation can learn from totals alone.
@@ -356,9 +354,14 @@ class PrivacySettings(_Settings):
             "whole models are no differences; leave learning.exchange out": learning.exchange == "model",
             f"{aggregation} compares clients; take aggregation mean": aggregation != "mean",
         }
-        for reason, is_wrong in why.items():
-            if is_wrong:
-                raise UsageError(f"privacy.sums {self.sums}: {reason}")
+        _refuse(f"privacy.sums {self.sums}", why)
+
+
+def _refuse(setting: str, why: Mapping[str, bool]) -> None:
+    """Raise the first of some reasons that holds."""
+    for reason, holds in why.items():
+        if holds:
+            raise UsageError(f"{setting}: {reason}")
 
 
 class ProfileSettings(_Settings):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from streamfl.core.protocol.messages import Action
+    from streamfl.ports import Connector
     from streamfl.services.settings import FederationSettings
     from streamfl.streams.table import Table
 
@@ -487,6 +488,18 @@ def list_members(path: Path, assignments: tuple[str, ...]) -> None:
     show(connect(settings, signatures(settings, "reader")).state(), names, _output())
 
 
+_key = click.option("--key", type=click.Path(path_type=Path), metavar="F", help="The operator's private key.")
+
+
+def _as_operator(path: Path, assignments: tuple[str, ...], key: Path | None) -> "Connector":
+    """Return the log of a federation, with the operator's signature."""
+    from streamfl.services.connectors import connect  # noqa: PLC0415
+    from streamfl.services.identity import signatures  # noqa: PLC0415
+
+    settings = _loaded(path, assignments)
+    return connect(settings, signatures(settings, "operator", key))
+
+
 def _directing(action: "Action", summary: str) -> click.Command:
     """Return the command that has the coordinator carry out an action about the federation."""
     model = click.option(
@@ -498,14 +511,11 @@ def _directing(action: "Action", summary: str) -> click.Command:
 
     @click.command(name=action, help=summary)
     @_service
-    @click.option("--key", type=click.Path(path_type=Path), metavar="F", help="The operator's private key.")
+    @_key
     def directing(path: Path, assignments: tuple[str, ...], key: Path | None, model: str = "") -> None:
-        from streamfl.services.connectors import connect  # noqa: PLC0415
-        from streamfl.services.identity import signatures  # noqa: PLC0415
         from streamfl.services.members import order  # noqa: PLC0415
 
-        settings = _loaded(path, assignments)
-        changed = order(connect(settings, signatures(settings, "operator", key)), action, model=model)
+        changed = order(_as_operator(path, assignments, key), action, model=model)
         click.echo(f"{changed.action}: done, from entry {changed.entry} on")
 
     return model(directing) if action == "restart" else directing
@@ -519,16 +529,13 @@ restart = _directing("restart", "Begin an epoch when the open round closes, as a
 @click.command()
 @click.argument("entry", type=click.IntRange(min=1))
 @_service
-@click.option("--key", type=click.Path(path_type=Path), metavar="F", help="The operator's private key.")
+@_key
 def rollback(entry: int, path: Path, assignments: tuple[str, ...], key: Path | None) -> None:
     """Begin an epoch with the model that served at ENTRY of the ledger; what was learnt since is lost."""
-    from streamfl.services.connectors import connect  # noqa: PLC0415
-    from streamfl.services.identity import signatures  # noqa: PLC0415
     from streamfl.services.members import order  # noqa: PLC0415
     from streamfl.services.rollback import past_model  # noqa: PLC0415
 
-    settings = _loaded(path, assignments)
-    connector = connect(settings, signatures(settings, "operator", key))
+    connector = _as_operator(path, assignments, key)
     model = past_model(connector, entry)
     changed = order(connector, "restart", model=model)
     click.echo(f"rollback to the model of {model.replace('-', ' ')}: done, from entry {changed.entry} on")
@@ -540,14 +547,11 @@ def _ordering(action: "Action", summary: str) -> click.Command:
     @members.command(name=action, help=summary)
     @click.argument("name")
     @_service
-    @click.option("--key", type=click.Path(path_type=Path), metavar="F", help="The operator's private key.")
+    @_key
     def ordering(name: str, path: Path, assignments: tuple[str, ...], key: Path | None) -> None:
-        from streamfl.services.connectors import connect  # noqa: PLC0415
-        from streamfl.services.identity import signatures  # noqa: PLC0415
         from streamfl.services.members import order  # noqa: PLC0415
 
-        settings = _loaded(path, assignments)
-        changed = order(connect(settings, signatures(settings, "operator", key)), action, name)
+        changed = order(_as_operator(path, assignments, key), action, name)
         click.echo(f"{changed.action} {changed.client}: done, from entry {changed.entry} on")
 
     return ordering

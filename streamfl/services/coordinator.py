@@ -316,25 +316,26 @@ class Serving:
     model: ModelOut | None
     turned: Callable[[], None] = unwatched
     spans: "Spans | None" = None
-    _machine: Coordinator | None = None
-    _measures: CoordinatorMeasures | None = None
+    _running: tuple[Coordinator, CoordinatorMeasures] | None = None
 
     def measured(self) -> Iterable[Measure]:
         """Return what is shown: that it stands by, or what the coordinator measures."""
-        serves = self._machine is not None and self._measures is not None
+        serves = self._running is not None
         yield gauge("streamfl_serves", "Whether this process is the coordinator, and not one that stands by.", serves)
-        if self._machine is not None and self._measures is not None:
-            yield from self._measures.measured(self._machine)
+        if self._running is not None:
+            machine, measures = self._running
+            yield from measures.measured(machine)
 
     def not_ready(self) -> str | None:
         """Return why it is not ready; one that stands by is."""
-        if self._machine is None or self._measures is None:
+        if self._running is None:
             return None
-        return self._measures.not_ready(self._machine)
+        machine, measures = self._running
+        return measures.not_ready(machine)
 
     def stood_by(self) -> bool:
         """Wait until no other coordinator is heard; return whether that is so, and not the end of the process."""
-        self._machine = None
+        self._running = None
         if not isinstance(self.connector, StandbyConnector):
             raise UsageError("the connector has no heartbeats")
         self._read_state()
@@ -384,7 +385,7 @@ class Serving:
         try:
             machine = _machine(settings, link)
             node = CoordinatorNode(machine, link, observe)
-            self._machine, self._measures = machine, measures
+            self._running = machine, measures
             node.start(clock.now())
             run([CoordinatorService(node, log, self.stop, self.until_end, self.model, turned)], clock)
             if self.model is not None:

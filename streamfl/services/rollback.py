@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from streamfl.core.errors import UsageError
+from streamfl.core.profiles.base import model_of_round
 from streamfl.core.protocol.messages import FromCoordinator, RoundClosed
 from streamfl.ports import Connector
 
@@ -30,7 +31,7 @@ def past_model(connector: Connector, entry: int) -> str:
     kept = state.profile.past_rounds
     for served in kept:
         if served <= past:
-            return f"round-{served}"
+            return model_of_round(served)
     raise UsageError(
         f"entry {entry} closed round {past}, and no model of that time is kept: "
         + (f"those of rounds {', '.join(map(str, kept))} are" if kept else f"{state.profile.profile} keeps none")

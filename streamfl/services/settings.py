@@ -365,10 +365,8 @@ class FederationSettings(BaseSettings):
             )
         _ = self.record_format
         self.learning.river_model(self.federation.task)
-        self.learning.beside(self.profile, self.privacy).check_budget(
-            size if self.rounds.clock == "records" else None
-        )
-        learning = self.learning.beside(self.profile, self.privacy)
+        learning = self._learning
+        learning.check_budget(size if self.rounds.clock == "records" else None)
         self.privacy.check(learning, self.federation.task, self.rounds.aggregation)
         self.privacy.check_noise(learning, self.profile, scaling=self.federation.scaling)
         return self
@@ -420,7 +418,12 @@ class FederationSettings(BaseSettings):
     @property
     def learner(self) -> Learner:
         """Return how to learn."""
-        return self.learning.beside(self.profile, self.privacy).learner(self.federation.task, self.federation.seed)
+        return self._learning.learner(self.federation.task, self.federation.seed)
+
+    @property
+    def _learning(self) -> LearningSettings:
+        """Return how to learn, as it holds with the other settings."""
+        return self.learning.beside(self.profile, self.privacy)
 
     @property
     def coordinator_machine(self) -> CoordinatorSettings:
@@ -550,7 +553,7 @@ class FederationSettings(BaseSettings):
         >>> settings.unequal
         ('rounds.deadline = 5.0', 'federation.expect = 1')
         """
-        rounds, records, learning = self.rounds, self.records, self.learning.beside(self.profile, self.privacy)
+        rounds, records, learning = self.rounds, self.records, self._learning
         native = isinstance(self.learner.between, NativeBetweenRounds)
         expect = self.federation.expect
         differ = {

@@ -40,9 +40,10 @@ def write(path: str, out: IO[bytes]) -> None:
 
 def framed(rows: pl.DataFrame) -> bytes:
     """Return rows as a block behind its length."""
-    block = io.BytesIO()
-    rows.write_ipc_stream(block)
-    return len(block.getvalue()).to_bytes(LENGTH) + block.getvalue()
+    stream = io.BytesIO()
+    rows.write_ipc_stream(stream)
+    block = stream.getvalue()
+    return len(block).to_bytes(LENGTH) + block
 
 
 def read(source: IO[bytes]) -> Iterator[pl.DataFrame]:

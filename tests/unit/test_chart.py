@@ -4,14 +4,13 @@ import subprocess
 import tomllib
 from typing import Any
 
-import click
 import kubernetes_validate
 import pytest
 import yaml
+from command_lines import parse
 from tools import ROOT, tool
 
 from streamfl import __version__
-from streamfl.cli import cli
 
 CHART = ROOT / "deploy" / "helm" / "streamfl"
 SETTINGS = ROOT / "deploy" / "federation.toml"
@@ -100,10 +99,7 @@ def test_processes_run_commands_that_there_are(everything: list[Document]) -> No
     for name, words in run.items():
         mounts = pods(everything)[name]["containers"][0]["volumeMounts"]
         assert words[2] in {mount["mountPath"] for mount in mounts}
-        command = cli.commands[words[0]]
-        given = [str(SETTINGS) if word == words[2] else word for word in words[1:]]
-        with command.make_context(words[0], given, parent=click.Context(cli)):
-            pass
+        assert parse([str(SETTINGS) if word == words[2] else word for word in words]) == words[0]
 
 
 def test_no_process_may_more_than_it_must(everything: list[Document]) -> None:
@@ -127,6 +123,9 @@ def test_probes_and_services_lead_to_ports_that_there_are(everything: list[Docum
         for name, spec in pods(everything).items()
     }
     assert ports["forest-scorers"] == {"http": 8000, "telemetry": 9464}
+    for name, one in (named(everything, "StatefulSet") | named(everything, "Deployment")).items():
+        scraped = one["spec"]["template"]["metadata"]["annotations"].get("prometheus.io/port")
+        assert scraped == ("9464" if "telemetry" in ports[name] else None)
     for name, spec in pods(everything).items():
         container = spec["containers"][0]
         probes = [container[key] for key in ("startupProbe", "livenessProbe", "readinessProbe") if key in container]

@@ -7,11 +7,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 import yaml
+from command_lines import parse
 
-from streamfl.cli import cli
 from streamfl.services.settings import address, load
 
 ROOT = Path(__file__).parents[2]
@@ -20,13 +19,6 @@ DOCKERFILE = (DEPLOY / "docker" / "Dockerfile").read_text()
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "docker" / "compose.yaml").read_text())
 OWN = {name: one for name, one in COMPOSE["services"].items() if one["image"] == "streamfl"}
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
-
-
-def parse(arguments: list[str]) -> str:
-    """Parse a command line of streamfl as the program does; return the command."""
-    command = cli.commands[arguments[0]]
-    with command.make_context(arguments[0], arguments[1:], parent=click.Context(cli)):
-        return arguments[0]
 
 
 @pytest.mark.parametrize("service", OWN)

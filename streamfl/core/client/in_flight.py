@@ -4,15 +4,7 @@ from dataclasses import dataclass, replace
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.client.comparison import Comparison
-from streamfl.core.protocol.messages import (
-    Accepted,
-    Joined,
-    RoundClosed,
-    RoundOpened,
-    Score,
-    Scores,
-    Update,
-)
+from streamfl.core.protocol.messages import Accepted, Joined, RoundClosed, RoundOpened, Score, Scores, Update
 from streamfl.core.protocol.records import Batch
 
 

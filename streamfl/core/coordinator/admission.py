@@ -110,23 +110,24 @@ class Admission:
         """Return why an update is refused, or None; a late update is not a fault."""
         if unsaved.open is None or unsaved.pending_alarm is not None or unsaved.unmasking is not None:
             return Refused(update.client, "no round is open")
+        opened = unsaved.open.message
         refused = refusal(
             update,
             member=state.members.get(update.client),
-            opened=unsaved.open.message,
+            opened=opened,
             already=unsaved.updates,
             registry=state.registry,
             columns=self._columns(update, state),
             members=len(state.members),
             limits=self.settings.limits,
-            layout=Pool(self.settings, unsaved.open.message, state.registry).layout,
+            layout=Pool(self.settings, opened, state.registry).layout if opened.pooled else None,
         )
         if refused is not None:
             return refused
         wrong = self._not_listed(update.client, state)
         if wrong is not None:
             return Refused(update.client, wrong)
-        wrong = self._wrong_between(update, unsaved.open.message, state) if update.records else None
+        wrong = self._wrong_between(update, opened, state) if update.records else None
         wrong = wrong or self._wrong_places(update, state)
         return None if wrong is None else Refused(update.client, wrong, is_fault=True)
 

@@ -124,7 +124,7 @@ def refusal(
         or _wrong_hoard(update, member, len(registry.labels))
         or _wrong_sample(update, opened, member)
     )
-    if wrong is None and opened.pooled and layout is not None:
+    if wrong is None and layout is not None:
         wrong = _tells_of_records(update) or wrong_sums(update.sums, layout)
         return None if wrong is None else Refused(update.client, wrong, is_fault=True)
     wrong = (

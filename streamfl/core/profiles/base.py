@@ -29,6 +29,11 @@ Start = Literal["scratch", "warm"]
 HIGHEST_ORDER = 20
 
 
+def model_of_round(t: int) -> str:
+    """Return the name by which an operator asks for the model that served in round t."""
+    return f"round-{t}"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RoundPlan:
     """What a profile wants of a round.
@@ -220,7 +225,7 @@ class Profile(Kind):
 
     @property
     def past_rounds(self) -> tuple[int, ...]:
-        """The rounds to whose model an operator can return, by a restart with the model `round-N`; youngest first."""
+        """The rounds to whose model an operator can return, by a restart with `model_of_round`; youngest first."""
         return ()
 
     @abc.abstractmethod

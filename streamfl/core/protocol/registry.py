@@ -317,6 +317,5 @@ def wrong_registry(registry: Registry) -> str | None:
         return "a scaler that does not fit its features"
     scales = (*registry.scale.tolist(), registry.farthest)
     unit = isfinite(target.centre) and isfinite(target.scale) and target.scale >= 0.0  # 0: none is known yet
-    known = unit and all(isfinite(scale) and scale > 0.0 for scale in scales)
-    known = known and registry.farthest <= FARTHEST_UNSCALED
+    known = unit and registry.farthest <= FARTHEST_UNSCALED and all(isfinite(one) and one > 0.0 for one in scales)
     return None if known and not np.isinf(registry.mean).any() else "a scaler, or a unit of targets, that is none"

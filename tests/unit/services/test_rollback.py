@@ -4,35 +4,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from unit.services.page.told import closed
 
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import UsageError
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.profiles.experts import Experts
-from streamfl.core.protocol.messages import RoundClosed, Served
 from streamfl.services.rollback import past_model
 
 # The round of each entry. Entries 2 and 5 closed without records, so that their rounds were opened again.
 LEDGER = {1: 1, 2: 2, 3: 2, 4: 3, 5: 4, 6: 4, 7: 5, 8: 6, 9: 7, 10: 8}
-
-
-def closed(entry):
-    return RoundClosed(
-        entry=entry,
-        round=LEDGER[entry],
-        epoch=1,
-        block=0,
-        accepted=(),
-        records=0,
-        trained=0,
-        rejected=0,
-        losses={},
-        serves="m",
-        readings={},
-        served=Served(),
-        model="",
-        registry=1,
-    )
 
 
 @dataclass
@@ -50,7 +31,7 @@ class ShortLog:
         assert from_start
         for entry in range(self.oldest, 11):
             self.read.append(entry)
-            yield closed(entry)
+            yield closed(entry, (), round=LEDGER[entry])
 
 
 def adaptive(rounds=8):

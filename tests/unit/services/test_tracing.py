@@ -9,9 +9,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from unit.services.page.told import accepted, closed, opened
 
 from streamfl.core.client.phase import Phase
-from streamfl.core.protocol.messages import Accepted, Restarted, RoundClosed, RoundOpened, Score, Served
+from streamfl.core.protocol.messages import Restarted, RoundClosed, Score
 from streamfl.services.tracing.rounds import MOST_CLIENTS, CoordinatorTraces, HostTraces, Spans, ids_of, sending
 
 
@@ -42,30 +43,8 @@ def spans(written: Written) -> Iterator[Spans]:
         yield one
 
 
-def opened(entry: int) -> RoundOpened:
-    return RoundOpened(
-        entry=entry, round=entry, epoch=1, block=1, registry=1, slots=(), serves="m", known_labels=1, closes=None
-    )
-
-
-def closed(entry: int) -> RoundClosed:
-    accepted = (Accepted(client="c0", attempt="1", spans=(), records=50, rejected=2),)
-    return RoundClosed(
-        entry=entry,
-        round=entry,
-        epoch=1,
-        block=1,
-        accepted=accepted,
-        records=50,
-        trained=50,
-        rejected=2,
-        losses={},
-        serves="m",
-        readings={},
-        served=Served(),
-        model="",
-        registry=1,
-    )
+def closed_with_a_client(entry: int) -> RoundClosed:
+    return closed(entry, [accepted("c0", 50, rejected=2)])
 
 
 def at(written: Written, now: int, traces: CoordinatorTraces, *events: object) -> None:
@@ -81,8 +60,8 @@ def test_an_entry_is_a_trace_of_its_phases(written: Written, spans: Spans) -> No
     at(written, 300, traces, Score.__new__(Score))
     at(written, 310, traces, Score.__new__(Score))
     restarted = Restarted(round=1, epoch=2, cause="excess", statistic=20.0, threshold=9.0, chosen="scratch", since=1)
-    at(written, 420, traces, restarted, closed(1), opened(2))
-    at(written, 500, traces, closed(2))
+    at(written, 420, traces, restarted, closed_with_a_client(1), opened(2))
+    at(written, 500, traces, closed_with_a_client(2))
     gathering, scoring, entry, more, second = written.told
     assert (gathering, scoring) == (("gathering", 100, 300), ("scoring", 300, 420))
     assert (entry, more, second) == (("entry 1", 100, 420), ("gathering", 420, 500), ("entry 2", 420, 500))
@@ -102,7 +81,7 @@ def test_an_entry_is_a_trace_of_its_phases(written: Written, spans: Spans) -> No
 
 
 def test_what_was_not_seen_to_begin_is_not_traced(written: Written, spans: Spans) -> None:
-    at(written, 100, CoordinatorTraces(spans), closed(7))
+    at(written, 100, CoordinatorTraces(spans), closed_with_a_client(7))
     assert written.spans == []
 
 
@@ -112,7 +91,7 @@ def test_both_sides_of_an_entry_are_in_one_trace_though_nothing_is_sent(written:
     for now, phase in ((120, Phase.GATHERING), (130, Phase.GATHERING), (200, Phase.SENT), (260, Phase.WAITING)):
         written.now = now
         host.step([("c0", phase, 3)])
-    at(written, 270, coordinator, closed(3))
+    at(written, 270, coordinator, closed_with_a_client(3))
     assert written.told == [
         ("gathering", 120, 200),
         ("sent", 200, 260),
@@ -166,7 +145,7 @@ def test_a_collector_is_sent_the_spans_by_the_end() -> None:
     try:
         with sending("forest", "coordinator", f"http://127.0.0.1:{server.server_port}/") as spans:
             traces = CoordinatorTraces(spans)
-            for event in (opened(1), closed(1)):
+            for event in (opened(1), closed_with_a_client(1)):
                 traces.take(event)
     finally:
         server.shutdown()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.profiles.base import model_of_round
 
 # SLOTS keep incumbents up to an age of 2^8 - 2 rounds. At most MOST models of past concepts are kept.
 # docs/choices.md, "A restart".
@@ -43,8 +44,9 @@ class Trail:
         return next((W for kept, W in self.kept if kept < t), None)
 
     def named(self, name: str) -> dict[str, FloatArray]:
-        """Return the model that is named by its round, such as `round-57`; nothing if it is not kept."""
-        return {past: W for past, W in ((f"round-{t}", W) for t, W in self.kept) if past == name}
+        """Return the model that is named by its round, see `model_of_round`; nothing if it is not kept."""
+        models = {model_of_round(t): W for t, W in self.kept}
+        return {name: models[name]} if name in models else {}
 
     def transform(self, change: Callable[[FloatArray], FloatArray]) -> None:
         """Re-express every model."""
