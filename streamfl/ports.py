@@ -563,6 +563,25 @@ class Heartbeat(Protocol):
         ...
 
 
+class Standby(Protocol):
+    """A coordinator's link that has yet to begin: it writes nothing, and fences nobody."""
+
+    def wait(self, silence: float, *, stopped: Callable[[], bool]) -> bool:
+        """Return when no heartbeat has come for so many seconds (True), or when `stopped` says so (False).
+
+        While the log itself does not answer, nobody is silent.
+        """
+        ...
+
+    def take_over(self) -> ServedCoordinatorLink:
+        """Fence every other coordinator, and return the link."""
+        ...
+
+    def close(self) -> None:
+        """Close the connections, unless the link was taken."""
+        ...
+
+
 @runtime_checkable
 class StandbyConnector(Protocol):
     """A connector over which a second coordinator can stand by until the first falls silent."""
@@ -571,11 +590,14 @@ class StandbyConnector(Protocol):
         """Begin to send heartbeats, several in `silence` seconds."""
         ...
 
-    def stand_by(self, silence: float, *, stopped: Callable[[], bool]) -> bool:
-        """Return when no heartbeat has come for so many seconds (True), or when `stopped` says so (False).
-
-        It writes nothing, and fences nobody. While the log itself does not answer, nobody is silent.
-        """
+    def standby(
+        self,
+        placement: Placement,
+        records: RecordFormat,
+        apart: Apart | None = None,
+        wrong: WrongState = CoordinatorState.wrong,
+    ) -> Standby:
+        """Return what stands by, ready to take over: connected, with all that takes long done."""
         ...
 
 

@@ -88,12 +88,12 @@ def takeover(world: World, runs: int, done: dict[str, Any]) -> Iterator[tuple[st
         "rounds": {"clock": "records", "size": SIZE, "quorum": "all", "deadline": 0},
     }
     with federation(world, tables) as live, arriving(live, clients(CLIENTS), MOST_AT_TAKEOVERS, RATE):
-        serves, stands_by = (live.start("coordinator", "--standby") for _ in range(2))
+        serves = live.start("coordinator", "--standby")
         live.start("client")
         live.when("RoundClosed", 60)
-        if not _takeovers(serves):
-            serves, stands_by = stands_by, serves
-        expected = _takeovers(serves) + _takeovers(stands_by)
+        stands_by = live.start("coordinator", "--standby")
+        _until_it_stands_by(stands_by)
+        expected = _takeovers(serves)
         for name in wanted:
             for _ in range(ROUNDS_BETWEEN):
                 live.when("RoundClosed", 60)
@@ -102,10 +102,12 @@ def takeover(world: World, runs: int, done: dict[str, Any]) -> Iterator[tuple[st
             serves.kill()
             live.processes.remove(serves)
             closed = _next_closed(live, killed)
+            heard, resumed = (logged(stands_by.log, event)[-1][0] - killed for event in (HEARD, "resumed"))
             serves, stands_by = stands_by, live.start("coordinator", "--standby")
             _until_it_stands_by(stands_by)
             expected = _takeovers(serves)
-            yield name, {"from_kill": closed.at - killed, "unwanted": unwanted}
+            phases = {"silent": heard, "resumed": resumed, "from_kill": closed.at - killed}
+            yield name, phases | {"unwanted": unwanted}
 
 
 def _takeovers(process: Process) -> int:

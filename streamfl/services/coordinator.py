@@ -1,6 +1,7 @@
 """`streamfl coordinator`: the coordinator machine on a log."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +24,15 @@ from streamfl.core.protocol.messages import (
     Restarted,
     RoundClosed,
 )
-from streamfl.ports import Connector, ServedCoordinatorLink, StandbyConnector, WrongState
+from streamfl.ports import (
+    Apart,
+    Connector,
+    Placement,
+    RecordFormat,
+    ServedCoordinatorLink,
+    StandbyConnector,
+    WrongState,
+)
 from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import CoordinatorNode
@@ -285,9 +294,11 @@ def serve_coordinator(
         exposed(settings, "coordinator", serving.measured, serving.not_ready) as serving.turned,
         traced(settings, "coordinator") as serving.spans,
     ):
-        while not standby or serving.stood_by():
+        while True:
             try:
-                serving.run()
+                link = serving.stood_by() if standby else connector.coordinator(*serving.place)
+                if link is not None:
+                    serving.run(link)
                 break
             except TakenOverError:
                 if not standby:
@@ -333,39 +344,32 @@ class Serving:
         machine, measures = self._running
         return measures.not_ready(machine)
 
-    def stood_by(self) -> bool:
-        """Wait until no other coordinator is heard; return whether that is so, and not the end of the process."""
+    @property
+    def place(self) -> tuple[Placement, RecordFormat, Apart | None, WrongState]:
+        """Return what a connector asks for: the topics and format of records, and which states cannot be used."""
+        settings = self.settings
+        return settings.placement, settings.record_format, settings.apart, wrong_state(settings)
+
+    def stood_by(self) -> ServedCoordinatorLink | None:
+        """Wait until no other coordinator is heard, and take over; return None if the process is to end before."""
         self._running = None
         if not isinstance(self.connector, StandbyConnector):
             raise UsageError("the connector has no heartbeats")
-        self._read_state()
-
-        def stopped() -> bool:
-            self.turned()
-            return self.stop.requested
-
-        LOG.info("standing by", silence=self.settings.coordinator.silence)
-        silent = self.connector.stand_by(self.settings.coordinator.silence, stopped=stopped)
-        if silent:
+        silence = self.settings.coordinator.silence
+        with closing(self.connector.standby(*self.place)) as standby:
+            LOG.info("standing by", silence=silence)
+            if not standby.wait(silence, stopped=self._stopped):
+                return None
             LOG.warning("no other coordinator is heard", consequence="this one takes over")
-        return silent
+            return standby.take_over()
 
-    def _read_state(self) -> None:
-        """Read the last state, as at a takeover: what that imports and builds is there before it is needed."""
-        try:
-            state = self.connector.state()
-        except UsageError as error:
-            LOG.warning("there is no state to continue from yet", reason=str(error))
-            return
-        if state is not None:
-            wrong_state(self.settings)(state)
+    def _stopped(self) -> bool:
+        self.turned()
+        return self.stop.requested
 
-    def run(self) -> None:
-        """Be the coordinator."""
+    def run(self, link: ServedCoordinatorLink) -> None:
+        """Be the coordinator, and close its link."""
         settings, connector = self.settings, self.connector
-        link = connector.coordinator(
-            settings.placement, settings.record_format, settings.apart, wrong_state(settings)
-        )
         heart = connector.heartbeat(settings.coordinator.silence) if isinstance(connector, StandbyConnector) else None
         log = CoordinatorLog(lambda: link.bytes_read)
         clock = ListeningClock(link.listen)

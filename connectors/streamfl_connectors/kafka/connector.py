@@ -1,7 +1,7 @@
 """The connector for Kafka: makes the links, hosts and record writers of a federation."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import ClassVar
 
@@ -40,12 +40,13 @@ from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.coordinator_link import KafkaCoordinatorLink
 from streamfl_connectors.kafka.ends import Ends
 from streamfl_connectors.kafka.granted import Granted
-from streamfl_connectors.kafka.heartbeats import KafkaHeartbeat, until_silent
+from streamfl_connectors.kafka.heartbeats import KafkaHeartbeat
 from streamfl_connectors.kafka.host import KafkaHost
 from streamfl_connectors.kafka.last_round import last_opened
 from streamfl_connectors.kafka.rights import Federated
 from streamfl_connectors.kafka.scorer import KafkaScorer
 from streamfl_connectors.kafka.settings import KafkaSettings
+from streamfl_connectors.kafka.standby import KafkaStandby
 from streamfl_connectors.kafka.state_topic import last_state
 from streamfl_connectors.kafka.topics import WEEK, TopicPlan, plans
 from streamfl_connectors.kafka.watcher import KafkaWatcher
@@ -55,6 +56,16 @@ from streamfl_connectors.kafka.writer import KafkaRecordWriter
 WRITTEN_WITHIN = 30.0
 
 LOG = structlog.get_logger("streamfl.kafka")
+
+
+@contextmanager
+def closed_if_it_fails(link: KafkaCoordinatorLink) -> Iterator[None]:
+    """Close a link if the block fails: its threads would try to connect for ever."""
+    try:
+        yield
+    except BaseException:
+        link.close()
+        raise
 
 
 class KafkaConnector:
@@ -121,6 +132,14 @@ class KafkaConnector:
         wrong: WrongState = CoordinatorState.wrong,
     ) -> KafkaCoordinatorLink:
         """Return the coordinator's link, which fences any other one."""
+        link = self._coordinator_link(placement, records, apart, wrong)
+        with closed_if_it_fails(link):
+            link.begin()
+        return link
+
+    def _coordinator_link(
+        self, placement: Placement, records: RecordFormat, apart: Apart | None, wrong: WrongState
+    ) -> KafkaCoordinatorLink:
         self._require_rights("coordinator", self._federated(placement, apart))
         if apart is not None:
             placement = replace(placement, topics=(*placement.topics, *apart.placement.topics))
@@ -131,9 +150,23 @@ class KafkaConnector:
         """Begin to send heartbeats, several in `silence` seconds."""
         return KafkaHeartbeat(self._connection, self._topics.heartbeats, silence)
 
-    def stand_by(self, silence: float, *, stopped: Callable[[], bool]) -> bool:
-        """Return when no heartbeat has come for so many seconds (True), or when `stopped` says so (False)."""
-        return until_silent(self._connection, self._topics.heartbeats, silence, stopped)
+    def standby(
+        self,
+        placement: Placement,
+        records: RecordFormat,
+        apart: Apart | None = None,
+        wrong: WrongState = CoordinatorState.wrong,
+    ) -> KafkaStandby:
+        """Return what stands by, ready to take over; wait for brokers for `patience` seconds."""
+        link = self._coordinator_link(placement, records, apart, wrong)
+
+        def ready() -> bool:
+            link.get_ready()
+            return True
+
+        with closed_if_it_fails(link):
+            self._connection.patiently("what a coordinator reads", ready)
+        return KafkaStandby(self._connection, self._topics.heartbeats, link)
 
     def host(self, name: str, placement: Placement, records: RecordFormat, apart: Apart | None = None) -> KafkaHost:
         """Join the group of hosts, once the topics of records and labels exist; make that of their answers."""

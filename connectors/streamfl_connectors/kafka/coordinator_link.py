@@ -3,10 +3,11 @@
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import structlog
-from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka import errors as kafka_errors
 
 from streamfl import messages, state_bytes
@@ -52,7 +53,7 @@ PAUSE = 0.1
 class KafkaCoordinatorLink:
     """`streamfl.ports.ServedCoordinatorLink` on Kafka.
 
-    A new link fences every other coordinator of the federation, also one that was only suspended.
+    `begin` fences every other coordinator of the federation, also one that was only suspended.
 
     Parameters
     ----------
@@ -75,8 +76,9 @@ class KafkaCoordinatorLink:
         self._topics = topics
         self._ends = ends
         self._wrong = wrong
-        self._producer = self._transactional_producer()
+        self._producer = self._new_producer()
         self._consumer = connection.consumer(group_id=topics.coordinator_group)
+        self._states = connection.consumer()
         self._members: frozenset[str] = frozenset()
         self._assembly = PartAssembly(
             self._settings.largest_update,
@@ -97,15 +99,24 @@ class KafkaCoordinatorLink:
         self._listened = False
         self._saved: bytes | None = None
         self._saves = 0
-        try:
-            self._begin()
-        except BaseException:
-            self.close()  # its threads would try to connect for ever
-            raise
 
-    def _begin(self) -> None:
-        """Continue from the state and the input offsets that were committed last."""
-        last = self._last_state()
+    def get_ready(self) -> None:
+        """Do what takes long and fences nobody: connect, learn where the topics are, read a state as `begin` does.
+
+        kafka-python's clients wait for 0.1 s before each of them learns where a topic is.
+        """
+        self._last_state(self._states)
+        self._assign()
+        self._ends.get_ready()
+        with explained(self._settings.bootstrap_servers):
+            for topic in (self._topics.control, self._topics.models, self._topics.state):
+                self._producer.partitions_for(topic)
+
+    def begin(self) -> None:
+        """Fence every other coordinator; continue from the state and the input offsets that were committed last."""
+        self._fence()
+        last = self._last_state(self._states)
+        self._states.close()
         self._saved = last.data
         self._update_members(self.restore())
         self._require_state(last, began=self._assign())
@@ -171,11 +182,13 @@ class KafkaCoordinatorLink:
         """
         self._fail_if_overtaken(state)
         let_go(self._producer, 0.0)
-        self._producer = self._transactional_producer()
+        self._producer = self._new_producer()
+        self._fence()
         return self._fail_if_overtaken(state)
 
     def _fail_if_overtaken(self, state: bytes | None) -> bytes | None:
-        last = self._last_state().data
+        with closing(self._connection.consumer()) as reader:  # one from before might wait for its broker for ever
+            last = self._last_state(reader).data
         if last not in (self._saved, state):
             raise TakenOverError(TAKEN_OVER)
         return last
@@ -253,17 +266,19 @@ class KafkaCoordinatorLink:
             for part in range(parts):
                 self._remove(f"{slot}/{version}", part)
 
-    def _transactional_producer(self) -> KafkaProducer:
+    def _new_producer(self) -> KafkaProducer:
         # kafka-python waits for `retry_backoff_ms` several times in a transaction, which takes 0.1 s by default.
-        producer = self._connection.producer(
+        return self._connection.producer(
             transactional_id=self._topics.coordinator_group,
             transaction_timeout_ms=self._settings.transaction_timeout_ms,
             retry_backoff_ms=2,
             linger_ms=0,
         )
+
+    def _fence(self) -> None:
+        """From here on no write of another coordinator counts."""
         with explained(self._settings.bootstrap_servers):
-            producer.init_transactions()
-        return producer
+            self._producer.init_transactions()
 
     # --- receiving ---------------------------------------------------------------------------------------------
 
@@ -404,19 +419,15 @@ class KafkaCoordinatorLink:
         """Return the state that was committed last, if any."""
         return None if self._saved is None else state_bytes.decode(self._saved)
 
-    def _last_state(self) -> LastState:
-        reader = self._connection.consumer()
-        try:
-            with explained(self._settings.bootstrap_servers):
-                return last_state(
-                    reader,
-                    self._topics.state,
-                    self._settings.largest_update,
-                    self._signatures.coordinator,
-                    wrong=self._wrong,
-                )
-        finally:
-            reader.close()
+    def _last_state(self, reader: KafkaConsumer) -> LastState:
+        with explained(self._settings.bootstrap_servers):
+            return last_state(
+                reader,
+                self._topics.state,
+                self._settings.largest_update,
+                self._signatures.coordinator,
+                wrong=self._wrong,
+            )
 
     def _require_state(self, last: LastState, *, began: bool) -> None:
         """Log messages that are not states; refuse to start from nothing if the federation has begun."""
@@ -447,6 +458,7 @@ class KafkaCoordinatorLink:
     def close(self) -> None:
         """Close the connections."""
         self._consumer.close()
+        self._states.close()
         self._ends.close()
         let_go(self._producer, 5.0)
 

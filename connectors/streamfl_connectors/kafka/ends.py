@@ -51,6 +51,10 @@ class Ends:
         self._stride = stride
         self._admin: KafkaAdminClient | None = None
 
+    def get_ready(self) -> None:
+        """Connect before the first question."""
+        self._admin = self._admin or self._connection.admin()
+
     def of(self, partitions: Collection[str]) -> dict[str, int | None]:
         """Return the position after the last committed record of each partition.
 

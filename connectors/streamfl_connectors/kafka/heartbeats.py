@@ -1,21 +1,17 @@
-"""Heartbeats of a coordinator on its own topic, and the wait of one that stands by for their end.
+"""Heartbeats of a coordinator on its own topic: a thread writes some twenty small messages a second.
 
-The brokers themselves tell of a dead process only after the timeout of a group, which is six seconds or more. Here a
-thread writes some ten small messages a second, and a reader counts the time since the last one that it has read.
+The brokers themselves tell of a dead process only after the timeout of a group, which is six seconds or more.
 """
 
 import json
 import threading
 import time
-from collections.abc import Callable
 
 import structlog
-from kafka import TopicPartition
 from kafka import errors as kafka_errors
 
-from streamfl.core.errors import PeerError
 from streamfl_connectors.kafka.absence import let_go
-from streamfl_connectors.kafka.connection import Connection, explained
+from streamfl_connectors.kafka.connection import Connection
 
 LOG = structlog.get_logger("streamfl.kafka.heartbeats")
 
@@ -24,12 +20,6 @@ WITHIN_SILENCE = 6
 
 # Seconds after which a loop that stands still sends none: its process lives, and does no work.
 STUCK = 60.0
-
-# A broker answers a connection's requests in turn: while it waits for messages, it says nothing else.
-WAIT_MS = 50
-
-# Seconds of one wait for messages, and in which those that are on their way still count after the log did not answer.
-TURN, ON_THEIR_WAY = 0.05, 0.15
 
 
 class KafkaHeartbeat:
@@ -79,35 +69,3 @@ class KafkaHeartbeat:
         """Send no more."""
         self._ended.set()
         self._thread.join(5.0)
-
-
-def until_silent(connection: Connection, topic: str, silence: float, stopped: Callable[[], bool]) -> bool:
-    """Return when no heartbeat has come for so many seconds (True), or when `stopped` says so (False).
-
-    Before it calls anybody silent it asks for the end of the topic: a broker that does not answer, or that holds
-    heartbeats which were not read yet, shows that nothing is known.
-    """
-    consumer, partition = connection.consumer(fetch_max_wait_ms=WAIT_MS), TopicPartition(topic, 0)
-    try:
-        with explained(connection.settings.bootstrap_servers):
-            consumer.assign([partition])
-            consumer.seek_to_end(partition)
-            consumer.position(partition)
-        heard = time.monotonic()
-        while not stopped():
-            try:
-                with explained(connection.settings.bootstrap_servers):
-                    if consumer.poll(timeout_ms=int(1000 * TURN)):
-                        heard = time.monotonic()
-                    elif time.monotonic() - heard > silence:
-                        asked = time.monotonic()
-                        end = consumer.end_offsets([partition])[partition]
-                        if end <= consumer.position(partition) and time.monotonic() - asked < silence:
-                            return True
-                        heard = time.monotonic() - silence + ON_THEIR_WAY
-            except PeerError as error:
-                LOG.warning("the log does not answer", reason=str(error))
-                heard = time.monotonic()
-        return False
-    finally:
-        consumer.close()
