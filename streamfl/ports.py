@@ -1,7 +1,7 @@
 """The interfaces through which the machines reach the world: records, links, connectors, time."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -655,12 +655,11 @@ class Connector(Protocol):
         """Return the round that was opened last; None if none was, or if the log no longer says so."""
         ...
 
-    def control(self, *, from_start: bool) -> Iterator[FromCoordinator]:
-        """Yield the coordinator's messages without end, except models."""
-        ...
+    def watcher(self, *, last: int | None, letters: bool = True) -> Watcher:
+        """Return a reader of the coordinator's messages except models, and of dead letters if they are wanted.
 
-    def watcher(self, *, last: int | None) -> Watcher:
-        """Return a reader of the coordinator's messages, from the start or only about the last so many of them."""
+        It begins at the start, or about so many messages before the end.
+        """
         ...
 
     def state(self) -> CoordinatorState | None:

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, cast
@@ -160,14 +161,16 @@ def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_
     """Show a federation's rounds and restarts as they happen."""
     from streamfl.services.connectors import connect  # noqa: PLC0415
     from streamfl.services.identity import signatures  # noqa: PLC0415
-    from streamfl.services.watch import standing  # noqa: PLC0415
+    from streamfl.services.watch import heard, standing  # noqa: PLC0415
     from streamfl.services.watch import watch as show  # noqa: PLC0415
 
     settings = _loaded(path, assignments)
     connector = connect(settings, signatures(settings, "reader"))
+    opened = None if from_start else connector.open_round()
     if not from_start:
-        click.echo(standing(settings.federation.name, connector.open_round()))
-    show(connector.control(from_start=from_start), _output(), rounds=rounds)
+        click.echo(standing(settings.federation.name, opened))
+    with closing(connector.watcher(last=None if from_start else 0, letters=False)) as watcher:
+        show(heard(watcher), _output(), rounds=rounds, opened=opened)
 
 
 @click.command()

@@ -1,11 +1,13 @@
 """`streamfl rollback`: which model a federation can return to."""
 
 from collections.abc import Iterable
+from contextlib import closing
 
 from streamfl.core.errors import UsageError
 from streamfl.core.profiles.base import model_of_round
 from streamfl.core.protocol.messages import FromCoordinator, RoundClosed
 from streamfl.ports import Connector
+from streamfl.services.watch import heard
 
 
 def past_model(connector: Connector, entry: int) -> str:
@@ -27,7 +29,8 @@ def past_model(connector: Connector, entry: int) -> str:
     closed = 0 if state is None else state.entry - 1
     if state is None or not 1 <= entry <= closed:
         raise UsageError(f"there is no entry {entry}: entries 1 to {closed} are closed")
-    past = round_of(entry, connector.control(from_start=True))
+    with closing(connector.watcher(last=None, letters=False)) as watcher:
+        past = round_of(entry, heard(watcher))
     kept = state.profile.past_rounds
     for served in kept:
         if served <= past:
@@ -38,14 +41,14 @@ def past_model(connector: Connector, entry: int) -> str:
     )
 
 
-def round_of(entry: int, told: Iterable[FromCoordinator]) -> int:
+def round_of(entry: int, messages: Iterable[FromCoordinator | None]) -> int:
     """Return the round that an entry has closed.
 
     Parameters
     ----------
     entry
         The entry.
-    told
+    messages
         What the coordinator told, from the oldest message on; no more is read than up to the entry.
 
     Examples
@@ -60,7 +63,7 @@ def round_of(entry: int, told: Iterable[FromCoordinator]) -> int:
     UsageError
         The log no longer holds it.
     """
-    for message in told:
+    for message in messages:
         if isinstance(message, RoundClosed) and message.entry >= entry:
             if message.entry == entry:
                 return message.round

@@ -1,6 +1,8 @@
 """`streamfl watch`: the rounds and restarts of a live federation, in a terminal."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from time import monotonic
 
 from rich.console import Console
 
@@ -18,32 +20,133 @@ from streamfl.core.protocol.messages import (
     RoundOpened,
 )
 from streamfl.display import local_text, notice_text, restart_text
+from streamfl.ports import Told, Watcher
 from streamfl.report.changes import sentence
 from streamfl.report.words import count
 
+# Seconds without a line after which one says what is waited for; the time then doubles.
+QUIET = 30.0
 
-def watch(messages: Iterable[FromCoordinator], console: Console, *, rounds: int | None = None) -> None:
+
+def heard(watcher: Watcher) -> Iterator[FromCoordinator | None]:
+    """Yield the coordinator's messages without end, and None whenever nothing comes for a short while."""
+    while True:
+        read = watcher.read()
+        yield from (one.message for one in read if isinstance(one, Told))
+        if not read:
+            yield None
+
+
+def watch(
+    messages: Iterable[FromCoordinator | None],
+    console: Console,
+    *,
+    rounds: int | None = None,
+    opened: RoundOpened | None = None,
+    now: Callable[[], float] = monotonic,
+) -> None:
     """Print a line for every round, restart and change of membership, until `rounds` rounds were seen.
 
-    A restart, and clients that drift alone, are also told in a sentence.
+    A restart, and clients that drift alone, are also told in a sentence. When there is no line for half a minute, one
+    says what the federation waits for.
 
     Parameters
     ----------
     messages
-        The coordinator's messages, in order.
+        The coordinator's messages, in order; None where nothing has come.
     console
         Where to print.
     rounds
         How many rounds to show; None continues for ever.
+    opened
+        The round that is open at the beginning.
+    now
+        The time in seconds.
     """
-    seen = 0
+    seen, silence = 0, Silence(now, opened)
     for message in messages:
-        text, style = line(message)
+        silence.hear(message)
+        text, style = line(message) if message is not None else ("", "")
+        if text:
+            silence.broken()
+        else:
+            text, style = silence.line(), "dim"
         if text:
             console.print(text, style=style, highlight=False, soft_wrap=True, markup=False)
         seen += isinstance(message, RoundClosed) and message.records > 0
         if rounds is not None and seen >= rounds:
             return
+
+
+@dataclass
+class Silence:
+    """Says what a federation waits for, as far as its log tells.
+
+    Parameters
+    ----------
+    now
+        The time in seconds.
+    opened
+        The round that is open.
+
+    Examples
+    --------
+    >>> silence = Silence(iter([0.0, 20.0, 40.0, 50.0]).__next__)
+    >>> silence.line()
+    ''
+    >>> silence.line()
+    'for 40 s: no round is open; the coordinator waits for clients to join, and its log names those that have'
+    >>> silence.line()
+    ''
+    """
+
+    now: Callable[[], float]
+    opened: RoundOpened | None = None
+    _held: bool = False
+    _empty: int = 0
+    _since: float = field(init=False)
+    _wait: float = QUIET
+
+    def __post_init__(self) -> None:
+        self._since = self.now()
+
+    def hear(self, message: FromCoordinator | None) -> None:
+        """Note what a message says of the open round."""
+        match message:
+            case RoundOpened():
+                self.opened = message
+            case RoundClosed():
+                self._empty = 0 if message.records else self._empty + 1
+            case MemberChanged(action="hold" | "resume"):
+                self._held = message.action == "hold"
+            case Ended():
+                self._wait = float("inf")
+            case _:
+                pass
+
+    def broken(self) -> None:
+        """Begin anew: there was a line."""
+        self._since = self.now()
+        if self._wait < float("inf"):
+            self._wait = QUIET
+
+    def line(self) -> str:
+        """Return the line that is due, or nothing."""
+        silent = self.now() - self._since
+        if silent < self._wait:
+            return ""
+        self._wait = 2.0 * silent
+        return f"for {silent:.0f} s: {self._waits_for()}"
+
+    def _waits_for(self) -> str:
+        if self.opened is None:
+            return "no round is open; the coordinator waits for clients to join, and its log names those that have"
+        round_ = f"round {count(self.opened.round)} is open"
+        if self._held:
+            return f"{round_}, and held by an operator; `streamfl resume` goes on"
+        if self._empty:
+            return f"{round_}, and was opened again {count(self._empty)} times: no client has brought a record"
+        return f"{round_}; the coordinator, if it runs, waits for updates of clients: its log names them"
 
 
 def standing(name: str, opened: RoundOpened | None) -> str:

@@ -370,10 +370,11 @@ def _refuse(apart: Apart | None) -> None:
 class DirectoryWatcher:
     """`streamfl.ports.Watcher`."""
 
-    letters_before, letters_readable, behind = 0, True, 0
+    letters_before, behind = 0, 0
 
-    def __init__(self, place: Place, last: int | None) -> None:
+    def __init__(self, place: Place, last: int | None, *, letters: bool) -> None:
         self._links, self._place, self._letters = DirectoryLinks(place), place, 0
+        self.letters_readable = letters
         self._links.next = 0 if last is None else max(0, place.control.end - last)
 
     @property
@@ -382,7 +383,7 @@ class DirectoryWatcher:
 
     def read(self) -> Sequence[Told | Buried]:
         told = [Told(message) for message in self._links.received() if not isinstance(message, Tensors)]
-        letters = self._place.letters(self._letters)
+        letters = self._place.letters(self._letters) if self.letters_readable else []
         self._letters += len(letters)
         if not told and not letters:
             time.sleep(POLL)
@@ -438,15 +439,8 @@ class DirectoryConnector:
         links.next = 0
         return next((one for one in reversed(list(links.received())) if isinstance(one, RoundOpened)), None)
 
-    def control(self, *, from_start: bool) -> Iterator[FromCoordinator]:
-        links = DirectoryLinks(self._place)
-        links.next = 0 if from_start else links.next
-        while True:
-            yield from (message for message in links.received() if not isinstance(message, Tensors))
-            time.sleep(POLL)
-
-    def watcher(self, *, last: int | None) -> "DirectoryWatcher":
-        return DirectoryWatcher(self._place, last)
+    def watcher(self, *, last: int | None, letters: bool = True) -> "DirectoryWatcher":
+        return DirectoryWatcher(self._place, last, letters=letters)
 
     def state(self) -> CoordinatorState | None:
         states = [self._place.transaction(message)[0] for message in self._place.control.read(0)]

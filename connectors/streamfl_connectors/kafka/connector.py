@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from streamfl import state_bytes
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.protocol.messages import Command, FromCoordinator, RoundOpened
+from streamfl.core.protocol.messages import Command, RoundOpened
 from streamfl.log import commands
 from streamfl.log.placement import places_of, topic_of, unequal_partitions, wrong_placement
 from streamfl.log.topics import Topics
@@ -22,7 +22,6 @@ from streamfl.ports import (
     Placement,
     RecordFormat,
     Sample,
-    Told,
     Unlabelled,
     WrongState,
 )
@@ -244,20 +243,12 @@ class KafkaConnector:
             found = last_opened(reader, self._topics.control, verifier) if is_there else ()
         return found[-1] if found else None
 
-    def control(self, *, from_start: bool) -> Iterator[FromCoordinator]:
-        """Yield the coordinator's messages, without end."""
-        self._require_rights("watch", Federated(self._topics, ()))
-        last = None if from_start else 0
-        with closing(KafkaWatcher(self._connection, self._topics, last=last, letters=False)) as watcher:
-            while True:
-                yield from (heard.message for heard in watcher.read() if isinstance(heard, Told))
-
-    def watcher(self, *, last: int | None) -> KafkaWatcher:
+    def watcher(self, *, last: int | None, letters: bool = True) -> KafkaWatcher:
         """Return a reader of the coordinator's messages and of dead letters, once the control topic is there."""
-        self._require_rights("page", Federated(self._topics, ()))
+        self._require_rights("page" if letters else "watch", Federated(self._topics, ()))
         what = "the control topic, which the coordinator makes"
         self._connection.patiently(what, lambda: self._counted([self._topics.control]))
-        return KafkaWatcher(self._connection, self._topics, last=last, letters=True)
+        return KafkaWatcher(self._connection, self._topics, last=last, letters=letters)
 
     def state(self) -> CoordinatorState | None:
         """Return the state that a coordinator committed last, if any."""

@@ -378,7 +378,8 @@ class TestRights:
             case "scorer":
                 connector.scorer("s", Unlabelled((f"{users.name}.asked",), exactly_once=True), JSON).close()
             case "watch":
-                next(connector.control(from_start=True))
+                with closing(connector.watcher(last=None, letters=False)) as watcher:
+                    watcher.read()
             case "page":
                 with closing(connector.watcher(last=None)) as watcher:
                     while not watcher.read():
@@ -418,8 +419,8 @@ class TestRights:
                 host, topic = connector.host("h", placement, JSON), f"{users.name}.updates"
                 act, close = lambda: host.link("c0").send(Leave(client="c0", nonce="1")), host.close
             case "watch":
-                told = connector.control(from_start=True)
-                act, close = lambda: next(told), told.close
+                watcher = connector.watcher(last=None, letters=False)
+                act, close = watcher.read, watcher.close
         act()
         (need,) = [one for one in users.federated.needs(role) if one.name == topic and one.right in ("READ", "WRITE")]
         users.take(role, need)

@@ -1,5 +1,6 @@
 """Which model a federation can return to: what the operator is told when there is none."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +11,7 @@ from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import UsageError
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.profiles.experts import Experts
+from streamfl.ports import Told
 from streamfl.services.rollback import past_model
 
 # The round of each entry. Entries 2 and 5 closed without records, so that their rounds were opened again.
@@ -27,11 +29,30 @@ class ShortLog:
     def state(self):
         return CoordinatorState(self.profile, entry=11, round=9)
 
-    def control(self, *, from_start):
-        assert from_start
-        for entry in range(self.oldest, 11):
-            self.read.append(entry)
-            yield closed(entry, (), round=LEDGER[entry])
+    def watcher(self, *, last, letters):
+        assert (last, letters) == (None, False)
+        return ShortWatcher(iter(range(self.oldest, 11)), self.read)
+
+
+@dataclass
+class ShortWatcher:
+    """Tells an entry at a time, and each time nothing in between."""
+
+    left: Iterator[int]
+    reads: list[int]
+    silent: bool = False
+    closes: int = 0
+
+    def read(self):
+        self.silent = not self.silent
+        if self.silent:
+            return ()
+        entry = next(self.left)
+        self.reads.append(entry)
+        return [Told(closed(entry, (), round=LEDGER[entry]))]
+
+    def close(self):
+        self.closes += 1
 
 
 def adaptive(rounds=8):

@@ -8,9 +8,11 @@ from rich.console import Console
 
 from streamfl.core.protocol.messages import (
     Accepted,
+    Ended,
     Joined,
     Left,
     LocalDrift,
+    MemberChanged,
     Refusal,
     Restarted,
     RoundClosed,
@@ -18,6 +20,7 @@ from streamfl.core.protocol.messages import (
     Served,
     Slot,
 )
+from streamfl.runtime.clock import ManualClock
 from streamfl.services.watch import line, watch
 
 
@@ -149,6 +152,58 @@ class TestWatch:
 
     def test_goes_on_as_long_as_there_is_something(self):
         assert len(seen([closed(t) for t in range(1, 40)])) == 39
+
+
+class TestSilence:
+    """`None` stands for ten seconds in which nothing comes."""
+
+    @staticmethod
+    def printed(*messages, **more):
+        clock = ManualClock()
+
+        def slowly():
+            for message in messages:
+                clock.time += 10.0 * (message is None)
+                yield message
+
+        return seen(slowly(), now=clock.now, **more)
+
+    def test_before_the_first_round(self):
+        (text,) = self.printed(*[None] * 4)
+        assert text.startswith("for 30 s: no round is open; the coordinator waits for clients to join")
+
+    def test_is_told_after_half_a_minute_and_then_half_as_often_each_time(self):
+        found = [text[:10] for text in self.printed(*[None] * 24, opened=OPENED)]
+        assert found == ["for 30 s: ", "for 60 s: ", "for 120 s:", "for 240 s:"]
+
+    def test_names_the_open_round_and_who_may_be_late(self):
+        (text,) = self.printed(OPENED, *[None] * 3)
+        assert text == (
+            "for 30 s: round 8 is open; the coordinator, if it runs, waits for updates of clients: its log names them"
+        )
+
+    def test_knows_that_an_operator_holds_the_round(self):
+        hold, go_on = (
+            MemberChanged(entry=8, number=n, client="", action=action, by="op")
+            for n, action in enumerate(("hold", "resume"))
+        )
+        (_, text) = self.printed(hold, *[None] * 3, opened=OPENED)
+        assert text == "for 30 s: round 8 is open, and held by an operator; `streamfl resume` goes on"
+        (*_, text) = self.printed(hold, go_on, *[None] * 3, opened=OPENED)
+        assert text.startswith("for 30 s: round 8 is open; the coordinator")
+
+    def test_knows_that_records_do_not_come(self):
+        without = [closed(8, records=0), None, closed(8, records=0), None, None]
+        (text,) = self.printed(*without, opened=OPENED)
+        assert text == "for 30 s: round 8 is open, and was opened again 2 times: no client has brought a record"
+        (text,) = self.printed(*without[:2], closed(8), *[None] * 3, opened=OPENED)[1:]
+        assert "again" not in text
+
+    def test_a_line_begins_it_anew_and_the_end_ends_it(self):
+        assert len(self.printed(None, None, closed(8), None, None, closed(9), opened=OPENED)) == 2
+        found = [text[:9] for text in self.printed(*[None] * 9, closed(8), *[None] * 5, opened=OPENED)]
+        assert found == ["for 30 s:", "for 60 s:", "round    ", "for 30 s:"]
+        assert self.printed(Ended(entry=9), *[None] * 100) == ["the federation has ended"]
 
 
 def test_a_refusal_is_one_line_with_its_reason():
