@@ -1,5 +1,6 @@
 """The rules of alerts, by Prometheus' own tool: they are rules, and fire when they should and not otherwise."""
 
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,16 @@ def told(*words: object) -> str:
 
 def test_the_rules_are_rules() -> None:
     assert f"SUCCESS: {len(RULES)} rules found" in told("check", "rules", MONITORING / "alerts.yml")
+
+
+def test_what_the_dashboard_draws_are_expressions(tmp_path: Path) -> None:
+    dashboard = json.loads((MONITORING / "dashboard.json").read_text())
+    drawn = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    drawn += [annotation["expr"] for annotation in dashboard["annotations"]["list"]]
+    filled_in = [expression.replace("$__rate_interval", "1m") for expression in drawn]
+    rules = [{"record": f"drawn:{n}", "expr": expression} for n, expression in enumerate(filled_in)]
+    (tmp_path / "drawn.yml").write_text(yaml.safe_dump({"groups": [{"name": "drawn", "rules": rules}]}))
+    assert f"SUCCESS: {len(rules)} rules found" in told("check", "rules", tmp_path / "drawn.yml")
 
 
 def test_prometheus_takes_its_configuration(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Alerts, dashboard and the page on them name metrics that processes show, and these alone."""
 
+import copy
 import json
 import re
 from pathlib import Path
@@ -7,6 +8,9 @@ from typing import Any
 
 import pytest
 import yaml
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.models.dashboard import Dashboard, Panel
 
 ROOT = Path(__file__).parents[2]
 SERVICES = ROOT / "streamfl" / "services"
@@ -57,6 +61,31 @@ def test_the_dashboard_is_of_metrics_that_are_shown(target: str) -> None:
     assert named(expression) <= SHOWN
     assert named(expression) or expression.startswith("process_")
     assert set(re.findall(r"{{([a-z]+)}}", TARGETS[target]["legendFormat"])) <= LABELS | ADDED
+
+
+def test_grafanas_own_models_know_every_field_of_the_dashboard() -> None:
+    register_default_plugins()
+    known = json.loads(JSONEncoder().encode(Dashboard.from_json(copy.deepcopy(DASHBOARD))))
+    for annotation in DASHBOARD["annotations"]["list"]:
+        # A field of annotations from Prometheus, which the models of Grafana's kit leave to the data source.
+        known["annotations"]["list"][0]["titleFormat"] = annotation["titleFormat"]
+    assert within(DASHBOARD, known)
+
+
+def within(some: Any, more: Any) -> bool:
+    """Tell whether all fields of the one are those of the other, which may have more."""
+    if isinstance(some, dict):
+        return isinstance(more, dict) and all(name in more and within(some[name], more[name]) for name in some)
+    if isinstance(some, list):
+        return isinstance(more, list) and len(some) == len(more) and all(map(within, some, more))
+    return bool(some == more)
+
+
+def test_a_field_that_grafana_does_not_know_is_found() -> None:
+    panel = {**DASHBOARD["panels"][0], "titel": "misspelt"}
+    known = json.loads(JSONEncoder().encode(Panel.from_json(copy.deepcopy(panel))))
+    assert not within(panel, known)
+    assert within(DASHBOARD["panels"][0], known)
 
 
 def test_the_dashboard_has_no_panel_twice_or_over_another() -> None:
