@@ -18,13 +18,20 @@ DEPLOY = ROOT / "deploy"
 DOCKERFILE = (DEPLOY / "docker" / "Dockerfile").read_text()
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "docker" / "compose.yaml").read_text())
 OWN = {name: one for name, one in COMPOSE["services"].items() if one["image"] == "streamfl"}
+COMMANDS = ("coordinator", "client", "score", "page", "produce")
+WITHOUT_METRICS = ("page", "produce")
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 
 
 @pytest.mark.parametrize("service", OWN)
 def test_a_service_of_the_composition_runs_a_command_that_there_is(service: str) -> None:
-    assert parse([str(word) for word in OWN[service]["command"]]) in ("coordinator", "client", "score", "produce")
+    assert parse([str(word) for word in OWN[service]["command"]]) in COMMANDS
     assert all("KAFKA__BOOTSTRAP" in name for name in OWN[service]["environment"])
+
+
+def test_a_process_without_metrics_is_not_checked_for_them() -> None:
+    for name, one in OWN.items():
+        assert ("healthcheck" in one) == (one["command"][0] in WITHOUT_METRICS), name
 
 
 @pytest.mark.parametrize("name", COMPOSE["services"])
@@ -39,7 +46,7 @@ def test_prometheus_reads_every_process_that_shows_itself_and_the_rules() -> Non
     (scraped,) = told["scrape_configs"]
     targets = {target for one in scraped["static_configs"] for target in one["targets"]}
     _, port = address(re.findall(r"STREAMFL_TELEMETRY__ADDRESS=(\S+)", DOCKERFILE)[0])
-    running = {name for name, one in OWN.items() if one["command"][0] != "produce"}
+    running = {name for name, one in OWN.items() if one["command"][0] not in WITHOUT_METRICS}
     assert targets == {f"{name}:{port}" for name in running}
     mounted = {one.split(":")[1] for one in COMPOSE["services"]["prometheus"]["volumes"]}
     assert set(told["rule_files"]) < mounted
@@ -75,8 +82,9 @@ def test_a_unit_runs_a_command_that_there_is_on_a_port_of_its_own(unit: Path) ->
     text = unit.read_text()
     (line,) = re.findall(r"^ExecStart=/opt/streamfl/bin/streamfl (.*)$", text, re.MULTILINE)
     assert unit.name.startswith(f"streamfl-{parse(line.replace('%i', 'a').split())}")
-    ports = [re.findall(r"TELEMETRY__ADDRESS=(\S+)", other.read_text())[0] for other in UNITS]
-    assert len(set(ports)) == len(UNITS) == 3
+    where = [re.findall(r"(?:TELEMETRY__ADDRESS=|--address )(\S+)", other.read_text()) for other in UNITS]
+    ports = [address(port)[1] for (port,) in where]
+    assert len(set(ports)) == len(UNITS) == 4
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here")
