@@ -3,10 +3,10 @@
     python benchmarks/on_kafka.py --json results.json                       everything, about an hour
     python benchmarks/on_kafka.py --tenth --json tenth.json throughput      a tenth of one part
 
-Parts: throughput, restart-delay, empty-round, recovery, takeover (--runs 200), idle, answers, answer-delay. Unless
---bootstrap names a broker, an Apache Kafka is started in a temporary folder. The processes are those that a user
-starts. Finished measurements are kept in the JSON file and not repeated. (This file is not named kafka.py, which
-would hide the library.)
+Parts: throughput, restart-delay, empty-round, recovery, takeover (--runs 200), loaded (--minutes 60), idle, answers,
+answer-delay. Unless --bootstrap names a broker, an Apache Kafka is started in a temporary folder. The processes are
+those that a user starts. Finished measurements are kept in the JSON file and not repeated. (This file is not named
+kafka.py, which would hide the library.)
 """
 
 import json
@@ -22,7 +22,7 @@ from typing import Any
 import click
 
 from deploy.broker import Broker
-from live import delays, idle, recovery, scoring, throughput
+from live import delays, idle, recovery, scoring, standby, throughput
 from live.federation import World
 from streamfl.core.errors import StreamflError
 
@@ -32,7 +32,8 @@ PARTS = {
     "restart-delay": (delays.restart_delay, delays.restart_table),
     "empty-round": (delays.empty_round, delays.empty_table),
     "recovery": (recovery.recovery, recovery.table),
-    "takeover": (recovery.takeover, recovery.takeover_table),
+    "takeover": (standby.takeover, standby.takeover_table),
+    "loaded": (standby.loaded, standby.loaded_table),
     "idle": (idle.idle, idle.table),
     "answers": (scoring.rates, scoring.rate_table),
     "answer-delay": (scoring.delays, scoring.delay_table),
@@ -59,7 +60,9 @@ def machine(broker: str) -> dict[str, Any]:
 @click.option("--bootstrap", metavar="HOST:PORT", help="A running broker. Default: start one.")
 @click.option("--runs", type=click.IntRange(1), default=7, show_default=True, help="Repetitions.")
 @click.option(
-    "--minutes", type=click.FloatRange(0.0, min_open=True), help="Minutes of idling. Default: 10, or 1 with --tenth."
+    "--minutes",
+    type=click.FloatRange(0.0, min_open=True),
+    help="Minutes of idling, or of load. Default: 10, or 1 with --tenth.",
 )
 @click.option("--tenth", is_flag=True, help="Measure with a tenth of the size, to try it out.")
 @click.option("--logs", type=click.Path(path_type=Path), help="Folder for settings and logs of all processes.")

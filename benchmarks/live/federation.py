@@ -176,9 +176,12 @@ class Federation:
         words = "\n".join(process.last_words() for process in self.processes)
         raise PeerError(f"{self.name}: the expected message did not arrive within {seconds:.0f} s:\n{words}")
 
-    def when(self, of: str, seconds: float, wanted: Callable[[Any], bool] = lambda _: True) -> Timed:
-        """Return the next message of a type that fulfils a condition."""
-        return next(t for t in self.new_messages(seconds) if type(t.message).__name__ == of and wanted(t.message))
+    def when(
+        self, of: str, seconds: float, wanted: Callable[[Any], bool] = lambda _: True, *, after: float = 0.0
+    ) -> Timed:
+        """Return the next message of a type that fulfils a condition, written after a time."""
+        found = (t for t in self.new_messages(seconds) if type(t.message).__name__ == of and t.at > after)
+        return next(t for t in found if wanted(t.message))
 
 
 @contextmanager
