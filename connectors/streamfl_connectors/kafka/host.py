@@ -1,6 +1,7 @@
 """A host: one process that runs clients, with their records, their links, and its place in the group of hosts."""
 
 import threading
+import time
 from collections.abc import Mapping, Sequence
 
 from streamfl.core.protocol.decisions import Answered
@@ -13,9 +14,9 @@ from streamfl_connectors.kafka.client_links import ClientLinks
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.records import RecordConsumer
 
-# Without records, polls become ever more seldom, between these pauses (seconds). An empty poll costs half a
-# millisecond, so that the shortest pause would cost a tenth of a core.
-SHORTEST, LONGEST = 0.002, 0.1
+# Seconds between two polls. A poll costs half a millisecond or more however few records it brings: one at the end of
+# all partitions leaves time for some to come, and without records polls become ever more seldom.
+SHORTEST, AT_THE_END, LONGEST = 0.002, 0.02, 0.1
 
 
 class KafkaHost:
@@ -50,19 +51,30 @@ class KafkaHost:
         self._answers = None if apart is None else AnswerWriter(connection, topics.predictions)
         self._links = ClientLinks(connection, topics, self._received.set, self._flush)
         self._records = RecordConsumer(connection, topics, name, placement, records, self.counts, apart)
-        self._pause = SHORTEST
+        self._pause, self._poll_at = SHORTEST, 0.0
 
     def hosted(self) -> Mapping[str, Source]:
-        """Read further records, and return the sources of this host's clients, by client.
+        """Read further records if it is time, and return the sources of this host's clients, by client.
 
         Answers are in the log before the group may give a partition to another host.
         """
         self._flush()
-        if self._records.read():
-            self._pause = SHORTEST
+        if time.monotonic() >= self._poll_at:
+            self._poll()
         labels = self._records.labels
         self.counts.foreign = self._links.foreign + (0 if labels is None else labels.foreign)
         return self._records.sources
+
+    def _poll(self) -> None:
+        """Read records, and say when to poll again."""
+        wait = 0.0
+        if not self._records.read():
+            wait, self._pause = self._pause, min(2.0 * self._pause, LONGEST)
+        elif any(self._records.backlog().values()):
+            self._pause = SHORTEST
+        else:
+            wait = self._pause = AT_THE_END
+        self._poll_at = time.monotonic() + wait
 
     def link(self, client: str) -> ClientLink:
         """Return a new link for a client of this host."""
@@ -108,8 +120,7 @@ class KafkaHost:
     def listen(self, seconds: float) -> None:
         """Return at a message of the coordinator, when records are to be polled, or after so many seconds."""
         if self._records.hungry:
-            seconds = min(seconds, self._pause)
-            self._pause = min(2.0 * self._pause, LONGEST)
+            seconds = min(seconds, max(0.0, self._poll_at - time.monotonic()))
         self._received.wait(seconds)
         self._received.clear()
 
