@@ -143,12 +143,18 @@ def _plain(cells: Cells) -> Sequence[object]:
 def quoted(cell: object) -> str:
     r"""Quote a cell for a message: on one line, at most 40 characters of it.
 
-    >>> print(quoted("two\nlines"), quoted("x" * 50)[-6:])
-    "two\nlines" xx..."
+    >>> print(quoted("two\nlines"), quoted("x" * 50)[-6:], quoted('6" pipe'))
+    "two\nlines" xx..." "6\" pipe"
     """
     shown = str(cell)
     shown = shown if len(shown) <= 40 else shown[:37] + "..."
-    return '"' + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown) + '"'
+    return '"' + "".join(map(_escaped, shown)) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
 def listed(names: Sequence[str]) -> str:

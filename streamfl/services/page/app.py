@@ -93,10 +93,12 @@ class _Page:
 
     async def view(self, request: Request) -> Response:
         """Answer with the page as it is now, or as of an entry."""
-        entry = _number(request, "entry")
-        if entry is None:
+        if "entry" not in request.query_params:
             _, sections = await run_in_threadpool(self._source.now)
             return _json(sections, request=request)
+        entry = _number(request, "entry")
+        if entry is None:
+            return _json({"error": "entry is a whole number"}, 400)
         async with self._past:
             found = await run_in_threadpool(self._source.as_of, entry)
         return _json(found, request=request) if found is not None else _not_held(entry)

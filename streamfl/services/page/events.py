@@ -25,6 +25,7 @@ from streamfl.core.protocol.messages import (
     RoundClosed,
     RoundOpened,
     Score,
+    Served,
 )
 from streamfl.display import notice_text
 from streamfl.report.changes import sentence
@@ -34,8 +35,11 @@ from streamfl.streams.times import FIRST, LAST
 # The largest whole number that JavaScript tells from its neighbours.
 LARGEST = 2**53 - 1
 
+# The largest sum of targets' errors: beyond it nothing can be added any more.
+GREATEST = 1e300
+
 # The most names, labels and positions that a change lists, and the most partitions of one accepted update.
-LISTED, PLACES, SPANS = 100, 20, 16
+LISTED, PLACES, SPANS = 8, 3, 16
 
 # The most tests whose statistic an entry keeps.
 READINGS = 4
@@ -146,10 +150,11 @@ AnyEvent = Entry | Opened | Scoring | Member | Change | Over
 def plain(text: str, most: int = NAME_BYTES) -> str:
     r"""Return a text without characters that control a screen, and cut: a cut is marked.
 
-    >>> plain("plant 7"), plain("a\u202eb\ud800"), len(plain("x" * 1000))
-    ('plant 7', 'a\\u202eb\\ud800', 256)
+    >>> plain("plant 7"), plain("a\u202eb\ud800"), len(plain("x" * 1000)), len(plain("\u202e" * 256))
+    ('plant 7', 'a\\u202eb\\ud800', 256, 256)
     """
-    return printable(text if len(text) <= most else text[: most - 1] + "…")
+    shown = printable(text[: most + 1])
+    return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
 def whole(number: int) -> int:
@@ -216,7 +221,6 @@ def event_of(message: FromCoordinator, time: int | None = None, clients: int | N
 
 def _entry(closed: RoundClosed, at: int) -> Entry:
     served = closed.served
-    right, error, naive = map(_sum, (served.correct, served.absolute_error, served.no_change))
     return Entry(
         at,
         entry=whole(closed.entry),
@@ -225,7 +229,7 @@ def _entry(closed: RoundClosed, at: int) -> Entry:
         records=whole(closed.records),
         rejected=whole(closed.rejected),
         refused=whole(closed.refused),
-        measured=Measured(whole(served.records), right, error, naive),
+        measured=_measured(served),
         loss=finite(closed.losses.get(closed.serves)),
         serves=plain(closed.serves),
         shares=_shares(served.shares, whole(served.records)),
@@ -239,8 +243,13 @@ def _entry(closed: RoundClosed, at: int) -> Entry:
     )
 
 
-def _sum(number: float) -> float:
-    return min(max(finite(number) or 0.0, 0.0), float(LARGEST))
+def _measured(served: Served) -> Measured:
+    """Return how right predictions were; of no record if a sum is none."""
+    sums = [finite(number) for number in (served.correct, served.absolute_error, served.no_change)]
+    if any(number is None for number in sums):
+        return Measured(0, 0.0, 0.0, 0.0)
+    right, error, naive = (min(max(number or 0.0, 0.0), GREATEST) for number in sums)
+    return Measured(whole(served.records), right, error, naive)
 
 
 def _taken(one: Accepted) -> Taken:

@@ -7,16 +7,16 @@ the past is found by folding again at most one chunk, by the same fold that made
 import zlib
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 
 import msgspec
 
 from streamfl.core.protocol.messages import Finding, FromCoordinator
-from streamfl.services.page.events import AnyEvent, Entry, event_of, packed, unpacked
+from streamfl.services.page.events import AnyEvent, Change, Entry, Opened, event_of, packed, unpacked
 from streamfl.services.page.view import View
 
-# A chunk has at most so many events, and its entries at most so many updates.
+# A chunk has at most so many events, and its entries at most so many updates and spans of positions.
 EVENTS, UPDATES = 1000, 20_000
 
 # Bytes of chunks; beyond them the oldest are forgotten.
@@ -55,7 +55,7 @@ class _Chunk:
         self.events.append(event)
         if isinstance(event, Entry):
             self.entries.append(event.entry)
-            self.weight += len(event.taken)
+            self.weight += sum(1 + len(one.spans) for one in event.taken)
 
     def pack(self) -> None:
         self.data, self.events = zlib.compress(packed(self.events), 1), []
@@ -82,7 +82,7 @@ class History:
     bytes
         Bytes of the chunks that are held.
     out_of_order, beyond
-        Entries that do not follow the ledger, and events beyond the bound, which are not shown.
+        Messages that do not follow the ledger, and events beyond the bound, which are not shown.
 
     Examples
     --------
@@ -124,20 +124,24 @@ class History:
 
         One forged entry so moves nothing, and a coordinator that began anew is followed from its second entry on.
         """
+        if not _is_possible(event, self.now.entry):
+            self.out_of_order += 1
+            return []
         if not isinstance(event, Entry):
             self._beside += 1
             self.beyond += self._beside > BESIDE
             return [event] if self._beside <= BESIDE else []
-        self._beside = 0
         if self.now.first_entry == 0 or event.entry == self.now.entry + 1:
-            self._strange = None
+            self._beside, self._strange = 0, None
             return [event]
         self.out_of_order += 1
         before, self._strange = self._strange, event
         if before is None or event.entry != before.entry + 1:
             return []
-        self._strange = None
+        self._beside, self._strange = 0, None
         self.out_of_order -= 2
+        if before.entry <= self.now.entry:
+            self.now = View()  # a ledger that began anew has nothing in common with the one before
         self._next_chunk()  # no chunk has two entries of one number
         return [before, event]
 
@@ -160,10 +164,10 @@ class History:
         """Return the oldest entry whose view can be had; None before any entry."""
         return next((chunk.entries[0] for chunk in self._chunks if chunk.entries), None)
 
-    def as_of(self, entry: int) -> View | None:
-        """Return the view as it was just before the entry after this one, None if the entry is not held.
+    def as_of(self, entry: int) -> tuple[View, int | None] | None:
+        """Return the view as it was just before the entry after this one, and when that one came, if it did.
 
-        It is made by folding again what is held, so it is the view that was live then.
+        None if the entry is not held. The view is made by folding again what is held, so it is the one that was live.
         """
         with self.lock:
             found = self._chunk_of(entry)
@@ -174,22 +178,45 @@ class History:
         view, reached = chunks[0].view(), False
         for event in _events(chunks[:-1], copies[0]):
             if reached and isinstance(event, Entry):
-                break
+                return view, event.time
             reached |= isinstance(event, Entry) and event.entry == entry
             view.fold(event)
-        return view
+        return view, None
 
     def entry(self, number: int) -> Entry | None:
         """Return an entry, None if it is not held."""
         with self.lock:
             found = self._chunk_of(number)
-            events = [] if found is None else self._chunks[found].all_events()
+            chunk = None if found is None else replace(self._chunks[found])
+            events = [] if chunk is None else chunk.events.copy()
+        if chunk is not None and not events:
+            events = chunk.all_events()  # unpacked without the lock: the reader of the log goes on
         return next((one for one in events if isinstance(one, Entry) and one.entry == number), None)
 
     def _chunk_of(self, entry: int) -> int | None:
         """Return which chunk holds an entry, the newest if several do."""
         numbers = range(len(self._chunks) - 1, -1, -1)
         return next((i for i in numbers if entry in self._chunks[i].entries), None)
+
+
+def _is_possible(event: AnyEvent, entry: int) -> bool:
+    """Tell whether an event can be true, beside the last entry: an entry closes at most a round and ends an epoch.
+
+    >>> from streamfl.services.page.events import Opened
+    >>> _is_possible(Opened(0, entry=8, round=7, epoch=2, resumed=False), 7)
+    True
+    >>> _is_possible(Opened(0, entry=8, round=9, epoch=2, resumed=False), 7)
+    False
+    """
+    match event:
+        case Entry():
+            return event.round <= event.entry and event.epoch <= event.entry + 1
+        case Opened() if entry:
+            return event.round <= event.entry == entry + 1 and event.epoch <= event.entry + 1
+        case Change() if entry:
+            return event.since <= event.round <= entry + 1 and event.epoch <= entry + 2
+        case _:
+            return True  # before the first entry nothing is known: the view checks again when that comes
 
 
 def _events(chunks: list[_Chunk], last: list[AnyEvent]) -> Iterator[AnyEvent]:

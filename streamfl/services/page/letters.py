@@ -9,7 +9,8 @@ from threading import Lock
 from streamfl.ports import Buried
 from streamfl.services.page.events import plain, whole
 
-# Kinds of reasons that are told apart, and letters whose times are kept.
+# Kinds of reasons that are told apart with the names of fields, as many again without, and letters whose times are
+# kept.
 KINDS, LETTERS = 50, 100_000
 
 OTHERS = "other reasons"
@@ -37,16 +38,18 @@ OF_CLIENTS = "a client of another version, or a process that should not write th
 LOOK = "read the letter: kafka-console-consumer shows its headers, and the message as it was"
 
 
-def kind_of(reason: str) -> str:
-    """Return a reason without the values of the one record, so that letters of one kind have one.
+def kind_of(reason: str, *, fields: bool = True) -> str:
+    """Return a reason without the values of the one record, or the names of fields: letters of one kind have one.
 
     >>> kind_of('field "x": "wide" is not a number; drop the field')
     'field "x": "…" is not a number; drop the field'
     >>> kind_of("a loss of 1e9 in round 17")
     'a loss of … in round …'
+    >>> kind_of('field "x": "wide" is not a number; drop the field', fields=False)
+    'field "…": "…" is not a number; drop the field'
     """
     plainly = " ".join(reason.split())
-    without = _QUOTED.sub(lambda found: found[0] if found[1] else '"…"', plainly)
+    without = _QUOTED.sub(lambda found: found[0] if found[1] and fields else f'{found[1] or ""}"…"', plainly)
     return plain(_NUMBER.sub("…", without))
 
 
@@ -60,7 +63,7 @@ def remedy(kind: str, topic: str) -> str:
     """
     if topic.endswith(".updates"):
         return OF_CLIENTS
-    _, says, what = kind.partition("; ")
+    _, says, what = _QUOTED.sub("", kind).partition("; ")
     if says:
         return what
     return next((told for part, told in REMEDIES.items() if part in kind), LOOK)
@@ -108,17 +111,22 @@ class Letters:
 
     def add(self, letter: Buried) -> None:
         """Add a letter."""
-        kind = kind_of(letter.reason)
         topic = plain(letter.topic)
         with self.lock:
-            if kind not in self._kinds and len(self._kinds) >= KINDS:
-                kind = OTHERS
+            kind = self._kind(letter.reason)
             self._kinds[kind] = Kind(kind, remedy(kind, topic), topic, whole(letter.partition), whole(letter.offset))
             self._letters.append((letter.time or 0, kind))
             if len(self._letters) > LETTERS:
                 self._letters.popleft()
                 self.before += 1
             self.changes += 1
+
+    def _kind(self, reason: str) -> str:
+        """Return the kind of a reason: with the names of fields, without, or with all others, as there is room."""
+        for kind, room in ((kind_of(reason), KINDS), (kind_of(reason, fields=False), 2 * KINDS)):
+            if kind in self._kinds or len(self._kinds) < room:
+                return kind
+        return OTHERS
 
     def counted(self, until: int | None = None) -> list[tuple[Kind, int]]:
         """Return each kind with the number of its letters, the most frequent first; only those until a time."""

@@ -87,6 +87,8 @@ def _headline(view: View) -> Sections:
         "lately": _mean([m.records for m in view.lately], [_good(m, view) for m in view.lately]),
         "naive_lately": _mean([m.records for m in view.lately], [m.naive for m in view.lately]),
         "lately_rounds": len(view.lately),
+        "measured_in": view.points[-1].last if view.points else None,
+        "records_of_entry": view.lines[-1].records if view.lines else None,
         "loss": _short(view.loss),
         "rounds": view.closed,
         "records": view.records,

@@ -17,6 +17,7 @@ from streamfl.services.page.sections import Sections
 from streamfl.services.page.source import Source
 from streamfl.services.settings import address
 from streamfl.services.stopping import Stop
+from streamfl.streams.times import iso
 
 LOG = structlog.get_logger("streamfl.page")
 
@@ -47,6 +48,7 @@ class Reading:
         source.letters = Letters(end.letters_before, end.letters_readable)
         self._left, self._all = whole.behind, max(1, whole.behind)
         self._steps = 0
+        self._silent_since = ""
         source.status = self.status
 
     @property
@@ -55,12 +57,26 @@ class Reading:
         return self.source.history is self._history
 
     def status(self) -> Sections:
-        """Return how much of the log was read, and how many of its messages were no use."""
+        """Return how much of the log was read, how many of its messages were no use, and since when it is silent."""
         read = 1.0 if self.has_all else round(1.0 - min(1.0, self._left / self._all), 2)
-        return {"read": read, "unusable": self._whole.unusable}
+        return {"read": read, "unusable": self._whole.unusable, "silent_since": self._silent_since}
 
-    def step(self) -> None:
-        """Read what there is."""
+    def step(self, now: float) -> None:
+        """Read what there is; now is the time in seconds since 1970.
+
+        Raises
+        ------
+        PeerError
+            The log does not answer.
+        """
+        try:
+            self._read()
+        except PeerError:
+            self._silent_since = self._silent_since or iso(now)
+            raise
+        self._silent_since = ""
+
+    def _read(self) -> None:
         if not self.has_all and self._steps % END_EVERY == 0:
             _hear(self._end.read(), self.source.history, self.source.letters)
         self._steps += 1
@@ -109,7 +125,7 @@ def serve_page(name: str, connector: Connector, where: str, stop: Stop) -> None:
         silent = Tally(LOG, "the log does not answer")
         while not stop.requested:
             try:
-                reading.step()
+                reading.step(time.time())
             except PeerError as error:
                 silent.note(name, str(error))
                 time.sleep(PAUSE)

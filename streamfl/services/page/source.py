@@ -57,10 +57,11 @@ class Source:
     def as_of(self, entry: int) -> Sections | None:
         """Return the sections of the page as it was just before the next entry; None if that is not held."""
         history = self.history
-        view = history.as_of(entry)
-        if view is None:
+        found = history.as_of(entry)
+        if found is None:
             return None
-        letters = self.letters.counted(until=view.time) if view.time else []
+        view, until = found
+        letters = self.letters.counted(until=until) if until != 0 else []  # 0: nobody knows when it was
         return sections(view, letters) | {"about": self._about(history)}
 
     def updates(self, entry: int) -> Sections | None:

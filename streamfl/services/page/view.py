@@ -3,14 +3,21 @@
 `View` is a value of plain fields, so that it can be kept as bytes and taken up again: see `history.py`.
 """
 
-from typing import TypeVar
-
 import msgspec
 
 from streamfl.core.bounds import NAMED
-from streamfl.services.page.events import LARGEST, AnyEvent, Change, Entry, Measured, Member, Opened, Over, Scoring
-
-N = TypeVar("N", int, float)
+from streamfl.services.page.events import (
+    GREATEST,
+    LARGEST,
+    AnyEvent,
+    Change,
+    Entry,
+    Measured,
+    Member,
+    Opened,
+    Over,
+    Scoring,
+)
 
 # Rounds that are kept, and how many of the newest of them are kept each for itself: older ones are merged in pairs.
 POINTS, RECENT = 4096, 2048
@@ -28,13 +35,27 @@ STATES = 10
 ENDED = frozenset({"released", "merged", "returned", "corrected", "restarted"})
 
 
-def total(one: N, other: N) -> N:
+def total(one: int, other: int) -> int:
     """Return a sum that stays within what a browser can read.
 
     >>> total(1, 2), total(LARGEST, LARGEST) == LARGEST
     (3, True)
     """
     return min(one + other, LARGEST)
+
+
+def added(one: Measured, other: Measured) -> Measured:
+    """Return what was measured of the records of both.
+
+    >>> added(Measured(10, 7.0, 0.0, 4.0), Measured(30, 15.0, 0.0, 12.0))
+    Measured(records=40, right=22.0, error=0.0, naive=16.0)
+    """
+    return Measured(
+        total(one.records, other.records),
+        min(one.right + other.right, GREATEST),
+        min(one.error + other.error, GREATEST),
+        min(one.naive + other.naive, GREATEST),
+    )
 
 
 class Point(msgspec.Struct, array_like=True):
@@ -48,14 +69,9 @@ class Point(msgspec.Struct, array_like=True):
     measured: Measured
 
     def __add__(self, later: "Point") -> "Point":
-        one, other = self.measured, later.measured
-        both = Measured(
-            total(one.records, other.records),
-            total(one.right, other.right),
-            total(one.error, other.error),
-            total(one.naive, other.naive),
-        )
-        return Point(self.first, later.last, later.entry, self.epoch, total(self.records, later.records), both)
+        records = total(self.records, later.records)
+        measured = added(self.measured, later.measured)
+        return Point(self.first, later.last, later.entry, self.epoch, records, measured)
 
 
 class Client(msgspec.Struct, array_like=True):
@@ -184,8 +200,9 @@ class View(msgspec.Struct):
                 self.phase = "ended"
 
     def _close(self, event: Entry) -> None:
+        if not self.first_entry:
+            self._begin_with(event)
         self.entry, self.time, self.phase = event.entry, event.time, "closed"
-        self.first_entry = self.first_entry or event.entry
         self.records = total(self.records, event.records)
         self.rejected = total(self.rejected, event.rejected)
         self.refused = total(self.refused, event.refused)
@@ -204,11 +221,19 @@ class View(msgspec.Struct):
         self.lines.append(_line(event))
         del self.lines[:-ENTRIES]
 
+    def _begin_with(self, event: Entry) -> None:
+        """Forget what cannot have come before the first entry that is known."""
+        self.first_entry = event.entry
+        self.epochs = [one for one in self.epochs if one.epoch <= event.epoch and one.first <= event.entry]
+        self.cards = [card for card in self.cards if card.change.round <= event.entry]
+        for client in self.clients.values():
+            client.refused_in = min(client.refused_in, event.round)
+
     def _round(self, event: Entry) -> None:
         """Take a round with records into account."""
         self.closed += 1
         self.loss, self.shares = event.loss, event.shares
-        self.is_regression |= event.measured.error > 0.0
+        self._measure(event.measured)
         self._begin(event.epoch, event.round)
         self.epochs[-1].last = event.round
         if (event.serves, event.promotions) != (self.serves, self.promotions):
@@ -218,6 +243,11 @@ class View(msgspec.Struct):
         self.points.append(Point(event.round, event.round, event.entry, event.epoch, event.records, event.measured))
         if len(self.points) > POINTS:
             self.points = [*_halved(self.points[:-RECENT]), *self.points[-RECENT:]][-POINTS:]
+
+    def _measure(self, measured: Measured) -> None:
+        """Tell labels from targets by each round anew: of labels some are right, of targets errors are added up."""
+        if measured.records:
+            self.is_regression = measured.error > 0.0 or (self.is_regression and measured.right == 0.0)
 
     def _begin(self, epoch: int, round_: int) -> None:
         """Note that an epoch has begun, if it is a new one."""
@@ -232,6 +262,7 @@ class View(msgspec.Struct):
         return self.clients.get(name)
 
     def _member(self, event: Member) -> None:
+        is_new = event.client not in self.clients
         client = self._client(event.client) if event.what in {"joined", "admit"} else self.clients.get(event.client)
         if client is None:
             if event.what == "refused":  # anybody may be refused, under any name
@@ -244,7 +275,7 @@ class View(msgspec.Struct):
                     client.state, client.waits_since = "present", self.closed
             case "left":
                 client.state = "left"
-            case "admit" if client.state == "evicted":
+            case "admit" if is_new or client.state == "evicted":
                 client.state = "admitted"
             case "refused":
                 client.refused += 1

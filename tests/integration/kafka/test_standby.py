@@ -53,6 +53,22 @@ def test_kills_of_whoever_serves_change_no_bit(pair, small):
     check_as_undisturbed(federation, small)
 
 
+def test_an_upgrade_by_turns_stalls_no_round_and_changes_no_bit(pair, small):
+    """As docs/operate.md says: a new coordinator stands by, and the old one ends."""
+    federation, first, second = pair
+    assert first.terminate() == 0
+    small.write(until=6)
+    federation.until("the second has taken over", lambda: rounds(federation) == 6)
+    third = federation.start("third", role=STANDBY)
+    federation.until("the third stands by", lambda: bool(third.said("standing by")))
+    assert second.terminate() == 0
+    small.write(until=ROUNDS)
+    federation.until("the third has taken over", lambda: rounds(federation) == ROUNDS)
+    assert serving(third) == [third]
+    small.end()
+    check_as_undisturbed(federation, small)
+
+
 def test_one_that_was_stopped_finds_itself_taken_over_and_stands_by(pair, small):
     federation, first, second = pair
     first.popen.send_signal(signal.SIGSTOP)

@@ -1,7 +1,10 @@
 """Dead letters by what is wrong with them, and what to do."""
 
+import json
+
 import pytest
 
+from streamfl.formats import FieldMap, record_format
 from streamfl.ports import Buried
 from streamfl.services.page import letters as bounds
 from streamfl.services.page.letters import LOOK, OF_CLIENTS, OTHERS, Letters, kind_of, remedy
@@ -37,9 +40,28 @@ def test_kinds_and_letters_are_bounded(monkeypatch):
     monkeypatch.setattr(bounds, "KINDS", 3)
     monkeypatch.setattr(bounds, "LETTERS", 10)
     found = letters(*(f"reason {'x' * n}" for n in range(1, 21)))
-    assert len(found._kinds) == 4
+    assert len(found._kinds) == 2 * 3 + 1
     assert counts(found) == {OTHERS: 10}
     assert found.before == 10
+
+
+def test_many_fields_leave_room_for_other_reasons():
+    bad = (f'field "f{n}": "x" is not a number; drop the field' for n in range(200))
+    found = counts(letters(*bad, *["the label is missing"] * 7))
+    assert len(found) == bounds.KINDS + 2
+    assert found['field "…": "…" is not a number; drop the field'] == 200 - bounds.KINDS
+    assert found["the label is missing"] == 7
+
+
+@pytest.mark.parametrize("text", ["x; run: evil", 'a"; run: evil', "C:\\Anna\\", 'Anna "Nan" Smith', '\\"; run', '"'])
+def test_who_writes_records_neither_gives_advice_nor_is_quoted(text):
+    remedies = set()
+    for record in ({"name": text, "label": "a"}, {text: "value", "label": "a"}):
+        (refused,) = record_format("json", FieldMap()).decode([0], [json.dumps(record).encode()]).rejected
+        kind = kind_of(refused.reason)
+        assert '": "…" is not a number; ' in kind
+        remedies.add(remedy(kind, "r.c0"))
+    assert remedies == {"drop the field, or declare its values under categories"}
 
 
 @pytest.mark.parametrize(

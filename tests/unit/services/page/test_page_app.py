@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from streamfl.services.page.service import Reading, serve_page, shown
 from streamfl.services.page.source import Source
 from streamfl.services.stopping import Stop
 
+NOW = 1_700_000_000.0
 HERE = {"host": "localhost:8080"}
 STATIC = Path(served.__file__).parent / "static"
 
@@ -79,9 +81,11 @@ class TestView:
         reply = get(two_rounds, f"/view?entry={entry}")
         assert (reply.status, reply.error) == (404, f"entry {entry} is not held")
 
-    @pytest.mark.parametrize("entry", ["x", "-1", "1" * 99, "", "%31"])
-    def test_what_is_no_number_is_now(self, two_rounds, entry):
-        assert get(two_rounds, f"/view?entry={entry}").json["headline"]["entry"] == (1 if entry == "%31" else 2)
+    @pytest.mark.parametrize("entry", ["x", "-1", "1.5", "1" * 99, ""])
+    def test_what_is_no_number_is_refused_and_not_the_page_as_it_is_now(self, two_rounds, entry):
+        reply = get(two_rounds, f"/view?entry={entry}")
+        assert (reply.status, reply.error) == (400, "entry is a whole number")
+        assert get(two_rounds, "/view?entry=%31").json["headline"]["entry"] == 1
 
     def test_the_updates_of_an_entry(self, two_rounds):
         found = get(two_rounds, "/entry?entry=1").json
@@ -98,8 +102,9 @@ class TestView:
     def test_letters_are_those_until_the_entry(self, two_rounds):
         for minutes in (1, 10):
             two_rounds.letters.add(Buried("r.c0", 0, 1, "no label", 1_700_000_000_000 + 60_000 * minutes))
-        assert get(two_rounds, "/view").json["letters"][0]["count"] == 2
-        assert get(two_rounds, "/view?entry=1").json["letters"][0]["count"] == 1
+        count = [get(two_rounds, f"/view{query}").json["letters"][0]["count"] for query in ("", "?entry=2")]
+        assert count == [2, 2]
+        assert get(two_rounds, "/view?entry=1").json["letters"][0]["count"] == 1, "until the next entry came"
 
 
 def stream(made, steps):
@@ -181,13 +186,13 @@ class TestReading:
         end, whole = Log(entries(4, 5)), Log(entries(1, 2), entries(3, 4, 5), entries(6))
         reading = Reading(made, end, whole)
         whole.behind = 5
-        reading.step()
+        reading.step(NOW)
         assert (made.history.now.records, made.history.first, reading.status()["read"]) == (20, 4, 0.5)
         assert not end.closed
-        reading.step()
+        reading.step(NOW)
         assert (made.history.now.records, made.history.first, reading.status()["read"]) == (50, 1, 1.0)
         assert end.closed
-        reading.step()
+        reading.step(NOW)
         assert made.history.now.entry == 6
 
     def test_letters_are_counted_once(self):
@@ -195,7 +200,7 @@ class TestReading:
         made = Source("forest")
         reading = Reading(made, Log([*entries(1), letter]), Log(entries(1), [letter, *entries(2)]))
         for _ in range(3):
-            reading.step()
+            reading.step(NOW)
         assert [count for _, count in made.letters.counted()] == [1]
         assert made.letters.before == 3
 
@@ -215,6 +220,17 @@ class TestReading:
             serve_page("forest", Connector(), "0", stop)
         assert [line["event"] for line in logged] == ["page", "the whole log is read", "the log does not answer"]
         assert whole.closed
+
+    def test_says_since_when_the_log_does_not_answer(self):
+        made, silence = Source("forest"), PeerError("no answer from 127.0.0.1:9")
+        whole = Log(entries(1), silence, silence, entries(2))
+        reading, told = Reading(made, Log(), whole), []
+        whole.behind = 1
+        for second in range(4):
+            with suppress(PeerError):
+                reading.step(NOW + second)
+            told.append(get(made, "/view").json["about"]["silent_since"])
+        assert told == ["", "2023-11-14T22:13:21Z", "2023-11-14T22:13:21Z", ""]
 
 
 def test_an_address_that_is_none_is_refused():

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -68,6 +69,35 @@ class TestHeadline:
             4.0,
         )
         assert found["rounds"] == [[1, 1, 1, 1, 10, 2.5, 4.0]]
+
+    @pytest.mark.parametrize(("error", "naive"), [(3e12 * 20_000, 9e12 * 20_000), (1e280, 1e290)])
+    def test_errors_of_large_targets_are_not_cut(self, error, naive):
+        served = Served(records=20_000, absolute_error=error, no_change=naive)
+        head = shown(closed(1, [("c0", 20_000)], served=served))["headline"]
+        assert (head["value"], head["naive"]) == (pytest.approx(error / 20_000), pytest.approx(naive / 20_000))
+
+    @pytest.mark.parametrize("wrong", [math.inf, math.nan])
+    def test_a_sum_that_is_none_is_no_measurement(self, wrong):
+        first = closed(1, [("c0", 10)], correct=7, no_change=4.0)
+        for served in (Served(records=10, absolute_error=wrong), Served(records=10, correct=9, no_change=wrong)):
+            found = shown(first, closed(2, [("c0", 10)], served=served))
+            assert (found["headline"]["measure"], found["headline"]["value"]) == ("accuracy", None)
+            assert found["rounds"][1][5:] == [None, None]
+
+    def test_one_entry_that_lies_does_not_turn_labels_into_targets(self):
+        lie = closed(2, [("c0", 10)], served=Served(records=10, absolute_error=1e-9))
+        told = [closed(1, [("c0", 10)], correct=7), lie, closed(3, [("c0", 10)], correct=6)]
+        assert [shown(*told[:n])["headline"]["measure"] for n in (1, 2, 3)] == ["accuracy", "error", "accuracy"]
+
+    def test_targets_without_any_error_are_targets(self):
+        error = closed(1, [("c0", 10)], served=Served(records=10, absolute_error=2.0, no_change=4.0))
+        exact = closed(2, [("c0", 10)], served=Served(records=10, absolute_error=0.0, no_change=4.0))
+        head = shown(error, exact)["headline"]
+        assert (head["measure"], head["value"], head["naive"]) == ("error", 0.0, 0.4)
+
+    def test_an_entry_without_records_says_which_round_was_measured_last(self):
+        head = shown(closed(1, [("c0", 10)], correct=7), closed(2, []))["headline"]
+        assert (head["entry"], head["records_of_entry"], head["measured_in"]) == (2, 0, 1)
 
     def test_what_serves_and_since_when(self):
         found = heard(closed(1, [("c0", 9)]), closed(2, [("c0", 9)]), closed(3, [("c0", 9)], promotions=1))
@@ -135,6 +165,9 @@ class TestClients:
         }
         admit = MemberChanged(action="admit", client="b", number=1, by="", entry=2)
         assert client(shown(*told, admit), "b")["state"] == "admitted"
+        new = shown(joined("a"), closed(1, [("a", 5)]), replace(admit, client="new"))
+        assert (client(new, "new")["state"], client(new, "new")["missed"]) == ("admitted", None)
+        assert new["headline"]["clients"] == 1, "who was admitted and has not joined takes no part"
         back = shown(*told, admit, joined("b"))
         assert (client(back, "b")["state"], back["headline"]["clients"]) == ("present", 1)
         out = MemberChanged(action="evict", client="b", number=2, by="", entry=2)
@@ -231,18 +264,31 @@ class TestBounds:
         assert len(found.now.points) <= 16
 
     def test_cards_epochs_lines_and_states_are_bounded(self):
-        told = [drifted(n, "latched", (f"c{n}",)) for n in range(1000)]
+        told = [closed(1000, [("c0", 1)])]
+        told += [drifted(n, "latched", (f"c{n}",)) for n in range(1000)]
         told += [drifted(n, "branched", ("c999",)) for n in range(1000)]
         told += [restarted(n, n) for n in range(1000)]
-        told += [closed(n, [("c0", 1)]) for n in range(1, 200)]
+        told += [closed(n, [("c0", 1)]) for n in range(1001, 1200)]
         now = heard(*told).now
         assert len(now.cards) == bounds.CHANGES
         assert len(now.epochs) <= bounds.EPOCHS
         assert len(now.lines) == bounds.ENTRIES
         assert max(len(card.states) for card in now.cards) <= bounds.STATES
-        card = next(one for one in heard(*told[:2000]).now.cards if one.change.clients == ("c999",))
+        card = next(one for one in heard(*told[:2001]).now.cards if one.change.clients == ("c999",))
         assert card.states[0] == ("latched", 999)
         assert card.states[-1] == ("branched", 999)
+
+    def test_a_change_is_small_whatever_it_names(self):
+        long = "\u202e" * 5000
+        names = tuple(f"{long}{i}" for i in range(500))
+        places = {f"{long}{i}": (0, 10) for i in range(500)}
+        found = shown(
+            *(joined(name) for name in names[:3]),
+            closed(1, [("c0", 1)]),
+            *(restarted(1, 2, clients=names, labels=names, positions=places) for _ in range(bounds.CHANGES)),
+        )
+        assert len(msgspec.json.encode(found["drifts"])) < bounds.CHANGES * 16_000
+        assert (found["drifts"][0]["of_clients"], found["drifts"][0]["of_labels"]) == (500, 500)
 
     def test_clients_are_bounded(self, monkeypatch):
         monkeypatch.setattr(bounds, "NAMED", Limits(clients=3))
