@@ -183,7 +183,14 @@ def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_
     show_default=True,
     help="Where the page is; it has neither encryption nor passwords.",
 )
-def page(path: Path, assignments: tuple[str, ...], where: str) -> None:
+@click.option(
+    "--host-name",
+    "names",
+    metavar="NAME",
+    multiple=True,
+    help="A name under which browsers may ask for it, beside this machine's and any address; may be repeated.",
+)
+def page(path: Path, assignments: tuple[str, ...], where: str, names: tuple[str, ...]) -> None:
     """Show a federation as a web page: rounds, drifts, clients, ledger, now and as of any entry."""
     from streamfl.services.connectors import connect  # noqa: PLC0415
     from streamfl.services.identity import signatures  # noqa: PLC0415
@@ -193,7 +200,7 @@ def page(path: Path, assignments: tuple[str, ...], where: str) -> None:
     settings = _loaded(path, assignments)
     connector = connect(settings, signatures(settings, "reader"))
     with stopped_by_signals() as stop:
-        serve_page(settings.federation.name, connector, where, stop)
+        serve_page(settings.federation.name, connector, where, stop, names)
 
 
 @click.command()

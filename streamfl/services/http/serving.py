@@ -1,5 +1,6 @@
 """Serves an ASGI app on an address of this machine, beside whatever else the process does."""
 
+import asyncio
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -8,6 +9,7 @@ from threading import Thread
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from streamfl.core.errors import UsageError
 from streamfl.services.stopping import Stop
@@ -15,8 +17,21 @@ from streamfl.services.stopping import Stop
 # Connections at once, of which most wait; further ones are answered with 503.
 MOST_CONNECTIONS = 256
 
-# Seconds that requests have to end when the server stops.
-GRACE = 10
+# Seconds that requests have to end when the server stops, and that a new connection has for its first request.
+GRACE, FIRST_REQUEST = 10, 10.0
+
+
+class ImpatientProtocol(H11Protocol):
+    """HTTP that closes a connection on which no request comes: uvicorn waits for the first one for ever."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a connection, and look after a while whether there was a request."""
+        super().connection_made(transport)
+        self.loop.call_later(FIRST_REQUEST, self._close_if_unused)
+
+    def _close_if_unused(self) -> None:
+        if self.cycle is None:
+            self.transport.close()
 
 
 @contextmanager
@@ -43,7 +58,7 @@ def serving(app: ASGIApp, host: str = "127.0.0.1", port: int = 8000) -> Iterator
     """
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=ImpatientProtocol,
         ws="none",
         lifespan="off",
         log_config=None,

@@ -2,7 +2,7 @@
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from importlib.resources import files
 from typing import Any
 
@@ -10,12 +10,12 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from streamfl.services.page.names import UnderItsNames, own_names
 from streamfl.services.page.sections import Sections, changed
 from streamfl.services.page.source import Source
 
@@ -30,10 +30,6 @@ SMALL = 2000
 
 # Views of the past that are made at once: each takes memory and the interpreter.
 PAST = 2
-
-# Names under which a page that only this machine can reach is asked for: a name of somebody else that leads here
-# would let his pages read ours.
-LOCAL = ("127.0.0.1", "localhost")
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -52,7 +48,7 @@ STATIC = {
 }
 
 
-def app(source: Source, *, ending: Callable[[], bool] = lambda: False, local: bool = True) -> ASGIApp:
+def app(source: Source, *, ending: Callable[[], bool] = lambda: False, names: Collection[str] = ()) -> ASGIApp:
     """Return the app.
 
     Parameters
@@ -61,11 +57,11 @@ def app(source: Source, *, ending: Callable[[], bool] = lambda: False, local: bo
         What the page shows.
     ending
         Whether the process is to end: streams end then, too.
-    local
-        Whether only this machine can reach the page: then it is shown under names of this machine only.
+    names
+        Names under which it is shown, beside those of this machine and any address.
     """
     page = _Page(source, ending)
-    middleware = [Middleware(TrustedHostMiddleware, allowed_hosts=list(LOCAL))] if local else []
+    middleware = [Middleware(UnderItsNames, names=own_names() | {name.lower() for name in names})]
     static = [Route(path, _file(*file)) for path, file in STATIC.items()]
     routes = [
         *static,

@@ -1,7 +1,7 @@
 """`streamfl page`: reads the log of a federation, and serves the page of it."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 
 import structlog
@@ -10,7 +10,7 @@ from streamfl.core.errors import PeerError, UsageError
 from streamfl.log.tally import Tally
 from streamfl.ports import Buried, Connector, Told, Watcher
 from streamfl.services.http.serving import serving
-from streamfl.services.page.app import LOCAL, app
+from streamfl.services.page.app import app
 from streamfl.services.page.history import History
 from streamfl.services.page.letters import Letters
 from streamfl.services.page.sections import Sections
@@ -96,7 +96,7 @@ def _hear(heard: Iterable[Told | Buried], history: History, letters: Letters) ->
             history.hear(one.message, one.time)
 
 
-def serve_page(name: str, connector: Connector, where: str, stop: Stop) -> None:
+def serve_page(name: str, connector: Connector, where: str, stop: Stop, names: Collection[str] = ()) -> None:
     """Serve the page of a federation until stopped.
 
     Parameters
@@ -109,6 +109,8 @@ def serve_page(name: str, connector: Connector, where: str, stop: Stop) -> None:
         The address, PORT or HOST:PORT.
     stop
         Set when the process is to end.
+    names
+        Names under which browsers may ask for it, beside those of this machine and any address.
 
     Raises
     ------
@@ -117,7 +119,7 @@ def serve_page(name: str, connector: Connector, where: str, stop: Stop) -> None:
     """
     source = Source(name)
     with ExitStack() as stack:
-        LOG.info("page", url=stack.enter_context(shown(source, where)))
+        LOG.info("page", url=stack.enter_context(shown(source, where, names)))
         end = connector.watcher(last=FIRST)
         stack.callback(end.close)
         whole = stack.enter_context(closing(connector.watcher(last=None)))
@@ -132,7 +134,7 @@ def serve_page(name: str, connector: Connector, where: str, stop: Stop) -> None:
 
 
 @contextmanager
-def shown(source: Source, where: str) -> Iterator[str]:
+def shown(source: Source, where: str, names: Collection[str] = ()) -> Iterator[str]:
     """Serve the page of a source until the block ends.
 
     Parameters
@@ -141,6 +143,8 @@ def shown(source: Source, where: str) -> Iterator[str]:
         What is shown.
     where
         The address, PORT or HOST:PORT.
+    names
+        As of `serve_page`.
 
     Yields
     ------
@@ -156,7 +160,7 @@ def shown(source: Source, where: str) -> Iterator[str]:
     except ValueError as error:
         raise UsageError(str(error)) from None
     ended = False
-    with serving(app(source, ending=lambda: ended, local=host in LOCAL), host, port) as taken:
+    with serving(app(source, ending=lambda: ended, names=names), host, port) as taken:
         try:
             yield f"http://{f'[{host}]' if ':' in host else host}:{taken}/"
         finally:

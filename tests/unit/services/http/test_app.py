@@ -7,8 +7,10 @@ import struct
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from streamfl.core.errors import UsageError
 from streamfl.core.protocol.registry import Registry, TargetUnit
 from streamfl.model_file import ServedModel
 from streamfl.services.answering import Answering
+from streamfl.services.http import serving as http
 from streamfl.services.http.app import Counts, app
 from streamfl.services.http.infer import Limits
 from streamfl.services.http.serving import _listening, serve, serving
@@ -456,3 +459,15 @@ def test_without_the_extra_the_error_names_it():
     code = "import sys; sys.modules['uvicorn'] = None; import streamfl.services.http.app"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "UsageError: answers over HTTP need uvicorn: pip install streamfl[http]" in done.stderr
+
+
+def test_a_connection_without_a_request_is_closed_and_others_are_answered(monkeypatch):
+    monkeypatch.setattr(http, "FIRST_REQUEST", 0.2)
+    with serving(answers(TWO), port=0) as port:
+        idle = socket.create_connection(("127.0.0.1", port), timeout=30)
+        half = socket.create_connection(("127.0.0.1", port), timeout=30)
+        half.sendall(b"GET / HTTP/1.1\r\nhost: ")
+        with closing(idle), closing(half):
+            assert idle.recv(1) == half.recv(1) == b""
+        with urlopen(f"http://127.0.0.1:{port}/v2/health/live") as reply:
+            assert reply.status == 200

@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 from contextlib import suppress
 from pathlib import Path
 
@@ -64,9 +65,13 @@ class TestPage:
         assert "uPlot" in (STATIC / "uplot.js").read_text(encoding="utf-8")[:200]
 
     def test_is_not_shown_under_the_name_of_another_site(self, two_rounds):
-        rebound = {"host": "evil.example"}
-        assert call(app(two_rounds), "GET", "/view", headers=rebound).status == 400
-        assert call(app(two_rounds, local=False), "GET", "/view", headers=rebound).status == 200
+        rebound = {"host": "evil.example:8080"}
+        for path in ("/", "/view", "/events"):
+            refused = call(app(two_rounds), "GET", path, headers=rebound)
+            assert (refused.status, b"--host-name" in refused.body) == (400, True)
+        assert call(app(two_rounds, names=["Evil.example"]), "GET", "/view", headers=rebound).status == 200
+        for host in ("127.0.0.2:8080", "[::1]:8080", "10.1.2.3", socket.gethostname()):
+            assert call(app(two_rounds), "GET", "/view", headers={"host": host}).status == 200
 
 
 class TestView:
