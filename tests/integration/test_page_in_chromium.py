@@ -6,6 +6,7 @@ import pytest
 from integration.chromium import FOUND, browser
 from unit.services.page.told import IMAGE, accepted, closed, drifted, heard, joined, left, opened, refused, restarted
 
+from streamfl.core.protocol.messages import Served
 from streamfl.ports import Buried
 from streamfl.services.page.service import shown
 from streamfl.services.page.source import Source
@@ -147,8 +148,9 @@ def test_no_screen_is_too_small_or_too_large(tab, url, width, dark):
 def test_it_is_of_use_without_eyes_or_a_mouse(tab, url):
     tab.open(url)
     ready(tab, 60)
-    assert tab.value("document.getElementById('summary').getAttribute('aria-live')") == "polite"
-    assert "accuracy 0.75" in tab.value("document.getElementById('summary').textContent")
+    assert tab.value("document.getElementById('spoken').getAttribute('aria-live')") == "polite"
+    for told_in in ("summary", "spoken"):
+        assert "accuracy 0.75" in tab.value(f"document.getElementById('{told_in}').textContent")
     rows = tab.value("document.querySelectorAll('#rounds tbody tr').length")
     assert rows == 60
     unnamed = "[...document.querySelectorAll('button, input, section')].filter(e => !(e.textContent.trim() || "
@@ -166,3 +168,110 @@ def test_an_address_with_an_entry_opens_there(tab, url, source):
     ready(tab, 12)
     assert drawn(tab) == told(source.as_of(12))
     assert tab.value("document.getElementById('entry').value") == "12"
+
+
+def text(tab, there):
+    return tab.value(f"document.getElementById('{there}').textContent")
+
+
+def test_a_link_to_an_entry_that_is_not_held_yet_shows_the_present_and_says_so_until_it_is(tab, url, source):
+    tab.open(f"{url}#entry=62")
+    ready(tab, 60)
+    assert text(tab, "state") == "live: entry 62 is not held"
+    assert drawn(tab) == told(source.now()[1])
+    for n in (61, 62, 63):
+        source.history.hear(closed(n, [("plant-1", n)]))
+    ready(tab, 62)
+    assert text(tab, "state") == "as of entry 62"
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"), [("999", "entry 999 is not held"), ("1.5", "no such entry"), ("-3", "no such")]
+)
+def test_an_entry_that_cannot_be_had_leaves_the_present_and_says_why(tab, url, source, asked, said):
+    tab.open(url)
+    ready(tab, 60)
+    tab.value(f"travel({asked})")
+    tab.until(f"document.getElementById('state').textContent.startsWith('live: {said}')")
+    source.history.hear(closed(61, [("plant-1", 500)]))
+    ready(tab, 61)
+    assert drawn(tab) == told(source.now()[1])
+    tab.value("document.getElementById('live').click()")
+    assert text(tab, "state") == "live"
+
+
+def test_a_log_that_does_not_answer_is_not_called_live(tab, url, source):
+    tab.open(url)
+    ready(tab, 60)
+    assert text(tab, "state") == "live"
+    assert "ago" in text(tab, "age")  # the last entry is from 2023
+    source.status = lambda: {"silent_since": "2023-11-14T22:13:21Z"}
+    tab.until("document.getElementById('state').textContent === 'the log does not answer'")
+    assert "has not answered since 2023-11-14T22:13:21Z" in text(tab, "reading")
+    source.status = lambda: {"silent_since": ""}
+    tab.until("document.getElementById('state').textContent === 'live'")
+
+
+def test_a_button_keeps_the_focus_when_rounds_close(tab, url, source):
+    tab.open(url)
+    ready(tab, 60)
+    tab.value("document.querySelector('[data-name=updates-58]').focus()")
+    source.history.hear(closed(61, [("plant-1", 500)]))
+    ready(tab, 61)
+    assert tab.value("document.activeElement.dataset.name") == "updates-58"
+
+
+def test_the_last_rounds_stay_the_last_rounds(tab, url, source):
+    tab.open(url)
+    ready(tab, 60)
+    window = "[chart.scales.x.min, chart.scales.x.max]"
+    assert tab.value(window) == [1, 60]
+    tab.value("choose('20')")
+    tab.until(f"String({window}) === '41,60'")
+    source.history.hear(closed(61, [("plant-1", 500)]))
+    tab.until(f"String({window}) === '42,61'")
+    tab.value("document.querySelector('[data-last=\"\"]').click()")
+    tab.until(f"String({window}) === '1,61'")
+    assert tab.value("document.querySelectorAll('[aria-pressed=true]').length") == 1
+
+
+def test_a_page_that_nobody_sees_keeps_no_connection(tab, url, source):
+    tab.open(url)
+    ready(tab, 60)
+    hide = "Object.defineProperty(document, 'hidden', {{value: {}, configurable: true}}); seen()"
+    tab.value(hide.format("true"))
+    assert tab.value("stream") is None
+    source.history.hear(closed(61, [("plant-1", 500)]))
+    tab.value(hide.format("false"))
+    ready(tab, 61)
+    assert drawn(tab) == told(source.now()[1])
+
+
+def test_of_a_thousand_clients_those_with_trouble_come_first_and_any_can_be_found(tab):
+    names = [f"client-{n:04}" for n in range(1000)]
+    everybody = [closed(n, [(name, 10) for name in names if name != "client-0500"]) for n in (1, 2)]
+    out = [refused("client-0007", "a loss of NaN", evicted=True), opened(3), refused("client-0600", "a loss of NaN")]
+    made = Source("forest", heard(*map(joined, names), opened(1), *everybody, *out))
+    with shown(made, "0") as there:
+        tab.open(there)
+        ready(tab, 2)
+        column = "[...document.querySelectorAll('#client-table tbody td:first-child')].map(e => e.textContent)"
+        assert tab.value(column)[:3] == ["client-0007", "client-0600", "client-0500"]
+        assert tab.value("document.querySelectorAll('#client-table caption').length") == 1
+        tab.value("document.getElementById('find').value = 'CLIENT-099'")
+        tab.value("document.getElementById('find').dispatchEvent(new Event('input'))")
+        assert tab.value(column) == names[990:]
+        marks = "getComputedStyle(document.querySelector('#clients li.refused'), '::after').content"
+        assert tab.value(marks) == '"×"'
+
+
+def test_large_targets_fit_beside_the_chart(tab):
+    served = Served(records=10, absolute_error=3e7, no_change=9e7)
+    with shown(
+        Source("forest", heard(opened(1), *(closed(n, [("a", 10)], served=served) for n in (1, 2)))), "0"
+    ) as there:
+        tab.open(there)
+        ready(tab, 2)
+        assert "Mean absolute error" in text(tab, "headline")
+        assert "3,000,000" in text(tab, "headline")
+        assert tab.value("chart.bbox.left / devicePixelRatio") > 70

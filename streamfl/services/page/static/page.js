@@ -7,11 +7,17 @@ const DENSE = 240; // clients from which on the grid has squares without names
 const LISTED = 300; // rows of a table
 const MISSING = "–";
 const RETRY = 5000; // milliseconds between two questions where no stream can be had
+const SPEAK = 10000; // milliseconds between two sentences for a screen reader
 const $ = (id) => document.getElementById(id);
 
 let live = {}; // the sections as they are now
 let drawn = {}; // the sections that are on the page
 let past = null; // the entry that the page is of; null is now
+let wanted = null; // the entry of the address, which is not held yet
+let failed = ""; // why the page is not of the entry that was asked for last
+let stream = null;
+let window_ = ""; // how many rounds the chart shows: "" is all
+let spoken = 0; // when a screen reader was last told something
 let asked = 0; // how many views of the past were asked for
 let chart = null;
 let marks = [];
@@ -62,31 +68,61 @@ function card(title, text, note, { name, value, kind = "" } = {}) {
   return make("div", {}, ...parts);
 }
 
+// A button that is drawn anew keeps the focus.
+function keepingFocus(drawing) {
+  const { name } = document.activeElement?.dataset ?? {};
+  drawing();
+  if (name && document.activeElement === document.body) document.querySelector(`[data-name="${CSS.escape(name)}"]`)?.focus({ preventScroll: true });
+}
+
 function headline(h) {
   const unit = h.measure;
+  const begun = h.entry > 0;
+  const words = unit === "error" ? "Mean absolute error" : "Accuracy";
   const better = h.value !== null && (unit === "error" ? h.value <= h.naive : h.value >= h.naive);
   const from = h.first_entry > 1 ? `, since entry ${count(h.first_entry)}` : "";
-  const reading = h.readings.map((r) => `${r.detector} ${quantity(r.statistic)} of ${quantity(r.threshold)}`).join(", ");
+  const where = h.records_of_entry === 0 && h.measured_in ? `round ${count(h.measured_in)}` : "last round";
+  const [reading, ...others] = h.readings.map((r) => `${r.detector}, alarms at ${quantity(r.threshold)}`);
+  const also = others.map((text, i) => `${quantity(h.readings[i + 1].statistic)} of ${text}`);
   $("headline").replaceChildren(
-    card(unit === "error" ? "Error, last round" : "Accuracy, last round", measured(h.value, unit), `NoChange ${measured(h.naive, unit)}`, {
+    card(`${words}, ${where}`, measured(h.value, unit), `NoChange ${measured(h.naive, unit)}`, {
       name: "value", value: h.value, kind: h.value === null ? "" : better ? "better" : "worse" }),
     card(`Mean of ${counted(h.lately_rounds, "round")}`, measured(h.lately, unit), `NoChange ${measured(h.naive_lately, unit)}`, { name: "lately", value: h.lately }),
-    card(h.ended ? "Rounds" : "Round", count(h.ended ? h.rounds : h.round), `epoch ${count(h.epoch)}, entry ${count(h.entry)}`, { name: "round", value: h.round }),
+    card(h.ended ? "Rounds" : "Round", h.round || h.ended ? count(h.ended ? h.rounds : h.round) : MISSING, begun ? `epoch ${count(h.epoch)}, entry ${count(h.entry)}` : "no round has closed", { name: "round", value: h.round }),
     card("Records", count(h.records), `${count(h.rejected)} rejected${from}`, { name: "records", value: h.records }),
     card("Clients", count(h.clients), h.refused ? `${counted(h.refused, "message")} refused` : "taking part", { name: "clients", value: h.clients }),
     card("Restarts", count(h.restarts), h.local_drifts ? counted(h.local_drifts, "local drift") : "no local drift", { name: "restarts", value: h.restarts }),
-    card("Test for drift", h.readings.length ? quantity(h.readings[0].statistic) : MISSING, h.readings.length ? `${h.readings[0].detector}, alarms at ${quantity(h.readings[0].threshold)}` : "", {
+    card("Test for drift", h.readings.length ? quantity(h.readings[0].statistic) : MISSING, [reading ?? "", ...also].join("; "), {
       name: "statistic", value: h.readings.length ? h.readings[0].statistic : null }),
     card("Serves", h.shares || h.serves || MISSING, h.serves_since ? `${h.serves} since round ${count(h.serves_since)}` : "", { name: "serves", value: h.serves, kind: "long" }),
   );
-  $("measure").textContent = unit;
-  $("chart").setAttribute("aria-label", `${unit} and NoChange by round; the table below has the numbers`);
+  $("measure").textContent = words.toLowerCase();
+  $("chart").setAttribute("aria-label", `${words} and NoChange by round; the table below has the numbers`);
   const when = h.time ? ` at ${h.time}` : "";
-  const last = h.value === null ? "No round has closed" : `Entry ${count(h.entry)} closed${when}: ${unit} ${measured(h.value, unit)}, NoChange ${measured(h.naive, unit)}`;
+  const value = h.value === null ? "nothing measured" : `${words.toLowerCase()} ${measured(h.value, unit)}, NoChange ${measured(h.naive, unit)}`;
+  const of = h.records_of_entry === 0 ? `no records${h.measured_in ? `; round ${count(h.measured_in)}: ${value}` : ""}` : value;
+  const last = begun ? `Entry ${count(h.entry)} closed${when}: ${of}` : "No round has closed";
   const phase = h.round && !h.ended ? `Round ${count(h.round)}: ${h.phase}` : h.phase[0].toUpperCase() + h.phase.slice(1);
-  $("summary").textContent = h.round ? `${phase}. ${last}.` : `${phase}.`;
+  $("summary").textContent = h.round || begun ? `${phase}. ${last}.` : `${phase}.`;
   $("summary").dataset.entry = h.entry;
-  $("summary").title = reading;
+  speak(`${last}.`);
+}
+
+// A screen reader hears of an entry once, and not of each where they come quickly.
+function speak(text) {
+  if (past === null && Date.now() - spoken < SPEAK) return;
+  if ($("spoken").textContent === text) return;
+  $("spoken").textContent = text;
+  spoken = Date.now();
+}
+
+// How old the last entry is, by the clock of this browser.
+function age() {
+  const at = Date.parse(drawn.headline?.time ?? "");
+  const seconds = (Date.now() - at) / 1000;
+  const shown = past === null && Number.isFinite(at) && seconds >= 5 && !drawn.headline.ended;
+  const [n, unit] = seconds < 120 ? [Math.round(seconds), "second"] : seconds < 7200 ? [Math.round(seconds / 60), "minute"] : [Math.round(seconds / 3600), "hour"];
+  $("age").textContent = shown ? `last entry ${counted(n, unit)} ago` : "";
 }
 
 function rounds(points, h) {
@@ -106,7 +142,7 @@ function drifts(cards) {
     fact("found", `round ${count(one.round)}${one.found ? `, ${one.found}` : ""}, entry ${count(one.entry)}`);
     if (one.kind !== "notice") fact("clients", one.of_clients ? listed(one.clients, one.of_clients) : "no single one is sure");
     fact("labels", one.of_labels ? listed(one.labels, one.of_labels) : "");
-    fact("how sure", one.statistic === null || one.cause === "new-label" ? "" : `${one.cause} ${quantity(one.statistic)}, alarms at ${quantity(one.threshold)}`);
+    fact("test", one.statistic === null || one.cause === "new-label" ? "" : `${one.cause} ${quantity(one.statistic)}, alarms at ${quantity(one.threshold)}`);
     fact("chosen", one.chosen ? `${one.chosen}${one.chosen_words ? `: ${one.chosen_words}` : ""}` : "");
     for (const { state, round, words } of one.states) fact(state, `round ${count(round)}${words ? `: ${words}` : ""}`);
     fact("where", one.places.slice(0, 3).map(span).join("; "));
@@ -141,8 +177,9 @@ function clients(rows, h) {
   $("clients").className = dense ? "grid dense" : "grid";
   const grid = rows.map((row) => {
     const [name, state, learnt, missed, records] = row;
-    const below = state !== "present" ? state : missed ? `${count(missed)} missed` : learnt ? `round ${count(learnt)}` : "waits";
-    return make("li", { kind: standing(row), title: told(row), name: "client", value: records }, make("b", { text: name }), make("span", { text: below }));
+    const kind = standing(row);
+    const below = state !== "present" ? state : kind === "refused" ? "refused" : missed ? `${count(missed)} missed` : learnt ? `round ${count(learnt)}` : "waits";
+    return make("li", { kind, title: told(row), name: "client", value: records }, make("b", { text: name }), make("span", { text: below }));
   });
   $("clients").replaceChildren(...grid);
   const states = {};
@@ -150,28 +187,36 @@ function clients(rows, h) {
   const parts = Object.entries(states).map(([state, n]) => `${count(n)} ${state}`);
   if (h.others) parts.push(`${counted(h.others, "update")} of clients beyond the first 10,000`);
   if (h.strangers) parts.push(`${counted(h.strangers, "message")} refused under unknown names: ${h.strangers_reason}`);
-  $("clients-note").textContent = parts.join(", ");
-  const order = (row) => (row[3] ?? -1) * 1e6 + row[6];
-  const sorted = [...rows].sort((a, b) => order(b) - order(a)).slice(0, LISTED);
+  $("clients-note").textContent = parts.join(", ") || "no client has joined";
+  clientTable(rows);
+}
+
+const ORDER = ["refused", "missed-3", "missed-1", "", "gone"];
+
+function clientTable(rows) {
+  const text = $("find").value.trim().toLowerCase();
+  const found = rows.filter(([name]) => name.toLowerCase().includes(text));
+  const order = (row) => ORDER.indexOf(standing(row));
+  const sorted = found.sort((a, b) => order(a) - order(b) || (b[3] ?? 0) - (a[3] ?? 0) || b[6] - a[6]).slice(0, LISTED);
   table("client-table", ["client", "state", "#last round", "#missed", "#records", "#rejected", "#refused", "last refusal"],
     sorted.map(([name, state, learnt, missed, records, rejected, refused, reason]) => [
       name, state, learnt ? count(learnt) : MISSING, count(missed), count(records), count(rejected), count(refused), reason]),
-    "no client has joined");
-  if (rows.length > LISTED) $("client-table").prepend(make("caption", { text: `the first ${count(LISTED)} of ${count(rows.length)}` }));
+    rows.length ? "no client has such a name" : "no client has joined");
+  if (found.length > LISTED) $("client-table").prepend(make("caption", { text: `the first ${count(LISTED)} of ${count(found.length)}` }));
 }
 
 function letters(kinds, about) {
   table("letters", ["reason", "#letters", "what to do", "newest message"],
-    kinds.map((one) => [one.reason, make("span", { text: count(one.count), name: "letters", value: one.count }), one.remedy, one.example]),
+    kinds.map((one) => [make("div", { text: one.reason, kind: "reason", title: one.reason }), make("span", { text: count(one.count), name: "letters", value: one.count }), one.remedy, one.example]),
     about.letters_readable === false ? "this log-in may not read them: grant it READ on the dead-letter topic" : "none");
   const before = about.letters_before;
-  $("letters-note").textContent = before ? `${count(before)} older letters were not read.` : "";
+  $("letters-note").textContent = before ? `${counted(before, "older letter")} not counted.` : "";
 }
 
 function ledger(lines) {
   table("ledger", ["#entry", "#round", "#epoch", "#records", "#rejected", "#refused", "updates", "#loss", "model", "closed"],
     lines.map(([entry, round, epoch, records, rejected, refused, of, loss, model, time]) => {
-      const button = make("button", { text: `${count(of)}`, type: "button", "aria-label": `${counted(of, "update")} of entry ${entry}` });
+      const button = make("button", { text: `${count(of)}`, type: "button", name: `updates-${entry}`, "aria-label": `${counted(of, "update")} of entry ${entry}` });
       button.addEventListener("click", () => updates(entry));
       return [count(entry), records ? count(round) : `${count(round)}, no records`, count(epoch), make("span", { text: count(records), name: `entry-${entry}`, value: records }),
         count(rejected), count(refused), button, share(loss), model.slice(0, 12), time];
@@ -181,9 +226,9 @@ function ledger(lines) {
 }
 
 async function updates(entry) {
-  const reply = await fetch(`entry?entry=${entry}`);
-  const found = await reply.json();
-  $("h-updates").textContent = reply.ok ? `Entry ${count(entry)}: ${counted(found.updates.length, "update")}` : found.error;
+  const reply = await fetch(`entry?entry=${entry}`).catch(() => null);
+  const found = (await answered(reply)) ?? { error: REFUSED };
+  $("h-updates").textContent = reply?.ok ? `Entry ${count(entry)}: ${counted(found.updates.length, "update")}` : found.error;
   table("update-table", ["client", "#records", "#rejected", "partition, first and last position"],
     (found.updates ?? []).slice(0, LISTED).map(([client, records, rejected, spans]) => [client, count(records), count(rejected), spans.map(span).join("; ")]),
     "no update");
@@ -220,7 +265,8 @@ function about(a) {
   $("name").textContent = a.name;
   const parts = [];
   if (a.read !== undefined && a.read < 1) parts.push(`The log is being read, ${Math.round(100 * a.read)}%: what is shown is of its last entries.`);
-  if (a.out_of_order) parts.push(`${count(a.out_of_order)} entries do not follow the ledger and are left out.`);
+  if (a.silent_since) parts.push(`The log has not answered since ${a.silent_since}: what is shown is from before.`);
+  if (a.out_of_order) parts.push(`${counted(a.out_of_order, "message")} left out that cannot follow the ledger.`);
   if (a.beyond) parts.push(`${count(a.beyond)} messages beside one entry were too many to be shown.`);
   if (a.unusable) parts.push(`${count(a.unusable)} messages on the control topic are none of the coordinator's.`);
   $("reading").textContent = parts.join(" ");
@@ -229,7 +275,7 @@ function about(a) {
   for (const input of [$("slider"), $("entry")]) {
     input.min = a.first ?? 1;
     input.max = most;
-    input.value = past ?? most;
+    if (document.activeElement !== input) input.value = past ?? most;
   }
 }
 
@@ -244,13 +290,15 @@ function draw(points, h) {
     const zoomed = chart.all && (min > chart.all[0] || max < chart.all[1]);
     chart.all = [x[0], x.at(-1)];
     chart.setData(data, !zoomed);
-    if (zoomed) chart.redraw();
+    if (window_) zoom(window_);
+    else if (zoomed) chart.redraw();
     return;
   }
   chart?.destroy();
   chart = plot(data, measure);
   chart.measure = measure;
   chart.all = [x[0], x.at(-1)];
+  if (window_) zoom(window_);
 }
 
 function plot(data, measure) {
@@ -261,7 +309,7 @@ function plot(data, measure) {
   return new uPlot({
     ...size(),
     scales: { x: { time: false }, y: range },
-    axes: [{ ...axis, size: 28, incrs: [1, 2, 5].flatMap((n) => [1, 10, 100, 1e3, 1e4, 1e5, 1e6].map((p) => n * p)).sort((a, b) => a - b) }, { ...axis, size: 44 }],
+    axes: [{ ...axis, size: 28, incrs: [1, 2, 5].flatMap((n) => [1, 10, 100, 1e3, 1e4, 1e5, 1e6].map((p) => n * p)).sort((a, b) => a - b) }, { ...axis, values: (u, ticks) => ticks.map((one) => (measure === "error" ? quantity(one) : String(one))), size: (u, texts) => Math.max(44, 16 + 7 * Math.max(0, ...(texts ?? []).map((text) => text.length))) }],
     series: [{ label: "round" }, line("NoChange", "--naive", 1.3), line(measure, "--model", 1.8)],
     cursor: { y: false, points: { size: 7 } },
     hooks: { draw: [drawMarks], setCursor: [(u) => hover(u, measure)] },
@@ -302,7 +350,13 @@ function zoom(last) {
   if (!chart || !chart.data[0].length) return;
   const x = chart.data[0];
   const max = x.at(-1);
-  chart.setScale("x", { min: last ? Math.max(x[0], max - last + 1) : x[0], max });
+  chart.setScale("x", { min: last ? Math.max(x[0], max - Number(last) + 1) : x[0], max });
+}
+
+function choose(last) {
+  window_ = last;
+  for (const button of document.querySelectorAll("[data-last]")) button.setAttribute("aria-pressed", String(button.dataset.last === last));
+  zoom(last);
 }
 
 // --- what is shown -------------------------------------------------------------------------------------------------
@@ -326,6 +380,7 @@ function show(sections) {
   if (others.letters) letters(sections.letters, sections.about);
   if (others.ledger) ledger(sections.ledger);
   if (others.epochs) epochs(sections.epochs, sections.branches);
+  age();
   document.body.dataset.entry = h.entry;
 }
 
@@ -351,47 +406,74 @@ function state(kind, text) {
 
 function heard(sections) {
   live = sections;
+  const { first, last } = sections.about ?? {};
+  if (wanted !== null && first && first <= wanted && wanted <= last) return travel(wanted);
   if (past !== null) return about({ ...sections.about });
-  state("live", "live");
-  show(live);
+  present();
 }
+
+function present() {
+  if (failed) state("lost", `live: ${failed}`);
+  else if (wanted !== null) state("lost", `live: entry ${count(wanted)} is not held`);
+  else if (live.about?.silent_since) state("lost", "the log does not answer");
+  else state("live", "live");
+  keepingFocus(() => show(live));
+}
+
+const REFUSED = "the server does not answer now; try again";
+
+// What the server says, also if it is not one of the page's own answers.
+const answered = async (reply) => reply?.json().catch(() => ({ error: REFUSED }));
 
 async function travel(entry) {
   const number = ++asked;
-  past = entry;
-  $("slider").value = $("entry").value = entry;
-  history.replaceState(null, "", `#entry=${entry}`);
-  state("past", `as of entry ${count(entry)}`);
-  const reply = await fetch(`view?entry=${entry}`).catch(() => null);
+  const reply = Number.isInteger(entry) && entry > 0 ? await fetch(`view?entry=${entry}`).catch(() => null) : null;
+  const found = await answered(reply);
   if (number !== asked) return;
-  if (!reply?.ok) return state("lost", reply ? (await reply.json()).error : "no connection");
-  show(await reply.json());
+  if (!reply?.ok) {
+    [past, failed] = [null, found?.error ?? "no such entry"];
+    return present();
+  }
+  [past, wanted, failed] = [entry, null, ""];
+  history.replaceState(null, "", `#entry=${entry}`);
+  for (const input of [$("slider"), $("entry")]) if (document.activeElement !== input) input.value = entry;
+  state("past", `as of entry ${count(entry)}`);
+  keepingFocus(() => show(found));
 }
 
 function now() {
   asked += 1;
-  past = null;
+  [past, wanted, failed] = [null, null, ""];
   history.replaceState(null, "", location.pathname);
-  state("live", "live");
-  show(live);
+  present();
 }
 
 // --- listening -----------------------------------------------------------------------------------------------------
 
+// A browser has few connections to one server, for all tabs together: those that nobody sees keep none.
 function listen() {
-  const stream = new EventSource("events");
+  if (document.hidden) return;
+  stream = new EventSource("events");
   stream.addEventListener("view", (event) => heard(patched({}, JSON.parse(event.data))));
   stream.addEventListener("changes", (event) => heard(patched(live, JSON.parse(event.data))));
   stream.addEventListener("error", () => {
     if (past === null) state("lost", "no connection; trying again");
-    if (stream.readyState === EventSource.CLOSED) setTimeout(ask, RETRY);
+    if (stream?.readyState === EventSource.CLOSED) setTimeout(ask, RETRY);
   });
+}
+
+function seen() {
+  stream?.close();
+  stream = null;
+  listen();
 }
 
 async function ask() {
   // The server has as many streams as it takes, or is away.
+  if (stream?.readyState !== EventSource.CLOSED) return;
   const reply = await fetch("view").catch(() => null);
-  if (reply?.ok) heard(await reply.json());
+  const found = await answered(reply);
+  if (reply?.ok && found.headline) heard(found);
   setTimeout(reply ? ask : listen, RETRY);
 }
 
@@ -411,16 +493,19 @@ function begin() {
     travel(Number($("entry").value));
   });
   $("live").addEventListener("click", now);
-  for (const button of document.querySelectorAll("[data-last]")) button.addEventListener("click", () => zoom(Number(button.dataset.last)));
+  for (const button of document.querySelectorAll("[data-last]")) button.addEventListener("click", () => choose(button.dataset.last));
+  $("find").addEventListener("input", () => drawn.clients && clientTable(drawn.clients));
+  document.addEventListener("visibilitychange", seen);
+  setInterval(age, 5000);
   new ResizeObserver(() => chart?.setSize(size())).observe($("chart"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     chart?.destroy();
     chart = null;
     if (drawn.rounds) draw(drawn.rounds, drawn.headline);
   });
+  const linked = /^#entry=(\d{1,15})$/.exec(location.hash);
+  if (linked) wanted = Number(linked[1]);
   listen();
-  const wanted = /^#entry=(\d{1,16})$/.exec(location.hash);
-  if (wanted) travel(Number(wanted[1]));
 }
 
 begin();
