@@ -121,7 +121,7 @@ function age() {
   const at = Date.parse(drawn.headline?.time ?? "");
   const seconds = (Date.now() - at) / 1000;
   const shown = past === null && Number.isFinite(at) && seconds >= 5 && !drawn.headline.ended;
-  const [n, unit] = seconds < 120 ? [Math.round(seconds), "second"] : seconds < 7200 ? [Math.round(seconds / 60), "minute"] : [Math.round(seconds / 3600), "hour"];
+  const [n, unit] = seconds < 120 ? [Math.round(seconds), "second"] : seconds < 7200 ? [Math.round(seconds / 60), "minute"] : seconds < 172800 ? [Math.round(seconds / 3600), "hour"] : [Math.round(seconds / 86400), "day"];
   $("age").textContent = shown ? `last entry ${counted(n, unit)} ago` : "";
 }
 
