@@ -4,7 +4,7 @@ from streamfl.core.drift.detector import Detector
 from streamfl.core.drift.detectors.e_detector import EProcessDetector
 from streamfl.core.drift.detectors.excess import Excess
 from streamfl.core.drift.detectors.glr import GLRDetector
-from streamfl.models.river_drift import RiverDetector
+from streamfl.models import RIVER
 from streamfl.registered import Registered
 
 # The entry point under which other packages register a name and a class that derives from `Detector` and is made
@@ -41,6 +41,8 @@ def named_detector(name: str) -> Detector:
     >>> named_detector("river:ADWIN").kind, named_detector("glr").kind
     ('river', 'glr')
     """
-    if name.startswith("river:"):
-        return RiverDetector(name.removeprefix("river:"))
+    if name.startswith(RIVER):
+        from streamfl.models.river_drift import RiverDetector  # noqa: PLC0415
+
+        return RiverDetector(name.removeprefix(RIVER))
     return _REGISTERED.named(name)()

@@ -4,10 +4,9 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
-from river import base
 
 from streamfl.algorithms import ALGORITHMS, named_algorithm
 from streamfl.core.between.external.between_rounds import ExternalBetweenRounds
@@ -25,10 +24,11 @@ from streamfl.core.profiles.base import HIGHEST_ORDER, Profile, ProfileOptions
 from streamfl.core.protocol.messages import Update
 from streamfl.core.protocol.native.settings import NativeSettings
 from streamfl.detectors import named_detector
-from streamfl.models import Linear, Logistic, Softmax
-from streamfl.models.river_models import FederatedRiverModel, federable, named
-from streamfl.models.river_models.names import PREFIX
+from streamfl.models import RIVER, Linear, Logistic, Softmax
 from streamfl.profiles import named_profile
+
+if TYPE_CHECKING:
+    from streamfl.models.river_models import FederatedRiverModel
 
 Task = Literal["classification", "regression"]
 Loss = Literal["softmax", "logistic", "squared", "huber"]
@@ -49,6 +49,11 @@ MODELS: dict[Loss, Model] = {
     "squared": Linear(),
     "huber": Linear(loss="huber"),
 }
+
+
+def _is_of_river(model: object) -> bool:
+    """Tell whether a model is one of River's: by name, or as an object."""
+    return not isinstance(model, str) or model.startswith(RIVER)
 
 
 class _Settings(BaseModel):
@@ -112,12 +117,12 @@ class LearningSettings(_Settings):
     @field_validator("model")
     @classmethod
     def _model_exists(cls, model: Any) -> Any:
-        if isinstance(model, base.Estimator):
-            federable(model)
-        elif isinstance(model, str) and model.startswith(PREFIX):
-            named(model)
+        if _is_of_river(model):
+            from streamfl.models.river_models import given  # noqa: PLC0415
+
+            given(model)
         elif model not in ("auto", *MODELS):
-            raise UsageError(f"no model is called {model!r}: take one of auto, {', '.join(MODELS)}, or {PREFIX}NAME")
+            raise UsageError(f"no model is called {model!r}: take one of auto, {', '.join(MODELS)}, or {RIVER}NAME")
         return model
 
     @field_validator("algorithm")
@@ -188,7 +193,7 @@ class LearningSettings(_Settings):
         """
         if self.bytes == "auto":
             return
-        if self.features == "rounds" or not isinstance(self.model, str) or self.model.startswith(PREFIX):
+        if self.features == "rounds" or _is_of_river(self.model):
             what = "the model of rounds" if self.features == "rounds" else "a River model"
             raise UsageError(
                 f"bytes {self.bytes:g}: what {what} sends cannot be made coarser; leave bytes out, or take features "
@@ -201,7 +206,7 @@ class LearningSettings(_Settings):
                 f"takes at least {fewest}; give {math.ceil(fewest / size)} or more, or make rounds larger"
             )
 
-    def river_model(self, task: Task) -> FederatedRiverModel | None:
+    def river_model(self, task: Task) -> "FederatedRiverModel | None":
         """Return the River model to federate, or None.
 
         Raises
@@ -209,9 +214,11 @@ class LearningSettings(_Settings):
         UsageError
             The model is for the other task.
         """
-        if isinstance(self.model, base.Estimator):
-            return FederatedRiverModel(self.model, task)
-        return FederatedRiverModel(named(self.model), task) if self.model.startswith(PREFIX) else None
+        if not _is_of_river(self.model):
+            return None
+        from streamfl.models.river_models import FederatedRiverModel, given  # noqa: PLC0415
+
+        return FederatedRiverModel(given(self.model), task)
 
     def learner(self, task: Task, seed: int) -> Learner:
         """Return the settings of the core for learning.
@@ -344,7 +351,7 @@ class PrivacySettings(_Settings):
         """
         if self.sums == "by-client":
             return
-        river = not isinstance(learning.model, str) or learning.model.startswith(PREFIX)
+        river = _is_of_river(learning.model)
         why = {
             "the unit of targets is a median over clients, so the task must be classification": task == "regression",
             "what a River model learns is no sum; leave learning.model out": river,

@@ -4,4 +4,8 @@ from streamfl.models.linear import Linear
 from streamfl.models.logistic import Logistic
 from streamfl.models.softmax import Softmax
 
-__all__ = ["Linear", "Logistic", "Softmax"]
+# What the name of a River model or detector begins with. River takes a second to load, so it is imported only where
+# such a name, or an object of River's, is given.
+RIVER = "river:"
+
+__all__ = ["RIVER", "Linear", "Logistic", "Softmax"]

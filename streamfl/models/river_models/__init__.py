@@ -4,7 +4,7 @@ from streamfl.core.between.external.merging import merged, refusal
 from streamfl.core.protocol.external.tables import Exported, ExportedTable
 from streamfl.models.river_models.federated import FederatedRiverModel
 from streamfl.models.river_models.kind import Kind, federable
-from streamfl.models.river_models.names import named
+from streamfl.models.river_models.names import given, named
 from streamfl.models.river_models.river_pass import RiverPass
 from streamfl.models.river_models.state import export, imported
 
@@ -16,6 +16,7 @@ __all__ = [
     "RiverPass",
     "export",
     "federable",
+    "given",
     "imported",
     "merged",
     "named",

@@ -11,10 +11,9 @@ from typing import Any
 from river import base
 
 from streamfl.core.errors import UsageError
+from streamfl.models import RIVER
 from streamfl.models.river_models.kind import FORMS, federable
 from streamfl.models.river_models.refusals import refusal_of
-
-PREFIX = "river:"
 
 # The operators of expressions. A union copies its parts, so nothing is shared.
 OPERATORS: dict[type[ast.operator], str] = {ast.BitOr: "|", ast.Add: "+"}
@@ -24,6 +23,25 @@ PARAMETERS = ("optim", "optim.losses", "optim.schedulers", "optim.initializers")
 
 # How many similar names are suggested for one that does not exist.
 NEAR = 3
+
+
+def given(model: object) -> base.Estimator:
+    """Return the model that is given as an object of River's or as an expression, if it can be federated.
+
+    Raises
+    ------
+    UsageError
+        It is neither, or it cannot be federated.
+
+    >>> print(given("river:linear_model.LogisticRegression"))
+    LogisticRegression
+    """
+    if isinstance(model, str):
+        return named(model)
+    if not isinstance(model, base.Estimator):
+        raise UsageError(f"no model is called {model!r}: give one of River's, or the name of one")
+    federable(model)
+    return model
 
 
 def named(spec: str) -> base.Estimator:
@@ -54,7 +72,7 @@ def named(spec: str) -> base.Estimator:
     streamfl.core.errors.UsageError: river:linear_model.SoftMax: River has no linear_model.SoftMax; near it ...
     """
     try:
-        model = _made(ast.parse(spec.removeprefix(PREFIX).strip(), mode="eval").body, spec)
+        model = _made(ast.parse(spec.removeprefix(RIVER).strip(), mode="eval").body, spec)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise _refused(spec, "not an expression; name classes as in preprocessing.StandardScaler|...") from error
     if not isinstance(model, base.Estimator):

@@ -1,4 +1,7 @@
-"""Where nothing is compiled, the compiler is not imported: it takes a quarter of a second and 60 MB."""
+"""What takes long to import is imported where it is used.
+
+The compiler takes a quarter of a second and 60 MB, River and what it imports a second: more than all the rest.
+"""
 
 import subprocess
 import sys
@@ -27,14 +30,22 @@ COMMAND = """
 from streamfl.cli import cli
 cli({arguments!r}, standalone_mode=False)
 """
+LOADS = """
+from pathlib import Path
+from streamfl.services.settings import load
+load(Path("deploy/federation.toml"), {})
+"""
 LEARNS_RECORD_BY_RECORD = """
 import streamfl.core.between.native.learner
 """
 
 
-def imported(program: str) -> set[str]:
-    """Return which parts of the compiler a process has imported at its end."""
-    end = "\nimport sys; print('imported', *({'numba', 'llvmlite'} & sys.modules.keys()))"
+COMPILER, RIVER = {"numba", "llvmlite"}, {"river", "sklearn", "scipy"}
+
+
+def imported(program: str, of: set[str] = COMPILER) -> set[str]:
+    """Return which of some packages a process has imported at its end."""
+    end = f"\nimport sys; print('imported', *({of} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", program + end], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return set(done.stdout.splitlines()[-1].split()[1:])
@@ -66,3 +77,29 @@ def test_a_replay_of_rounds_does_not_import_it(tmp_path: Path):
 
 def test_what_learns_record_by_record_imports_it():
     assert imported(LEARNS_RECORD_BY_RECORD) == {"numba", "llvmlite"}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import streamfl.services.coordinator, streamfl_connectors.kafka.connector",
+        "import streamfl.services.client, streamfl.services.score, streamfl.services.page.service",
+        LOADS,
+        COMMAND.format(arguments=["replay", "--help"]),
+        COORDINATES,
+    ],
+)
+def test_a_process_that_needs_nothing_of_river_does_not_import_it(program):
+    assert imported(program, RIVER) == set()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import streamfl.settings as s; s.LearningSettings(model='river:linear_model.SoftmaxRegression')",
+        "from streamfl.detectors import named_detector; named_detector('river:ADWIN')",
+        "import streamfl.estimators",
+    ],
+)
+def test_one_that_does_imports_it(program):
+    assert "river" in imported(program, RIVER)
