@@ -64,6 +64,7 @@ def machine(broker: str) -> dict[str, Any]:
     type=click.FloatRange(0.0, min_open=True),
     help="Minutes of idling, or of load. Default: 10, or 1 with --tenth.",
 )
+@click.option("--load", type=click.IntRange(0), help="Busy loops of the part loaded. Default: one for each core.")
 @click.option("--tenth", is_flag=True, help="Measure with a tenth of the size, to try it out.")
 @click.option("--logs", type=click.Path(path_type=Path), help="Folder for settings and logs of all processes.")
 def main(
@@ -73,6 +74,7 @@ def main(
     runs: int,
     minutes: float | None,
     logs: Path | None,
+    load: int | None,
     *,
     tenth: bool,
 ) -> None:
@@ -89,7 +91,7 @@ def main(
             else:
                 what = "given"
             done["machine"] = machine(what)
-            world = World(bootstrap, folder.resolve(), tenth, minutes or (1.0 if tenth else 10.0))
+            world = World(bootstrap, folder.resolve(), tenth, minutes or (1.0 if tenth else 10.0), load)
             for part in parts or PARTS:
                 run(part, world, runs, done, to)
         except StreamflError as error:

@@ -36,13 +36,16 @@ class World:
     tenth
         Whether to measure with a tenth of the size.
     minutes
-        The minutes for which idle processes are watched.
+        The minutes for which processes are watched.
+    load
+        How many busy loops run beside them where that matters; None: one for each core.
     """
 
     bootstrap: str
     folder: Path
     tenth: bool
     minutes: float
+    load: int | None = None
 
     def size(self, n: int, least: int = 1) -> int:
         """Return n, or a tenth of it."""

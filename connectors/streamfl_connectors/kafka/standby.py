@@ -1,6 +1,7 @@
 """A coordinator that stands by: it waits for the end of another one's heartbeats, ready to take over."""
 
 import time
+from collections import deque
 from collections.abc import Callable
 
 import structlog
@@ -14,6 +15,9 @@ LOG = structlog.get_logger("streamfl.kafka.heartbeats")
 
 # A broker answers a connection's requests in turn: while it waits for messages, it says nothing else.
 WAIT_MS = 50
+
+# The gaps between heartbeats that count: those of about a minute.
+GAPS = 1000
 
 # Seconds of one wait for messages, and in which those that are on their way still count after the log did not answer.
 TURN, ON_THEIR_WAY = 0.05, 0.15
@@ -37,7 +41,7 @@ class KafkaStandby:
         self._link: KafkaCoordinatorLink | None = link
 
     def wait(self, silence: float, *, stopped: Callable[[], bool]) -> bool:
-        """Return when no heartbeat has come for so many seconds (True), or when `stopped` says so (False)."""
+        """Return when no heartbeat has come for so long (True; see `Silence`), or when `stopped` says so (False)."""
         return until_silent(self._connection, self._topic, silence, stopped)
 
     def take_over(self) -> KafkaCoordinatorLink:
@@ -62,8 +66,54 @@ class KafkaStandby:
             link.close()
 
 
+class Silence:
+    """How long nothing may be heard: `least` seconds, or more where heartbeats come irregularly.
+
+    On a machine that is short of CPU heartbeats come late, and nobody is dead. So the limit is twice the longest gap
+    of the last minute or so, and at most four times the least; after Hayashibara et al., "The phi accrual failure
+    detector", 2004, with a maximum in place of a distribution.
+
+    Parameters
+    ----------
+    least
+        Seconds.
+    now
+        The time, in seconds.
+
+    Examples
+    --------
+    >>> silence = Silence(0.3, 0.0)
+    >>> silence.heard(0.05), silence.is_over(0.3), silence.is_over(0.36)
+    (None, False, True)
+    >>> silence.heard(0.25), silence.is_over(0.6), silence.is_over(0.66)
+    (None, False, True)
+    """
+
+    def __init__(self, least: float, now: float) -> None:
+        self._least, self._since = least, now
+        self._gaps: deque[float] = deque([0.0], maxlen=GAPS)
+
+    def heard(self, now: float) -> None:
+        """Note that somebody was heard."""
+        self._gaps.append(now - self._since)
+        self._since = now
+
+    def excused(self, now: float) -> None:
+        """Note that nobody could be heard until now: that says nothing."""
+        self._since = now
+
+    @property
+    def limit(self) -> float:
+        """Return the seconds after which it is over."""
+        return min(max(self._least, 2.0 * max(self._gaps)), 4.0 * self._least)
+
+    def is_over(self, now: float) -> bool:
+        """Tell whether nobody was heard for too long."""
+        return now - self._since > self.limit
+
+
 def until_silent(connection: Connection, topic: str, silence: float, stopped: Callable[[], bool]) -> bool:
-    """Return when no heartbeat has come for so many seconds (True), or when `stopped` says so (False).
+    """Return when no heartbeat has come for too long (True), or when `stopped` says so (False).
 
     Before it calls anybody silent it asks for the end of the topic: a broker that does not answer, or that holds
     heartbeats which were not read yet, shows that nothing is known.
@@ -74,21 +124,21 @@ def until_silent(connection: Connection, topic: str, silence: float, stopped: Ca
             consumer.assign([partition])
             consumer.seek_to_end(partition)
             consumer.position(partition)
-        heard = time.monotonic()
+        waited = Silence(silence, time.monotonic())
         while not stopped():
             try:
                 with explained(connection.settings.bootstrap_servers):
                     if consumer.poll(timeout_ms=int(1000 * TURN)):
-                        heard = time.monotonic()
-                    elif time.monotonic() - heard > silence:
+                        waited.heard(time.monotonic())
+                    elif waited.is_over(time.monotonic()):
                         asked = time.monotonic()
                         end = consumer.end_offsets([partition])[partition]
                         if end <= consumer.position(partition) and time.monotonic() - asked < silence:
                             return True
-                        heard = time.monotonic() - silence + ON_THEIR_WAY
+                        waited.excused(time.monotonic() - waited.limit + ON_THEIR_WAY)
             except PeerError as error:
                 LOG.warning("the log does not answer", reason=str(error))
-                heard = time.monotonic()
+                waited.excused(time.monotonic())
         return False
     finally:
         consumer.close()
