@@ -222,8 +222,8 @@ class CoordinatorProcess(_Table):
     key: Path | None = Field(None, json_schema_extra={"unset": "messages are not signed"})
     """The file of its private key."""
     silence: float = Field(0.3, ge=0.1, json_schema_extra={"unit": "seconds"})
-    """How long one that stands by (`--standby`) hears nothing of the other before it takes over; up to four times as long
-    where heartbeats come late."""
+    """How long one that stands by (`--standby`) hears nothing of the other before it takes over; up to four times as
+    long where heartbeats come late."""
 
 
 class ClientProcess(_Table):
