@@ -183,6 +183,9 @@ def test_a_link_to_an_entry_that_is_not_held_yet_shows_the_present_and_says_so_u
         source.history.hear(closed(n, [("plant-1", n)]))
     ready(tab, 62)
     assert text(tab, "state") == "as of entry 62"
+    tab.value("location.hash = '#entry=12'")
+    ready(tab, 12)
+    assert text(tab, "state") == "as of entry 12"
 
 
 @pytest.mark.parametrize(

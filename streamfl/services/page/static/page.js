@@ -477,6 +477,12 @@ async function ask() {
   setTimeout(reply ? ask : listen, RETRY);
 }
 
+// The entry that the address names, if any.
+function linked() {
+  const found = /^#entry=(\d{1,15})$/.exec(location.hash);
+  return found ? Number(found[1]) : null;
+}
+
 function begin() {
   let pause = 0;
   const soon = (value) => {
@@ -503,8 +509,8 @@ function begin() {
     chart = null;
     if (drawn.rounds) draw(drawn.rounds, drawn.headline);
   });
-  const linked = /^#entry=(\d{1,15})$/.exec(location.hash);
-  if (linked) wanted = Number(linked[1]);
+  addEventListener("hashchange", () => linked() !== null && travel(linked()));
+  wanted = linked();
   listen();
 }
 
