@@ -737,6 +737,16 @@ class Guarded(Protocol):
         """
         ...
 
+    def users(self, accesses: Sequence[Access], cluster: str) -> str:
+        """Return what makes a log-in with these rights for each role, for a cluster of this name in Kubernetes.
+
+        Raises
+        ------
+        UsageError
+            A log-in cannot have a name there.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:

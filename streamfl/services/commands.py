@@ -242,11 +242,13 @@ def acls(
     strimzi: str | None,
 ) -> None:
     """Print the commands that grant each role its rights on the brokers, and nothing else. It asks no broker."""
-    from streamfl.services.acls import accesses, as_commands, as_json, as_strimzi  # noqa: PLC0415
+    from streamfl.services.acls import accesses, as_commands, as_json, guarded  # noqa: PLC0415
 
-    found = accesses(_loaded(path, assignments), role, principal, command_config)
+    settings = _loaded(path, assignments)
+    connector = guarded(settings)
+    found = accesses(connector, settings, role, principal, command_config)
     if strimzi is not None:
-        click.echo(as_strimzi(found, strimzi))
+        click.echo(connector.users(found, strimzi))
     else:
         click.echo(as_json(found) if in_json else as_commands(found))
 

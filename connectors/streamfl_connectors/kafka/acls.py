@@ -72,7 +72,7 @@ def commands(needs: Sequence[Need], principal: str, connect: Sequence[str]) -> I
     """
     for (kind, starred, rights), names in _grouped(needs).items():
         words = ["kafka-acls.sh", *connect, "--add", "--allow-principal", principal]
-        words += [word for right in rights for word in ("--operation", _operation(right))]
+        words += [word for right in rights for word in ("--operation", spelt(right))]
         words += [word for name in names for word in (f"--{kind.replace(' ', '-')}", name)]
         yield shlex.join([*words, *(["--resource-pattern-type", "prefixed"] if starred else [])])
 
@@ -89,5 +89,10 @@ def _grouped(needs: Sequence[Need]) -> Mapping[Group, Sequence[str]]:
     return grouped
 
 
-def _operation(right: str) -> str:
-    return "".join(word.capitalize() for word in right.split("_"))
+def spelt(name: str) -> str:
+    """Return a name of the admin protocol as Kafka's own commands, and Strimzi, spell it.
+
+    >>> spelt("DESCRIBE_CONFIGS")
+    'DescribeConfigs'
+    """
+    return "".join(word.capitalize() for word in name.split("_"))

@@ -47,6 +47,7 @@ from streamfl_connectors.kafka.scorer import KafkaScorer
 from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.standby import KafkaStandby
 from streamfl_connectors.kafka.state_topic import last_state
+from streamfl_connectors.kafka.strimzi import users
 from streamfl_connectors.kafka.topics import WEEK, TopicPlan, plans
 from streamfl_connectors.kafka.watcher import KafkaWatcher
 from streamfl_connectors.kafka.writer import KafkaRecordWriter
@@ -307,3 +308,7 @@ class KafkaConnector:
         connect = ["--bootstrap-server", servers if isinstance(servers, str) else ",".join(servers)]
         connect += ["--command-config", config] if config is not None else []
         return access(Federated(self._topics, placement.topics, labels, unlabelled), role, principal, connect)
+
+    def users(self, accesses: Sequence[Access], cluster: str) -> str:
+        """Return what makes a log-in with these rights for each role in Kubernetes, for Strimzi's operator."""
+        return users(accesses, cluster)
