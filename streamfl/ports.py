@@ -659,6 +659,11 @@ class Connector(Protocol):
         """Return a reader of the coordinator's messages except models, and of dead letters if they are wanted.
 
         It begins at the start, or about so many messages before the end.
+
+        Raises
+        ------
+        PeerError
+            The log does not answer, or holds no such federation yet.
         """
         ...
 

@@ -161,16 +161,17 @@ def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_
     """Show a federation's rounds and restarts as they happen."""
     from streamfl.services.connectors import connect  # noqa: PLC0415
     from streamfl.services.identity import signatures  # noqa: PLC0415
-    from streamfl.services.watch import heard, standing  # noqa: PLC0415
+    from streamfl.services.watch import heard, reader, standing  # noqa: PLC0415
     from streamfl.services.watch import watch as show  # noqa: PLC0415
 
     settings = _loaded(path, assignments)
     connector = connect(settings, signatures(settings, "reader"))
-    opened = None if from_start else connector.open_round()
-    if not from_start:
-        click.echo(standing(settings.federation.name, opened))
-    with closing(connector.watcher(last=None if from_start else 0, letters=False)) as watcher:
-        show(heard(watcher), _output(), rounds=rounds, opened=opened)
+    console, last = _output(), None if from_start else 0
+    with closing(reader(lambda: connector.watcher(last=last, letters=False), console)) as watcher:
+        opened = None if from_start else connector.open_round()
+        if not from_start:
+            click.echo(standing(settings.federation.name, opened))
+        show(heard(watcher), console, rounds=rounds, opened=opened)
 
 
 @click.command()

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from time import monotonic
+from time import monotonic, sleep
 
 from rich.console import Console
 
+from streamfl.core.errors import PeerError
 from streamfl.core.protocol.messages import (
     Ended,
     FromCoordinator,
@@ -26,6 +27,32 @@ from streamfl.report.words import count
 
 # Seconds without a line after which one says what is waited for; the time then doubles.
 QUIET = 30.0
+
+# Seconds until a log in which there is no federation is asked again.
+PAUSE = 1.0
+
+
+def reader(opened: Callable[[], Watcher], console: Console, sleep: Callable[[float], None] = sleep) -> Watcher:
+    """Return a reader of a federation, once there is one; say why there is none yet.
+
+    Parameters
+    ----------
+    opened
+        Opens it, and raises a PeerError if it cannot.
+    console
+        Where to say it, each reason once.
+    sleep
+        Waits so many seconds.
+    """
+    told = ""
+    while True:
+        try:
+            return opened()
+        except PeerError as error:
+            if str(error) != told:
+                told = str(error)
+                console.print(f"waiting: {told}", style="dim", highlight=False, soft_wrap=True, markup=False)
+        sleep(PAUSE)
 
 
 def heard(watcher: Watcher) -> Iterator[FromCoordinator | None]:

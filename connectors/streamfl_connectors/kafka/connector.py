@@ -194,16 +194,18 @@ class KafkaConnector:
     def scorer(self, name: str, unlabelled: Unlabelled, records: RecordFormat) -> KafkaScorer:
         """Join the group of scorers, once the topics exist; make the topic of their answers."""
         self._require_rights("scorer", Federated(self._topics, (), (), unlabelled, name))
-        self._connection.patiently("the federation's topics, which its coordinator makes", self._federation_is_there)
+        own = (self._topics.control, self._topics.models)
+        what = "the federation's topics, which its coordinator makes"
+        self._connection.patiently(what, lambda: self._federation_is_there(*own))
         there = self._connection.patiently(
             "the topics of records without labels", lambda: self._counted(unlabelled.topics)
         )
         self._make_predictions(max(there.values(), default=1))
         return KafkaScorer(self._connection, self._topics, name, unlabelled, records)
 
-    def _federation_is_there(self) -> bool:
+    def _federation_is_there(self, *topics: str) -> bool:
         try:
-            self._counted([self._topics.control, self._topics.models])
+            self._counted(topics)
         except PeerError as error:
             raise PeerError(f"{error}; start the coordinator, or correct [federation] name") from None
         return True
@@ -245,10 +247,9 @@ class KafkaConnector:
         return found[-1] if found else None
 
     def watcher(self, *, last: int | None, letters: bool = True) -> KafkaWatcher:
-        """Return a reader of the coordinator's messages and of dead letters, once the control topic is there."""
+        """Return a reader of the coordinator's messages and of dead letters, if they can be read already."""
         self._require_rights("page" if letters else "watch", Federated(self._topics, ()))
-        what = "the control topic, which the coordinator makes"
-        self._connection.patiently(what, lambda: self._counted([self._topics.control]))
+        self._federation_is_there(self._topics.control)
         return KafkaWatcher(self._connection, self._topics, last=last, letters=letters)
 
     def state(self) -> CoordinatorState | None:

@@ -2,15 +2,18 @@
 
 import time
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import structlog
 
+from streamfl.core.bounds import REASON_CHARS
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.log.tally import Tally
 from streamfl.ports import Buried, Connector, Told, Watcher
 from streamfl.services.http.serving import serving
 from streamfl.services.page.app import app
+from streamfl.services.page.events import plain
 from streamfl.services.page.history import History
 from streamfl.services.page.letters import Letters
 from streamfl.services.page.sections import Sections
@@ -115,22 +118,36 @@ def serve_page(name: str, connector: Connector, where: str, stop: Stop, names: C
     Raises
     ------
     UsageError
-        The address cannot be had, there is no such federation, or the log-in may not read it.
+        The address cannot be had, or the log-in may not read the federation.
     """
     source = Source(name)
     with ExitStack() as stack:
         LOG.info("page", url=stack.enter_context(shown(source, where, names)))
-        end = connector.watcher(last=FIRST)
-        stack.callback(end.close)
-        whole = stack.enter_context(closing(connector.watcher(last=None)))
-        reading = Reading(source, end, whole)
         silent = Tally(LOG, "the log does not answer")
+        reading: Reading | None = None
         while not stop.requested:
             try:
+                if reading is None:
+                    end, whole = _readers(connector)
+                    stack.callback(end.close)
+                    stack.callback(whole.close)
+                    reading = Reading(source, end, whole)
                 reading.step(time.time())
             except PeerError as error:
                 silent.note(name, str(error))
+                if reading is None:
+                    source.status = partial(dict, unread=plain(str(error), REASON_CHARS))
                 time.sleep(PAUSE)
+
+
+def _readers(connector: Connector) -> tuple[Watcher, Watcher]:
+    """Return a reader of the last messages, and one of all."""
+    end = connector.watcher(last=FIRST)
+    try:
+        return end, connector.watcher(last=None)
+    except BaseException:
+        end.close()
+        raise
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from streamfl.core.errors import PeerError
 from streamfl.core.protocol.messages import (
     Accepted,
     Ended,
@@ -21,7 +22,7 @@ from streamfl.core.protocol.messages import (
     Slot,
 )
 from streamfl.runtime.clock import ManualClock
-from streamfl.services.watch import line, watch
+from streamfl.services.watch import line, reader, watch
 
 
 def closed(t=7, records=600, **more):
@@ -152,6 +153,21 @@ class TestWatch:
 
     def test_goes_on_as_long_as_there_is_something(self):
         assert len(seen([closed(t) for t in range(1, 40)])) == 39
+
+
+def test_before_there_is_a_federation_it_waits_and_says_why_once():
+    answers = [PeerError("no answer"), PeerError("no topic f.control"), PeerError("no topic f.control"), "reader"]
+    printed, slept = io.StringIO(), []
+
+    def opened():
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert reader(opened, Console(file=printed, width=40), slept.append) == "reader"
+    assert printed.getvalue().splitlines() == ["waiting: no answer", "waiting: no topic f.control"]
+    assert len(slept) == 3
 
 
 class TestSilence:

@@ -265,6 +265,7 @@ function about(a) {
   $("name").textContent = a.name;
   const parts = [];
   if (a.read !== undefined && a.read < 1) parts.push(`The log is being read, ${Math.round(100 * a.read)}%: what is shown is of its last entries.`);
+  if (a.unread) parts.push(`Nothing can be read yet: ${a.unread}.`);
   if (a.silent_since) parts.push(`The log has not answered since ${a.silent_since}: what is shown is from before.`);
   if (a.out_of_order) parts.push(`${counted(a.out_of_order, "message")} left out that cannot follow the ledger.`);
   if (a.beyond) parts.push(`${count(a.beyond)} messages beside one entry were too many to be shown.`);
@@ -415,6 +416,7 @@ function heard(sections) {
 function present() {
   if (failed) state("lost", `live: ${failed}`);
   else if (wanted !== null) state("lost", `live: entry ${count(wanted)} is not held`);
+  else if (live.about?.unread) state("lost", "waiting for the federation");
   else if (live.about?.silent_since) state("lost", "the log does not answer");
   else state("live", "live");
   keepingFocus(() => show(live));

@@ -3,7 +3,7 @@
 import json
 import re
 import socket
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -225,6 +225,34 @@ class TestReading:
             serve_page("forest", Connector(), "0", stop)
         assert [line["event"] for line in logged] == ["page", "the whole log is read", "the log does not answer"]
         assert whole.closed
+
+    def test_a_page_waits_for_a_federation_and_says_so(self):
+        stop, made = Stop(), {}
+        first = Log(entries(1))
+        answers = [PeerError("no topic forest.control"), first, PeerError("gone"), Log(entries(1)), Log()]
+
+        class Connector:
+            def watcher(self, *, last):
+                answer = answers.pop(0)
+                if isinstance(answer, Exception):
+                    raise answer
+                stop.requested = not answers
+                return answer
+
+        def remember(source, *_):
+            made["source"] = source
+            return nullcontext()
+
+        with pytest.MonkeyPatch.context() as patch, capture_logs() as logged:
+            patch.setattr(service, "shown", remember)
+            patch.setattr(service, "PAUSE", 0.0)
+            serve_page("forest", Connector(), "0", stop)
+        silent = [line["reason"] for line in logged if line["event"] == "the log does not answer"]
+        assert (silent, answers) == (["no topic forest.control", "gone"], [])
+        assert first.closed, "a reader is closed if the other cannot be had"
+        assert made["source"].status().keys() == {"read", "unusable", "silent_since"}
+        made["source"].status = lambda: {"unread": "no topic forest.control"}
+        assert get(made["source"], "/view").json["about"]["unread"] == "no topic forest.control"
 
     def test_says_since_when_the_log_does_not_answer(self):
         made, silence = Source("forest"), PeerError("no answer from 127.0.0.1:9")
