@@ -158,14 +158,14 @@ class KafkaConnector:
         wrong: WrongState = CoordinatorState.wrong,
     ) -> KafkaStandby:
         """Return what stands by, ready to take over; wait for brokers for `patience` seconds."""
-        link = self._coordinator_link(placement, records, apart, wrong)
 
-        def ready() -> bool:
-            link.get_ready()
-            return True
+        def ready() -> KafkaCoordinatorLink:
+            link = self._coordinator_link(placement, records, apart, wrong)
+            with closed_if_it_fails(link):
+                link.get_ready()
+            return link
 
-        with closed_if_it_fails(link):
-            self._connection.patiently("what a coordinator reads", ready)
+        link = self._connection.patiently("what a coordinator reads", ready)
         return KafkaStandby(self._connection, self._topics.heartbeats, link)
 
     def host(self, name: str, placement: Placement, records: RecordFormat, apart: Apart | None = None) -> KafkaHost:
