@@ -8,11 +8,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-# By program, what fetches it, and whether CI must have it: helm has to be built, where there is Go.
+# By program, what fetches it, and whether CI must have it: some have to be built, where there is Go.
 FETCHED = {
     "prometheus": ("deploy/install-prometheus.sh", True),
     "promtool": ("deploy/install-prometheus.sh", True),
     "helm": ("deploy/install-helm.sh", False),
+    "compose-spec": ("deploy/install-compose.sh", False),
 }
 
 

@@ -1,5 +1,6 @@
 """What is deployed fits the program: its commands parse, its files are there, its units are units."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -7,15 +8,17 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import dockerfile
 import pytest
 import yaml
 from command_lines import parse
+from tools import tool
 
 from streamfl.services.settings import address, load
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-DOCKERFILE = (DEPLOY / "docker" / "Dockerfile").read_text()
+DOCKERFILE = dockerfile.parse_file(str(DEPLOY / "docker" / "Dockerfile"))  # by Docker's own parser
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "docker" / "compose.yaml").read_text())
 OWN = {name: one for name, one in COMPOSE["services"].items() if one["image"] == "streamfl"}
 COMMANDS = ("coordinator", "client", "score", "page", "produce")
@@ -23,10 +26,29 @@ WITHOUT_METRICS = ("page", "produce")
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 
 
+def image(instruction: str) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Return the flags and the words of each such instruction of the Dockerfile."""
+    return [(one.flags, one.value) for one in DOCKERFILE if one.cmd == instruction]
+
+
 @pytest.mark.parametrize("service", OWN)
 def test_a_service_of_the_composition_runs_a_command_that_there_is(service: str) -> None:
     assert parse([str(word) for word in OWN[service]["command"]]) in COMMANDS
     assert all("KAFKA__BOOTSTRAP" in name for name in OWN[service]["environment"])
+
+
+def test_docker_compose_reads_the_composition() -> None:
+    done = subprocess.run(
+        [tool("compose-spec"), "-format", "json", "compose.yaml"],
+        cwd=DEPLOY / "docker", check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    read = json.loads(done.stdout)["services"]
+    assert read.keys() == COMPOSE["services"].keys()
+    built = {(one["build"]["context"], one["build"]["dockerfile"]) for one in read.values() if "build" in one}
+    assert built == {(str(ROOT), "deploy/docker/Dockerfile")}
+    mounted = [Path(volume["source"]) for one in read.values() for volume in one.get("volumes", ())]
+    assert all(path.is_file() for path in mounted if path.is_absolute())
 
 
 def test_a_process_without_metrics_is_not_checked_for_them() -> None:
@@ -45,7 +67,9 @@ def test_prometheus_reads_every_process_that_shows_itself_and_the_rules() -> Non
     told = yaml.safe_load((DEPLOY / "monitoring" / "prometheus.yml").read_text())
     (scraped,) = told["scrape_configs"]
     targets = {target for one in scraped["static_configs"] for target in one["targets"]}
-    _, port = address(re.findall(r"STREAMFL_TELEMETRY__ADDRESS=(\S+)", DOCKERFILE)[0])
+    ((_, words),) = image("ENV")
+    environment = dict(zip(words[::2], words[1::2], strict=True))
+    _, port = address(environment["STREAMFL_TELEMETRY__ADDRESS"])
     running = {name for name, one in OWN.items() if one["command"][0] not in WITHOUT_METRICS}
     assert targets == {f"{name}:{port}" for name in running}
     mounted = {one.split(":")[1] for one in COMPOSE["services"]["prometheus"]["volumes"]}
@@ -65,16 +89,17 @@ def test_the_dashboard_is_where_grafana_looks_for_it() -> None:
 
 def test_the_image_is_made_of_files_that_are_there_with_extras_that_there_are() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    copied = [
-        word for line in re.findall(r"^COPY (?!--from)(.*)$", DOCKERFILE, re.MULTILINE) for word in line.split()[:-1]
-    ]
+    copied = [path for flags, words in image("COPY") if not flags for path in words[:-1]]
     assert copied
-    assert all((ROOT / word).exists() for word in copied)
-    (extras,) = re.findall(r'"\.\[(.*)\]"', DOCKERFILE)
-    assert set(extras.split(",")) <= project["optional-dependencies"].keys()
-    assert parse(re.findall(r"^RUN streamfl (.*)$", DOCKERFILE, re.MULTILINE)[0].split()) == "compile"
-    python = re.findall(r"^FROM python:([\d.]+)-slim", DOCKERFILE, re.MULTILINE)
-    assert set(python) == {project["requires-python"].removeprefix(">=")}
+    assert all((ROOT / path).exists() for path in copied)
+    install, _, compile_ = (words[0] for _, words in image("RUN"))
+    assert set(re.findall(r'"\.\[(.*)\]"', install)[0].split(",")) <= project["optional-dependencies"].keys()
+    assert parse(compile_.split()[1:]) == "compile"
+    assert {words[0] for _, words in image("FROM")} == {
+        f"python:{project['requires-python'].removeprefix('>=')}-slim"
+    }
+    ((_, (user,)),) = image("USER")
+    assert int(user) > 0, "not root"
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
