@@ -24,6 +24,7 @@ from streamfl.formats import FieldMap, record_format
 from streamfl.log.control import MOST
 from streamfl.log.topics import Topics
 from streamfl.ports import Placement
+from streamfl.services import watch
 from streamfl_connectors.kafka.client_links import ClientLinks
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.connector import KafkaConnector
@@ -106,7 +107,7 @@ def test_six_thousand_clients_hear_what_is_told(broker):
         assert list(map(messages.encode, heard)) == list(map(messages.encode, TOLD))
         assert links.foreign == 0
     with closing(connector.watcher(last=None, letters=False)) as watcher:
-        watched = list(islice(filter(None, heard(watcher)), len(TOLD)))
+        watched = list(islice(filter(None, watch.heard(watcher)), len(TOLD)))
     assert list(map(messages.encode, watched)) == list(map(messages.encode, TOLD))
 
     lines = everything_in(broker.bootstrap, f"{name}.control")

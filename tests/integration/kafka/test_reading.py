@@ -111,7 +111,7 @@ def test_a_position_beyond_the_log_fails_its_client_and_no_other(broker, connect
     try:
         assert taken(host, "a", 3) == [0, 2, 4]
         host.hosted()["a"].seek({f"{topic}/0": 10**12})
-        host.hosted()
+        until(lambda: host.hosted()["a"].failed)
         told = (
             f"{topic}/0: the ledger continues at offset {10**12}, but the log holds 0 to 6; the topic is not the one"
         )
