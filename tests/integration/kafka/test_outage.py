@@ -31,7 +31,7 @@ def test_services_that_start_before_the_broker(federate, small, own_broker):
     small.write(until=ROUNDS)
     small.end()
     own_broker.down()
-    federation, hasty = federate(small), federate(small, "kafka.patience=0")
+    federation, hasty = federate(small, "kafka.patience=90"), federate(small, "kafka.patience=0")
     processes = [federation.start(name) for name in ("a", "coordinator")]
     waits = lambda: all(process.said("waiting") for process in processes)  # noqa: E731
     federation.until("both wait, and say so", waits, patience=20.0)
