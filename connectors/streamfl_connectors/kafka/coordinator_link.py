@@ -46,6 +46,10 @@ NEVER_TAKEN = (
     kafka_errors.TopicAuthorizationFailedError,
 )
 
+# Milliseconds that brokers wait for further states. A fetch that is under way when a reader moves on makes the next one
+# wait for so long: half a second by default, which a takeover would take longer now and then.
+STATE_WAIT_MS = 20
+
 # Seconds before a failed transaction is repeated.
 PAUSE = 0.1
 
@@ -78,7 +82,7 @@ class KafkaCoordinatorLink:
         self._wrong = wrong
         self._producer = self._new_producer()
         self._consumer = connection.consumer(group_id=topics.coordinator_group)
-        self._states = connection.consumer()
+        self._states = connection.consumer(fetch_max_wait_ms=STATE_WAIT_MS)
         self._members: frozenset[str] = frozenset()
         self._assembly = PartAssembly(
             self._settings.largest_update,
