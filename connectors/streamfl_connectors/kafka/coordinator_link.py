@@ -46,8 +46,8 @@ NEVER_TAKEN = (
     kafka_errors.TopicAuthorizationFailedError,
 )
 
-# Milliseconds that brokers wait for further states. A fetch that is under way when a reader moves on makes the next one
-# wait for so long: half a second by default, which a takeover would take longer now and then.
+# Milliseconds that brokers wait for further states. A fetch that is under way when a reader moves on makes the next
+# one wait for so long: half a second by default, and a takeover now and then with it.
 STATE_WAIT_MS = 20
 
 # Seconds before a failed transaction is repeated.
