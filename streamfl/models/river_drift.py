@@ -9,6 +9,7 @@ from river import base, drift
 
 from streamfl.core.drift.detectors.external import ExternalDetector, Watcher
 from streamfl.core.errors import UsageError
+from streamfl.models import RIVER
 
 # River's defaults are for one number a record; here there is one number a round. So ADWIN checks in every round, not
 # in every 32nd, and Page-Hinkley's sum need not reach 50, which takes hundreds of rounds of losses in [0, 1].
@@ -103,7 +104,7 @@ def name_of(detector: base.Base) -> str:
                 f"{kind.__name__}: {key} is no plain value, and detectors are built from their parameters"
             )
     arguments = ", ".join(f"{key}={value!r}" for key, value in chosen.items())
-    return f"river:{name}({arguments})" if arguments else f"river:{name}"
+    return f"{RIVER}{name}({arguments})" if arguments else f"{RIVER}{name}"
 
 
 def _built(name: str) -> Watcher:

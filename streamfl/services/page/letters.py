@@ -112,8 +112,8 @@ class Letters:
     def add(self, letter: Buried) -> None:
         """Add a letter."""
         topic = plain(letter.topic)
+        kind = self._kind(letter.reason)  # only this thread adds kinds
         with self.lock:
-            kind = self._kind(letter.reason)
             self._kinds[kind] = Kind(kind, remedy(kind, topic), topic, whole(letter.partition), whole(letter.offset))
             self._letters.append((letter.time or 0, kind))
             if len(self._letters) > LETTERS:
@@ -123,7 +123,8 @@ class Letters:
 
     def _kind(self, reason: str) -> str:
         """Return the kind of a reason: with the names of fields, without, or with all others, as there is room."""
-        for kind, room in ((kind_of(reason), KINDS), (kind_of(reason, fields=False), 2 * KINDS)):
+        for fields, room in ((True, KINDS), (False, 2 * KINDS)):
+            kind = kind_of(reason, fields=fields)
             if kind in self._kinds or len(self._kinds) < room:
                 return kind
         return OTHERS

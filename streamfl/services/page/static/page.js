@@ -276,8 +276,13 @@ function about(a) {
   for (const input of [$("slider"), $("entry")]) {
     input.min = a.first ?? 1;
     input.max = most;
-    if (document.activeElement !== input) input.value = past ?? most;
   }
+  pointAt(past ?? most);
+}
+
+// Not the one that somebody is moving.
+function pointAt(entry) {
+  for (const input of [$("slider"), $("entry")]) if (document.activeElement !== input) input.value = entry;
 }
 
 // --- the chart -----------------------------------------------------------------------------------------------------
@@ -438,7 +443,7 @@ async function travel(entry) {
   }
   [past, wanted, failed] = [entry, null, ""];
   history.replaceState(null, "", `#entry=${entry}`);
-  for (const input of [$("slider"), $("entry")]) if (document.activeElement !== input) input.value = entry;
+  pointAt(entry);
   state("past", `as of entry ${count(entry)}`);
   keepingFocus(() => show(found));
 }
