@@ -1,7 +1,7 @@
 """Partitions of records that one consumer reads, each routed to its clients."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -151,13 +151,19 @@ class Feed:
 
     def backlog(self) -> dict[str, int]:
         """Return how many messages of each partition were not read yet, as far as the last fetch has told."""
+        return {name_of(partition): max(0, left) for partition, left in self._left()}
+
+    @property
+    def is_behind(self) -> bool:
+        """Tell whether any message was not read yet, as far as the last fetch has told."""
+        return any(left > 0 for _, left in self._left())
+
+    def _left(self) -> Iterator[tuple[TopicPartition, int]]:
         assigned = self.readers.keys() & self._consumer.assignment()  # while the group divides them anew, fewer
-        ends = {partition: self._consumer.highwater(partition) for partition in assigned}
-        return {
-            name_of(partition): max(0, end - self.readers[partition].head // self._format.stride)
-            for partition, end in ends.items()
-            if end is not None
-        }
+        for partition in assigned:
+            end = self._consumer.highwater(partition)
+            if end is not None:
+                yield partition, end - self.readers[partition].head // self._format.stride
 
     def note_ends(self) -> None:
         """Note for each client whether all that has been written to its partition was read."""

@@ -70,7 +70,7 @@ class KafkaHost:
         wait = 0.0
         if not self._records.read():
             wait, self._pause = self._pause, min(2.0 * self._pause, LONGEST)
-        elif any(self._records.backlog().values()):
+        elif self._records.is_behind:
             self._pause = SHORTEST
         else:
             wait = self._pause = AT_THE_END

@@ -104,6 +104,11 @@ class LabelFeed:
         return self._feed.backlog()
 
     @property
+    def is_behind(self) -> bool:
+        """Tell whether any label was not read yet."""
+        return self._feed.is_behind
+
+    @property
     def hungry(self) -> bool:
         """Tell whether there is anything to read."""
         return self._feed.hungry or any(halves.lacks_answers for halves in self._of.values())

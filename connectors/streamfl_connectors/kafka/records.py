@@ -218,6 +218,11 @@ class RecordConsumer:
         """Return how many messages of each partition were not read yet; labels that come apart included."""
         return self._feed.backlog() | ({} if self.labels is None else self.labels.backlog())
 
+    @property
+    def is_behind(self) -> bool:
+        """Tell whether any message was not read yet, labels that come apart included."""
+        return self._feed.is_behind or (self.labels is not None and self.labels.is_behind)
+
     def settle(self, progress: Mapping[str, ClientProgress]) -> None:
         """Commit how far every partition is settled: a hint for the next host of a partition, and for lag tools."""
         offsets = {}

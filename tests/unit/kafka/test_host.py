@@ -21,8 +21,9 @@ class Records:
         self.left -= self.polls[-1]
         return self.polls[-1] > 0
 
-    def backlog(self):
-        return {"f.records/0": self.left}
+    @property
+    def is_behind(self):
+        return self.left > 0
 
 
 class Clock:
