@@ -4,7 +4,7 @@ import json
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -144,18 +144,7 @@ class Federation:
 
     def messages(self) -> list[Timed]:
         """Return everything on the control topic."""
-        partition = TopicPartition(self.topics.control, 0)
-        reader = _consumer(self.world.bootstrap)
-        try:
-            reader.assign([partition])
-            reader.seek_to_beginning(partition)
-            end = reader.end_offsets([partition])[partition]
-            found: list[Timed] = []
-            while reader.position(partition) < end:
-                found += _decoded(reader.poll(timeout_ms=500))
-            return found
-        finally:
-            reader.close()
+        return _decoded(everything(self.world.bootstrap, self.topics.control))
 
     def new_messages(self, seconds: float) -> Iterator[Timed]:
         """Yield new messages for at most so many seconds.
@@ -171,7 +160,8 @@ class Federation:
             self._reader.seek_to_beginning()
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            self._arrived.extend(_decoded(self._reader.poll(timeout_ms=50)))
+            polled = self._reader.poll(timeout_ms=50)
+            self._arrived.extend(_decoded([message for batch in polled.values() for message in batch]))
             while self._arrived:  # the caller may stop early; the rest stays for the next call
                 yield self._arrived.popleft()
             for process in self.processes:
@@ -207,8 +197,21 @@ def _consumer(bootstrap: str) -> KafkaConsumer:
     )
 
 
-def _decoded(polled: Mapping[TopicPartition, list[Any]]) -> list[Timed]:
-    found = [message for messages_ in polled.values() for message in messages_]
+def everything(bootstrap: str, topic: str) -> list[Any]:
+    """Return all messages that a topic of one partition holds now."""
+    reader, partition = _consumer(bootstrap), TopicPartition(topic, 0)
+    try:
+        reader.assign([partition])
+        reader.seek_to_beginning(partition)
+        end, found = reader.end_offsets([partition])[partition], []
+        while reader.position(partition) < end:
+            found += reader.poll(timeout_ms=500).get(partition, [])
+        return found
+    finally:
+        reader.close()
+
+
+def _decoded(found: Iterable[Any]) -> list[Timed]:
     decoded = [Timed(message.timestamp / 1000, messages.decode(message.value)) for message in found]  # type: ignore[arg-type]
     return [timed for timed in decoded if isinstance(timed.message, FromCoordinator)]
 

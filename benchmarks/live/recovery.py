@@ -10,6 +10,10 @@ from live.records import arriving, clients
 
 CLIENTS = 10
 SIZE, RATE = 50, 2000.0  # four rounds a second
+TABLES: dict[str, dict[str, Any]] = {
+    "federation": {"expect": CLIENTS},
+    "rounds": {"clock": "records", "size": SIZE, "quorum": "all", "deadline": 0},
+}
 KINDS = ("coordinator", "client")
 BETWEEN = 24  # rounds between two kills: time to catch up
 MOST = 100_000  # records a client: enough for eight minutes
@@ -21,11 +25,7 @@ def recovery(world: World, runs: int, done: dict[str, Any]) -> Iterator[tuple[st
     wanted = [(kind, run) for kind, run in wanted if f"{kind} | run {run}" not in done]
     if not wanted:
         return
-    tables = {
-        "federation": {"expect": CLIENTS},
-        "rounds": {"clock": "records", "size": SIZE, "quorum": "all", "deadline": 0},
-    }
-    with federation(world, tables) as live, arriving(live, clients(CLIENTS), MOST, RATE):
+    with federation(world, TABLES) as live, arriving(live, clients(CLIENTS), MOST, RATE):
         running = {kind: live.start(kind) for kind in KINDS}
         live.when("RoundClosed", 60)
         for kind, run in wanted:

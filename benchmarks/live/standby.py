@@ -10,20 +10,16 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from kafka import KafkaConsumer, TopicPartition
+import numpy as np
 
-from live.federation import Federation, World, federation, logged
+from live.federation import Federation, World, everything, federation, logged
 from live.processes import Process
 from live.records import arriving, clients
+from live.recovery import CLIENTS, RATE, TABLES
 
-CLIENTS = 10
-SIZE, RATE = 50, 2000.0  # four rounds a second
 MOST = 1_000_000  # records a client: enough for eighty minutes
 ROUNDS_BETWEEN = 6  # between two kills
-TABLES: dict[str, dict[str, Any]] = {
-    "federation": {"expect": CLIENTS},
-    "rounds": {"clock": "records", "size": SIZE, "quorum": "all", "deadline": 0},
-}
+LATE = 0.15  # seconds between two heartbeats: half of `silence`
 HEARD = "no other coordinator is heard"
 
 
@@ -94,14 +90,11 @@ def takeover_table(done: dict[str, Any]) -> list[str]:
     for phase, name in names.items():
         seconds = sorted(one[phase] for one in kills if phase in one)
         if seconds:
-            figures = (median(seconds), _quantile(seconds, 90), _quantile(seconds, 99), seconds[-1])
+            late = np.quantile(seconds, [0.9, 0.99], method="inverted_cdf").tolist()
+            figures = (median(seconds), *late, seconds[-1])
             rows.append(f"| {name} | " + " | ".join(f"{one:.2f}" for one in figures) + " |")
     unwanted = sum(one["unwanted"] for one in kills)
     return [*rows, "", f"{len(kills)} kills; takeovers without one: {unwanted}"]
-
-
-def _quantile(ordered: list[float], percent: int) -> float:
-    return ordered[max(0, -(-percent * len(ordered) // 100) - 1)]
 
 
 # --- no kills --------------------------------------------------------------------------------------------------
@@ -123,28 +116,22 @@ def loaded(world: World, _: int, done: dict[str, Any]) -> Iterator[tuple[str, di
             rounds += 1
         unwanted = _takeovers(serves) + _takeovers(stands_by) - before
         gaps = _gaps(world.bootstrap, live.topics.heartbeats)
-        yield name, {"rounds": rounds, "unwanted": unwanted, "longest_gap": max(gaps), "gaps_over_half": _over(gaps)}
+        yield (
+            name,
+            {
+                "rounds": rounds,
+                "unwanted": unwanted,
+                "longest_gap": max(gaps),
+                "gaps_over_half": sum(gap > LATE for gap in gaps),
+            },
+        )
 
 
 def _gaps(bootstrap: str, topic: str) -> list[float]:
     """Return the seconds between heartbeats of the last minutes that the topic keeps."""
-    reader, partition = (
-        KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest"),
-        TopicPartition(topic, 0),
-    )
-    try:
-        reader.assign([partition])
-        reader.seek_to_beginning(partition)
-        end, times = reader.end_offsets([partition])[partition], []
-        while reader.position(partition) < end:
-            times += [one.timestamp / 1000 for batch in reader.poll(timeout_ms=500).values() for one in batch]
-    finally:
-        reader.close()
-    return [after - before for before, after in pairwise(times)]
-
-
-def _over(gaps: list[float], seconds: float = 0.15) -> int:
-    return sum(gap > seconds for gap in gaps)
+    return [
+        after - before for before, after in pairwise(one.timestamp / 1000 for one in everything(bootstrap, topic))
+    ]
 
 
 def loaded_table(done: dict[str, Any]) -> list[str]:
