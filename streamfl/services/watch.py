@@ -90,14 +90,14 @@ def watch(
     now
         The time in seconds.
     """
-    seen, silence = 0, Silence(now, opened)
+    seen, waiting = 0, Waiting(now, opened)
     for message in messages:
-        silence.hear(message)
+        waiting.hear(message)
         text, style = line(message) if message is not None else ("", "")
         if text:
-            silence.broken()
+            waiting.broken()
         else:
-            text, style = silence.line(), "dim"
+            text, style = waiting.line(), "dim"
         if text:
             console.print(text, style=style, highlight=False, soft_wrap=True, markup=False)
         seen += isinstance(message, RoundClosed) and message.records > 0
@@ -106,7 +106,7 @@ def watch(
 
 
 @dataclass
-class Silence:
+class Waiting:
     """Says what a federation waits for, as far as its log tells.
 
     Parameters
@@ -118,12 +118,12 @@ class Silence:
 
     Examples
     --------
-    >>> silence = Silence(iter([0.0, 20.0, 40.0, 50.0]).__next__)
-    >>> silence.line()
+    >>> waiting = Waiting(iter([0.0, 20.0, 40.0, 50.0]).__next__)
+    >>> waiting.line()
     ''
-    >>> silence.line()
+    >>> waiting.line()
     'for 40 s: no round is open; the coordinator waits for clients to join, and its log names those that have'
-    >>> silence.line()
+    >>> waiting.line()
     ''
     """
 
