@@ -27,7 +27,7 @@ REFERENCE = "$array"
 METADATA = "value"
 
 # Fields that most federations do without: empty ones are left out, as many lists have them.
-RARE = frozenset({"mark", "beside", "period"})
+RARE = frozenset({"mark", "beside", "period", "measured", "scores", "gains"})
 
 # The most errors of a value that a message lists.
 ERRORS_LISTED = 3

@@ -115,7 +115,7 @@ class _MasterFL(base.Estimator):
         None if its round is more than 1000 rounds ago. `positions` has by client how many of its own records came
         before that round, or before the last 32 rounds if it is longer ago, and up to the alarm; it is empty in files
         of earlier versions. `drift` is the round in which the same drift was first found, at other clients if it is
-        earlier than `round`.
+        earlier than `round`. `scores` has the mean score of each candidate, of which the least was chosen.
         """
         federation = self._federation
         return [
@@ -123,6 +123,7 @@ class _MasterFL(base.Estimator):
                 "record": place.record, "since_record": place.since, "round": r.round, "cause": r.cause,
                 "chosen": r.chosen, "since": r.since, "clients": r.clients, "labels": r.labels,
                 "statistic": r.statistic, "threshold": r.threshold, "positions": dict(r.positions), "drift": r.drift,
+                "scores": dict(r.scores),
             }
             for r, place in zip(federation.restarts, federation.places, strict=True)
         ]  # fmt: skip

@@ -108,19 +108,29 @@ class DatedFinding(Part):
 
 
 class DatedRestart(DatedFinding):
-    """One restart; `round` is the round whose loss raised the alarm."""
+    """One restart; `round` is the round whose loss raised the alarm.
+
+    `scores` has the mean score of each candidate on that round's records: `chosen` had the least.
+    """
 
     cause: str
     chosen: str
     clients: tuple[str, ...]
+    scores: Mapping[str, float] = Field(default_factory=dict)
 
 
 class DatedLocalDrift(DatedFinding):
-    """One change of the state of clients that drifted alone."""
+    """One change of the state of clients that drifted alone.
+
+    Of `branched` and `released`, `gains` has by candidate how much lower its mean score was than that of the model of
+    all; `chosen` is the candidate that serves a branch.
+    """
 
     clients: tuple[str, ...]
     state: str
     behind: int = 0
+    chosen: str = ""
+    gains: Mapping[str, float] = Field(default_factory=dict)
 
 
 class DatedNotice(DatedFinding):

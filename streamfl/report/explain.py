@@ -1,13 +1,16 @@
 """What happened in a run, or in one round of it, in sentences for people who have not seen the run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from streamfl.evaluation.result import Result, RoundLine
 from streamfl.report.story import story
-from streamfl.report.words import count, listed
+from streamfl.report.words import count, listed, share
 
 # A round is told beside the mean of so many rounds before it.
 BEFORE = 10
+
+# Candidates that are listed: a restart has some twenty at most.
+MOST_CANDIDATES = 20
 
 
 def explained(result: Result, round: int | None = None) -> list[str]:  # noqa: A002  the user's word
@@ -68,9 +71,24 @@ def _found(result: Result, t: int) -> Iterator[str]:
                 f"{restart.threshold:.4g}. Epoch {restart.epoch} began with the model that predicted best: "
                 f"{restart.chosen}."
             )
+            if restart.scores:
+                yield f"Mean scores of the candidates, the lower the better: {_ranked(restart.scores)}."
     for drift in result.local_drifts:
         if drift.round == t:
             yield f"Of clients {listed(drift.clients)}, which were thought to drift alone: {drift.state}."
+            if drift.gains:
+                gains = _ranked(drift.gains, highest=True)
+                yield f"What candidates gained over the model of all clients, the higher the better: {gains}."
+
+
+def _ranked(numbers: Mapping[str, float], *, highest: bool = False) -> str:
+    """Return candidates with a number of each, the least first, or the highest.
+
+    >>> _ranked({"scratch": 0.5, "relabelled": 0.2125})
+    'relabelled 0.212, scratch 0.500'
+    """
+    names = sorted(numbers, key=lambda name: numbers[name], reverse=highest)
+    return listed([f"{name} {share(numbers[name])}" for name in names], MOST_CANDIDATES)
 
 
 def _since(result: Result, t: int) -> Iterator[str]:

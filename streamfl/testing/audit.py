@@ -1,5 +1,6 @@
 """An auditor: it checks from outside, by messages and accounts, what must hold in every run despite all faults."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -178,8 +179,17 @@ class Audit:
         if last and (closed.round, closed.epoch) < (last.round + bool(last.records), last.epoch):
             raise Violation(f"round {closed.round} of epoch {closed.epoch} follows round {last.round}")
         self.closed.append(closed)
+        self._measured(closed)
         for accepted in closed.accepted:
             self._accepted(closed, accepted)
+
+    def _measured(self, closed: RoundClosed) -> None:
+        """Check that what an entry tells of single clients adds up to what it tells of all."""
+        told, served = [one.measured for one in closed.accepted if one.measured is not None], closed.served
+        all_ = (served.correct or served.absolute_error, served.no_change)
+        sums = [math.fsum(numbers) for numbers in zip(*told, strict=True)]
+        if told and not all(math.isclose(one, other, rel_tol=1e-5) for one, other in zip(sums, all_, strict=True)):
+            raise Violation(f"entry {closed.entry} tells {all_} of all clients, and {tuple(sums)} of the single ones")
 
     def _accepted(self, closed: RoundClosed, accepted: Accepted) -> None:
         if accepted.client not in self.liars:

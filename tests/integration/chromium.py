@@ -94,6 +94,11 @@ class Browser:
         """Return the values of all elements with a name, as numbers that are not rounded for people."""
         return self.value(f"[...document.querySelectorAll('[data-name=\"{name}\"]')].map(e => e.dataset.value)")
 
+    def column(self, table: str, nth: int) -> list[str]:
+        """Return the texts of a column of a table, counted from 1."""
+        cells = f"#{table} tbody td:nth-child({nth})"
+        return self.value(f"[...document.querySelectorAll('{cells}')].map(e => e.textContent)")
+
     def picture(self, path: Path, *, whole: bool = False) -> None:
         """Save a picture of the window, or of the whole page."""
         made = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=whole)

@@ -24,11 +24,16 @@ def federation(rounds=60, names=("plant-1", "plant-2", "plant-3")):
     """A source with a restart in round 20, a local drift in round 30, and a client that left."""
     told = [*map(joined, names), opened(1)]
     for n in range(1, rounds + 1):
-        updates = [accepted(name, 10 + n % 3, 100 * n, n % 2) for name in names[: 3 - (n > rounds - 2)]]
+        there = names[: 3 - (n > rounds - 2)]
+        updates = [accepted(name, 10 + n % 3, 100 * n, n % 2, (5.0, 4.0)) for name in there]
         records = sum(one.records for one in updates)
         told.append(closed(n, updates, correct=records * 3 // 4, no_change=records * 0.4, epoch=1 + (n > 20)))
         if n == 20:
-            told.append(restarted(n, 2, clients=(names[0],), labels=("a", "b"), positions={"r.plant-1/0": (10, 90)}))
+            more = {
+                "positions": {"r.plant-1/0": (10, 90)},
+                "scores": {"incumbent": 0.75, "scratch": 0.25, "recall-1": 0.5},
+            }
+            told.append(restarted(n, 2, clients=(names[0],), labels=("a", "b"), **more))
         if n == 30:
             told.append(drifted(n, "latched", (names[1],)))
         told.append(opened(n + 1, 1 + (n >= 20)))
@@ -115,7 +120,35 @@ def test_the_updates_of_an_entry_are_told_down_to_their_positions(tab, url):
     tab.value("document.querySelector('[aria-label=\"3 updates of entry 58\"]').click()")
     cells = "[...document.querySelectorAll('#update-table tbody tr:first-child td')].map(e => e.textContent)"
     tab.until("document.getElementById('updates').open")
-    assert tab.value(cells) == ["plant-1", "11", "0", "r.plant-1/0 5,800 – 5,810"]
+    assert tab.value(cells) == ["plant-1", "11", "0", "0.455", "0.364", "r.plant-1/0 5,800 – 5,810"]
+
+
+def test_a_card_has_every_candidate_with_its_score_and_stays_open(tab, url, source):
+    tab.open(url)
+    ready(tab, 60)
+    card = "document.querySelector('#drifts article.restart details')"
+    tab.value(f"{card}.open = true")
+    rows = f"[...{card}.querySelectorAll('tbody tr')].map(e => e.textContent)"
+    assert tab.value(rows) == ["scratch0.250chosen", "recall-10.500", "incumbent0.750"]
+    source.history.hear(drifted(61, "latched", ("plant-3",)))
+    tab.until("document.querySelectorAll('#drifts article').length === 3")
+    assert tab.value(f"{card}.open") is True
+
+
+def test_clients_have_how_good_their_predictions_were_and_the_worst_can_come_first(tab, url, source):
+    told = [accepted("plant-1", 20, measured=(18.0, 5.0)), accepted("plant-3", 20, measured=(2.0, 15.0))]
+    for n in range(61, 81):
+        source.history.hear(closed(n, told, correct=20, no_change=20.0))
+    tab.open(url)
+    ready(tab, 80)
+    values = dict(zip(tab.column("client-table", 1), tab.named("client-value"), strict=True))
+    assert (values["plant-1"], values["plant-3"]) == ("0.9", "0.1")
+    assert tab.column("client-table", 4)[tab.column("client-table", 1).index("plant-3")] == "0.750"
+    assert tab.column("client-table", 1)[0] == "plant-2"  # it has missed rounds
+    tab.value("document.getElementById('order').value = 'worst'")
+    tab.value("document.getElementById('order').dispatchEvent(new Event('input'))")
+    assert tab.column("client-table", 1)[0] == "plant-3"
+    assert "accuracy lately 0.900" in tab.value("document.querySelector('#clients li').title").lower()
 
 
 def test_names_of_anybody_are_text(tab, source, url):
@@ -153,7 +186,8 @@ def test_it_is_of_use_without_eyes_or_a_mouse(tab, url):
         assert "accuracy 0.75" in tab.value(f"document.getElementById('{told_in}').textContent")
     rows = tab.value("document.querySelectorAll('#rounds tbody tr').length")
     assert rows == 60
-    unnamed = "[...document.querySelectorAll('button, input, section')].filter(e => !(e.textContent.trim() || "
+    unnamed = "[...document.querySelectorAll('button, input, select, section')].filter(e => !("
+    unnamed += "e.labels?.length || e.matches('button') && e.textContent.trim() || "
     unnamed += "e.getAttribute('aria-label') || e.getAttribute('aria-labelledby'))).length"
     assert tab.value(unnamed) == 0
     tab.value("document.getElementById('slider').focus()")

@@ -97,4 +97,5 @@ def _restarted(decision: Restart | LocalDrift) -> Restarted | LocalDrift:
         since=alarm.since,
         clients=alarm.clients,
         labels=alarm.labels,
+        scores=decision.scores,
     )

@@ -134,6 +134,7 @@ class Member(ReadsOldNames):
             records=update.records,
             rejected=update.rejected,
             mark=update.mark,
+            measured=update.served.beside_no_change,
         )
 
     def retain(self, rounds: Iterable[int], *, held_since: int | None) -> None:

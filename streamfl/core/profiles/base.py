@@ -74,7 +74,8 @@ class Restart:
     """The decision after an alarm: a new epoch, begun from a chosen model.
 
     `permutation` says how the labels have changed, where that is sure; it is empty otherwise. In models of the old
-    concept column a becomes the old column pi(a), as in a relabelled model that is chosen.
+    concept column a becomes the old column pi(a), as in a relabelled model that is chosen. Where there was a choice,
+    `scores` has the mean score of each candidate.
     """
 
     round: int
@@ -82,6 +83,7 @@ class Restart:
     alarm: Alarm
     chosen: str
     permutation: tuple[int, ...] = ()
+    scores: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,6 +29,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.core.digits import significant
 from streamfl.core.protocol.alarm import Reading
 from streamfl.core.protocol.external.state import ExternalLearnt, ExternalState
 from streamfl.core.protocol.moments import Moments
@@ -679,6 +680,19 @@ class Served:
     no_change: float = 0.0
     shares: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def beside_no_change(self) -> tuple[float, float] | None:
+        """Return how many were right and how many of NoChange, or both sums of errors; None without predictions.
+
+        >>> Served(records=4, correct=3, no_change=1.0).beside_no_change
+        (3.0, 1.0)
+        >>> Served(records=4, absolute_error=2 / 3, no_change=5.5).beside_no_change, Served().beside_no_change
+        ((0.666667, 5.5), None)
+        """
+        if not self.records:
+            return None
+        return significant(self.correct or self.absolute_error), significant(self.no_change)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Update(Message):
@@ -938,6 +952,10 @@ class Accepted:
         Its good and bad records.
     mark
         Its mark, if labels come apart; `expired` is that of the round.
+    measured
+        How many of the predictions that it served of these records were right, and how many of NoChange; in
+        regression both sums of |prediction - target|. Six digits. None if it served none, or the coordinator sees
+        only sums of all clients. Nothing is decided by it. It takes some 25 bytes of an entry.
     """
 
     client: str
@@ -946,6 +964,7 @@ class Accepted:
     records: int
     rejected: int
     mark: Mark | None = None
+    measured: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1077,11 +1096,16 @@ class Restarted(Finding):
         The model that the epoch begins with: `scratch`, `incumbent`, or a candidate.
     clients
         The clients that surely changed; empty if the detector sees only the total.
+    scores
+        By candidate, its mean score on the records of `round`, by which the least is chosen; in six digits, for
+        people. Empty where an epoch begins without a choice. Some 25 bytes a candidate; each is, like the losses of
+        an entry, a mean over the records of all clients.
     """
 
     cause: str
     chosen: str
     clients: tuple[str, ...] = ()
+    scores: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1107,11 +1131,18 @@ class LocalDrift(Finding):
     behind
         In `latched`, how many other clients have no records yet of the time of the change, so far as times are known:
         the drift may still come to them.
+    chosen
+        In `branched`, the candidate that serves these clients.
+    gains
+        In `branched` and `released`, by candidate how much less its mean score was than that of the model of all, on
+        the records of these clients since they were latched; in six digits, for people.
     """
 
     clients: tuple[str, ...]
     state: str
     behind: int = 0
+    chosen: str = ""
+    gains: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

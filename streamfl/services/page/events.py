@@ -38,8 +38,11 @@ LARGEST = 2**53 - 1
 # The largest sum of targets' errors: beyond it nothing can be added any more.
 GREATEST = 1e300
 
-# The most names, labels and positions that a change lists, and the most partitions of one accepted update.
-LISTED, PLACES, SPANS = 8, 3, 16
+# The most names, labels, positions and candidates that a change lists.
+LISTED, PLACES, CANDIDATES = 8, 3, 30
+
+# The most partitions of one accepted update.
+SPANS = 16
 
 # The most tests whose statistic an entry keeps.
 READINGS = 4
@@ -53,6 +56,15 @@ class Event(msgspec.Struct, array_like=True, frozen=True, tag_field="type"):
     time: int
 
 
+class Measured(msgspec.Struct, array_like=True, frozen=True):
+    """How right a round's predictions were: records, those right, and of the baseline; or sums of errors."""
+
+    records: int = 0
+    right: float = 0.0
+    error: float = 0.0
+    naive: float = 0.0
+
+
 class Taken(msgspec.Struct, array_like=True, frozen=True):
     """An update that counts: client, records, and spans as partition, first position, and the next after the last."""
 
@@ -60,15 +72,7 @@ class Taken(msgspec.Struct, array_like=True, frozen=True):
     records: int
     rejected: int
     spans: tuple[tuple[str, int, int], ...]
-
-
-class Measured(msgspec.Struct, array_like=True, frozen=True):
-    """How right a round's predictions were: records, those right, and of the baseline; or sums of errors."""
-
-    records: int
-    right: float
-    error: float
-    naive: float
+    measured: Measured
 
 
 class Entry(Event, frozen=True, tag="entry"):
@@ -138,6 +142,7 @@ class Change(Event, frozen=True, tag="change"):
     found: str
     evidence: str
     sentence: str
+    candidates: tuple[tuple[str, float], ...]
 
 
 class Over(Event, frozen=True, tag="over"):
@@ -229,7 +234,7 @@ def _entry(closed: RoundClosed, at: int) -> Entry:
         records=whole(closed.records),
         rejected=whole(closed.rejected),
         refused=whole(closed.refused),
-        measured=_measured(served),
+        measured=_measured(served.records, served.correct, served.absolute_error, served.no_change),
         loss=finite(closed.losses.get(closed.serves)),
         serves=plain(closed.serves),
         shares=_shares(served.shares, whole(served.records)),
@@ -239,22 +244,24 @@ def _entry(closed: RoundClosed, at: int) -> Entry:
             (plain(name), finite(one.statistic), finite(one.threshold))
             for name, one in list(closed.readings.items())[:READINGS]
         ),
-        taken=tuple(_taken(one) for one in closed.accepted[: NAMED.clients]),
+        taken=tuple(_taken(one, served) for one in closed.accepted[: NAMED.clients]),
     )
 
 
-def _measured(served: Served) -> Measured:
+def _measured(records: int, right: float, error: float, naive: float) -> Measured:
     """Return how right predictions were; of no record if a sum is none."""
-    sums = [finite(number) for number in (served.correct, served.absolute_error, served.no_change)]
-    if any(number is None for number in sums):
-        return Measured(0, 0.0, 0.0, 0.0)
-    right, error, naive = (min(max(number or 0.0, 0.0), GREATEST) for number in sums)
-    return Measured(whole(served.records), right, error, naive)
+    sums = [finite(number) for number in (right, error, naive)]
+    known = [min(max(number, 0.0), GREATEST) for number in sums if number is not None]
+    return Measured(whole(records), *known) if len(known) == len(sums) else Measured()
 
 
-def _taken(one: Accepted) -> Taken:
+def _taken(one: Accepted, served: Served) -> Taken:
+    """Return an accepted update. What its sums are of, right predictions or errors, is known from the entry's."""
     spans = tuple((plain(span.partition), whole(span.start), whole(span.end)) for span in one.spans[:SPANS])
-    return Taken(plain(one.client), whole(one.records), whole(one.rejected), spans)
+    own, naive = one.measured or (0.0, 0.0)
+    right, error = (0.0, own) if served.absolute_error else (own, 0.0)
+    measured = Measured() if one.measured is None else _measured(one.records, right, error, naive)
+    return Taken(plain(one.client), whole(one.records), whole(one.rejected), spans, measured)
 
 
 def _shares(shares: Mapping[str, float], records: int) -> str:
@@ -309,7 +316,7 @@ def _change(message: Announced, of_clients: int, at: int, clients: int | None) -
         cause="excess" if isinstance(message, LocalDrift) else message.cause,
         statistic=finite(message.statistic),
         threshold=finite(message.threshold),
-        chosen=message.chosen if isinstance(message, Restarted) else "",
+        chosen="" if isinstance(message, Noticed) else message.chosen,
         state=message.state if isinstance(message, LocalDrift) else "",
         clients=() if isinstance(message, Noticed) else message.clients[:LISTED],
         of_clients=of_clients,
@@ -319,8 +326,23 @@ def _change(message: Announced, of_clients: int, at: int, clients: int | None) -
         began=since_time(message) or "",
         found=time_of(message) or "",
         evidence=_evidence(message),
+        candidates=_candidates(message),
         sentence=notice_text(message) if isinstance(message, Noticed) else sentence(message, clients=clients),
     )
+
+
+def _candidates(message: Announced) -> tuple[tuple[str, float], ...]:
+    """Return the candidates with their scores, or with what they gained; the best first."""
+    match message:
+        case Restarted():
+            numbers, highest = message.scores, False
+        case LocalDrift():
+            numbers, highest = message.gains, True
+        case _:
+            return ()
+    known = [(plain(name, 64), finite(number)) for name, number in list(numbers.items())[:CANDIDATES]]
+    there = [(name, number) for name, number in known if number is not None]
+    return tuple(sorted(there, key=lambda one: one[1], reverse=highest))
 
 
 def _evidence(message: Announced) -> str:

@@ -6,7 +6,9 @@ The page puts these texts and numbers in their places, and computes nothing but 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from streamfl.core.digits import significant
 from streamfl.report.words import counted
+from streamfl.services.page.events import Taken
 from streamfl.services.page.letters import Kind
 from streamfl.services.page.view import Card, Client, Point, View
 from streamfl.streams.times import iso
@@ -15,8 +17,6 @@ Sections = dict[str, Any]
 
 # Sections of which only the changed rows are sent again.
 ROWS = frozenset({"clients", "rounds"})
-
-SIGNIFICANT = 6
 
 STATES = {
     "waiting": "waiting for the first round",
@@ -34,6 +34,9 @@ CHOSEN = {
     "incumbent": "the model that served goes on",
     "recall": "the model of an earlier epoch",
     "relabelled": "the model that served, its labels renamed",
+    "branch": "the model of clients that had drifted alone",
+    "join": "the model of clients that drifted before them",
+    "round": "the model that served in this round",
 }
 
 IN_PARALLEL = "one trained in parallel"
@@ -120,12 +123,7 @@ def _mean(records: Sequence[int], sums: Sequence[float]) -> float | None:
 
 
 def _short(number: float | None) -> float | None:
-    """Return a number with as many digits as anybody can see.
-
-    >>> _short(2 / 3), _short(None)
-    (0.666667, None)
-    """
-    return None if number is None else float(f"{number:.{SIGNIFICANT}g}")
+    return None if number is None else significant(number)
 
 
 def _time(milliseconds: int) -> str:
@@ -157,8 +155,9 @@ def _drift(card: Card, view: View) -> Sections:
         "evidence": change.evidence,
         "statistic": _short(change.statistic),
         "threshold": _short(change.threshold),
-        "chosen": change.chosen,
-        "chosen_words": CHOSEN.get(change.chosen.partition("-")[0], IN_PARALLEL),
+        "chosen": card.decided.chosen,
+        "chosen_words": CHOSEN.get(card.decided.chosen.partition("-")[0], IN_PARALLEL),
+        "candidates": [[name, _short(number)] for name, number in card.decided.candidates],
         "clients": list(change.clients),
         "of_clients": change.of_clients,
         "labels": list(change.labels),
@@ -178,9 +177,11 @@ def _sorted(view: View) -> list[Client]:
 def _client(client: Client, view: View) -> list[Any]:
     """Return what a client's row has.
 
-    Name, state, last round learnt, rounds missed, records, rejected, refused, the last reason and its round.
+    Name, state, last round learnt, rounds missed, records, rejected, refused, the last reason and its round; how good
+    its predictions were lately, and NoChange's.
     """
     missed = max(0, view.closed - client.waits_since) if client.state == "present" else None
+    lately = client.lately
     return [
         client.name,
         client.state,
@@ -191,7 +192,22 @@ def _client(client: Client, view: View) -> list[Any]:
         client.refused,
         client.reason,
         client.refused_in,
+        _mean([lately.records], [_good(lately, view)]),
+        _mean([lately.records], [lately.naive]),
     ]
+
+
+def update_row(taken: Taken) -> list[Any]:
+    """Return what the row of an update has: client, records, rejected, spans, and how good beside NoChange.
+
+    >>> from streamfl.services.page.events import Measured
+    >>> update_row(Taken("c0", 100, 2, (("r/0", 5, 107),), Measured(100, right=87.0, naive=40.0)))
+    ['c0', 100, 2, [['r/0', 5, 107]], 0.87, 0.4]
+    """
+    measured = taken.measured
+    value = _mean([measured.records], [measured.error or measured.right])
+    naive = _mean([measured.records], [measured.naive])
+    return [taken.client, taken.records, taken.rejected, [list(span) for span in taken.spans], value, naive]
 
 
 def _letters(kind: Kind, count: int) -> Sections:

@@ -7,7 +7,7 @@ from typing import Any
 
 from streamfl.services.page.history import History
 from streamfl.services.page.letters import Letters
-from streamfl.services.page.sections import Sections, sections
+from streamfl.services.page.sections import Sections, sections, update_row
 
 
 @dataclass(eq=False)
@@ -69,8 +69,7 @@ class Source:
         found = self.history.entry(entry)
         if found is None:
             return None
-        rows = [[one.client, one.records, one.rejected, [list(span) for span in one.spans]] for one in found.taken]
-        return {"entry": found.entry, "round": found.round, "updates": rows}
+        return {"entry": found.entry, "round": found.round, "updates": [update_row(one) for one in found.taken]}
 
     def _about(self, history: History) -> Sections:
         return {

@@ -28,6 +28,9 @@ CHANGES, EPOCHS, ENTRIES = 200, 500, 50
 # Rounds whose mean is told beside the last round's.
 LATELY = 20
 
+# What a client is told to be right in lately: twice so many of its rounds at most, and more than half of that.
+HALF = 10
+
 # What later states of a local drift a card keeps.
 STATES = 10
 
@@ -78,7 +81,8 @@ class Client(msgspec.Struct, array_like=True):
     """A client as the ledger and the refusals show it.
 
     `learnt` is the last round of which its records count, `waits_since` how many rounds had closed then, or when it
-    joined; `refused_in` the round that was open when a message of it was last refused.
+    joined; `refused_in` the round that was open when a message of it was last refused. `recent` adds up its newest
+    `rounds` rounds, at most HALF, and `earlier` the HALF rounds before them.
     """
 
     name: str
@@ -90,14 +94,32 @@ class Client(msgspec.Struct, array_like=True):
     refused: int = 0
     refused_in: int = 0
     reason: str = ""
+    rounds: int = 0
+    recent: Measured = Measured()
+    earlier: Measured = Measured()
+
+    @property
+    def lately(self) -> Measured:
+        """Return how right its predictions were lately."""
+        return added(self.earlier, self.recent)
+
+    def measure(self, measured: Measured) -> None:
+        """Take one more of its rounds into account."""
+        if self.rounds == HALF:
+            self.rounds, self.recent, self.earlier = 0, Measured(), self.recent
+        self.rounds, self.recent = self.rounds + 1, added(self.recent, measured)
 
 
 class Card(msgspec.Struct, array_like=True):
-    """An announcement with what became of it: each later state, and the round in which it began."""
+    """An announcement with what became of it: each later state, and the round in which it began.
+
+    `decided` is the announcement that told of candidates: the first one, or that of a later state.
+    """
 
     entry: int
     change: Change
     states: list[tuple[str, int]]
+    decided: Change
 
     @property
     def is_apart(self) -> bool:
@@ -218,6 +240,8 @@ class View(msgspec.Struct):
             client.rejected = total(client.rejected, taken.rejected)
             if taken.records:
                 client.learnt, client.waits_since = event.round, self.closed
+            if taken.measured.records:
+                client.measure(taken.measured)
         self.lines.append(_line(event))
         del self.lines[:-ENTRIES]
 
@@ -289,6 +313,7 @@ class View(msgspec.Struct):
             card = self._card_of(change)
             if card is not None:
                 card.add(change.state, change.round)
+                card.decided = change if change.candidates else card.decided
                 return
         self.restarts += change.kind == "restart"
         self.local_drifts += change.kind == "local drift"
@@ -298,7 +323,7 @@ class View(msgspec.Struct):
                     card.add("restarted", change.round)
             self.epochs.append(Epoch(change.epoch, change.round + 1, change.round + 1, change.cause, change.chosen))
             del self.epochs[:-EPOCHS]
-        self.cards.append(Card(self.entry, change, [(change.state, change.round)]))
+        self.cards.append(Card(self.entry, change, [(change.state, change.round)], change))
         del self.cards[:-CHANGES]
 
     def _card_of(self, change: Change) -> Card | None:

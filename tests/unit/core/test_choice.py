@@ -111,6 +111,7 @@ def test_the_least_mean_over_records_wins() -> None:
     assert deliberation.ask() is None
     assert deliberation.best() == "recall-1"
     assert deliberation.losses["recall-1"] == pytest.approx({"c0": 2.2, "c1": 6.6})
+    assert deliberation.scores() == {"step 16": 0.25, "step 4": 0.225, "scratch": 0.5, "recall-1": 0.22}
     assert deliberation.stepped["recall-1"].tolist() == [[101.0, 101.0]]  # the model after its step
 
 
@@ -239,6 +240,13 @@ def test_candidates_are_compared_on_the_records_of_the_same_clients() -> None:
     deliberation = choice({"step 16": {"c0": 0.1, "c1": 0.9}}, ("scratch",))
     deliberation.answer(answer({"scratch": {"c0": 0.6}}))
     assert deliberation.best() == "step 16"
+    assert deliberation.scores() == {"step 16": 0.1, "scratch": 0.6}
+
+
+def test_without_a_client_that_scored_all_candidates_there_are_no_scores_to_tell() -> None:
+    deliberation = choice({"step 16": {"c0": 0.1}}, ("scratch",))
+    deliberation.answer(answer({"scratch": {"c1": 0.6}}))
+    assert (deliberation.best(), deliberation.scores()) == ("step 16", {})
 
 
 def test_a_choice_about_some_clients_uses_their_records_alone() -> None:

@@ -284,7 +284,11 @@ def test_clients_that_drift_alone_are_latched_for_two_more_rounds_and_then_branc
         (group,) = plan.apart
         assert (group.clients, group.serves, renewed(plan)) == (FEW, plan.serves, {})
         announcements = world.play()
-        assert announcements == ([] if t == 22 else [replace(latched, round=23, state="branched")])
+        assert [(one.round, one.state) for one in announcements] == ([] if t == 22 else [(23, "branched")])
+    (branched,) = announcements
+    assert branched == replace(latched, round=23, state="branched", chosen=branched.chosen, gains=branched.gains)
+    assert branched.gains.keys() == {"incumbent", "shadow", "scratch"}
+    assert branched.gains[branched.chosen] == max(branched.gains.values()) > 0.0
     plan = world.plan()
     (group,) = plan.apart
     assert (group.clients, group.serves) == (FEW, "branch-24/step 1")

@@ -168,6 +168,8 @@ def in_runs(run: Federation) -> Federation:
 
 def sent_bytes(message: Any) -> bytes:
     """Return a message as bytes, without counts of what was served."""
+    if isinstance(message, RoundClosed):
+        message = replace(message, accepted=tuple(replace(one, measured=None) for one in message.accepted))
     return messages.encode(replace(message, served=Served()) if hasattr(message, "served") else message)
 
 

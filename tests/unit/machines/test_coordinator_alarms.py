@@ -70,6 +70,10 @@ def test_candidates_are_published_and_scored_before_the_round_closes():
     assert (restarted.round, restarted.epoch, restarted.cause, restarted.chosen) == (11, 2, "glr", "scratch")
     assert restarted.statistic >= restarted.threshold
     assert restarted.since == 11
+    # Every live model, what serves under the name that it has as a candidate, and the one that was asked about.
+    assert "step 16" not in restarted.scores
+    assert restarted.scores["scratch"] == 0.1 < restarted.scores["incumbent"] == 0.7
+    assert restarted.scores.keys() >= {"incumbent", "scratch", "shadow"}
     (opened,) = broadcast([commit], RoundOpened)
     assert (opened.entry, opened.round, opened.epoch) == (12, 12, 2)
     # Untrained, and stepped by the difference that came with the scores; the shadow begins anew.

@@ -51,6 +51,7 @@ from streamfl.core.protocol.messages import (
     RegistryPublished,
     RoundClosed,
     RoundOpened,
+    Served,
     SlotLosses,
     Update,
 )
@@ -291,6 +292,16 @@ def test_a_closed_round_names_the_accepted_clients_and_opens_the_next():
     assert closed.losses["step 16"] == pytest.approx((4 * 0.2 + 2 * 0.5) / 6)
     assert (following.entry, following.round, following.epoch) == (2, 2, 1)
     assert closed.model == machine.digest() == fingerprint(*machine.serving())
+
+
+def test_an_entry_tells_how_good_each_clients_predictions_were_beside_no_change():
+    machine = coordinator(2)
+    opened = begun(machine, "c0", "c1")
+    served = Served(records=4, correct=3, no_change=1.0)
+    (commit,) = feed(machine, replace(answer(opened, "c0", records=4), served=served), answer(opened, "c1"))
+    closed = commit.messages[0]
+    assert {one.client: one.measured for one in closed.accepted} == {"c0": (3.0, 1.0), "c1": None}
+    assert (closed.served.correct, closed.served.no_change) == (3, 1.0)
 
 
 def test_models_are_the_mean_of_the_differences_weighed_by_records():

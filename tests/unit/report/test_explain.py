@@ -63,6 +63,25 @@ def test_of_a_local_drift(made_up):
     ]
 
 
+def test_every_candidate_is_told_with_its_score_the_best_first(made_up):
+    restart = RESTART.model_copy(update={"scores": {"incumbent": 0.75, "scratch": 0.25, "recall-1": 0.5}})
+    told = explained(made_up(rounds=8, restarts=(restart,), local_drifts=(), changes=(CHANGE,), per_round=()), 6)
+    assert told[-1] == (
+        "Mean scores of the candidates, the lower the better: scratch 0.250, recall-1 0.500, incumbent 0.750."
+    )
+
+
+def test_of_a_branch_what_each_candidate_gained_is_told_the_best_first(made_up):
+    drift = DatedLocalDrift(
+        round=6, epoch=1, state="branched", clients=("c1",), since=3, statistic=9.0, threshold=5.0,
+        chosen="shadow", gains={"incumbent": -0.125, "shadow": 0.25},
+    )  # fmt: skip
+    told = explained(made_up(rounds=8, restarts=(), local_drifts=(drift,), changes=(), per_round=()), 6)
+    assert told[-1] == (
+        "What candidates gained over the model of all clients, the higher the better: shadow 0.250, incumbent -0.125."
+    )
+
+
 def test_of_targets(made_up):
     lines = tuple(RoundLine(round=t, epoch=1, block=1, records=2, loss=0.5, mae=t, no_change=4.0) for t in (1, 2))
     told = explained(made_up(rounds=2, restarts=(), local_drifts=(), changes=(), per_round=lines), 2)

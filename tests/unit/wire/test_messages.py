@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -182,6 +182,13 @@ def test_control_messages_are_small_enough_to_read_along():
     assert text.startswith('{"type":"round-closed","entry":3,"round":3,')
     assert '"accepted":[{"client":"c0","attempt":"1-3","spans":[{"partition":"c0","start":40,"end":60}]' in text
     assert len(text) < 600
+
+
+def test_what_a_client_was_right_in_takes_25_bytes_and_nothing_where_it_is_not_known():
+    plain = Accepted(client="c0", attempt="1-3", spans=(), records=100, rejected=0)
+    told = replace(plain, measured=(87.0, 43.0))
+    assert len(codec.encode(told)) - len(codec.encode(plain)) == len(',"measured":[87.0,43.0]') == 23
+    assert b"measured" not in codec.encode(plain)
 
 
 def test_fields_that_a_later_version_adds_are_ignored():

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.digits import significant
 from streamfl.core.drift.detectors.excess import LEAST_VARIANCE, MARGIN, RUN_LENGTH
 from streamfl.core.drift.detectors.few_clients import RISES
 from streamfl.core.drift.evidence import LiveModel, Observed
@@ -84,6 +85,10 @@ class Latch(ReadsOldNames):
             trial.gains += _gains(observed, self.clients, incumbent, slot)
             if slot in observed.played:
                 trial.W = observed.played[slot].stepped
+
+    def gained(self) -> dict[str, float]:
+        """Return by trial its mean gain a record over the incumbent; without those that no record has scored."""
+        return {name: significant(mean) for name, (mean, _) in self._means().items()}
 
     def best(self) -> str | None:
         """Return the trial that gained most, or None if its gain is not sure."""

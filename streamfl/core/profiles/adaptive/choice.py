@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.digits import significant
 from streamfl.core.drift.evidence import ClientPart, LiveModel, Observed, Played
 from streamfl.core.profiles.adaptive.relabelling import best_permutation, relabelled, relabelled_losses
 from streamfl.core.profiles.base import Answer, Ask
@@ -69,6 +70,8 @@ class Choice:
     >>> choice.answer(Answer({"relabelled": Played(0.2, 0.1, W)}, {"c": ClientPart(40, {"relabelled": 8.0})}))
     >>> choice.ask(), choice.best()
     (None, 'relabelled')
+    >>> choice.scores()
+    {'step 16': 0.8, 'scratch': 0.5, 'relabelled': 0.2}
     """
 
     alarm: Alarm
@@ -120,8 +123,19 @@ class Choice:
         """
         if self.alarm.wanted in self.stepped:
             return self.alarm.wanted
-        common = set.intersection(*(set(sums) for sums in self.losses.values()))
+        common = self._common()
         return min(self.stepped, key=lambda name: math.fsum(self.losses[name][c] for c in common))
+
+    def scores(self) -> dict[str, float]:
+        """Return by candidate the mean score over the records by which `best` compares; empty if there are none."""
+        common = self._common()
+        records = sum(map(self._records, common))
+        means = {name: math.fsum(sums[c] for c in common) / records for name, sums in self.losses.items() if records}
+        return {name: significant(mean) for name, mean in means.items()}
+
+    def _common(self) -> set[str]:
+        """Return the clients that scored every candidate."""
+        return set.intersection(*(set(sums) for sums in self.losses.values()))
 
     def surely_better(self, sums: Mapping[str, float], than: str, *, by: float = SURE) -> bool:
         """Return whether losses by client are lower than a candidate's, by `by` standard errors over clients.

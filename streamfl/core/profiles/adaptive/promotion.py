@@ -1,7 +1,7 @@
 """Profile `adaptive`: one model serves while others train beside it, the best is promoted, and drift restarts all."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -264,7 +264,9 @@ class Promotion(ReadsOldNames, Profile):
             self.held_since, self.renewed, self.released = t + 1, {}, ()
         renames = () if goes_on else choice.renames
         permutation = choice.permutation if chosen == "relabelled" else renames
-        return Restart(t, self.epoch, alarm, "incumbent" if chosen == serving else chosen, permutation)
+        names = {serving: "incumbent"}  # what served is called so wherever people read it
+        scores = {names.get(name, name): score for name, score in choice.scores().items()}
+        return Restart(t, self.epoch, alarm, names.get(chosen, chosen), permutation, scores)
 
     # --- clients apart -----------------------------------------------------------------------------------------
 
@@ -313,13 +315,13 @@ class Promotion(ReadsOldNames, Profile):
         joined = next((branch for branch in self.branches if branch.name == joins), None)
         if joined is not None:
             joined.clients = tuple(sorted({*joined.clients, *latch.clients}))
-            return (self._local_drift(t, latch, "branched"),)
+            return (self._decided(t, latch, "branched"),)
         ended = self._make_room(t) if best is not None else ()
         if best is None or len(self.branches) >= MOST_BRANCHES:
             self.released = tuple(sorted({*self.released, *latch.clients}))
-            return (self._local_drift(t, latch, "released"),)
+            return (self._decided(t, latch, "released"),)
         self.branches.append(self._new_branch(latch, best, t))
-        return (*ended, self._local_drift(t, latch, "branched"))
+        return (*ended, self._decided(t, latch, "branched"))
 
     def _make_room(self, t: int) -> tuple[LocalDrift, ...]:
         """If there is no room for another branch, end the one that has been silent longest, if any is silent."""
@@ -348,6 +350,11 @@ class Promotion(ReadsOldNames, Profile):
         # Their branch is no better, or they are silent. Neither shows that they are like all others.
         self.released = tuple(sorted({*self.released, *branch.clients}))
         return (self._local_drift(t, branch, "merged"),)
+
+    def _decided(self, t: int, latch: Latch, state: str) -> LocalDrift:
+        """Return the announcement of what became of latched clients, with what each trial gained."""
+        chosen = latch.best() if state == "branched" else None
+        return replace(self._local_drift(t, latch, state), chosen=chosen or "", gains=latch.gained())
 
     def _local_drift(self, t: int, group: Latch | Branch, state: str) -> LocalDrift:
         evidence = group.evidence

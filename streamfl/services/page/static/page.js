@@ -7,6 +7,8 @@ const DENSE = 240; // clients from which on the grid has squares without names
 const LISTED = 300; // rows of a table
 const MISSING = "–";
 const RETRY = 5000; // milliseconds between two questions where no stream can be had
+const VALUE = 9; // where in a client's row how good its predictions were is
+const MEASURES = { accuracy: "Accuracy", error: "Mean absolute error" };
 const SPEAK = 10000; // milliseconds between two sentences for a screen reader
 const $ = (id) => document.getElementById(id);
 
@@ -50,15 +52,17 @@ function make(tag, { text, name, value, ...attributes } = {}, ...children) {
   return made;
 }
 
-function table(id, heads, rows, empty) {
+function tabled(heads, rows, empty) {
   const numbers = heads.map((head) => head.startsWith("#"));
   const head = make("tr", {}, ...heads.map((one, i) => make("th", { text: one.replace(/^#/, ""), scope: "col", kind: numbers[i] ? "number" : "" })));
   const body = rows.map((row) =>
     make("tr", {}, ...row.map((cell, i) => (cell instanceof Node ? make("td", { kind: numbers[i] ? "number" : "" }, cell) : make("td", { text: cell, kind: numbers[i] ? "number" : "" })))),
   );
   if (!rows.length) body.push(make("tr", {}, make("td", { text: empty, colspan: String(heads.length) })));
-  $(id).replaceChildren(make("thead", {}, head), make("tbody", {}, ...body));
+  return [make("thead", {}, head), make("tbody", {}, ...body)];
 }
+
+const table = (id, ...parts) => $(id).replaceChildren(...tabled(...parts));
 
 // --- sections ------------------------------------------------------------------------------------------------------
 
@@ -78,7 +82,7 @@ function keepingFocus(drawing) {
 function headline(h) {
   const unit = h.measure;
   const begun = h.entry > 0;
-  const words = unit === "error" ? "Mean absolute error" : "Accuracy";
+  const words = MEASURES[unit];
   const better = h.value !== null && (unit === "error" ? h.value <= h.naive : h.value >= h.naive);
   const from = h.first_entry > 1 ? `, since entry ${count(h.first_entry)}` : "";
   const where = h.records_of_entry === 0 && h.measured_in ? `round ${count(h.measured_in)}` : "last round";
@@ -134,7 +138,18 @@ function rounds(points, h) {
   draw(points, h);
 }
 
+// The candidates of a card, the best first; whoever has opened the table finds it open when the card is drawn anew.
+function candidates(one, open) {
+  if (!one.candidates.length) return [];
+  const number = one.kind === "restart" ? "#score, the lower the better" : "#gain over the model of all";
+  const rows = one.candidates.map(([name, value]) => [name, make("span", { text: share(value), name: "candidate", value }), name === one.chosen ? "chosen" : ""]);
+  const name = `candidates-${one.kind}-${one.round}-${one.entry}`;
+  const summary = make("summary", { text: `${counted(one.candidates.length, "candidate")}, with scores` });
+  return [make("details", { name, open: open.has(name) ? "open" : "" }, summary, make("table", {}, ...tabled(["candidate", number, ""], rows, "")))];
+}
+
 function drifts(cards) {
+  const open = new Set([...document.querySelectorAll("#drifts details[open]")].map((one) => one.dataset.name));
   const shown = cards.map((one) => {
     const facts = [];
     const fact = (term, text) => text && facts.push(make("dt", { text: term }), make("dd", { text }));
@@ -143,15 +158,15 @@ function drifts(cards) {
     if (one.kind !== "notice") fact("clients", one.of_clients ? listed(one.clients, one.of_clients) : "no single one is sure");
     fact("labels", one.of_labels ? listed(one.labels, one.of_labels) : "");
     fact("test", one.statistic === null || one.cause === "new-label" ? "" : `${one.cause} ${quantity(one.statistic)}, alarms at ${quantity(one.threshold)}`);
-    fact("chosen", one.chosen ? `${one.chosen}${one.chosen_words ? `: ${one.chosen_words}` : ""}` : "");
     for (const { state, round, words } of one.states) fact(state, `round ${count(round)}${words ? `: ${words}` : ""}`);
+    fact("chosen", one.chosen ? `${one.chosen}${one.chosen_words ? `: ${one.chosen_words}` : ""}` : "");
     fact("where", one.places.slice(0, 3).map(span).join("; "));
     fact("same drift", one.drift && one.drift < one.round ? `as told in round ${count(one.drift)}` : "");
     const kind = { restart: "restart", "local drift": "local", notice: "notice" }[one.kind] ?? "notice";
     const title = one.kind === "restart" ? `${one.title}: epoch ${count(one.epoch)}` : one.title;
     return make("article", { kind, name: "drift", value: one.round },
       make("div", { kind: "bar" }, make("h3", { text: title }), make("span", { text: `round ${count(one.round)}`, kind: "note" })),
-      make("p", { text: one.sentence, kind: "sentence" }), make("dl", { kind: "facts" }, ...facts));
+      make("p", { text: one.sentence, kind: "sentence" }), make("dl", { kind: "facts" }, ...facts), ...candidates(one, open));
   });
   if (!shown.length) shown.push(make("p", { text: "No drift has been found.", kind: "note" }));
   $("drifts").replaceChildren(...shown);
@@ -165,8 +180,9 @@ function standing([, state, learnt, missed, , , refused, , refusedIn]) {
   return "";
 }
 
-function told([name, state, learnt, missed, records, rejected, refused, reason]) {
+function told([name, state, learnt, missed, records, rejected, refused, reason, , value, naive], measure) {
   const parts = [`${name}: ${state}`, learnt ? `last learnt in round ${count(learnt)}` : "nothing learnt yet", `${counted(records, "record")}, ${count(rejected)} rejected`];
+  if (value !== null) parts.push(`${MEASURES[measure]} lately ${measured(value, measure)}, NoChange ${measured(naive, measure)}`);
   if (missed) parts.push(`${counted(missed, "round")} missed`);
   if (refused) parts.push(`${counted(refused, "message")} refused: ${reason}`);
   return parts.join("\n");
@@ -178,29 +194,39 @@ function clients(rows, h) {
   const grid = rows.map((row) => {
     const [name, state, learnt, missed, records] = row;
     const kind = standing(row);
-    const below = state !== "present" ? state : kind === "refused" ? "refused" : missed ? `${count(missed)} missed` : learnt ? `round ${count(learnt)}` : "waits";
-    return make("li", { kind, title: told(row), name: "client", value: records }, make("b", { text: name }), make("span", { text: below }));
+    const well = row[VALUE] === null ? `round ${count(learnt)}` : measured(row[VALUE], h.measure);
+    const below = state !== "present" ? state : kind === "refused" ? "refused" : missed ? `${count(missed)} missed` : learnt ? well : "waits";
+    return make("li", { kind, title: told(row, h.measure), name: "client", value: records }, make("b", { text: name }), make("span", { text: below }));
   });
   $("clients").replaceChildren(...grid);
+  $("healthy").textContent = rows.some((row) => row[VALUE] !== null) ? `in the last round, with its ${h.measure} lately` : "in the last round";
   const states = {};
   for (const [, state] of rows) states[state] = (states[state] ?? 0) + 1;
   const parts = Object.entries(states).map(([state, n]) => `${count(n)} ${state}`);
   if (h.others) parts.push(`${counted(h.others, "update")} of clients beyond the first 10,000`);
   if (h.strangers) parts.push(`${counted(h.strangers, "message")} refused under unknown names: ${h.strangers_reason}`);
   $("clients-note").textContent = parts.join(", ") || "no client has joined";
-  clientTable(rows);
+  clientTable(rows, h);
 }
 
 const ORDER = ["refused", "missed-3", "missed-1", "", "gone"];
 
-function clientTable(rows) {
+// Those with trouble first, or those with the worst predictions.
+function sorted(rows, measure) {
+  const order = (row) => ORDER.indexOf(standing(row));
+  const badness = (row) => (row[VALUE] === null ? -Infinity : measure === "error" ? row[VALUE] : -row[VALUE]);
+  const worse = (a, b) => (badness(a) === badness(b) ? 0 : badness(b) - badness(a));
+  const missing = (a, b) => order(a) - order(b) || (b[3] ?? 0) - (a[3] ?? 0) || b[6] - a[6];
+  return rows.sort($("order").value === "worst" ? worse : missing);
+}
+
+function clientTable(rows, h) {
   const text = $("find").value.trim().toLowerCase();
   const found = rows.filter(([name]) => name.toLowerCase().includes(text));
-  const order = (row) => ORDER.indexOf(standing(row));
-  const sorted = found.sort((a, b) => order(a) - order(b) || (b[3] ?? 0) - (a[3] ?? 0) || b[6] - a[6]).slice(0, LISTED);
-  table("client-table", ["client", "state", "#last round", "#missed", "#records", "#rejected", "#refused", "last refusal"],
-    sorted.map(([name, state, learnt, missed, records, rejected, refused, reason]) => [
-      name, state, learnt ? count(learnt) : MISSING, count(missed), count(records), count(rejected), count(refused), reason]),
+  table("client-table", ["client", "state", `#${h.measure} lately`, "#NoChange", "#last round", "#missed", "#records", "#rejected", "#refused", "last refusal"],
+    sorted(found, h.measure).slice(0, LISTED).map(([name, state, learnt, missed, records, rejected, refused, reason, , value, naive]) => [
+      name, state, make("span", { text: measured(value, h.measure), name: "client-value", value }), measured(naive, h.measure),
+      learnt ? count(learnt) : MISSING, count(missed), count(records), count(rejected), count(refused), reason]),
     rows.length ? "no client has such a name" : "no client has joined");
   if (found.length > LISTED) $("client-table").prepend(make("caption", { text: `the first ${count(LISTED)} of ${count(found.length)}` }));
 }
@@ -229,8 +255,10 @@ async function updates(entry) {
   const reply = await fetch(`entry?entry=${entry}`).catch(() => null);
   const found = (await answered(reply)) ?? { error: REFUSED };
   $("h-updates").textContent = reply?.ok ? `Entry ${count(entry)}: ${counted(found.updates.length, "update")}` : found.error;
-  table("update-table", ["client", "#records", "#rejected", "partition, first and last position"],
-    (found.updates ?? []).slice(0, LISTED).map(([client, records, rejected, spans]) => [client, count(records), count(rejected), spans.map(span).join("; ")]),
+  const { measure } = drawn.headline;
+  table("update-table", ["client", "#records", "#rejected", `#${measure}`, "#NoChange", "partition, first and last position"],
+    (found.updates ?? []).slice(0, LISTED).map(([client, records, rejected, spans, value, naive]) => [
+      client, count(records), count(rejected), measured(value, measure), measured(naive, measure), spans.map(span).join("; ")]),
     "no update");
   if (found.updates?.length > LISTED) $("update-table").prepend(make("caption", { text: `the first ${LISTED} of ${count(found.updates.length)}` }));
   $("updates").showModal();
@@ -507,7 +535,7 @@ function begin() {
   });
   $("live").addEventListener("click", now);
   for (const button of document.querySelectorAll("[data-last]")) button.addEventListener("click", () => choose(button.dataset.last));
-  $("find").addEventListener("input", () => drawn.clients && clientTable(drawn.clients));
+  for (const id of ["find", "order"]) $(id).addEventListener("input", () => drawn.clients && clientTable(drawn.clients, drawn.headline));
   document.addEventListener("visibilitychange", seen);
   setInterval(age, 5000);
   new ResizeObserver(() => chart?.setSize(size())).observe($("chart"));

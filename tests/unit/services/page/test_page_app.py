@@ -36,7 +36,7 @@ def get(made, path, **headers):
 
 @pytest.fixture
 def two_rounds():
-    first = closed(1, [accepted("c0", 30, rejected=2), ("c1", 10)], correct=30)
+    first = closed(1, [accepted("c0", 30, rejected=2, measured=(24.0, 15.0)), ("c1", 10)], correct=30)
     return source(joined("c0"), joined("c1"), opened(1), first, opened(2), closed(2, [("c0", 40)], correct=10))
 
 
@@ -94,7 +94,10 @@ class TestView:
 
     def test_the_updates_of_an_entry(self, two_rounds):
         found = get(two_rounds, "/entry?entry=1").json
-        assert found["updates"] == [["c0", 30, 2, [["r.c0/0", 0, 32]]], ["c1", 10, 0, [["r.c1/0", 0, 10]]]]
+        assert found["updates"] == [
+            ["c0", 30, 2, [["r.c0/0", 0, 32]], 0.8, 0.5],
+            ["c1", 10, 0, [["r.c1/0", 0, 10]], None, None],
+        ]
         assert get(two_rounds, "/entry").status == 404
 
     def test_large_answers_are_compressed_for_those_who_can_read_that(self):

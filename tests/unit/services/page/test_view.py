@@ -37,7 +37,7 @@ def shown(*messages):
 
 
 def client(found, name):
-    keys = ("state", "learnt", "missed", "records", "rejected", "refused", "reason", "refused_in")
+    keys = ("state", "learnt", "missed", "records", "rejected", "refused", "reason", "refused_in", "value", "naive")
     (row,) = [dict(zip(keys, row[1:], strict=True)) for row in found["clients"] if row[0] == name]
     return row
 
@@ -162,6 +162,8 @@ class TestClients:
             "refused": 1,
             "reason": "a loss of NaN",
             "refused_in": 0,
+            "value": None,
+            "naive": None,
         }
         admit = MemberChanged(action="admit", client="b", number=1, by="", entry=2)
         assert client(shown(*told, admit), "b")["state"] == "admitted"
@@ -172,6 +174,31 @@ class TestClients:
         assert (client(back, "b")["state"], back["headline"]["clients"]) == ("present", 1)
         out = MemberChanged(action="evict", client="b", number=2, by="", entry=2)
         assert client(shown(*told, admit, joined("b"), out), "b")["state"] == "evicted"
+
+    def test_how_good_its_predictions_were_by_hand(self):
+        told = [
+            closed(1, [accepted("a", 30, measured=(24.0, 9.0)), accepted("b", 10, measured=(1.0, 10.0))], 25, 19.0)
+        ]
+        told += [closed(2, [accepted("a", 10, measured=(8.0, 1.0))], 8, 1.0), closed(3, [("a", 10)])]
+        found = shown(*told)
+        assert (client(found, "a")["value"], client(found, "a")["naive"]) == (0.8, 0.25)  # 32 and 10 of 40
+        assert (client(found, "b")["value"], client(found, "b")["naive"]) == (0.1, 1.0)
+
+    def test_errors_of_targets_are_told_in_their_unit(self):
+        served = Served(records=20, absolute_error=50.0, no_change=80.0)
+        found = shown(closed(1, [accepted("a", 20, measured=(50.0, 80.0))], served=served))
+        assert (client(found, "a")["value"], client(found, "a")["naive"]) == (2.5, 4.0)
+
+    def test_only_its_last_rounds_are_told(self):
+        # 10 rounds without a right prediction, then 20 in which all are right: the first 10 are forgotten.
+        told = [closed(n, [accepted("a", 10, measured=(10.0 * (n > 10), 5.0))]) for n in range(1, 31)]
+        assert [client(shown(*told[:n]), "a")["value"] for n in (10, 15, 20, 21, 30)] == [
+            0.0,
+            0.333333,
+            0.5,
+            1.0,
+            1.0,
+        ]
 
     def test_refusals_under_unknown_names_make_no_clients(self):
         found = shown(joined("a"), *(refused(f"x{i}", f"reason {i}") for i in range(5)))
@@ -221,6 +248,20 @@ class TestDrifts:
         ]
         assert found["headline"]["local_drifts"] == 3
         assert [(one["first"], one["last"]) for one in found["branches"]] == [(5, 9), (6, None), (12, None)]
+
+    def test_every_candidate_is_told_with_its_score_the_best_first(self):
+        scores = {"incumbent": 0.75, "scratch": 0.5, "relabelled": 0.125}
+        (card,) = shown(restarted(5, 2, chosen="relabelled", scores=scores))["drifts"]
+        assert card["candidates"] == [["relabelled", 0.125], ["scratch", 0.5], ["incumbent", 0.75]]
+
+    def test_candidates_of_a_local_drift_are_told_by_what_they_gained_once_that_is_known(self):
+        first = drifted(5, "latched", ("c1",))
+        assert shown(first)["drifts"][0]["candidates"] == []
+        gains = {"incumbent": -0.25, "shadow": 0.375}
+        branched = drifted(7, "branched", ("c1",), chosen="shadow", gains=gains)
+        (card,) = shown(first, branched, drifted(30, "merged", ("c1",)))["drifts"]
+        assert card["candidates"] == [["shadow", 0.375], ["incumbent", -0.25]]
+        assert (card["chosen"], card["chosen_words"]) == ("shadow", "one trained in parallel")
 
     def test_a_restart_ends_branches(self):
         found = shown(drifted(5, "latched", ("c1",)), drifted(6, "branched", ("c1",)), restarted(9, 2))
@@ -285,7 +326,10 @@ class TestBounds:
         found = shown(
             *(joined(name) for name in names[:3]),
             closed(1, [("c0", 1)]),
-            *(restarted(1, 2, clients=names, labels=names, positions=places) for _ in range(bounds.CHANGES)),
+            *(
+                restarted(1, 2, clients=names, labels=names, positions=places, scores=dict.fromkeys(names, 0.5))
+                for _ in range(bounds.CHANGES)
+            ),
         )
         assert len(msgspec.json.encode(found["drifts"])) < bounds.CHANGES * 16_000
         assert (found["drifts"][0]["of_clients"], found["drifts"][0]["of_labels"]) == (500, 500)
@@ -302,6 +346,7 @@ LONG = st.integers(4000, 5000).map(lambda n: "x" * n)
 NAMES = st.one_of(st.text(max_size=20), st.sampled_from([IMAGE, "\ud800", "\u202e"]), LONG)
 NUMBERS = st.one_of(st.integers(-5, 5), st.sampled_from([2**70, -(2**70)]), HUGE)
 FLOATS = st.one_of(st.floats(), st.sampled_from([math.inf, -math.inf, math.nan, 1e308]))
+PAIRS = st.one_of(st.none(), st.tuples(FLOATS, FLOATS))
 TIMES = st.one_of(st.none(), st.tuples(NUMBERS, NUMBERS))
 
 
@@ -309,7 +354,7 @@ def lies():
     entries = st.builds(
         closed,
         NUMBERS,
-        st.lists(st.builds(accepted, NAMES, NUMBERS, NUMBERS, NUMBERS), max_size=3),
+        st.lists(st.builds(accepted, NAMES, NUMBERS, NUMBERS, NUMBERS, PAIRS), max_size=3),
         round=NUMBERS,
         epoch=NUMBERS,
         records=NUMBERS,
@@ -340,15 +385,15 @@ def lies():
         "drift": NUMBERS,
         "positions": st.dictionaries(NAMES, st.tuples(NUMBERS, NUMBERS), max_size=3),
     }
-    clients = st.lists(NAMES, max_size=3).map(tuple)
+    clients, scores = st.lists(NAMES, max_size=3).map(tuple), st.dictionaries(NAMES, FLOATS, max_size=3)
     return st.one_of(
         entries,
         st.builds(joined, NAMES),
         st.builds(left, NAMES),
         st.builds(refused, NAMES, NAMES, evicted=st.booleans()),
         st.builds(opened, NUMBERS, NUMBERS, round=NUMBERS),
-        st.builds(restarted, NUMBERS, cause=NAMES, chosen=NAMES, clients=clients, **found),
-        st.builds(drifted, NUMBERS, state=NAMES, clients=clients, **found),
+        st.builds(restarted, NUMBERS, cause=NAMES, chosen=NAMES, clients=clients, scores=scores, **found),
+        st.builds(drifted, NUMBERS, state=NAMES, chosen=NAMES, clients=clients, gains=scores, **found),
         st.builds(Noticed, round=NUMBERS, cause=NAMES, **found),
     )
 

@@ -31,9 +31,9 @@ def opened(entry, epoch=1, **more):
     return RoundOpened(entry=entry, epoch=epoch, **(fields | more))
 
 
-def accepted(client, records, start=0, rejected=0):
+def accepted(client, records, start=0, rejected=0, measured=None):
     spans = (Span(f"r.{client}/0", start, start + records + rejected),)
-    return Accepted(client=client, attempt="1", spans=spans, records=records, rejected=rejected)
+    return Accepted(client=client, attempt="1", spans=spans, records=records, rejected=rejected, measured=measured)
 
 
 def closed(entry, updates, correct=0, no_change=0.0, **more):
