@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# How OpenBLAS, NumPy and Numba compute is chosen by what a processor can do; here by what all can.
+# How OpenBLAS, NumPy and Numba compute is chosen by what a processor can do; here by what all can. What NumPy is to
+# leave out it calls X86_V4 since 2.4, before AVX512F, AVX512CD and AVX512_SKX; names that it does not know it ignores.
 ARITHMETIC = {
     "OPENBLAS_CORETYPE": "Haswell",
     "OPENBLAS_NUM_THREADS": "1",
-    "NPY_DISABLE_CPU_FEATURES": "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR",
+    "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR",
     "NUMBA_CPU_NAME": "haswell",
 }
 

@@ -141,11 +141,11 @@ function rounds(points, h) {
 // The candidates of a card, the best first; whoever has opened the table finds it open when the card is drawn anew.
 function candidates(one, open) {
   if (!one.candidates.length) return [];
-  const number = one.kind === "restart" ? "#score, the lower the better" : "#gain over the model of all";
+  const [number, which] = one.kind === "restart" ? ["score", "the lower the better"] : ["gain", "over the model of all"];
   const rows = one.candidates.map(([name, value]) => [name, make("span", { text: share(value), name: "candidate", value }), name === one.chosen ? "chosen" : ""]);
   const name = `candidates-${one.kind}-${one.round}-${one.entry}`;
-  const summary = make("summary", { text: `${counted(one.candidates.length, "candidate")}, with scores` });
-  return [make("details", { name, open: open.has(name) ? "open" : "" }, summary, make("table", {}, ...tabled(["candidate", number, ""], rows, "")))];
+  const summary = make("summary", { text: `${counted(one.candidates.length, "candidate")} by ${number}: ${which}` });
+  return [make("details", { name, open: open.has(name) ? "open" : "" }, summary, make("table", {}, ...tabled(["candidate", `#${number}`, ""], rows, "")))];
 }
 
 function drifts(cards) {
