@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# How OpenBLAS, NumPy and Numba compute is chosen by what a processor can do; here by what all can. What NumPy is to
-# leave out it calls X86_V4 since 2.4, before AVX512F, AVX512CD and AVX512_SKX; names that it does not know it ignores.
+# How OpenBLAS, NumPy and Numba compute is chosen by what a processor can do; here by what all can. NumPy ignores
+# names that it does not know: AVX-512 is X86_V4 since 2.4, before AVX512F, AVX512CD and AVX512_SKX.
 ARITHMETIC = {
     "OPENBLAS_CORETYPE": "Haswell",
     "OPENBLAS_NUM_THREADS": "1",
