@@ -56,6 +56,7 @@ def told(clients: int, rounds: int) -> Iterator[FromCoordinator]:
                 since=t,
                 clients=tuple(names[:50]),
                 labels=("1", "2"),
+                scores={f"recall-{i}": 0.2 + 0.03 * i for i in range(12)},
             )
     yield _opened(rounds + 1, 1 + rounds // 500)
 
@@ -73,8 +74,9 @@ def _closed(t: int, epoch: int, names: list[str], accuracy: float) -> RoundClose
             spans=(Span(f"forest.records.{name}/0", SIZE * (t - 1), SIZE * t),),
             records=SIZE,
             rejected=0,
+            measured=(float((7 * i + t) % (SIZE + 1)), 19.0),
         )
-        for name in names
+        for i, name in enumerate(names)
     )
     served = Served(
         records=records,

@@ -73,7 +73,7 @@ def join(kind: type[T], plain: Any, arrays: Mapping[str, FloatArray]) -> T:
         The data are not such a value.
     """
     try:
-        value: T = _adapter(kind).validate_python(_with(plain, arrays))
+        value: T = _adapter(kind).validate_python(_with(plain, arrays) if arrays else plain)
     except ValidationError as error:
         raise PeerError(bounded(f"not a {getattr(kind, '__name__', kind)}: {_first(error)}")) from None
     except RecursionError as error:

@@ -142,6 +142,8 @@ def printable(text: str) -> str:
     >>> printable("line 3: \x1b[2Jnot a number")
     'line 3: \\x1b[2Jnot a number'
     """
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
