@@ -54,7 +54,7 @@ def split(value: object) -> tuple[Any, dict[str, FloatArray]]:
     """Return a value as plain data in which arrays are references, and the arrays."""
     arrays: dict[str, FloatArray] = {}
     plain = _adapter(type(value)).dump_python(value)
-    return _without(plain, arrays), arrays
+    return _without(plain, value, arrays), arrays
 
 
 def join(kind: type[T], plain: Any, arrays: Mapping[str, FloatArray]) -> T:
@@ -185,21 +185,31 @@ def decode(kind: type[T], data: bytes) -> T:
     return join(kind, *unpack(data))
 
 
-def _without(plain: Any, arrays: dict[str, FloatArray]) -> Any:
+def _without(plain: Any, value: Any, arrays: dict[str, FloatArray]) -> Any:
+    """Return what a value was dumped as, without its arrays and its empty rare fields.
+
+    Keys of mappings come from users: one may be called as a rare field is, and stays whatever it holds.
+    """
     match plain:
         case np.ndarray():
             name = str(len(arrays))
             arrays[name] = np.ascontiguousarray(plain, dtype=np.float64)
             return {REFERENCE: name}
+        case dict() if isinstance(value, Mapping):
+            return {str(key): _without(item, value[key], arrays) for key, item in plain.items()}
         case dict():
             return {
-                str(key): _without(item, arrays)
-                for key, item in plain.items()
-                if key not in RARE or item not in (None, {})
+                name: _without(item, getattr(value, name), arrays)
+                for name, item in plain.items()
+                if name not in RARE or not _is_nothing(item)
             }
         case list() | tuple():
-            return [_without(item, arrays) for item in plain]
+            return [_without(item, one, arrays) for item, one in zip(plain, value, strict=True)]
     return plain
+
+
+def _is_nothing(item: Any) -> bool:
+    return item is None or (isinstance(item, dict) and not item)
 
 
 def _with(plain: Any, arrays: Mapping[str, FloatArray]) -> Any:

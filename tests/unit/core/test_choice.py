@@ -243,9 +243,22 @@ def test_candidates_are_compared_on_the_records_of_the_same_clients() -> None:
     assert deliberation.scores() == {"step 16": 0.1, "scratch": 0.6}
 
 
+def test_of_sums_over_fewer_records_than_the_round_has_the_means_are_compared() -> None:
+    # Of masked sums only those of all are known: 80 records were played, and half of the clients scored candidates.
+    observed = Observed(
+        7, 80, {"step 16": Played(0.5, 0.5, W)}, 1.0, BOUND, clients={"": ClientPart(80, {"step 16": 40.0})}
+    )
+    deliberation = Choice(ALARM, observed, ("step 16",), {"scratch": 0.0 * W}, {"incumbent": W}, 4.0)
+    scored = {"": ClientPart(40, {"scratch": 36.0, "incumbent": 20.0})}
+    fits = {"": {"incumbent": fit(0.5, 0.25, 40)}}
+    deliberation.answer(Answer(played({"scratch": both(0.9), "incumbent": both(0.5)}), scored, fits))
+    assert (deliberation.best(), deliberation.scores()) == ("step 16", {"step 16": 0.5, "scratch": 0.9})
+    deliberation.answer(Answer(played({"relabelled": both(0.25)}), {"": ClientPart(20, {"relabelled": 5.0})}))
+    assert deliberation.scores()["relabelled"] == 0.25
+
+
 def test_without_a_client_that_scored_all_candidates_there_are_no_scores_to_tell() -> None:
-    deliberation = choice({"step 16": {"c0": 0.1}}, ("scratch",))
-    deliberation.answer(answer({"scratch": {"c1": 0.6}}))
+    deliberation = choice({"step 16": {"c0": 0.1}, "step 4": {"c1": 0.05}})
     assert (deliberation.best(), deliberation.scores()) == ("step 16", {})
 
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import streamfl
 from streamfl import codec, compact, messages
 from streamfl.core.errors import PeerError
+from streamfl.core.learning.influence import Influence
 from streamfl.core.protocol.external.tables import ExportedTable, Rule
 from streamfl.core.protocol.messages import (
     Accepted,
@@ -29,6 +30,7 @@ from streamfl.core.protocol.messages import (
     Left,
     ModelPublished,
     RegistryPublished,
+    Restarted,
     RoundClosed,
     SlotLosses,
     Update,
@@ -189,6 +191,21 @@ def test_what_a_client_was_right_in_takes_25_bytes_and_nothing_where_it_is_not_k
     told = replace(plain, measured=(87.0, 43.0))
     assert len(codec.encode(told)) - len(codec.encode(plain)) == len(',"measured":[87.0,43.0]') == 23
     assert b"measured" not in codec.encode(plain)
+
+
+@pytest.mark.parametrize("name", sorted(codec.RARE))
+def test_who_is_called_as_a_field_that_may_be_left_out_is_not_left_out(name):
+    joined = Joined(client=name, nonce="7f", incarnation=1, entry=1, positions={name: 7}, read=0)
+    assert messages.decode(messages.encode(joined)) == joined
+    restarted = Restarted(
+        round=1, epoch=2, statistic=1.0, threshold=1.0, since=1, cause="excess", chosen="scratch",
+        positions={name: (0, 1)}, scores={name: 0.5},
+    )  # fmt: skip
+    assert messages.decode(messages.encode(restarted)) == restarted
+    history = Influence({"steps": {name: np.ones(64)}, name: {}})
+    found = codec.decode(Influence, codec.encode(history))
+    assert found.histories["steps"][name].tolist() == [1.0] * 64
+    assert found.histories[name] == {}
 
 
 def test_fields_that_a_later_version_adds_are_ignored():

@@ -107,6 +107,7 @@ class Choice:
 
     def answer(self, answer: Answer) -> None:
         """Take the clients' scores; an empty answer ends the questions."""
+        answer = self._of_the_round(answer)
         for name, played in answer.played.items():
             if name in self.stepped:  # a live model: the round scored it, and now it has taken its step
                 self.stepped[name] = played.stepped
@@ -184,6 +185,23 @@ class Choice:
 
     def _live_model(self, name: str, W: FloatArray) -> LiveModel:
         return LiveModel(name, W, self.eta, clients=self.clients, whitened=self.whitened)
+
+    def _of_the_round(self, answer: Answer) -> Answer:
+        """Return an answer as sums over as many records as the round has.
+
+        Clients of which only sums of all are known may be fewer here than in the round.
+        """
+        parts = {c: self._records(c) / part.records for c, part in answer.clients.items() if part.records}
+        if all(part == 1.0 for part in parts.values()):
+            return answer
+        clients = {
+            c: replace(answer.clients[c], losses={name: part * x for name, x in answer.clients[c].losses.items()})
+            for c, part in parts.items()
+        }
+        fits = {
+            c: {name: parts[c] * S for name, S in by.items()} for c, by in answer.relabelling.items() if c in parts
+        }
+        return replace(answer, clients=clients, relabelling=fits)
 
     def _add(self, name: str, played: Played, parts: Mapping[str, ClientPart]) -> None:
         sums = {c: part.losses[name] for c, part in parts.items() if name in part.losses}
