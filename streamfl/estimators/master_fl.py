@@ -115,7 +115,7 @@ class _MasterFL(base.Estimator):
         None if its round is more than 1000 rounds ago. `positions` has by client how many of its own records came
         before that round, or before the last 32 rounds if it is longer ago, and up to the alarm; it is empty in files
         of earlier versions. `drift` is the round in which the same drift was first found, at other clients if it is
-        earlier than `round`. `scores` has the mean score of each candidate, of which the least was chosen.
+        earlier than `round`. `scores` has the mean score of each candidate: the least is chosen.
         """
         federation = self._federation
         return [

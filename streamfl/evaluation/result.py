@@ -110,7 +110,8 @@ class DatedFinding(Part):
 class DatedRestart(DatedFinding):
     """One restart; `round` is the round whose loss raised the alarm.
 
-    `scores` has the mean score of each candidate on that round's records: `chosen` had the least.
+    `scores` has the mean score of each candidate on that round's records. `chosen` had the least, unless an operator
+    had asked for another.
     """
 
     cause: str

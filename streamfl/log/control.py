@@ -25,7 +25,7 @@ PIECE = "piece"
 # What signatures of control messages are for.
 PLACE = "control"
 
-# The most bytes of a message in all its pieces or parts; a ledger entry of 100,000 clients takes 20 MB.
+# The most bytes of a message in all its pieces or parts; a ledger entry of 100,000 clients takes 22 MB.
 MOST_WHOLE = 64 * 1024 * 1024
 
 

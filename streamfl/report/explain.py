@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 
-from streamfl.evaluation.result import Result, RoundLine
+from streamfl.evaluation.result import DatedRestart, Result, RoundLine
 from streamfl.report.story import story
 from streamfl.report.words import count, listed, share
 
 # A round is told beside the mean of so many rounds before it.
 BEFORE = 10
 
-# Candidates that are listed: a restart has some twenty at most.
-MOST_CANDIDATES = 20
+# Candidates that are listed; profile `adaptive` has 24 at most.
+MOST_CANDIDATES = 30
 
 
 def explained(result: Result, round: int | None = None) -> list[str]:  # noqa: A002  the user's word
@@ -66,19 +66,27 @@ def _found(result: Result, t: int) -> Iterator[str]:
             yield change.sentence
     for restart in result.restarts:
         if restart.round == t:
-            yield (
-                f"The test for drift ({restart.cause}) stood at {restart.statistic:.4g}, and alarms at "
-                f"{restart.threshold:.4g}. Epoch {restart.epoch} began with the model that predicted best: "
-                f"{restart.chosen}."
-            )
-            if restart.scores:
-                yield f"Mean scores of the candidates, the lower the better: {_ranked(restart.scores)}."
+            yield from _restart(restart)
     for drift in result.local_drifts:
         if drift.round == t:
             yield f"Of clients {listed(drift.clients)}, which were thought to drift alone: {drift.state}."
             if drift.gains:
                 gains = _ranked(drift.gains, highest=True)
                 yield f"What candidates gained over the model of all clients, the higher the better: {gains}."
+
+
+def _restart(restart: DatedRestart) -> Iterator[str]:
+    """Yield how sure a restart was, and what was chosen among which candidates."""
+    is_best = restart.scores.get(restart.chosen, 0.0) <= min(restart.scores.values(), default=0.0)
+    chosen = "the model that predicted best" if is_best else "the model that an operator asked for"
+    if restart.cause == "operator":
+        why = "An operator asked for a new epoch"
+    else:
+        stood = f"stood at {restart.statistic:.4g}, and alarms at {restart.threshold:.4g}"
+        why = f"The test for drift ({restart.cause}) {stood}"
+    yield f"{why}. Epoch {restart.epoch} began with {chosen}: {restart.chosen}."
+    if restart.scores:
+        yield f"Mean scores of the candidates, the lower the better: {_ranked(restart.scores)}."
 
 
 def _ranked(numbers: Mapping[str, float], *, highest: bool = False) -> str:

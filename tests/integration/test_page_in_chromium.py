@@ -127,12 +127,14 @@ def test_a_card_has_every_candidate_with_its_score_and_stays_open(tab, url, sour
     tab.open(url)
     ready(tab, 60)
     card = "document.querySelector('#drifts article.restart details')"
-    tab.value(f"{card}.open = true")
+    tab.value(f"{card}.querySelector('summary').focus()")
+    tab.value(f"{card}.querySelector('summary').click()")
     rows = f"[...{card}.querySelectorAll('tbody tr')].map(e => e.textContent)"
     assert tab.value(rows) == ["scratch0.250chosen", "recall-10.500", "incumbent0.750"]
     source.history.hear(drifted(61, "latched", ("plant-3",)))
     tab.until("document.querySelectorAll('#drifts article').length === 3")
     assert tab.value(f"{card}.open") is True
+    assert tab.value(f"document.activeElement === {card}.querySelector('summary')") is True
 
 
 def test_clients_have_how_good_their_predictions_were_and_the_worst_can_come_first(tab, url, source):

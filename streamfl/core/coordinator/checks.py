@@ -535,7 +535,7 @@ def _wrong_served(update: Update, registry: Registry) -> str | None:
     served, n = update.served, update.served.records
     if served == Served():
         return None
-    if not 0 <= served.correct <= n <= update.records:
+    if not 0 <= served.correct <= n <= update.records or n == 0:
         return "more answers than records"
     if registry.labels or update.new_labels:
         possible = served.absolute_error == 0.0 and 0.0 <= served.no_change <= n

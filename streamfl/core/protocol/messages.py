@@ -955,7 +955,7 @@ class Accepted:
     measured
         How many of the predictions that it served of these records were right, and how many of NoChange; in
         regression both sums of |prediction - target|. Six digits. None if it served none, or the coordinator sees
-        only sums of all clients. Nothing is decided by it. It takes some 25 bytes of an entry.
+        only sums of all clients. Nothing is decided by it. It takes 23 bytes of an entry, of targets 29.
     """
 
     client: str
@@ -1097,9 +1097,10 @@ class Restarted(Finding):
     clients
         The clients that surely changed; empty if the detector sees only the total.
     scores
-        By candidate, its mean score on the records of `round`, by which the least is chosen; in six digits, for
-        people. Empty where an epoch begins without a choice. Some 25 bytes a candidate; each is, like the losses of
-        an entry, a mean over the records of all clients.
+        By candidate, its mean score on the records of `round`; in six digits, for people. The least is chosen, unless
+        an operator has asked for another. Empty where an epoch begins without a choice. The means are over the
+        clients that scored all candidates in time and do not stand out, which may be a single one. Some 25 bytes a
+        candidate.
     """
 
     cause: str

@@ -4,6 +4,7 @@ Whoever can write to the control topic may write anything into a message of a ri
 goes through `plain`, `whole` or `finite` once, here, and everything behind may trust the events.
 """
 
+import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -143,6 +144,7 @@ class Change(Event, frozen=True, tag="change"):
     evidence: str
     sentence: str
     candidates: tuple[tuple[str, float], ...]
+    of_candidates: int
 
 
 class Over(Event, frozen=True, tag="over"):
@@ -249,17 +251,18 @@ def _entry(closed: RoundClosed, at: int) -> Entry:
 
 
 def _measured(records: int, right: float, error: float, naive: float) -> Measured:
-    """Return how right predictions were; of no record if a sum is none."""
+    """Return how right predictions were; of no record if the sums are none, or of more right ones than there are."""
     sums = [finite(number) for number in (right, error, naive)]
     known = [min(max(number, 0.0), GREATEST) for number in sums if number is not None]
-    return Measured(whole(records), *known) if len(known) == len(sums) else Measured()
+    possible = len(known) == len(sums) and known[0] <= records and (known[2] <= records or known[0] == 0.0)
+    return Measured(whole(records), *known) if possible else Measured()
 
 
 def _taken(one: Accepted, served: Served) -> Taken:
     """Return an accepted update. What its sums are of, right predictions or errors, is known from the entry's."""
     spans = tuple((plain(span.partition), whole(span.start), whole(span.end)) for span in one.spans[:SPANS])
     own, naive = one.measured or (0.0, 0.0)
-    right, error = (0.0, own) if served.absolute_error else (own, 0.0)
+    right, error = (0.0, own) if served.absolute_error > 0.0 else (own, 0.0)
     measured = Measured() if one.measured is None else _measured(one.records, right, error, naive)
     return Taken(plain(one.client), whole(one.records), whole(one.rejected), spans, measured)
 
@@ -305,6 +308,7 @@ def _times(times: tuple[int, int] | None) -> tuple[int, int] | None:
 
 def _change(message: Announced, of_clients: int, at: int, clients: int | None) -> Change:
     kinds = {Restarted: "restart", LocalDrift: "local drift", Noticed: "notice"}
+    candidates, of_candidates = _candidates(message)
     return Change(
         at,
         kind=kinds[type(message)],
@@ -326,23 +330,24 @@ def _change(message: Announced, of_clients: int, at: int, clients: int | None) -
         began=since_time(message) or "",
         found=time_of(message) or "",
         evidence=_evidence(message),
-        candidates=_candidates(message),
+        candidates=candidates,
+        of_candidates=of_candidates,
         sentence=notice_text(message) if isinstance(message, Noticed) else sentence(message, clients=clients),
     )
 
 
-def _candidates(message: Announced) -> tuple[tuple[str, float], ...]:
-    """Return the candidates with their scores, or with what they gained; the best first."""
+def _candidates(message: Announced) -> tuple[tuple[tuple[str, float], ...], int]:
+    """Return the best candidates with their scores or gains, the best first; and how many there are."""
     match message:
         case Restarted():
-            numbers, highest = message.scores, False
+            numbers, sign = message.scores, 1.0
         case LocalDrift():
-            numbers, highest = message.gains, True
+            numbers, sign = message.gains, -1.0
         case _:
-            return ()
-    known = [(plain(name, 64), finite(number)) for name, number in list(numbers.items())[:CANDIDATES]]
-    there = [(name, number) for name, number in known if number is not None]
-    return tuple(sorted(there, key=lambda one: one[1], reverse=highest))
+            return (), 0
+    known = [(name, found) for name, number in numbers.items() if (found := finite(number)) is not None]
+    best = heapq.nsmallest(CANDIDATES, known, key=lambda one: sign * one[1])
+    return tuple((plain(name, 64), number) for name, number in best), len(known)
 
 
 def _evidence(message: Announced) -> str:

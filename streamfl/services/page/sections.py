@@ -35,16 +35,21 @@ CHOSEN = {
     "recall": "the model of an earlier epoch",
     "relabelled": "the model that served, its labels renamed",
     "branch": "the model of clients that had drifted alone",
-    "join": "the model of clients that drifted before them",
     "round": "the model that served in this round",
+}
+
+# What began a branch, trained by its clients alone since they were latched.
+BRANCHED = CHOSEN | {
+    "incumbent": "the model of all clients, trained by these alone",
+    "join": "none of their own, but that of clients that drifted before them",
 }
 
 IN_PARALLEL = "one trained in parallel"
 
 LOCAL = {
     "latched": "apart: candidates are tried on their records alone",
-    "branched": "served by a model of their own",
-    "released": "no model of their own gained enough",
+    "branched": "served by another model than all others",
+    "released": "no candidate surely gained enough, or there are too many branches",
     "merged": "their own model ended: it gained next to nothing",
     "returned": "back: the model of all clients is better for them again",
     "corrected": "they did not drift alone",
@@ -156,8 +161,9 @@ def _drift(card: Card, view: View) -> Sections:
         "statistic": _short(change.statistic),
         "threshold": _short(change.threshold),
         "chosen": card.decided.chosen,
-        "chosen_words": CHOSEN.get(card.decided.chosen.partition("-")[0], IN_PARALLEL),
+        "chosen_words": _chosen_words(card),
         "candidates": [[name, _short(number)] for name, number in card.decided.candidates],
+        "of_candidates": card.decided.of_candidates,
         "clients": list(change.clients),
         "of_clients": change.of_clients,
         "labels": list(change.labels),
@@ -168,6 +174,11 @@ def _drift(card: Card, view: View) -> Sections:
             {"state": state, "round": round_, "words": LOCAL.get(state, "")} for state, round_ in card.states if state
         ],
     }
+
+
+def _chosen_words(card: Card) -> str:
+    words = BRANCHED if card.change.kind == "local drift" else CHOSEN
+    return words.get(card.decided.chosen.partition("-")[0], IN_PARALLEL)
 
 
 def _sorted(view: View) -> list[Client]:

@@ -72,6 +72,7 @@ BAD = {
     "errors infinite": {"served": Served(records=4, absolute_error=np.inf)},
     "errors minus infinite": {"served": Served(records=4, absolute_error=-np.inf)},
     "errors where there are labels": {"served": Served(records=4, absolute_error=1.0)},
+    "answers to no record": {"served": Served(shares={"rounds": 0.0})},
     "more answers than records": {"served": Served(records=5)},
     "more right ones than answers": {"served": Served(records=3, correct=4)},
     "fewer right ones than none": {"served": Served(records=3, correct=-1)},

@@ -71,6 +71,16 @@ def test_every_candidate_is_told_with_its_score_the_best_first(made_up):
     )
 
 
+def test_a_restart_that_an_operator_asked_for_is_told_as_that(made_up):
+    changed = {"cause": "operator", "chosen": "scratch", "scores": {"incumbent": 0.25, "scratch": 0.5}}
+    restart = RESTART.model_copy(update=changed)
+    told = explained(made_up(rounds=8, restarts=(restart,), local_drifts=(), changes=(CHANGE,), per_round=()), 6)
+    assert told[-2:] == [
+        "An operator asked for a new epoch. Epoch 2 began with the model that an operator asked for: scratch.",
+        "Mean scores of the candidates, the lower the better: incumbent 0.250, scratch 0.500.",
+    ]
+
+
 def test_of_a_branch_what_each_candidate_gained_is_told_the_best_first(made_up):
     drift = DatedLocalDrift(
         round=6, epoch=1, state="branched", clients=("c1",), since=3, statistic=9.0, threshold=5.0,

@@ -141,15 +141,17 @@ function rounds(points, h) {
 // The candidates of a card, the best first; whoever has opened the table finds it open when the card is drawn anew.
 function candidates(one, open) {
   if (!one.candidates.length) return [];
-  const [number, which] = one.kind === "restart" ? ["score", "the lower the better"] : ["gain", "over the model of all"];
+  const isRestart = one.kind === "restart";
+  const heads = ["candidate", isRestart ? "#score: the lower the better" : "#gain over the model of all: the higher the better", "chosen"];
   const rows = one.candidates.map(([name, value]) => [name, make("span", { text: share(value), name: "candidate", value }), name === one.chosen ? "chosen" : ""]);
   const name = `candidates-${one.kind}-${one.round}-${one.entry}`;
-  const summary = make("summary", { text: `${counted(one.candidates.length, "candidate")} by ${number}: ${which}` });
-  return [make("details", { name, open: open.has(name) ? "open" : "" }, summary, make("table", {}, ...tabled(["candidate", `#${number}`, ""], rows, "")))];
+  const some = one.of_candidates > rows.length ? `, the best ${count(rows.length)}` : "";
+  const summary = make("summary", { text: `${counted(one.of_candidates, "candidate")} with ${isRestart ? "their scores" : "what they gained"}${some}`, name });
+  return [make("details", { open: open.has(name) ? "open" : "" }, summary, make("table", {}, ...tabled(heads, rows, "")))];
 }
 
 function drifts(cards) {
-  const open = new Set([...document.querySelectorAll("#drifts details[open]")].map((one) => one.dataset.name));
+  const open = new Set([...document.querySelectorAll("#drifts details[open] > summary")].map((one) => one.dataset.name));
   const shown = cards.map((one) => {
     const facts = [];
     const fact = (term, text) => text && facts.push(make("dt", { text: term }), make("dd", { text }));
@@ -159,7 +161,7 @@ function drifts(cards) {
     fact("labels", one.of_labels ? listed(one.labels, one.of_labels) : "");
     fact("test", one.statistic === null || one.cause === "new-label" ? "" : `${one.cause} ${quantity(one.statistic)}, alarms at ${quantity(one.threshold)}`);
     for (const { state, round, words } of one.states) fact(state, `round ${count(round)}${words ? `: ${words}` : ""}`);
-    fact("chosen", one.chosen ? `${one.chosen}${one.chosen_words ? `: ${one.chosen_words}` : ""}` : "");
+    fact(one.kind === "restart" ? "chosen" : "branch began with", one.chosen ? `${one.chosen}${one.chosen_words ? `: ${one.chosen_words}` : ""}` : "");
     fact("where", one.places.slice(0, 3).map(span).join("; "));
     fact("same drift", one.drift && one.drift < one.round ? `as told in round ${count(one.drift)}` : "");
     const kind = { restart: "restart", "local drift": "local", notice: "notice" }[one.kind] ?? "notice";
@@ -169,7 +171,7 @@ function drifts(cards) {
       make("p", { text: one.sentence, kind: "sentence" }), make("dl", { kind: "facts" }, ...facts), ...candidates(one, open));
   });
   if (!shown.length) shown.push(make("p", { text: "No drift has been found.", kind: "note" }));
-  $("drifts").replaceChildren(...shown);
+  keepingFocus(() => $("drifts").replaceChildren(...shown));
 }
 
 function standing([, state, learnt, missed, , , refused, , refusedIn]) {
@@ -199,7 +201,7 @@ function clients(rows, h) {
     return make("li", { kind, title: told(row, h.measure), name: "client", value: records }, make("b", { text: name }), make("span", { text: below }));
   });
   $("clients").replaceChildren(...grid);
-  $("healthy").textContent = rows.some((row) => row[VALUE] !== null) ? `in the last round, with its ${h.measure} lately` : "in the last round";
+  $("healthy").textContent = !dense && rows.some((row) => row[VALUE] !== null) ? `in the last round, with its ${h.measure} lately` : "in the last round";
   const states = {};
   for (const [, state] of rows) states[state] = (states[state] ?? 0) + 1;
   const parts = Object.entries(states).map(([state, n]) => `${count(n)} ${state}`);
@@ -211,10 +213,14 @@ function clients(rows, h) {
 
 const ORDER = ["refused", "missed-3", "missed-1", "", "gone"];
 
-// Those with trouble first, or those with the worst predictions.
+// Those with trouble first, or those that are worst beside NoChange, of errors as a ratio: targets have units.
 function sorted(rows, measure) {
   const order = (row) => ORDER.indexOf(standing(row));
-  const badness = (row) => (row[VALUE] === null ? -Infinity : measure === "error" ? row[VALUE] : -row[VALUE]);
+  const badness = (row) => {
+    const [value, naive] = row.slice(VALUE);
+    if (value === null || standing(row) === "gone") return -Infinity;
+    return measure === "error" ? value / Math.max(naive, Number.MIN_VALUE) : naive - value;
+  };
   const worse = (a, b) => (badness(a) === badness(b) ? 0 : badness(b) - badness(a));
   const missing = (a, b) => order(a) - order(b) || (b[3] ?? 0) - (a[3] ?? 0) || b[6] - a[6];
   return rows.sort($("order").value === "worst" ? worse : missing);

@@ -189,6 +189,11 @@ class TestClients:
         found = shown(closed(1, [accepted("a", 20, measured=(50.0, 80.0))], served=served))
         assert (client(found, "a")["value"], client(found, "a")["naive"]) == (2.5, 4.0)
 
+    @pytest.mark.parametrize("measured", [(1e20, 0.0), (5.0, 1e20), (math.nan, 0.0), (0.0, math.inf)])
+    def test_more_right_predictions_than_records_are_none(self, measured):
+        found = shown(closed(1, [accepted("a", 10, measured=measured)], correct=5, no_change=5.0))
+        assert (client(found, "a")["value"], client(found, "a")["naive"]) == (None, None)
+
     def test_only_its_last_rounds_are_told(self):
         # 10 rounds without a right prediction, then 20 in which all are right: the first 10 are forgotten.
         told = [closed(n, [accepted("a", 10, measured=(10.0 * (n > 10), 5.0))]) for n in range(1, 31)]
@@ -262,6 +267,18 @@ class TestDrifts:
         (card,) = shown(first, branched, drifted(30, "merged", ("c1",)))["drifts"]
         assert card["candidates"] == [["shadow", 0.375], ["incumbent", -0.25]]
         assert (card["chosen"], card["chosen_words"]) == ("shadow", "one trained in parallel")
+
+    def test_a_branch_that_began_with_the_model_of_all_is_no_model_that_went_on(self):
+        gains = {"incumbent": 0.25, "join-branch-7": 0.125}
+        for chosen, words in [("incumbent", "trained by these alone"), ("join-branch-7", "drifted before them")]:
+            (card,) = shown(drifted(5, "latched"), drifted(7, "branched", chosen=chosen, gains=gains))["drifts"]
+            assert words in card["chosen_words"]
+
+    def test_of_very_many_candidates_the_best_are_told_and_how_many_there_are(self):
+        scores = {f"n{i}": 1.0 - i / 1000 for i in range(500)} | {"nan": math.nan}
+        (card,) = shown(restarted(5, 2, scores=scores))["drifts"]
+        assert (len(card["candidates"]), card["of_candidates"]) == (30, 500)
+        assert card["candidates"][0] == ["n499", 0.501]
 
     def test_a_restart_ends_branches(self):
         found = shown(drifted(5, "latched", ("c1",)), drifted(6, "branched", ("c1",)), restarted(9, 2))
