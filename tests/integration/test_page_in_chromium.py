@@ -150,6 +150,9 @@ def test_clients_have_how_good_their_predictions_were_and_the_worst_can_come_fir
     tab.value("document.getElementById('order').value = 'worst'")
     tab.value("document.getElementById('order').dispatchEvent(new Event('input'))")
     assert tab.column("client-table", 1)[0] == "plant-3"
+    source.history.hear(left("plant-3"))
+    tab.until("document.querySelector('[data-name=clients]').dataset.value === '2'")
+    assert tab.column("client-table", 1) == ["plant-2", "plant-1", "plant-3"]
     assert "accuracy lately 0.900" in tab.value("document.querySelector('#clients li').title").lower()
 
 

@@ -213,15 +213,17 @@ function clients(rows, h) {
 
 const ORDER = ["refused", "missed-3", "missed-1", "", "gone"];
 
-// Those with trouble first, or those that are worst beside NoChange, of errors as a ratio: targets have units.
+// Those with trouble first; or those that are worst beside NoChange, of errors as a ratio since targets have units, and
+// clients that are gone after all others.
 function sorted(rows, measure) {
   const order = (row) => ORDER.indexOf(standing(row));
+  const isGone = (row) => Number(standing(row) === "gone");
   const badness = (row) => {
     const [value, naive] = row.slice(VALUE);
-    if (value === null || standing(row) === "gone") return -Infinity;
+    if (value === null) return -Number.MAX_VALUE;
     return measure === "error" ? value / Math.max(naive, Number.MIN_VALUE) : naive - value;
   };
-  const worse = (a, b) => (badness(a) === badness(b) ? 0 : badness(b) - badness(a));
+  const worse = (a, b) => isGone(a) - isGone(b) || Math.sign(badness(b) - badness(a));
   const missing = (a, b) => order(a) - order(b) || (b[3] ?? 0) - (a[3] ?? 0) || b[6] - a[6];
   return rows.sort($("order").value === "worst" ? worse : missing);
 }
