@@ -72,7 +72,6 @@ BAD = {
     "errors infinite": {"served": Served(records=4, absolute_error=np.inf)},
     "errors minus infinite": {"served": Served(records=4, absolute_error=-np.inf)},
     "errors where there are labels": {"served": Served(records=4, absolute_error=1.0)},
-    "answers to no record": {"served": Served(shares={"rounds": 0.0})},
     "more answers than records": {"served": Served(records=5)},
     "more right ones than answers": {"served": Served(records=3, correct=4)},
     "fewer right ones than none": {"served": Served(records=3, correct=-1)},
@@ -347,6 +346,13 @@ def test_an_introduction_that_no_honest_client_sends_is_refused(wrong):
     (refused,) = feed(machine, replace(join("c0"), **wrong))
     assert refused.is_fault
     assert begun(machine, "c0").round == 1
+
+
+def test_errors_without_predictions_are_refused():
+    machine = coordinator(1, task="regression")
+    opened = begun(machine, "c0")
+    decisions = feed(machine, replace(answer(opened, "c0"), served=Served(absolute_error=1.0)))
+    assert refusals(decisions) == [("c0", "more answers than records")]
 
 
 def test_two_clients_with_infinite_errors_do_not_stop_the_round():
