@@ -29,6 +29,9 @@ METADATA = "value"
 # Fields that most federations do without: empty ones are left out, as many lists have them.
 RARE = frozenset({"mark", "beside", "period", "measured", "scores", "gains"})
 
+# What holds no array: most of any message.
+SIMPLE = frozenset({str, int, float, bool, type(None)})
+
 # The most errors of a value that a message lists.
 ERRORS_LISTED = 3
 
@@ -196,10 +199,13 @@ def _without(plain: Any, value: Any, arrays: dict[str, FloatArray]) -> Any:
             arrays[name] = np.ascontiguousarray(plain, dtype=np.float64)
             return {REFERENCE: name}
         case dict() if isinstance(value, Mapping):
-            return {str(key): _without(item, value[key], arrays) for key, item in plain.items()}
+            return {
+                str(key): item if type(item) in SIMPLE else _without(item, value[key], arrays)
+                for key, item in plain.items()
+            }
         case dict():
             return {
-                name: _without(item, getattr(value, name), arrays)
+                name: item if type(item) in SIMPLE else _without(item, getattr(value, name), arrays)
                 for name, item in plain.items()
                 if name not in RARE or not _is_nothing(item)
             }
