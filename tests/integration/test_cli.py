@@ -30,7 +30,7 @@ KEYS = (
 CLASSIFICATION = KEYS.format("accuracy kappa", "by_class").split()
 REGRESSION = KEYS.format("mae rmse", "").split()
 FOUND = ("round", "time", "epoch", "statistic", "threshold", "since", "labels", "since_time", "rows", "positions")
-RESTARTED = (*FOUND, "known_since", "drift", "cause", "chosen", "clients")
+RESTARTED = (*FOUND, "known_since", "drift", "cause", "chosen", "clients", "scores")
 FIGURES = ["prequential", "round_start", "post_update", "no_change", "model_file", "last_rounds"]
 
 
