@@ -77,7 +77,11 @@ class Totals:
     def add(self, node: ClientNode) -> None:
         """Add the counts of a client."""
         machine = node.machine
-        accounted = machine.accounted or 0
+        if machine.accounted is None:  # it has asked for its place: what the ledger has of its records is not known
+            self.read += machine.pending
+            self.pending += machine.pending
+            return
+        accounted = machine.accounted
         self.read += node.reading.total
         self.accepted += accounted - machine.rejected
         self.rejected += machine.rejected

@@ -704,6 +704,16 @@ class TestAccounts:
         in_flight = 2 * SIZE  # what the last turn of the coordinator accepted, and the clients have not yet received
         assert 0 <= sum(accepted for accepted, _ in known) - totals.accepted <= in_flight
 
+    def test_no_record_is_missed_of_a_client_that_asks_for_its_place(self):
+        federation = Federation(rounds=7, ends=False)
+        node = federation.host("c0", "c1")
+        federation.turns(9)
+        alone = node.totals()
+        node.nodes["c1"].machine._ledger.lose()
+        totals = node.totals()
+        assert totals.unaccounted == 0
+        assert 0 < totals.accepted < alone.accepted
+
     def test_at_the_end_nothing_is_pending(self):
         federation = Federation(rounds=7)
         node = federation.host("c0", "c1")
