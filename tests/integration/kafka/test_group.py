@@ -84,7 +84,7 @@ def test_a_host_that_is_asked_to_end_and_comes_back(federation, small):
 def test_of_two_hosts_of_one_name_the_first_ends(federation, small):
     first = host(federation, "b")
     second = federation.start("second", role=("client", "--host", "b", "--until-end"))
-    federation.until("the first ends", lambda: first.popen.poll() is not None, patience=20.0)
+    federation.until("the first ends", lambda: first.popen.poll() is not None)
     assert first.popen.returncode == 1
     assert first.error().startswith("another process of the same name has taken over; give each host its own")
     small.write(until=ROUNDS)
