@@ -8,7 +8,7 @@ from typing import Any
 
 from streamfl.core.digits import significant
 from streamfl.report.words import counted
-from streamfl.services.page.events import Taken
+from streamfl.services.page.events import Measured, Taken
 from streamfl.services.page.letters import Kind
 from streamfl.services.page.view import Card, Client, Point, View
 from streamfl.streams.times import iso
@@ -80,7 +80,8 @@ def sections(view: View, letters: Sequence[tuple[Kind, int]] = ()) -> Sections:
 
 
 def _headline(view: View) -> Sections:
-    last = view.lately[-1:]
+    value, naive = _means(view.lately[-1:], of_errors=view.is_regression)
+    lately, naive_lately = _means(view.lately, of_errors=view.is_regression)
     return {
         "phase": STATES[view.phase],
         "ended": view.phase == "ended",
@@ -90,10 +91,10 @@ def _headline(view: View) -> Sections:
         "first_entry": view.first_entry,
         "time": _time(view.time),
         "measure": "error" if view.is_regression else "accuracy",
-        "value": _mean([m.records for m in last], [_good(m, view) for m in last]),
-        "naive": _mean([m.records for m in last], [m.naive for m in last]),
-        "lately": _mean([m.records for m in view.lately], [_good(m, view) for m in view.lately]),
-        "naive_lately": _mean([m.records for m in view.lately], [m.naive for m in view.lately]),
+        "value": value,
+        "naive": naive,
+        "lately": lately,
+        "naive_lately": naive_lately,
         "lately_rounds": len(view.lately),
         "measured_in": view.points[-1].last if view.points else None,
         "records_of_entry": view.lines[-1].records if view.lines else None,
@@ -119,8 +120,15 @@ def _headline(view: View) -> Sections:
     }
 
 
-def _good(measured: Any, view: View) -> float:
-    return float(measured.error if view.is_regression else measured.right)
+def _means(parts: Sequence[Measured], *, of_errors: bool) -> tuple[float | None, float | None]:
+    """Return how good predictions were, in all parts together, and NoChange's.
+
+    >>> _means([Measured(30, right=24.0, naive=9.0), Measured(10, right=8.0, naive=1.0)], of_errors=False)
+    (0.8, 0.25)
+    """
+    records = [part.records for part in parts]
+    good = [part.error if of_errors else part.right for part in parts]
+    return _mean(records, good), _mean(records, [part.naive for part in parts])
 
 
 def _mean(records: Sequence[int], sums: Sequence[float]) -> float | None:
@@ -137,10 +145,8 @@ def _time(milliseconds: int) -> str:
 
 def _round(point: Point, view: View) -> list[Any]:
     """Return first and last round, entry, epoch, records, value and NoChange."""
-    measured = point.measured
-    value = _mean([measured.records], [_good(measured, view)])
-    naive = _mean([measured.records], [measured.naive])
-    return [point.first, point.last, point.entry, point.epoch, point.records, value, naive]
+    good = _means([point.measured], of_errors=view.is_regression)
+    return [point.first, point.last, point.entry, point.epoch, point.records, *good]
 
 
 def _drift(card: Card, view: View) -> Sections:
@@ -160,10 +166,10 @@ def _drift(card: Card, view: View) -> Sections:
         "evidence": change.evidence,
         "statistic": _short(change.statistic),
         "threshold": _short(change.threshold),
-        "chosen": card.decided.chosen,
+        "chosen": card.choice.chosen,
         "chosen_words": _chosen_words(card),
-        "candidates": [[name, _short(number)] for name, number in card.decided.candidates],
-        "of_candidates": card.decided.of_candidates,
+        "candidates": [[name, _short(number)] for name, number in card.choice.candidates],
+        "of_candidates": card.choice.of_candidates,
         "clients": list(change.clients),
         "of_clients": change.of_clients,
         "labels": list(change.labels),
@@ -178,7 +184,7 @@ def _drift(card: Card, view: View) -> Sections:
 
 def _chosen_words(card: Card) -> str:
     words = BRANCHED if card.change.kind == "local drift" else CHOSEN
-    return words.get(card.decided.chosen.partition("-")[0], IN_PARALLEL)
+    return words.get(card.choice.chosen.partition("-")[0], IN_PARALLEL)
 
 
 def _sorted(view: View) -> list[Client]:
@@ -192,7 +198,6 @@ def _client(client: Client, view: View) -> list[Any]:
     its predictions were lately, and NoChange's.
     """
     missed = max(0, view.closed - client.waits_since) if client.state == "present" else None
-    lately = client.lately
     return [
         client.name,
         client.state,
@@ -203,22 +208,18 @@ def _client(client: Client, view: View) -> list[Any]:
         client.refused,
         client.reason,
         client.refused_in,
-        _mean([lately.records], [_good(lately, view)]),
-        _mean([lately.records], [lately.naive]),
+        *_means([client.lately], of_errors=view.is_regression),
     ]
 
 
 def update_row(taken: Taken) -> list[Any]:
     """Return what the row of an update has: client, records, rejected, spans, and how good beside NoChange.
 
-    >>> from streamfl.services.page.events import Measured
     >>> update_row(Taken("c0", 100, 2, (("r/0", 5, 107),), Measured(100, right=87.0, naive=40.0)))
     ['c0', 100, 2, [['r/0', 5, 107]], 0.87, 0.4]
     """
-    measured = taken.measured
-    value = _mean([measured.records], [measured.error or measured.right])
-    naive = _mean([measured.records], [measured.naive])
-    return [taken.client, taken.records, taken.rejected, [list(span) for span in taken.spans], value, naive]
+    good = _means([taken.measured], of_errors=taken.measured.error > 0.0)
+    return [taken.client, taken.records, taken.rejected, [list(span) for span in taken.spans], *good]
 
 
 def _letters(kind: Kind, count: int) -> Sections:

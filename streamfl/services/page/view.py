@@ -113,13 +113,18 @@ class Client(msgspec.Struct, array_like=True):
 class Card(msgspec.Struct, array_like=True):
     """An announcement with what became of it: each later state, and the round in which it began.
 
-    `decided` is the announcement that told of candidates: the first one, or that of a later state.
+    `decided` is the announcement of the later state that told of candidates, if there was one.
     """
 
     entry: int
     change: Change
     states: list[tuple[str, int]]
-    decided: Change
+    decided: Change | None = None
+
+    @property
+    def choice(self) -> Change:
+        """Return the announcement that tells of candidates."""
+        return self.decided or self.change
 
     @property
     def is_apart(self) -> bool:
@@ -323,7 +328,7 @@ class View(msgspec.Struct):
                     card.add("restarted", change.round)
             self.epochs.append(Epoch(change.epoch, change.round + 1, change.round + 1, change.cause, change.chosen))
             del self.epochs[:-EPOCHS]
-        self.cards.append(Card(self.entry, change, [(change.state, change.round)], change))
+        self.cards.append(Card(self.entry, change, [(change.state, change.round)]))
         del self.cards[:-CHANGES]
 
     def _card_of(self, change: Change) -> Card | None:

@@ -186,7 +186,7 @@ def test_control_messages_are_small_enough_to_read_along():
     assert len(text) < 600
 
 
-def test_what_a_client_was_right_in_takes_25_bytes_and_nothing_where_it_is_not_known():
+def test_what_a_client_was_right_in_takes_23_bytes_and_nothing_where_it_is_not_known():
     plain = Accepted(client="c0", attempt="1-3", spans=(), records=100, rejected=0)
     told = replace(plain, measured=(87.0, 43.0))
     assert len(codec.encode(told)) - len(codec.encode(plain)) == len(',"measured":[87.0,43.0]') == 23

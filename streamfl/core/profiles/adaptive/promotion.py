@@ -315,13 +315,13 @@ class Promotion(ReadsOldNames, Profile):
         joined = next((branch for branch in self.branches if branch.name == joins), None)
         if joined is not None:
             joined.clients = tuple(sorted({*joined.clients, *latch.clients}))
-            return (self._decided(t, latch, "branched"),)
+            return (self._decided(t, latch, "branched", best or ""),)
         ended = self._make_room(t) if best is not None else ()
         if best is None or len(self.branches) >= MOST_BRANCHES:
             self.released = tuple(sorted({*self.released, *latch.clients}))
             return (self._decided(t, latch, "released"),)
         self.branches.append(self._new_branch(latch, best, t))
-        return (*ended, self._decided(t, latch, "branched"))
+        return (*ended, self._decided(t, latch, "branched", best))
 
     def _make_room(self, t: int) -> tuple[LocalDrift, ...]:
         """If there is no room for another branch, end the one that has been silent longest, if any is silent."""
@@ -351,10 +351,9 @@ class Promotion(ReadsOldNames, Profile):
         self.released = tuple(sorted({*self.released, *branch.clients}))
         return (self._local_drift(t, branch, "merged"),)
 
-    def _decided(self, t: int, latch: Latch, state: str) -> LocalDrift:
+    def _decided(self, t: int, latch: Latch, state: str, chosen: str = "") -> LocalDrift:
         """Return the announcement of what became of latched clients, with what each trial gained."""
-        chosen = latch.best() if state == "branched" else None
-        return replace(self._local_drift(t, latch, state), chosen=chosen or "", gains=latch.gained())
+        return replace(self._local_drift(t, latch, state), chosen=chosen, gains=latch.gained())
 
     def _local_drift(self, t: int, group: Latch | Branch, state: str) -> LocalDrift:
         evidence = group.evidence

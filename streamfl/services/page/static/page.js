@@ -171,7 +171,7 @@ function drifts(cards) {
       make("p", { text: one.sentence, kind: "sentence" }), make("dl", { kind: "facts" }, ...facts), ...candidates(one, open));
   });
   if (!shown.length) shown.push(make("p", { text: "No drift has been found.", kind: "note" }));
-  keepingFocus(() => $("drifts").replaceChildren(...shown));
+  $("drifts").replaceChildren(...shown);
 }
 
 function standing([, state, learnt, missed, , , refused, , refusedIn]) {
