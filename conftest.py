@@ -11,6 +11,10 @@ from hypothesis import settings
 ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT / "tests"))
 
+# Tests start some thousand processes: with compiled modules each needs half the time.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 os.environ.setdefault("NUMBA_BOUNDSCHECK", "1")  # an index outside an array is an error here, elsewhere it is memory
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache"))
 

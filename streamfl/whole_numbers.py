@@ -7,6 +7,7 @@ empty, or have one 1 and one -1: a whole row is then one symbol.
 
 import zlib
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,10 @@ DIGITS = ESCAPE + 1
 # With more columns, codes of their own cost more than they save.
 MOST_COLUMNS = 24
 
+# Exponents of arrays and other tables of few numbers come again and again, and most of the time for them goes into
+# choosing a form: what so many of the latest were written as is kept, one kilobyte each at most.
+FEW, KEPT = 64, 4096
+
 # With more columns, there are more moves than a byte has room for. OTHER is any row that is none.
 MOST_MOVED, OTHER = 14, 255
 
@@ -48,6 +53,17 @@ def written(m: IntArray) -> bytes:
     >>> len(written(m)), read(Bytes(written(m)), 200, 3).tolist() == m.tolist()
     (10, True)
     """
+    if m.size <= FEW:
+        return _few_written(m.shape, m.astype(np.int64).tobytes())
+    return _shortest(m)
+
+
+@lru_cache(KEPT)
+def _few_written(shape: tuple[int, ...], numbers: bytes) -> bytes:
+    return _shortest(np.frombuffer(numbers, np.int64).reshape(shape))
+
+
+def _shortest(m: IntArray) -> bytes:
     form, data = min(_forms(m), key=lambda choice: len(choice[1]))
     return bytes([form]) + data
 
@@ -100,10 +116,9 @@ def _symbols(group: IntArray) -> npt.NDArray[np.uint8]:
     >>> _symbols(np.array([[1, 0, 2], [0, 0, 9]]))
     array([38,  5], dtype=uint8)
     """
-    symbols = np.zeros(len(group), np.int64)
-    for column in np.minimum(group, ESCAPE).T:
-        symbols = DIGITS * symbols + column
-    return symbols.astype(np.uint8)
+    weights = DIGITS ** np.arange(group.shape[1] - 1, -1, -1)
+    symbols: npt.NDArray[np.uint8] = (np.minimum(group, ESCAPE) @ weights).astype(np.uint8)
+    return symbols
 
 
 def _moves(m: IntArray) -> npt.NDArray[np.uint8]:

@@ -144,7 +144,8 @@ class ClientNode:
         return source.features_next
 
     def _tick(self, now: float) -> bool:
-        due = self.machine.wakes_at is not None and now >= self.machine.wakes_at
+        wakes_at = self.machine.wakes_at
+        due = wakes_at is not None and now >= wakes_at
         if due:
             self.handle(Tick(), now)
         return due
@@ -207,7 +208,8 @@ class CoordinatorNode:
         for message in self.link.receive():
             busy = True
             self._carry_out(self.machine.handle(message, now), message.client)
-        due = self.machine.wakes_at is not None and now >= self.machine.wakes_at
+        wakes_at = self.machine.wakes_at
+        due = wakes_at is not None and now >= wakes_at
         if due:
             self._carry_out(self.machine.handle(Tick(), now))
         self._carry_out(self.machine.announce(now))

@@ -4,6 +4,7 @@ import heapq
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -73,6 +74,10 @@ class Faults:
 
 
 T = TypeVar("T")
+
+# All clients read the same bytes, and the coordinator those that a watcher has read: each are decoded once.
+_decoded = lru_cache(256)(messages.decode)
+_understood = lru_cache(256)(understood)
 
 
 @dataclass
@@ -154,7 +159,7 @@ class FaultyTransport:
 
     def said(self, key: str, data: bytes) -> None:
         """Send what was said in a client's name, by whomever, to the coordinator."""
-        message = understood(data, key)
+        message = _understood(data, key)
         if isinstance(message, FromClient):
             self.observe(key, message)
         self.deliver(self.to_coordinator, (key, data))
@@ -206,8 +211,9 @@ class FaultyClientLink:
         def effect() -> None:
             faults, liar = self.transport.faults, self.transport.liar
             if self.name not in faults.liars or not liar.happens(faults.lies):
-                liar.hear(message)
-                self.transport.said(message.client, messages.encode(message))
+                data = messages.encode(message)
+                liar.hear(message, data)
+                self.transport.said(message.client, data)
                 return
             for key, data in liar.instead_of(message):
                 self.transport.said(key, data)
@@ -219,7 +225,7 @@ class FaultyClientLink:
         arrived = []
         for data in self.transport.to_clients[self.name].take():
             with suppress(PeerError):  # what is no message was forged: a link counts it and goes on
-                arrived.append(messages.decode(data))
+                arrived.append(_decoded(data))
         return [message for message in arrived if isinstance(message, FromCoordinator)]
 
 
@@ -245,7 +251,7 @@ class FaultyCoordinatorLink:
 
     def receive(self) -> Sequence[FromClient | Signed | Unusable]:
         """Return the messages that have arrived."""
-        return [understood(data, key) for key, data in self.transport.to_coordinator.take()]
+        return [_understood(data, key) for key, data in self.transport.to_coordinator.take()]
 
     def refuse(self, reason: str) -> None:
         """Do nothing: a simulation checks refusals in the coordinator's state."""
@@ -257,7 +263,7 @@ class FaultyCoordinatorLink:
     def _send(self, published: Sequence[FromCoordinator]) -> None:
         for message in published:
             self.transport.observe("coordinator", message)
-            self.transport.liar.hear(message)
             data = messages.encode(message)
+            self.transport.liar.hear(message, data)
             for mailbox in self.transport.to_clients.values():
                 self.transport.deliver(mailbox, data)

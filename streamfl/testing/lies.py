@@ -97,8 +97,8 @@ class Liar:
             count, until = count + 1, until - self._rng.expovariate(1.0)
         return count
 
-    def hear(self, message: FromClient | FromCoordinator) -> None:
-        """Note what was said: all that is sent can be read by anyone."""
+    def hear(self, message: FromClient | FromCoordinator, data: bytes) -> None:
+        """Note what was said, and its bytes: all that is sent can be read by anyone."""
         match message:
             case RoundOpened():
                 self._opened = message
@@ -115,7 +115,7 @@ class Liar:
             case _:
                 pass
         if isinstance(message, FromClient):
-            self._said.append((message.client, messages.encode(message)))
+            self._said.append((message.client, data))
 
     # --- to the coordinator ------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """A reader that only follows what is published answers as the model file does, whenever it begins."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -45,11 +46,11 @@ class Published(Traffic):
             self.sent.append(messages.encode(message))
 
 
-@dataclass
+@dataclass(frozen=True)
 class Run:
     learning: LearningSettings
     table: Table
-    sent: list[bytes]
+    sent: tuple[bytes, ...]
     replayed: Replayed
 
     def follower(self) -> Follower:
@@ -76,19 +77,27 @@ def swapped(n: int, targets: bool) -> Table:
     return Table("swapped", ("a", "b", "c"), X, y, () if targets else ("0", "1"), np.arange(n))
 
 
-@pytest.fixture(params=["rounds", "linear", "auto", "river", "targets"])
-def run(request, monkeypatch) -> Run:
-    monkeypatch.setattr(open_round, "WHOLE_EVERY", EVERY)
-    monkeypatch.setattr(tensors, "CHANGED", EVERY + 2)
-    kinds = {"river": {"model": "river:naive_bayes.GaussianNB"}, "targets": {"features": "linear"}}
-    learning = LearningSettings.model_validate(kinds.get(request.param, {"features": request.param}))
-    table, published = swapped(2400, request.param == "targets"), Published()
+KINDS = ("rounds", "linear", "auto", "river", "targets")
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def run(request) -> Iterator[Run]:
+    learning, published = learning_of(request.param), Published()
+    table = swapped(2400, request.param == "targets")
     settings = ReplaySettings(round_size=30, learning=learning)
-    replayed = Replay(table, deal(table, 3, "round-robin", 0), settings, _traffic=published).run()
-    return Run(learning, table, published.sent, replayed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(open_round, "WHOLE_EVERY", EVERY)
+        patch.setattr(tensors, "CHANGED", EVERY + 2)
+        replayed = Replay(table, deal(table, 3, "round-robin", 0), settings, _traffic=published).run()
+        yield Run(learning, table, tuple(published.sent), replayed)
 
 
-def compacted(sent: list[bytes]) -> list[FromCoordinator]:
+def learning_of(kind: str) -> LearningSettings:
+    kinds = {"river": {"model": "river:naive_bayes.GaussianNB"}, "targets": {"features": "linear"}}
+    return LearningSettings.model_validate(kinds.get(kind, {"features": kind}))
+
+
+def compacted(sent: Sequence[bytes]) -> list[FromCoordinator]:
     """Return what a compacted topic of models still holds, and the round that was opened last."""
     newest: Newest[str, tensors.Tensors] = Newest(2**30)
     opened = []
@@ -203,13 +212,11 @@ def test_messages_that_wait_have_bounded_memory(monkeypatch):
     assert follower._numbers == 90
 
 
-@pytest.mark.parametrize("own", ["rounds", "linear", "auto", "river", "targets"])
+@pytest.mark.parametrize("own", KINDS)
 def test_with_other_settings_than_the_federation_nothing_answers(run, own, request):
     if own == request.node.callspec.params["run"]:
         pytest.skip("the same settings")
-    kinds = {"river": {"model": "river:naive_bayes.GaussianNB"}, "targets": {"features": "linear"}}
-    learning = LearningSettings.model_validate(kinds.get(own, {"features": own}))
-    follower = Follower(learning.learner("regression" if own == "targets" else "classification", 0))
+    follower = Follower(learning_of(own).learner("regression" if own == "targets" else "classification", 0))
     for data in run.sent:
         follower.take(messages.decode(data))
     assert follower.opened is None

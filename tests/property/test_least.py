@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.machines.script import LEARNER, closed, cut, joined, opening
+from unit.machines.script import LEARNER, closed, joined, opening
 
 from streamfl.core.client.machine import Client
 from streamfl.core.client.settings import ClientSettings
@@ -15,12 +15,12 @@ from streamfl.core.protocol.records import Batch, Rejection, Span
 LEAST, SIZE, CAPACITY = 3, 6, 8
 
 
-def stream(good: list[bool]) -> Batch:
-    """Return the records of a client: good ones, of labels a and b, and bad ones."""
-    there = np.flatnonzero(good)
-    bad = tuple(Rejection(i, "bad") for i, is_good in enumerate(good) if not is_good)
+def records(good: list[bool], start: int, end: int) -> Batch:
+    """Return some records of a client: good ones, of labels a and b, and bad ones."""
+    there = np.array([i for i in range(start, end) if good[i]], np.int64)
+    bad = tuple(Rejection(i, "bad") for i in range(start, end) if not good[i])
     X, y = (there % 2 * 2.0 - 1.0)[:, None], (there % 2).astype(np.float64)
-    return Batch(Span("c0", 0, len(good)), there.astype(np.int64), ("x",), X, y, ("a", "b"), bad)
+    return Batch(Span("c0", start, end), there, ("x",), X, y, ("a", "b"), bad)
 
 
 class Run:
@@ -30,12 +30,12 @@ class Run:
         self.machine = Client(ClientSettings(LEARNER, SIZE, least=LEAST, capacity=CAPACITY), "c0", "i1")
         self.updates: list[Update] = []
         self.entry, self.at, self.most, self.finished = 1, 0, 0, False
-        source, turns = stream(good), 0
+        turns = 0
         while self.at < len(good):
             room = self.machine.room
             assert room, "it neither reads nor sends"
             end = min(len(good), self.at + min(room, pieces[turns % len(pieces)]))
-            piece = cut(source.after(self.at), self.at, end)
+            piece = records(good, self.at, end)
             self.at, turns = end, turns + 1
             self.feed(RecordsRead((piece,)))
             self.most = max(self.most, self.held())
