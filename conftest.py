@@ -22,6 +22,7 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache"))
 collect_ignore = ["tests/fuzz/guided.py"]
 
 KAFKA = "tests/integration/kafka/"
+WORLDS = "tests/simulation/"
 
 # Doctests of what learns between rounds and of replays, and folders whose tests run whole commands; others say so.
 COMPILING = (
@@ -40,16 +41,21 @@ except ImportError:  # one process then runs them all
     pass
 else:
 
-    class OneBroker(LoadScopeScheduling):
-        """Gives all tests that need a broker to one process: it starts a single one."""
+    class Together(LoadScopeScheduling):
+        """Gives all tests that need a broker to one process, which starts a single one, and those of a file to one.
+
+        Tests of a file share replays; those of simulated worlds share none, take long, and come last, each alone.
+        """
 
         def _split_scope(self, nodeid: str) -> str:
-            return KAFKA if nodeid.startswith(KAFKA) else nodeid
+            if nodeid.startswith(KAFKA):
+                return KAFKA
+            return nodeid if nodeid.startswith(WORLDS) else nodeid.partition("::")[0]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduling:
         """Give pytest-xdist the scheduler."""
-        return OneBroker(config, log)
+        return Together(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
