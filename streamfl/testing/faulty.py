@@ -1,7 +1,6 @@
 """A transport on a virtual clock that delays, reorders, duplicates and loses messages, and kills machines."""
 
 import heapq
-import pickle
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -10,7 +9,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from streamfl import messages, state_bytes
+from streamfl import codec, messages, state_bytes
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError
 from streamfl.core.protocol.events import Signed, Unusable
@@ -76,19 +75,11 @@ class Faults:
 
 T = TypeVar("T")
 
-# Much is said again here: models with every Join, what was lost, and all to every client. To write and to read it
-# takes far longer than to find it, so each content is encoded once, and all bytes are decoded once.
-_decoded = lru_cache(256)(messages.decode)
-_understood = lru_cache(256)(understood)
-
-
-def _encoded(message: FromClient | FromCoordinator) -> bytes:
-    return _encoded_content(pickle.dumps(message))
-
-
-@lru_cache(256)
-def _encoded_content(message: bytes) -> bytes:
-    return messages.encode(pickle.loads(message))  # noqa: S301  our own bytes
+# Much is said again in these worlds: models with every Join, what was lost, and all to every client. To write and
+# read it takes far longer than to find it: the latest contents are encoded once, and the latest bytes decoded once.
+LATEST = 256
+_decoded = lru_cache(LATEST)(messages.decode)
+_understood = lru_cache(LATEST)(understood)
 
 
 @dataclass
@@ -154,6 +145,7 @@ class FaultyTransport:
     to_clients: dict[str, Mailbox[bytes]] = field(default_factory=dict)
     saved: bytes | None = None
     _forged_until: float = 0.0
+    _encoded: dict[bytes, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.to_coordinator = Mailbox(self.clock)
@@ -174,6 +166,17 @@ class FaultyTransport:
         if isinstance(message, FromClient):
             self.observe(key, message)
         self.deliver(self.to_coordinator, (key, data))
+
+    def encoded(self, message: FromClient | FromCoordinator) -> bytes:
+        """Return a message as bytes, which are kept by its content."""
+        if not isinstance(message, messages.MANY):
+            return messages.encode(message)
+        content = codec.encode(message, header={"type": messages.TYPES[type(message)]})
+        if content not in self._encoded:
+            if len(self._encoded) >= LATEST:
+                self._encoded.clear()
+            self._encoded[content] = messages.encode(message)
+        return self._encoded[content]
 
     def forge(self) -> None:
         """Send forged messages, if the world has forgers."""
@@ -222,7 +225,7 @@ class FaultyClientLink:
         def effect() -> None:
             faults, liar = self.transport.faults, self.transport.liar
             if self.name not in faults.liars or not liar.happens(faults.lies):
-                data = _encoded(message)
+                data = self.transport.encoded(message)
                 liar.hear(message, data)
                 self.transport.said(message.client, data)
                 return
@@ -274,7 +277,7 @@ class FaultyCoordinatorLink:
     def _send(self, published: Sequence[FromCoordinator]) -> None:
         for message in published:
             self.transport.observe("coordinator", message)
-            data = _encoded(message)
+            data = self.transport.encoded(message)
             self.transport.liar.hear(message, data)
             for mailbox in self.transport.to_clients.values():
                 self.transport.deliver(mailbox, data)
