@@ -62,6 +62,15 @@ def test_small_whole_numbers_come_back_three_at_a_time(x):
     assert same(read(Bytes(written(zero_sum))), zero_sum)
 
 
+@given(hnp.arrays(np.int64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=9), elements=st.integers(-9, 9)))
+def test_the_same_few_numbers_in_other_shapes_and_orders_come_back_each_as_it_is(m):
+    """What few numbers were written as is kept: of the same bytes in memory only if the shape is the same, too."""
+    for each in (m, m.T, m[::-1], m.reshape(-1, 1), m.reshape(1, -1), m.astype(np.int32)) * 2:
+        data = whole_numbers.written(each)
+        assert whole_numbers.read(Bytes(data), *each.shape).tolist() == each.tolist()
+        assert data == whole_numbers._shortest(each.copy())
+
+
 @given(st.sets(st.integers(0, 199), max_size=98), st.integers(0, 9), st.sampled_from([-0.0, 0.5, np.inf]))
 @settings(max_examples=20)
 def test_rows_that_are_not_0_come_back(places, seed, odd):
