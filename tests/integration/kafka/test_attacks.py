@@ -364,6 +364,8 @@ def test_a_member_that_lies_is_not_waited_for_then_evicted_and_the_model_is_the_
     refusals = [message for message in begun.told() if is_of(message, Refusal)]
     assert [refusal.evicted for refusal in refusals][-1:] == [True]
     assert all(WHY.get(lie, "") in refusal.reason for refusal in refusals)
+    small.places[STRANGER] = (topic, 0)
+    small.end([STRANGER])
     goes_on(begun, small)
     assert len(everything_in(begun.bootstrap, f"{begun.name}.dead-letter")) == 3
 
