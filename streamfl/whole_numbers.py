@@ -27,6 +27,7 @@ PLANES, BY_COLUMNS, IN_ORDER, MOVES, SIGNED = 0, 1, 2, 3, 16
 # So many numbers make one symbol, each below ESCAPE; larger ones are ESCAPE, and the rest follows apart.
 TOGETHER, ESCAPE = 3, 5
 DIGITS = ESCAPE + 1
+PLACES = DIGITS ** np.arange(TOGETHER - 1, -1, -1)
 
 # With more columns, codes of their own cost more than they save.
 MOST_COLUMNS = 24
@@ -116,8 +117,8 @@ def _symbols(group: IntArray) -> npt.NDArray[np.uint8]:
     >>> _symbols(np.array([[1, 0, 2], [0, 0, 9]]))
     array([38,  5], dtype=uint8)
     """
-    weights = DIGITS ** np.arange(group.shape[1] - 1, -1, -1)
-    symbols: npt.NDArray[np.uint8] = (np.minimum(group, ESCAPE) @ weights).astype(np.uint8)
+    places = PLACES[TOGETHER - group.shape[1] :]
+    symbols: npt.NDArray[np.uint8] = (np.minimum(group, ESCAPE) @ places).astype(np.uint8)
     return symbols
 
 
