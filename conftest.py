@@ -11,6 +11,8 @@ from hypothesis import settings
 ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT / "tests"))
 
+pytest_plugins = ["suites.costs"]
+
 # Tests start some thousand processes: with compiled modules each needs half the time.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
