@@ -1,9 +1,10 @@
-"""Where tests find one another's federations, how hard hypothesis tries, and which tests need a broker."""
+"""Where tests find one another's federations, which tests need what, and how hard hypothesis tries."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import settings
@@ -11,7 +12,7 @@ from hypothesis import settings
 ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-pytest_plugins = ["suites.costs"]
+pytest_plugins = ["suites.costs", "suites.sharing", "suites.shards", "suites.limit"]
 
 # Tests start some thousand processes: with compiled modules each needs half the time.
 sys.dont_write_bytecode = False
@@ -20,61 +21,52 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("NUMBA_BOUNDSCHECK", "1")  # an index outside an array is an error here, elsewhere it is memory
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache"))
 
+# `make test` takes the first, `make test-all` the second (--hypothesis-profile full).
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=30)
+settings.register_profile("full", deadline=None, print_blob=True, max_examples=300)
+settings.load_profile("quick")
+
 # Guided fuzzing needs a package that is not installed for the tests.
 collect_ignore = ["tests/fuzz/guided.py"]
 
-KAFKA = "tests/integration/kafka/"
-WORLDS = "tests/simulation/"
 
-# Doctests of what learns between rounds and of replays, and folders whose tests run whole commands; others say so.
-COMPILING = (
-    "streamfl/core/between/native/",
-    "streamfl/estimators/",
-    "streamfl/replay.py",
-    "tests/examples/",
-    "tests/golden/",
-    "tests/integration/test_",
-)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of tests/simulation."""
+    parser.addoption(
+        "--world", metavar="SEED", type=int, action="append", default=[], help="simulate this world, too"
+    )
 
 
-try:
-    from xdist.scheduler import LoadScopeScheduling, Scheduling
-except ImportError:  # one process then runs them all
-    pass
-else:
-
-    class Together(LoadScopeScheduling):
-        """Gives all tests that need a broker to one process, which starts a single one, and those of a file to one.
-
-        Tests of a file share replays; those of simulated worlds share none, take long, and come last, each alone.
-        """
-
-        def _split_scope(self, nodeid: str) -> str:
-            if nodeid.startswith(KAFKA):
-                return KAFKA
-            return nodeid if nodeid.startswith(WORLDS) else nodeid.partition("::")[0]
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduling:
-        """Give pytest-xdist the scheduler."""
-        return Together(config, log)
+# What all tests of a place need; others say so.
+NEEDS = {
+    "broker": ("tests/integration/kafka/",),
+    "compiles": (  # doctests of what learns between rounds and of replays, and tests that run whole commands
+        "streamfl/core/between/native/",
+        "streamfl/estimators/",
+        "streamfl/replay.py",
+        "tests/examples/",
+        "tests/golden/",
+        "tests/integration/test_",
+    ),
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs a broker, and doctests and commands that compile, by their place."""
     for item in items:
-        if item.nodeid.startswith(KAFKA):
-            item.add_marker("broker")
-        if item.nodeid.startswith(COMPILING):
-            item.add_marker("compiles")
+        for marker, places in NEEDS.items():
+            if item.nodeid.startswith(places):
+                item.add_marker(marker)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Where tests that compile are left out, let no other do: neither compile nor read machine code back."""
-    if "not compiles" in config.option.markexpr:
+    """Where tests that compile, or start a process, are left out, let no other do so."""
+    if "not compiles" in config.option.markexpr:  # it must not read machine code back, either
         from numba.core.dispatcher import Dispatcher  # noqa: PLC0415 - read after the environment is set
 
-        Dispatcher.compile = refused
+        Dispatcher.compile = machine_code_refused
+    if "not process" in config.option.markexpr:
+        subprocess.Popen.__init__ = process_refused
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -84,10 +76,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return "\npytestmark = pytest.mark.compiles\n" in collection_path.read_text(encoding="utf-8") or None
 
 
-def refused(function: Any, arguments: object) -> None:
+def machine_code_refused(function: Any, arguments: object) -> NoReturn:
     """Fail the test that needs a function as machine code."""
     pytest.fail(f"{function.py_func.__qualname__} is needed as machine code: mark the test `compiles`")
 
 
-settings.register_profile("streamfl", deadline=None, derandomize=True)
-settings.load_profile("streamfl")
+def process_refused(process: Any, arguments: object, *_: Any, **__: Any) -> NoReturn:
+    """Fail the test that starts a process."""
+    pytest.fail(f"{arguments!r} is started as a process: mark the test `process`")

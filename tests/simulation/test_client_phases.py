@@ -26,6 +26,7 @@ def test_a_client_that_takes_an_opening_for_its_place_in_the_ledger_is_noticed(m
         federation(faults=faults_of(SEED), seed=SEED).run()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("before", "after"),
     [

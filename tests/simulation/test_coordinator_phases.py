@@ -12,6 +12,7 @@ from streamfl.testing import Violation
 SEED = 5  # messages are lost and late, everything is killed now and then, and an alarm asks for scores
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("pair", TRANSITIONS, ids=lambda pair: f"{pair[0].name} to {pair[1].name}")
 def test_a_transition_that_is_missing_from_the_table_is_noticed(pair, monkeypatch):
     before, after = pair

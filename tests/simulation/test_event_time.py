@@ -16,7 +16,6 @@ from streamfl.streams.source import TableSource
 from streamfl.testing import Faults, Simulation
 
 PERIOD = 60.0
-SEEDS = 8
 
 
 def by_event_time(seed: int = 0, faults: Faults | None = None, *, gap: float = 0.0, least: int = 1) -> Simulation:
@@ -62,13 +61,14 @@ def test_a_round_is_a_period():
             assert abs(end - own[-1] - 1) <= 1
 
 
-@pytest.mark.parametrize("seed", range(1, SEEDS))
+@pytest.mark.worlds(fixed=[1], drawn=2, full=range(1, 8))
 def test_under_faults_and_kills_the_model_is_the_undisturbed_one(seed):
     simulation = by_event_time(seed, faults_of(seed))
     assert simulation.run().digest() == undisturbed()
     assert sum(simulation.audit.rejected.values()) == BAD
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("most", [1, 7])
 def test_the_model_does_not_depend_on_how_many_records_are_read_at_once(most, monkeypatch):
     poll = TableSource.poll
@@ -142,6 +142,7 @@ def test_late_labels_are_learnt_in_the_rounds_of_their_records_and_the_model_is_
         assert late_records_told(simulation) == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", [1, 3])
 def test_labels_out_of_order_put_late_records_into_the_round_that_is_open_the_same_whatever_is_killed(seed):
     labels, window = disorder(seed)

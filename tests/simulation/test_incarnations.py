@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field, fields
 
+import pytest
+
 from simulation.federation import federation
 from simulation.test_simulation import faults_of, undisturbed
 from streamfl import messages
@@ -99,12 +101,10 @@ def disputed(seed: int) -> Disputed:
     return Disputed(**(given | {"calm_after": 60.0}))
 
 
-def test_whoever_holds_a_client_the_model_is_the_undisturbed_one():
-    superseded = 0
-    for seed in (5, 6, 7):
-        simulation = disputed(seed)
-        coordinator = simulation.run()
-        assert (coordinator.digest(), tuple(r.round for r in simulation.audit.restarts)) == undisturbed("adaptive")
-        assert all(len(nonces) == 1 for nonces in simulation.issued.values())
-        superseded += simulation.superseded
-    assert superseded >= 5
+@pytest.mark.worlds(fixed=[5], drawn=0, full=[6, 7])
+def test_whoever_holds_a_client_the_model_is_the_undisturbed_one(seed):
+    simulation = disputed(seed)
+    coordinator = simulation.run()
+    assert (coordinator.digest(), tuple(r.round for r in simulation.audit.restarts)) == undisturbed("adaptive")
+    assert all(len(nonces) == 1 for nonces in simulation.issued.values())
+    assert simulation.superseded > 0

@@ -71,18 +71,26 @@ def test_with_a_delay_every_record_is_answered_learnt_once_and_scored_as_it_was_
     assert sum(simulation.audit.rejected.values()) == BAD
 
 
-@pytest.mark.parametrize("features", ["rounds", "auto"])
+@pytest.mark.worlds(fixed=[3], drawn=2, full=range(3, 7))
+def test_with_a_delay_the_model_is_that_of_the_undisturbed_run(seed):
+    is_that_of_the_undisturbed_run(seed, ("paper", "adaptive")[seed % 2], "rounds")
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("profile", ["adaptive", "paper"])
-def test_with_a_delay_the_model_is_that_of_the_undisturbed_run(profile, features):
-    seeds = range(3, 7) if features == "rounds" else [4]
-    for seed in seeds:
-        simulation = late(
-            DELAYED, window=60, seed=seed, faults=faults_of(seed), profile=profile, learning=learning(features)
-        )
-        assert outcome(simulation) == delayed(profile, features)
-        assert sum(closed.served.correct for closed in simulation.audit.closed) == right_answers(simulation)
+def test_with_a_delay_ferns_and_linear_models_are_those_of_the_undisturbed_run(profile):
+    is_that_of_the_undisturbed_run(4, profile, "auto")
 
 
+def is_that_of_the_undisturbed_run(seed: int, profile: str, features: str) -> None:
+    simulation = late(
+        DELAYED, window=60, seed=seed, faults=faults_of(seed), profile=profile, learning=learning(features)
+    )
+    assert outcome(simulation) == delayed(profile, features)
+    assert sum(closed.served.correct for closed in simulation.audit.closed) == right_answers(simulation)
+
+
+@pytest.mark.full
 def test_a_client_that_reads_halves_one_by_one_and_is_killed_before_round_1_is_introduced_by_the_same_records():
     for seed, faults in ((0, None), (15, faults_of(15))):
         simulation = late(replace(DELAYED, most=1), window=60, seed=seed, faults=faults)
@@ -105,18 +113,14 @@ def disordered(seed: int) -> tuple[Outcome, int]:
     return outcome(simulation), sum(simulation.audit.rejected.values())
 
 
-@pytest.mark.parametrize("first", [0, 3])
-def test_the_same_labels_find_the_same_records_whatever_is_killed(first):
-    kills = 0
-    for seed in range(first, first + 3):
-        labels, window = disorder(seed)
-        for faults in (100 + seed, 203 + seed):
-            simulation = late(labels, window=window, labels=seed, seed=faults, faults=faults_of(faults))
-            assert outcome(simulation) == disordered(seed)[0]
-            kills += simulation.kills
-    assert kills > 2
+@pytest.mark.worlds(fixed=[203], drawn=2, full=[*range(100, 106), *range(203, 209)])
+def test_the_same_labels_find_the_same_records_whatever_is_killed(seed):
+    labels, window = disorder(seed)
+    simulation = late(labels, window=window, labels=seed, seed=seed, faults=faults_of(seed))
+    assert outcome(simulation) == disordered(seed)[0]
 
 
+@pytest.mark.full
 def test_the_worlds_have_labels_of_every_kind():
     worlds = [disordered(seed) for seed in range(6)]
     assert sum(rejected for _, rejected in worlds) > 500
@@ -124,6 +128,7 @@ def test_the_worlds_have_labels_of_every_kind():
     assert sum(mark.expired for (_, _, _, marks), _ in worlds for mark in marks.values() if mark is not None) > 500
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("settings", ["quorum", "interval", "least"])
 def test_without_waiting_for_all_nothing_is_learnt_twice_and_all_is_accounted_for(settings):
     for seed in range(300, 302):
@@ -160,6 +165,7 @@ def regression(seed: int, faults: int | None) -> Simulation:
     return simulation
 
 
+@pytest.mark.full
 def test_targets_that_come_apart_are_learnt_alike_and_those_that_are_no_numbers_are_rejected():
     simulation = regression(0, None)
     undisturbed = outcome(simulation)
@@ -200,6 +206,7 @@ def branched(simulation: Simulation) -> tuple[Outcome, list[tuple[int, str, tupl
     return outcome(where_one_drifts_alone(simulation)), told
 
 
+@pytest.mark.full
 def test_a_client_that_drifts_alone_gets_the_same_branch_from_late_labels_and_is_answered_by_it():
     at_once, told = branched(federation())
     assert told == [(7, "latched", ("c0",)), (9, "branched", ("c0",))]
@@ -213,6 +220,7 @@ def test_a_client_that_drifts_alone_gets_the_same_branch_from_late_labels_and_is
     assert simulation.kills > 2
 
 
+@pytest.mark.full
 def test_a_branch_is_the_same_whatever_is_killed_if_labels_come_in_any_order():
     labels = Disorder((1, 9, 30), missing=0.1, twice=0.1, unknown=0.1)
     undisturbed = branched(late(labels, window=60))
@@ -256,6 +264,7 @@ def leaves_with_its_last_labels_unsent(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Buffer, "has_sendable", property(lambda self: self.size >= ROUND))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("fault", "noticed"),
     [

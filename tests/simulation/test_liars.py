@@ -10,7 +10,6 @@ from simulation.late_labels import Disorder, late
 from simulation.test_simulation import faults_of
 from streamfl.core.bounds import Limits
 from streamfl.core.coordinator.admission import Admission
-from streamfl.core.protocol.messages import RoundOpened
 from streamfl.settings import LearningSettings
 from streamfl.testing import Faults, Simulation, Violation
 from streamfl.testing.lies import STRANGERS, Liar
@@ -43,18 +42,16 @@ def lost(simulation: Simulation) -> dict[str, int]:
     return {name: records for name, records in rest.items() if records}
 
 
-@pytest.mark.parametrize("first", [0, 6])
-def test_honest_clients_lose_no_record_in_the_worlds_of_the_same_seeds(first):
-    refused = 0
-    for seed in range(first, first + 6):
-        simulation = among_liars(seed, profile=("adaptive", "paper")[seed % 2])
-        simulation.run()
-        assert lost(simulation) == {}
-        refused += sum(simulation.audit.refusals.values())
-    assert refused > 30
+@pytest.mark.worlds(fixed=range(3), drawn=6, full=range(12))
+def test_honest_clients_lose_no_record(seed):
+    simulation = among_liars(seed, profile=("adaptive", "paper")[seed % 2])
+    simulation.run()
+    assert lost(simulation) == {}
+    assert simulation.audit.refusals
 
 
-def test_so_they_do_if_labels_come_apart_or_models_are_of_another_library():
+@pytest.mark.full
+def test_a_world_of_late_labels_or_of_a_model_of_river_goes_on_among_liars():
     worlds = [among_liars(400, learning=RIVER)]
     for seed in (300, 301):
         faults = faults_of(seed).with_liars(f"c{seed % CLIENTS}")
@@ -64,46 +61,39 @@ def test_so_they_do_if_labels_come_apart_or_models_are_of_another_library():
         assert simulation.audit.refusals
 
 
-def test_so_they_do_if_sums_are_masked_though_nothing_bounds_what_a_liar_adds():
-    for seed in range(500, 506):
-        simulation = among_liars(seed, sums="masked", fewest=1)
-        simulation.coordinator = replace(simulation.coordinator, deadline=10.0)
-        simulation.run()
-        assert lost(simulation) == {}
-        assert simulation.audit.refusals
+@pytest.mark.worlds(fixed=[500], drawn=1, full=range(500, 506))
+def test_honest_clients_lose_no_record_if_sums_are_masked_though_nothing_bounds_what_a_liar_adds(seed):
+    simulation = among_liars(seed, sums="masked", fewest=1)
+    simulation.coordinator = replace(simulation.coordinator, deadline=10.0)
+    simulation.run()
+    assert lost(simulation) == {}
+    assert simulation.audit.refusals
 
 
+@pytest.mark.full
 @pytest.mark.compiles
-def test_so_they_do_if_models_learn_record_by_record():
+def test_honest_clients_lose_no_record_if_models_learn_record_by_record():
     simulation = among_liars(200, learning=LearningSettings(features="auto"))
     simulation.run()
     assert lost(simulation) == {}
 
 
-def test_no_lie_keeps_a_round_open_beyond_its_deadline():
-    for seed in (20, 21):
-        simulation = federation(seed=seed, faults=Faults(delay=0.01).with_liars("c1"))
-        simulation.coordinator = replace(
-            simulation.coordinator, deadline=DEADLINE, expire_after=3, limits=LIMITS, partitions=("*",)
-        )
-        simulation.calm_after = 40.0
-        opened: list[float] = []
-        watch = simulation.audit.watch
-
-        def noting(now, node, message, watch=watch, opened=opened):
-            watch(now, node, message)
-            if isinstance(message, RoundOpened) and node == "coordinator" and not message.resumed:
-                opened.append(now)
-
-        simulation.audit.watch = noting
-        simulation.run()
-        closed = simulation.audit.closed_at
-        assert len(closed) > 15
-        # Three stages of scores may follow the updates; a client that was misled asks where it is after its patience.
-        most = 4.0 * DEADLINE + 2.0 * simulation.client.retry
-        assert max(after - before for before, after in itertools.pairwise(closed)) <= most
+@pytest.mark.worlds(fixed=[20], drawn=0, full=[21])
+def test_no_lie_keeps_a_round_open_beyond_its_deadline(seed):
+    simulation = federation(seed=seed, faults=Faults(delay=0.01).with_liars("c1"))
+    simulation.coordinator = replace(
+        simulation.coordinator, deadline=DEADLINE, expire_after=3, limits=LIMITS, partitions=("*",)
+    )
+    simulation.calm_after = 40.0
+    simulation.run()
+    closed = simulation.audit.closed_at
+    assert len(closed) > 15
+    # Three stages of scores may follow the updates; a client that was misled asks where it is after its patience.
+    most = 4.0 * DEADLINE + 2.0 * simulation.client.retry
+    assert max(after - before for before, after in itertools.pairwise(closed)) <= most
 
 
+@pytest.mark.full
 def test_the_same_seed_tells_the_same_lies():
     def transcript() -> list[str]:
         simulation = among_liars(4)
@@ -113,6 +103,7 @@ def test_the_same_seed_tells_the_same_lies():
     assert transcript() == transcript()
 
 
+@pytest.mark.full
 def test_lies_are_of_every_kind():
     """Attacks that pass the checks, content that does not, junk, strangers, and forgeries towards clients."""
     refused, accepted, dropped, strangers = "", 0, 0, set()

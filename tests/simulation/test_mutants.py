@@ -68,6 +68,8 @@ for seed in range(1000, 1060):
 """
 
 
+@pytest.mark.full
+@pytest.mark.process
 @pytest.mark.parametrize("safeguard", [*SAFEGUARDS, *LATE])
 def test_without_a_safeguard_some_world_breaks_the_federation(safeguard, tmp_path):
     file, there, instead = {**SAFEGUARDS, **LATE}[safeguard]

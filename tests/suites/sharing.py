@@ -1,0 +1,51 @@
+"""How tests are shared out among processes: what must stay together does, and what takes longest comes first."""
+
+import pytest
+from suites.costs import seconds_of
+
+KAFKA = "tests/integration/kafka/"
+WORLDS = "tests/simulation/"
+
+try:
+    from xdist.scheduler import LoadScopeScheduling, Scheduling
+except ImportError:  # one process then runs them all
+    pass
+else:
+
+    class Together(LoadScopeScheduling):
+        """Gives all tests that need a broker to one process, which starts a single broker, and each unit to one."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            return KAFKA if nodeid.startswith(KAFKA) else unit_of(nodeid)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduling:
+        """Give pytest-xdist the scheduler, which keeps to our order."""
+        config.option.loadscopereorder = False
+        return Together(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In a process of several, put what needs the broker first and then what takes longest, so that all end together."""
+    if hasattr(config, "workerinput"):
+        items[:] = longest_first(items)
+
+
+def longest_first(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests in the order in which processes take them; the tests of a unit stay in their order."""
+    seconds: dict[str, float] = {}
+    for item in items:
+        seconds[unit_of(item.nodeid)] = seconds.get(unit_of(item.nodeid), 0.0) + seconds_of(item.nodeid)
+    return sorted(items, key=lambda item: (not item.nodeid.startswith(KAFKA), -seconds[unit_of(item.nodeid)]))
+
+
+def unit_of(nodeid: str) -> str:
+    """Return what runs in one process and belongs to one shard: a file, whose tests share fixtures and replays.
+
+    Simulated worlds share nothing and take long: each is a unit.
+
+    >>> unit_of("tests/unit/test_signing.py::test_a"), unit_of("tests/simulation/test_masks.py::test_a[seed7]")
+    ('tests/unit/test_signing.py', 'tests/simulation/test_masks.py::test_a[seed7]')
+    """
+    return nodeid if nodeid.startswith(WORLDS) else nodeid.partition("::")[0]
