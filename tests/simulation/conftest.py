@@ -3,7 +3,7 @@
     @pytest.mark.worlds(fixed=range(10), drawn=20, full=range(10, 360))
     def test_...(seed): ...
 
-So every commit tries worlds that none has tried before, and a commit always tries the same. Without git they are fixed.
+Every commit tries worlds that no other has tried, and always the same. Without git they are fixed.
 """
 
 import subprocess

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 import pytest
+
 from suites.costs import seconds_of
 from suites.sharing import KAFKA, unit_of
 

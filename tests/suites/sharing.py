@@ -1,6 +1,7 @@
 """How tests are shared out among processes: what must stay together does, and what takes longest comes first."""
 
 import pytest
+
 from suites.costs import seconds_of
 
 KAFKA = "tests/integration/kafka/"
@@ -27,7 +28,7 @@ else:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In a process of several, put what needs the broker first and then what takes longest, so that all end together."""
+    """In one process of several, start what needs the broker first and then what takes longest."""
     if hasattr(config, "workerinput"):
         items[:] = longest_first(items)
 
