@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 import yaml
 from small_stream import ROUNDS, SWAP
 from tools import ROOT, tool
 
 from deploy.broker.ports import free_port
+
+pytestmark = pytest.mark.full
 
 MONITORING = ROOT / "deploy" / "monitoring"
 

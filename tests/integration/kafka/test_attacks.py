@@ -34,6 +34,8 @@ from streamfl.log.dead_letters import HEAD
 from streamfl.log.parts import cut
 from streamfl.log.tensors import key_of
 
+pytestmark = pytest.mark.full
+
 # Rounds before the attack, and those until the coordinator has met it.
 BEFORE = 4
 

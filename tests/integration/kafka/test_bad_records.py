@@ -122,6 +122,7 @@ def forged() -> dict[str, tuple[bytes | None, bytes | None, list[tuple[str, byte
     }
 
 
+@pytest.mark.full
 def test_garbage_among_messages(federate, small):
     federation = federate(small)
     host = federation.start("a")

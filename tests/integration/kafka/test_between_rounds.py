@@ -7,6 +7,8 @@ from small_stream import ROUNDS, SmallStream
 
 from streamfl.settings import LearningSettings
 
+pytestmark = pytest.mark.full
+
 # Rounds that must follow the last kill.
 AFTERWARDS = 4
 

@@ -77,6 +77,7 @@ class TestOneBroker:
         assert consume(broker, topic, isolation_level="read_committed") == [b"kept", b"kept too"]
         assert consume(broker, topic, isolation_level="read_uncommitted") == [b"kept", b"aborted", b"kept too"]
 
+    @pytest.mark.full
     def test_is_the_same_after_down_and_up(self, own_broker):
         topic = new_topic(own_broker.bootstrap)
         produce(own_broker, topic, b"before")
@@ -118,10 +119,12 @@ class TestStart:
             Broker.start(own_broker.folder, libs=libs, fresh=True)
         assert own_broker.data.is_dir()
 
+    @pytest.mark.full
     def test_tells_what_kafka_said_when_it_does_not_start(self, tmp_path, libs):
         with pytest.raises(UsageError, match=r"(?s)last lines of .*num\.network\.threads"):
             Broker.start(tmp_path, libs=libs, config={"num.network.threads": "many"})
 
+    @pytest.mark.full
     def test_takes_properties_that_ask_for_passwords_and_rights(self, tmp_path, libs):
         plain = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
         admin = {**plain, "sasl_plain_username": "admin", "sasl_plain_password": "a"}
@@ -148,6 +151,7 @@ PASSWORDS = {
 }
 
 
+@pytest.mark.full
 class TestCommand:
     @pytest.fixture
     def run(self, tmp_path, libs):
@@ -216,6 +220,7 @@ class TestJars:
     sleep 0.3
     """
 
+    @pytest.mark.full
     def test_two_who_want_them_at_once_fetch_them_once(self, tmp_path, monkeypatch):
         program(tmp_path / "mvn", self.MAVEN)
         monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
@@ -228,6 +233,7 @@ class TestJars:
         assert (tmp_path / "calls").read_text() == "called\n"
         assert [[jar.name for jar in jars.glob("*.jar")] for jars in found] == [["kafka-clients-9.9.jar"]] * 2
 
+    @pytest.mark.full
     def test_a_fetch_that_failed_leaves_nothing_to_be_mistaken_for_the_jars(self, tmp_path, monkeypatch):
         program(tmp_path / "mvn", self.MAVEN + "echo '[ERROR] no such network'; exit 1")
         monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)

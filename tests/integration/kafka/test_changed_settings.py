@@ -4,6 +4,8 @@ import pytest
 from kafka_stream import check_as_undisturbed
 from small_stream import ROUNDS
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def stopped(federate, small):

@@ -101,6 +101,7 @@ ROLES = [("rights of hosts", "ok"), ("rights of the coordinator", "ok")]
 
 
 class TestTopics:
+    @pytest.mark.full
     def test_a_new_federation_is_told_what_is_still_to_come(self, broker, name):
         findings = found(broker, name)
         assert states(findings) == [
@@ -138,6 +139,7 @@ class TestTopics:
         assert findings[-1].found == "199 records, 2 features, labels a, b"  # the 200th newest message marks the end
         assert everything(broker) == before
 
+    @pytest.mark.full
     def test_a_check_does_not_fence_the_coordinator(self, broker, name):
         connector = KafkaConnector(name, KafkaSettings.model_validate({"bootstrap_servers": broker.bootstrap}))
         connector.prepare()
@@ -163,6 +165,7 @@ class TestTopics:
         }
         assert all(finding.remedy for finding in wrong.values())
 
+    @pytest.mark.full
     def test_topics_that_could_not_be_made_are_errors(self, broker, name):
         settings = {"bootstrap_servers": broker.bootstrap, "replication_factor": 3}
         finding = of(
@@ -175,11 +178,13 @@ class TestTopics:
         assert "replication_factor is 3, with 1 brokers" in finding.found
         assert finding.remedy == "lower it to 1 or less, or add brokers"
 
+    @pytest.mark.full
     def test_a_record_topic_that_is_named_must_be_there(self, broker, name):
         finding = of(found(broker, name, topics=(f"{name}.one",)), f"{name}.one")
         assert (finding.state, finding.found) == ("error", f"topic {name}.one does not exist")
         assert "correct topics in [records]" in finding.remedy
 
+    @pytest.mark.full
     @pytest.mark.parametrize(
         ("placement", "told"),
         [
@@ -193,6 +198,7 @@ class TestTopics:
         assert (finding.state, finding.found) == ("error", f"topic {name}.one {told}")
         assert finding.remedy
 
+    @pytest.mark.full
     def test_a_name_that_takes_in_the_federations_own_topics_is_told_and_they_are_not_read(self, broker, name):
         KafkaConnector(name, KafkaSettings.model_validate({"bootstrap_servers": broker.bootstrap})).prepare()
         make(broker, **{f"{name}.c0": (1, {})})
@@ -215,6 +221,7 @@ class TestSchema:
         assert finding.found.endswith("the others: 2 records, 2 features, labels a")
         assert f"{name}.dead-letter" in finding.remedy
 
+    @pytest.mark.full
     def test_a_topic_of_bad_records_alone_is_an_error_of_it_alone(self, broker, name):
         make(broker, **{f"{name}.records.{client}": (1, {}) for client in ("c0", "c1")})
         packed = Packed("classification").encode(("x",), np.ones((2, 1)), np.zeros(2), ("a",))
@@ -227,6 +234,7 @@ class TestSchema:
         assert finding.found.startswith("none of 3 records can be used: offset 0: ")
         assert "[records.fields]" in finding.remedy
 
+    @pytest.mark.full
     def test_packed_records_are_counted_each(self, broker, name):
         make(broker, **{f"{name}.records.c0": (1, {})})
         form = Packed("classification")
@@ -238,6 +246,7 @@ class TestSchema:
             "the others: 4 records, 1 features, labels a, b"
         )
 
+    @pytest.mark.full
     def test_targets_and_clients_of_a_shared_topic_are_told(self, broker, name):
         make(broker, **{f"{name}.all": (2, {})})
         form = record_format("json", FieldMap(label="y", client="site", drop=("label",), task="regression"))
@@ -247,6 +256,7 @@ class TestSchema:
         empty = next(finding for finding in findings if finding.state == "warning" and finding.subject == "records")
         assert empty.found == f"no record in {name}.all/0"
 
+    @pytest.mark.full
     def test_the_newest_of_many_are_read_and_no_more_than_five_partitions(self, broker, name):
         make(broker, **{f"{name}.all": (7, {})})
         write(broker, f"{name}.all", *[b"once"] * 10, *(record(i) for i in range(200)), partition=1)
@@ -258,6 +268,7 @@ class TestSchema:
         assert read[0].found == "200 records, 2 features, labels a"
 
 
+@pytest.mark.full
 class TestCommand:
     def run(self, tmp_path, bootstrap, *flags, **kafka):
         path = tmp_path / "federation.toml"
@@ -372,6 +383,7 @@ def as_coordinator(name):
     ]
 
 
+@pytest.mark.full
 def test_topics_of_records_without_labels_are_checked_and_read(broker, name):
     make(broker, **{f"{name}.asked": (2, {}), f"{name}.records.c0": (1, {})})
     connector = KafkaConnector(
@@ -394,6 +406,7 @@ def test_topics_of_records_without_labels_are_checked_and_read(broker, name):
     assert '"wide" is not a number' in of(told, f"{name}.asked/1").found
 
 
+@pytest.mark.full
 class TestRights:
     @pytest.fixture
     def federation(self, guarded, name):
@@ -568,6 +581,7 @@ class TestRights:
             KafkaConnector(federation, KafkaSettings.model_validate(settings | {"patience": 0})).prepare()
 
 
+@pytest.mark.full
 def test_topics_of_labels_are_checked_and_read(broker, name):
     records, labels = f"{name}.r", f"{name}.l"
     halves = [{"task": "unlabelled", "key": "id"}, {"key": "id"}]

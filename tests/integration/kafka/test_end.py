@@ -16,6 +16,8 @@ from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.settings import KafkaSettings
 
+pytestmark = pytest.mark.full
+
 # More than a host waits after the end for another coordinator.
 PATIENCE = 60.0
 

@@ -6,6 +6,8 @@ import pytest
 from kafka_stream import check_as_undisturbed
 from small_stream import ROUNDS
 
+pytestmark = pytest.mark.full
+
 TAKEN_OVER = "another coordinator of this federation has taken over; this one ends"
 
 

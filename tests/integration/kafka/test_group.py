@@ -5,6 +5,8 @@ from kafka_federation import check_ledger
 from kafka_stream import check_as_undisturbed
 from small_stream import NAMES, ROUNDS, make
 
+pytestmark = pytest.mark.full
+
 SOON = "kafka.session_timeout_ms=3000"
 
 

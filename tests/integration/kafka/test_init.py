@@ -11,6 +11,8 @@ import pytest
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 
+pytestmark = pytest.mark.full
+
 COMMAND = str(Path(sys.executable).parent / "streamfl")
 SMALL = ("--set", "learning.features=rounds", "--set", "kafka.patience=30")
 

@@ -55,6 +55,7 @@ def check_accounts(federation: Federation, stream: Recorded) -> None:
     assert sum(ended[host]["accepted"] for host in HOSTS) == sum(stream.each.values())
 
 
+@pytest.mark.full
 def test_separate_processes_learn_what_the_replay_learns(make, stream, request):
     federation = make()
     start(federation)
@@ -106,6 +107,7 @@ def disturbed(federation: Federation, *points: tuple[str, str]) -> None:
         federation.start(process.name)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("point", CLIENT_POINTS)
 def test_a_client_host_killed_at(point, make, stream):
     federation = make()
@@ -113,6 +115,7 @@ def test_a_client_host_killed_at(point, make, stream):
     check_as_undisturbed(federation, stream)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("point", COORDINATOR_POINTS)
 def test_a_coordinator_killed_at(point, make, stream):
     federation = make()
@@ -126,6 +129,7 @@ def test_coordinator_and_host_killed_in_one_round(make, stream):
     check_as_undisturbed(federation, stream)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(4))
 def test_five_kills_at_random_times(seed, broker, make, stream, request):
     rng, stages = random.Random(seed), Stages(broker.bootstrap, stream)
@@ -155,6 +159,7 @@ SAFEGUARDS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("safeguard", SAFEGUARDS)
 def test_without_a_safeguard_the_same_kill_is_noticed(safeguard, make, stream, tmp_path):
     file, there, instead, symptom = SAFEGUARDS[safeguard]

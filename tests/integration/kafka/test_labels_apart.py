@@ -10,6 +10,7 @@ from halved_stream import JUNK, HalvedStream, answers, first_answers, read
 from kafka import KafkaProducer
 from kafka_stream import check_as_undisturbed
 from small_stream import ROUNDS, SIZE
+from suites.parameters import full
 
 from streamfl.answers_file import AnswersFile
 from streamfl.replay import Replay, ReplaySettings
@@ -49,6 +50,7 @@ def run_in_stages(federation, halved, between=lambda: None):
     halved.end()
 
 
+@pytest.mark.full
 def test_labels_that_come_later_teach_what_they_would_have_taught_at_once(broker, federate, halved):
     federation = federate(halved, *halved.settings())
     federation.start("a")
@@ -72,6 +74,7 @@ def test_labels_that_come_later_teach_what_they_would_have_taught_at_once(broker
     assert delayed.model_sha256 == halved.expected.model_sha256
 
 
+@pytest.mark.full
 def test_rounds_by_event_time_take_a_late_record_into_the_round_that_is_open_and_count_it(broker, federate, halved):
     """A record comes each second, 20 of a client in a minute; the first one in the middle of a minute."""
     name, late = halved.names[0], SIZE * 6 + 5
@@ -190,7 +193,7 @@ def by_scorer(federation):
     return Counter((one["topic"], one["partition"], one["offset"], one.get("row", 0)) for one in told)
 
 
-@pytest.mark.parametrize("exactly_once", [True, False], ids=["exactly once", "at least once"])
+@pytest.mark.parametrize("exactly_once", [True, full(False)], ids=["exactly once", "at least once"])
 def test_scorer_host_and_coordinator_are_killed_and_bytes_are_equal_and_every_record_is_answered(
     exactly_once, broker, federate, halved
 ):
@@ -209,6 +212,7 @@ def test_scorer_host_and_coordinator_are_killed_and_bytes_are_equal_and_every_re
     check_answered_by_models(federation)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("point", ["update_sent:12", "after_polling:20"])
 def test_a_host_killed_while_records_wait_counts_what_it_has_answered(point, broker, federate, halved):
     federation = federate(halved, *halved.settings())
@@ -217,6 +221,7 @@ def test_a_host_killed_while_records_wait_counts_what_it_has_answered(point, bro
     check_answered_by_models(federation)
 
 
+@pytest.mark.full
 def test_a_host_killed_again_as_it_has_read_its_answers_back_and_the_coordinator_after_it(broker, federate, halved):
     federation = federate(halved, *halved.settings())
     points = ["client_answers_written:6", "answers_read_back:1", "update_sent:3"]
@@ -224,6 +229,7 @@ def test_a_host_killed_again_as_it_has_read_its_answers_back_and_the_coordinator
     check_killed_run(federation, halved)
 
 
+@pytest.mark.full
 @pytest.mark.compiles
 def test_models_between_rounds_killed_or_not_are_those_of_a_replay_with_the_same_answers(
     broker, federate, halved, tmp_path
@@ -245,6 +251,7 @@ def test_models_between_rounds_killed_or_not_are_those_of_a_replay_with_the_same
     assert [restart.round for restart in replayed.restarts] == [restart[0] for restart in halved.restarts]
 
 
+@pytest.mark.full
 def test_of_two_hosts_the_one_that_is_left_goes_on_with_the_answers_of_the_other(broker, federate, halved):
     federation = federate(halved, *halved.settings())
     hosts = {name: federation.start(name) for name in ("a", "b")}
@@ -265,6 +272,7 @@ def test_of_two_hosts_the_one_that_is_left_goes_on_with_the_answers_of_the_other
     assert max(Counter((one["client"], one["offset"]) for one in answers(federation)).values()) == 1
 
 
+@pytest.mark.full
 def test_what_is_no_answer_among_the_answers_is_counted_and_changes_nothing(broker, federate, halved):
     federation = federate(halved, *halved.settings())
     host = federation.start("a")
@@ -293,6 +301,7 @@ def test_what_is_no_answer_among_the_answers_is_counted_and_changes_nothing(brok
 # --- labels that come in any way -------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_labels_before_their_records_twice_of_no_record_and_of_a_wrong_type_end_and_stall_nothing(
     broker, federate, halved
 ):
@@ -341,6 +350,7 @@ def test_labels_before_their_records_twice_of_no_record_and_of_a_wrong_type_end_
     assert all(one["last"].startswith(reasons) for one in complaints)
 
 
+@pytest.mark.full
 def test_a_label_after_the_window_is_rejected_and_its_record_written_off(broker, federate, halved):
     federation = federate(halved, *halved.settings(window=SIZE * 3), "rounds.least=1")
     host = federation.start("a")

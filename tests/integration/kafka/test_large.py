@@ -91,6 +91,7 @@ def test_what_is_told_here_is_too_large_for_one_message(message):
     assert len(messages.encode(message)) > (1024 * 1024 if message in (CLOSED, JOINED) else MOST)
 
 
+@pytest.mark.full
 def test_six_thousand_clients_hear_what_is_told(broker):
     told, name = {"bootstrap_servers": broker.bootstrap}, f"large-{uuid.uuid4().hex[:8]}"
     connector = KafkaConnector(name, KafkaSettings.model_validate(told))

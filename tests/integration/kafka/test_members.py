@@ -23,6 +23,8 @@ from streamfl.log.signatures import SIGNATURE, stamped
 from streamfl.log.updates import PLACE as UPDATES
 from streamfl.signing import Listed, PrivateKey, Signer, Verifier, make_key, read_key
 
+pytestmark = pytest.mark.full
+
 HOSTS = ("a", "b")
 
 Message = tuple[str, bytes | None, bytes | None, list[tuple[str, bytes]]]

@@ -2,10 +2,13 @@
 
 import subprocess
 
+import pytest
 from kafka_federation import COMMAND, check_ledger
 from small_stream import ROUNDS
 
 from streamfl.core.protocol.messages import MemberChanged
+
+pytestmark = pytest.mark.full
 
 
 def ordered(federation, *words):

@@ -2,8 +2,11 @@
 
 import time
 
+import pytest
 from kafka_stream import check_as_undisturbed
 from small_stream import ROUNDS
+
+pytestmark = pytest.mark.full
 
 AWAY = 10.0
 

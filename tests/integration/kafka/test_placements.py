@@ -51,6 +51,7 @@ def run(federation, stream, hosts=("a",)):
     stream.end()
 
 
+@pytest.mark.full
 def test_by_partition(federate, broker):
     stream = SmallStream(broker.bootstrap)
     shared = f"{stream.prefix}.shared"
@@ -77,6 +78,7 @@ def test_by_key_of_a_shared_topic(federate, keyed):
     check_ledger(federation.closed(), keyed.each, shared=True)
 
 
+@pytest.mark.full
 def test_a_slow_client_of_a_shared_topic_costs_nobody_a_record(federate, keyed):
     federation = federate(keyed, f'records.topics=["{keyed.prefix}.shared"]', *KEYED, f"client.buffer={SIZE}")
     federation.start("a")
@@ -94,6 +96,7 @@ def test_a_slow_client_of_a_shared_topic_costs_nobody_a_record(federate, keyed):
     check_ledger(federation.closed(), keyed.each, shared=True)
 
 
+@pytest.mark.full
 def test_packed_records(federate, small):
     small.encode = packed
     federation = federate(small, 'records.format="packed"')
@@ -104,6 +107,7 @@ def test_packed_records(federate, small):
     assert closed[-1].model == small.expected.model_sha256
 
 
+@pytest.mark.full
 def test_a_start_at_the_end(federate, small):
     small.write(until=4)
     federation = federate(small, 'records.start="latest"')
@@ -119,6 +123,7 @@ def test_a_start_at_the_end(federate, small):
     assert sum(entry.records for entry in closed) == 3 * SIZE * (ROUNDS - 4)
 
 
+@pytest.mark.full
 def test_late_records_are_counted(federate, keyed):
     late = 7
     federation = federate(keyed, f'records.topics=["{keyed.prefix}.shared"]', *KEYED, "records.late_after=30.0")

@@ -10,6 +10,8 @@ from small_stream import NAMES, ROUNDS, SIZE
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.settings import KafkaSettings
 
+pytestmark = pytest.mark.full
+
 
 def connector_of(federation):
     return KafkaConnector(federation.name, KafkaSettings.model_validate({"bootstrap_servers": federation.bootstrap}))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from small_stream import FEATURES, ROUNDS, SmallStream, make
+from suites.parameters import full
 
 from streamfl import messages
 from streamfl.core.protocol.messages import RoundOpened, Slot
@@ -123,6 +124,7 @@ def check_against_replay(small, asked, answers):
         assert answer["entry"] == round_ - 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("features", ["rounds", pytest.param("auto", marks=pytest.mark.compiles)])
 def test_each_record_is_answered_by_the_model_of_the_round_that_the_answer_names(features, broker, federate):
     small, federation, asked = prepared(broker, federate, features=features)
@@ -151,6 +153,7 @@ def test_each_record_is_answered_by_the_model_of_the_round_that_the_answer_names
     small.end()
 
 
+@pytest.mark.full
 def test_models_change_under_load_between_messages_never_inside_one(broker, federate):
     small, federation, asked = prepared(broker, federate, form="packed")
     small.write(until=4)
@@ -186,9 +189,9 @@ def _asked_again(asked, round_):
     return False
 
 
-@pytest.mark.parametrize("point", ["records_read:3", "answers_written:3", "answers_committed:3"])
-@pytest.mark.parametrize("exactly_once", [True, False], ids=["exactly once", "at least once"])
-@pytest.mark.parametrize("form", ["json", "packed"])
+@pytest.mark.parametrize("point", [full("records_read:3"), "answers_written:3", full("answers_committed:3")])
+@pytest.mark.parametrize("exactly_once", [True, full(False)], ids=["exactly once", "at least once"])
+@pytest.mark.parametrize("form", ["json", full("packed")])
 def test_a_killed_scorer_answers_each_record_exactly_once_or_at_least_once(
     form, point, exactly_once, broker, federate
 ):
@@ -211,6 +214,7 @@ def test_a_killed_scorer_answers_each_record_exactly_once_or_at_least_once(
         assert max(times.values()) == 2
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("exactly_once", [True, False], ids=["exactly once", "at least once"])
 def test_packed_messages_of_any_sizes_are_each_answered_once_in_order(exactly_once, broker, federate):
     small, federation, asked = prepared(broker, federate, form="packed")
@@ -240,6 +244,7 @@ def _partitions(process):
     return len(process.said("partition taken")) - len(process.said("partition given up"))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("exactly_once", [True, False], ids=["exactly once", "at least once"])
 def test_of_two_scorers_one_is_killed_as_it_answers_and_the_other_goes_on_with_all(exactly_once, broker, federate):
     small, federation, asked = prepared(broker, federate, "kafka.transaction_timeout_ms=6000")
@@ -261,6 +266,7 @@ def test_of_two_scorers_one_is_killed_as_it_answers_and_the_other_goes_on_with_a
     assert (max(times.values()) == 1) == exactly_once  # what was written and not committed is answered again
 
 
+@pytest.mark.full
 def test_what_is_no_record_is_a_dead_letter_and_ends_nothing(broker, federate):
     small, federation, asked = prepared(broker, federate)
     small.write(until=4)
@@ -278,6 +284,7 @@ def test_what_is_no_record_is_a_dead_letter_and_ends_nothing(broker, federate):
     assert (ended["answered"], ended["rejected"], ended["dead_letters"]) == (5, 4, 4)
 
 
+@pytest.mark.full
 def test_a_scorer_without_a_federation_waits_says_whose_fault_it_is_and_makes_no_topic(broker, federate):
     small = SmallStream(broker.bootstrap)
     federation = federate(small, "kafka.patience=3")
@@ -293,6 +300,7 @@ def test_a_scorer_without_a_federation_waits_says_whose_fault_it_is_and_makes_no
     consumer.close()
 
 
+@pytest.mark.full
 def test_of_two_scorers_of_one_name_the_first_ends(broker, federate):
     small, federation, asked = prepared(broker, federate)
     small.write(until=4)
@@ -309,6 +317,7 @@ def test_of_two_scorers_of_one_name_the_first_ends(broker, federate):
     assert second.terminate() == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("exactly_once", [True, False], ids=["exactly once", "at least once"])
 def test_a_key_as_large_as_a_message_is_answered_under_its_beginning(exactly_once, broker, federate):
     small, federation, asked = prepared(broker, federate)
@@ -326,6 +335,7 @@ def test_a_key_as_large_as_a_message_is_answered_under_its_beginning(exactly_onc
     assert (ended["answered"], ended["again"]) == (6, 0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("forged", [10**9, 2**62, 3])
 def test_a_forged_round_keeps_no_scorer_from_answering(forged, broker, federate):
     small, federation, asked = prepared(broker, federate)

@@ -177,6 +177,7 @@ class TestPasswords:
         for role in ROLES:
             assert users.passwords[role] not in told, role
 
+    @pytest.mark.full
     @pytest.mark.parametrize("role", ROLES)
     def test_a_check_finds_each_log_in_fit_for_its_role(self, federation, users, role):
         asked = (
@@ -189,6 +190,7 @@ class TestPasswords:
         assert own.state == "ok"
 
 
+@pytest.mark.full
 class TestCertificates:
     def test_a_federation_runs_by_certificates_alone(self, secure, tmp_path):
         users = Users.made(secure, f"m{uuid.uuid4().hex[:8]}")
@@ -235,6 +237,7 @@ def by_certificate(users, path, **more):
     )
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 class TestFaults:
     """A log-in that fails is the caller's error at once, in one line: nothing is tried again."""
@@ -298,6 +301,7 @@ class TestFaults:
 SECRET = "sesame7391"
 
 
+@pytest.mark.full
 class TestSecrets:
     """No command tells one, at level debug, however wrong the settings: all run in one process, one after another."""
 
@@ -364,6 +368,7 @@ class TestSecrets:
         assert "BEGIN" not in said and "password_file: its file cannot be read" in said
 
 
+@pytest.mark.full
 class TestRights:
     """One right after another is taken away, and given back."""
 

@@ -53,6 +53,7 @@ def test_kills_of_whoever_serves_change_no_bit(pair, small):
     check_as_undisturbed(federation, small)
 
 
+@pytest.mark.full
 def test_an_upgrade_by_turns_stalls_no_round_and_changes_no_bit(pair, small):
     """As docs/operate.md says: a new coordinator stands by, and the old one ends."""
     federation, first, second = pair
@@ -69,6 +70,7 @@ def test_an_upgrade_by_turns_stalls_no_round_and_changes_no_bit(pair, small):
     check_as_undisturbed(federation, small)
 
 
+@pytest.mark.full
 def test_one_that_was_stopped_finds_itself_taken_over_and_stands_by(pair, small):
     federation, first, second = pair
     first.popen.send_signal(signal.SIGSTOP)
@@ -86,6 +88,7 @@ def test_one_that_was_stopped_finds_itself_taken_over_and_stands_by(pair, small)
     check_as_undisturbed(federation, small)
 
 
+@pytest.mark.full
 def test_while_nobody_falls_silent_nobody_takes_over(pair, small):
     federation, first, second = pair
     small.write(until=ROUNDS)

@@ -7,6 +7,8 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka_stream import check_as_undisturbed
 from small_stream import ROUNDS, SIZE, make
 
+pytestmark = pytest.mark.full
+
 
 def ends_with(federation, process, text):
     federation.until("its end", lambda: process.popen.poll() is not None, patience=30.0)
