@@ -3,6 +3,7 @@
 import hashlib
 from contextlib import closing
 
+import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka_federation import check_ledger
 from kafka_stream import check_as_undisturbed
