@@ -3,7 +3,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: setup demo kafka console test test-fast check docs bench-drift bench-river format clean
+.PHONY: setup demo kafka console test test-all test-costs test-fast check docs bench-drift bench-river format clean
 
 setup: .venv/.ready
 
@@ -31,13 +31,24 @@ console:
 	@java -cp "$$(ls -d .kafka/libs/*/ | tail -1)*" org.apache.kafka.tools.consumer.ConsoleConsumer \
 	  --bootstrap-server 127.0.0.1:$(PORT) --topic $(TOPIC) --from-beginning
 
+# The tests that find most, in ten minutes on 2 cores: what README and CI run.
 test: setup
-	$(BIN)/pytest --numprocesses 2
+	$(BIN)/pytest --numprocesses 2 -m "not full"
+
+# Every test at full count. SHARD=3/8 takes an eighth; MINUTES=20 starts no test later, and names what it left out.
+# COSTS=FILE notes what each test takes, for test-costs.
+test-all: setup
+	$(BIN)/pytest --numprocesses 2 --hypothesis-profile full $(if $(SHARD),--shard $(SHARD)) \
+	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(COSTS),--costs $(COSTS))
+
+# Balance the shards by what tests took: make test-all COSTS=costs.jsonl, or some shards of it, then this.
+test-costs: setup
+	$(BIN)/python tests/suites/costs.py $(COSTS)
 
 # While you write: units, doctests and checks of every detector and transport that need neither a broker nor machine
 # code: 80 seconds, and nothing is compiled. An unmarked test that compiles fails.
 test-fast: setup
-	$(BIN)/pytest --numprocesses 2 -m "not broker and not compiles" tests/unit tests/conformance streamfl connectors
+	$(BIN)/pytest --numprocesses 2 -m "not full and not broker and not compiles" tests/unit tests/conformance streamfl connectors
 
 check: setup
 	$(BIN)/ruff format --check .

@@ -145,6 +145,7 @@ def test_quiet_streams_are_quiet(kind: Callable[[], LossDetector], rate: float) 
     assert [alarms(kind(), errors(seed, (3000, rate))) for seed in range(5)] == 5 * [[]]
 
 
+@pytest.mark.full
 def test_the_run_length_of_master_tests_is_about_what_was_asked_for() -> None:
     # 20 streams of 3000 losses, and 2000: 30 alarms if the first rounds said all, and up to a few times as many.
     found = sum(len(alarms(MasterTests(run_length=2000, seed=s), errors(s, (3000, 0.3)))) for s in range(20))

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from river import drift
+from suites.parameters import full
 
 from streamfl import codec
 from streamfl.core.drift.detectors import external
@@ -77,7 +78,7 @@ def test_it_goes_on_identically_from_its_bytes(name: str, rounds: int) -> None:
     assert any(rest)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [full(name) if name == "KSWIN" else name for name in NAMES])
 def test_losses_are_bounded_and_those_kept_say_all(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(external, "MOST", 256)
     detector, losses = RiverDetector(name), noisy(0.3, 0.3, 0.6)

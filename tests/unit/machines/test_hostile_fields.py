@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from river import naive_bayes
+from suites.parameters import full
 from unit.machines.script import LEARNER, PROFILES, Federation, broadcast, feed, join, swapping, uncounted
 
 from streamfl import codec, messages
@@ -195,9 +196,8 @@ def harmless(decisions: list[Any]) -> list[str]:
     return wrong
 
 
-KINDS = ("adaptive", "paper", "external", "regression")
-ENTRIES = [("adaptive", 1), *((kind, 6) for kind in KINDS)]
-COMPILED = pytest.param("between rounds", 6, marks=pytest.mark.compiles)
+ENTRIES = [("adaptive", 1), full("adaptive", 6), ("paper", 6), full("external", 6), full("regression", 6)]
+COMPILED = pytest.param("between rounds", 6, marks=[pytest.mark.compiles, pytest.mark.full])
 
 
 @pytest.mark.parametrize(("run", "entry"), [*ENTRIES, COMPILED], indirect=["run"])
@@ -234,7 +234,7 @@ def account(machine: Coordinator, name: str) -> tuple[object, ...]:
     return member.positions, member.accepted, member.rejected, member.refused, member.left
 
 
-@pytest.mark.parametrize("run", ["adaptive", "regression"], indirect=True)
+@pytest.mark.parametrize("run", ["adaptive", full("regression")], indirect=True)
 def test_scores_with_any_one_field_spoilt_do_no_harm(run):
     saved, since = next((s, m) for s, m in run.moments if any(isinstance(one, Scores) for one in m))
     updates = [m for m in since if isinstance(m, Update)]

@@ -131,6 +131,7 @@ class Round6:
 
 
 # Where a search ends elsewhere, what would be sent is not what was, so it takes no record to tell them apart.
+@pytest.mark.full
 def test_ten_records_are_rebuilt_from_one_update_of_the_default_profile() -> None:
     of = Round6(1)
     assert (of.update.records, of.update.trained, len(of.weights)) == (10, 10, 9)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 import on_river
@@ -18,6 +19,7 @@ def call(path: Path, *more: str) -> tuple[str, str]:
     return told.stdout, told.stderr
 
 
+@pytest.mark.full
 def test_a_call_goes_on_where_another_stopped(tmp_path: Path) -> None:
     path = tmp_path / "runs.json"
     _, told = call(path, "--methods", "no-change")

@@ -15,6 +15,7 @@ def test_there_are_fourteen() -> None:
     assert len(set(STREAMS)) == 14
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", sorted(FROM_RIVER))
 def test_a_stream_is_drawn_again_alike_and_its_order_gives_no_label_away(name: str) -> None:
     one = stream(name, None)

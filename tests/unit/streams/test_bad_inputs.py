@@ -154,6 +154,7 @@ def test_the_message_names_file_place_and_remedy(bad: Bad, tmp_path: Path) -> No
     assert [part for part in bad.says if part not in message] == []
 
 
+@pytest.mark.full
 def test_damaged_parquet_is_one_line_and_rust_prints_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
