@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,12 @@ def begin() -> None:
         raise SystemExit(subprocess.call([sys.executable, *sys.argv], env=os.environ | ARITHMETIC))
 
 
+def asked(names: Iterable[str]) -> list[str]:
+    """Return those of some names that the command line names; all if it names none, or notes them."""
+    named = [] if "--write" in sys.argv else sys.argv[1:]
+    return [name for name in names if not named or name in named]
+
+
 def tell(found: Any, noted: Path) -> None:
     """Print what was found as JSON, or with --write note it."""
     text = json.dumps(found, indent=1) + "\n"
@@ -33,10 +40,10 @@ def tell(found: Any, noted: Path) -> None:
         sys.stdout.write(text)
 
 
-def told_by(script: str) -> Any:
-    """Return what a script prints in the one arithmetic."""
+def told_by(script: str, names: Iterable[str] = ()) -> Any:
+    """Return what a script prints in the one arithmetic, of all names if none are given."""
     done = subprocess.run(
-        [sys.executable, script], env=os.environ | ARITHMETIC, capture_output=True, text=True, check=True
+        [sys.executable, script, *names], env=os.environ | ARITHMETIC, capture_output=True, text=True, check=True
     )
     return json.loads(done.stdout)
 

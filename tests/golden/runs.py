@@ -19,7 +19,7 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from golden.arithmetic import begin, digest, tell
+from golden.arithmetic import asked, begin, digest, tell
 
 HERE = Path(__file__).parent
 NOTED = HERE / "digests.json"
@@ -62,8 +62,8 @@ def digests() -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the digests of every run by its name."""
     with tempfile.TemporaryDirectory() as folder:
         _write_streams(Path(folder))
-        for name, options in RUNS.items():
-            yield name, _digests_of(options.split(), Path(folder))
+        for name in asked(RUNS):
+            yield name, _digests_of(RUNS[name].split(), Path(folder))
 
 
 def _digests_of(options: list[str], folder: Path) -> dict[str, str]:

@@ -7,6 +7,8 @@ import pytest
 from golden import saves
 from golden.arithmetic import told_by
 
+pytestmark = [pytest.mark.full, pytest.mark.process]
+
 NOTED: dict[str, str] = json.loads(saves.NOTED.read_text())
 
 
