@@ -51,7 +51,7 @@ class Origin(BaseModel):
 
         >>> origin = Origin.now("regret", {"clients": 3})
         >>> origin.settings, len(origin.digest), origin.age
-        ({'clients': 3}, 64, 'of this code')
+        ({'clients': 3.0}, 64, 'of this code')
         """
         return cls(
             command=typed(sys.argv),

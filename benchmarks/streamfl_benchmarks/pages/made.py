@@ -68,7 +68,7 @@ class Made:
         environment.globals.update(CELLS, runs=self.rows)
         try:
             return BETWEEN_ROWS.sub("|\n|", environment.get_template(f"{name}{ending}").render().strip())
-        except (TemplateError, UsageError) as error:
+        except (TemplateError, UsageError, TypeError, ValueError, ArithmeticError) as error:
             raise UsageError(f"results {name}: {error}") from error
 
     def rows(self, name: str) -> Rows:
