@@ -143,7 +143,7 @@ def test_runs_of_older_code_are_listed_and_are_no_fault(site: Site) -> None:
     assert list(site.faults()) == []
 
 
-# --- the command, on a copy of the pages of the repository ------------------------------------------------------------
+# --- the command, on a copy of the pages ----------------------------------------------------------------------------
 
 
 def check(root: Path) -> tuple[int, str]:
