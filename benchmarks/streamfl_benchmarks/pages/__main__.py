@@ -8,8 +8,8 @@ import click
 from streamfl.core.errors import UsageError
 from streamfl_benchmarks.code import ROOT
 from streamfl_benchmarks.pages.ages import ages
-from streamfl_benchmarks.pages.differences import Site
 from streamfl_benchmarks.pages.made import Made
+from streamfl_benchmarks.pages.site import Site
 
 
 @click.command()

@@ -57,7 +57,9 @@ class Made:
         """
         if name not in self.names(ending):
             known = ", ".join(self.names(ending)) or "none"
-            raise UsageError(f"results {name}: no template {name}{ending} in {self.templates}; there are: {known}")
+            raise UsageError(
+                f"results {name}: no template {name}{ending} in {self.templates.name}/; there are: {known}"
+            )
         environment = Environment(
             loader=FileSystemLoader(self.templates),
             undefined=StrictUndefined,

@@ -1,4 +1,4 @@
-"""Where pages differ from their runs."""
+"""The pages of a repository beside their runs: where they differ, and how they are made again."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -74,7 +74,12 @@ class Site:
     def _pictures(self) -> Iterator[str]:
         for name in self.made.names(".svg.j2"):
             place = self.root / "docs" / f"{name}.svg"
-            if not place.exists() or place.read_text(encoding="utf-8") != self.made.text(name, ".svg.j2") + "\n":
+            try:
+                made = self.made.text(name, ".svg.j2") + "\n"
+            except UsageError as error:
+                yield f"{self.name(place)}: {error}"
+                continue
+            if not place.exists() or place.read_text(encoding="utf-8") != made:
                 yield f"{self.name(place)}: not the picture that the runs make"
 
     def make(self) -> list[str]:

@@ -11,8 +11,8 @@ from streamfl_benchmarks.code import ROOT
 from streamfl_benchmarks.origin import Origin
 from streamfl_benchmarks.pages.__main__ import main
 from streamfl_benchmarks.pages.ages import ages
-from streamfl_benchmarks.pages.differences import Site
 from streamfl_benchmarks.pages.made import Made
+from streamfl_benchmarks.pages.site import Site
 from streamfl_benchmarks.run_file import Kept, write
 
 ORIGIN = Origin(command="made", machine="one", date="2026-01-02", version="0.1.0", code=("a.py",), digest="0" * 64)
@@ -134,6 +134,8 @@ def test_a_picture_is_made_and_compared_as_well(site: Site) -> None:
     assert site.make() == ["docs/hits.svg"]
     assert (site.root / "docs" / "hits.svg").read_text() == "<svg>0.2</svg>\n"
     assert list(site.faults()) == []
+    (site.root / "templates" / "hits.svg.j2").write_text("<svg>{{ hits }}</svg>")
+    assert list(site.faults()) == ["docs/hits.svg: results hits: 'hits' is undefined"]
 
 
 def test_runs_of_older_code_are_listed_and_are_no_fault(site: Site) -> None:
