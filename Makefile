@@ -3,7 +3,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: setup demo kafka console test test-all test-costs test-fast check docs bench-drift bench-river format clean
+.PHONY: setup demo kafka console test test-all test-costs test-fast check results results-check docs bench-drift bench-river format clean
 
 setup: .venv/.ready
 
@@ -55,6 +55,14 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Tables and paragraphs of README.md and docs/ that come from runs are made from benchmarks/runs; see CONTRIBUTING.md.
+results: setup
+	@PYTHONPATH=benchmarks $(BIN)/python -m streamfl_benchmarks.pages
+
+# Fails if a page differs from its runs; lists the runs that other code has made.
+results-check: setup
+	@PYTHONPATH=benchmarks $(BIN)/python -m streamfl_benchmarks.pages --check
 
 # The site of the documentation, in site/: open site/index.html. What it warns of is an error, in the tests too.
 docs: setup

@@ -10,7 +10,6 @@ attack, `missed` the exchanges without a restart within 20 rounds, `made_up` the
 that name an honest client. A file that exists is continued. Figures: docs/results.md, "Hostile members".
 """
 
-import json
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import as_completed
@@ -52,7 +51,10 @@ from streamfl.streams.source import TableSource
 from streamfl.streams.table import Table
 from streamfl.testing.hostile import ATTACKS, Attack, labels_flipped
 from streamfl.transport.memory import MemoryTransport
+from streamfl_benchmarks import run_file
+from streamfl_benchmarks.origin import Origin
 from streamfl_benchmarks.processes import pool
+from streamfl_benchmarks.run_file import Kept, Row
 
 ROUNDS, SIZE, SWAPS, WITHIN = 120, 60, (40, 80), 20
 BEGINS, FLIPPED_FROM = 5, 20
@@ -264,22 +266,14 @@ def honest_of(world: World) -> World:
     return replace(world, attack=NONE, hostile=0)
 
 
-def read(path: Path) -> dict[World, dict[str, Any]]:
+def read(path: Path) -> dict[World, Kept]:
     """Return the finished runs of a file."""
-    lines = json.loads(path.read_text()) if path.exists() else []
     names = World.__dataclass_fields__
-    return {World(**{name: line[name] for name in names}): line for line in lines}
+    kept = run_file.read(path) if path.exists() else []
+    return {World(**{name: each.run[name] for name in names}): each for each in kept}
 
 
-def write(path: Path, done: Mapping[World, dict[str, Any]]) -> None:
-    """Write the finished runs, one a line."""
-    lines = [json.dumps(line) for line in done.values()]
-    part = path.with_suffix(".part")
-    part.write_text("[\n" + ",\n".join(lines) + "\n]\n")
-    part.replace(path)
-
-
-def line_of(world: World, found: dict[str, Any], honest: dict[str, Any] | None) -> dict[str, Any]:
+def line_of(world: World, found: dict[str, Any], honest: Row | None) -> dict[str, Any]:
     """Return a run as it is written: beside the accuracy of the same clients without attack."""
     by_client = found.pop("by_client")
     if honest is None:
@@ -287,8 +281,9 @@ def line_of(world: World, found: dict[str, Any], honest: dict[str, Any] | None) 
     return asdict(world) | found | {"honest": accuracy(honest["by_client"], world.honest)}
 
 
-def make(todo: Sequence[World], done: dict[World, dict[str, Any]], path: Path, jobs: int) -> None:
+def make(todo: Sequence[World], done: dict[World, Kept], path: Path, jobs: int) -> None:
     """Make the runs that the file lacks; each is written when it has finished."""
+    origin = Origin.now("hostile")
     missing = [world for world in todo if world not in done]
     if not missing:
         return
@@ -296,11 +291,12 @@ def make(todo: Sequence[World], done: dict[World, dict[str, Any]], path: Path, j
         running = {executor.submit(figures, world): world for world in missing}
         for future in as_completed(running):
             world = running[future]
-            done[world] = line_of(world, future.result(), None if world.attack == NONE else done[honest_of(world)])
-            write(path, done)
+            honest = None if world.attack == NONE else done[honest_of(world)].run
+            done[world] = Kept(origin, line_of(world, future.result(), honest))
+            run_file.write(path, done.values())
 
 
-def table(done: Mapping[World, dict[str, Any]]) -> str:
+def table(done: Mapping[World, Row]) -> str:
     """Return a row for each attack: by setting its largest cost of all seeds, and drifts missed and made up."""
     settings = sorted({(w.features, w.of, w.aggregation, w.hostile) for w in done})
     head = [f"{hostile} of {of}, {features}, {how}" for features, of, how, hostile in settings]
@@ -315,7 +311,7 @@ def _is(world: World, attack: str, setting: tuple[str, int, str, int]) -> bool:
     return (world.attack, world.features, world.of, world.aggregation, world.hostile) == (attack, *setting)
 
 
-def _cell(lines: Sequence[dict[str, Any]]) -> str:
+def _cell(lines: Sequence[Row]) -> str:
     if not lines:
         return ""
     cost = max(line["honest"] - line["accuracy"] for line in lines)
@@ -335,7 +331,7 @@ def main(quick: bool, seeds: int, jobs: int, path: Path) -> None:
     todo = [world for seed in range(1, 2 if quick else seeds + 1) for world in worlds(seed, quick=quick)]
     make(list(dict.fromkeys(map(honest_of, todo))), done, path, jobs)
     make(todo, done, path, jobs)
-    click.echo(table({world: done[world] for world in todo}))
+    click.echo(table({world: done[world].run for world in todo}))
 
 
 if __name__ == "__main__":

@@ -5,22 +5,22 @@ their models by clipped scores, as they do elsewhere. A clipped score may rank a
 loss, so a profile may have a small regret in every round for ever, which noise would hide.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from streamfl.core.errors import UsageError
-from streamfl_benchmarks import regret_streams
+from streamfl_benchmarks import regret_streams, run_file
+from streamfl_benchmarks.origin import Origin
 from streamfl_benchmarks.processes import pool
 from streamfl_benchmarks.regret_driver import EACH, Driven
 from streamfl_benchmarks.regret_players import BALL, METHODS, PLAYERS, MethodName, Player
 from streamfl_benchmarks.regret_streams import BOUND, Stream, StreamName, stream
+from streamfl_benchmarks.run_file import Kept, Row
 
 # Kept results are used again only if they were measured with the same design.
 DESIGN: dict[str, float] = {
@@ -120,7 +120,7 @@ def measure_all(
     cases
         What to measure.
     kept
-        A JSON file of earlier results; None keeps nothing.
+        A file of earlier results; None keeps nothing.
     jobs
         Processes.
     report
@@ -136,41 +136,57 @@ def measure_all(
     UsageError
         The results in the file are of another design.
     """
-    known = {found.case: found for found in load(kept)} if kept is not None and kept.exists() else {}
+    known = load(kept) if kept is not None and kept.exists() else {}
+    origin = Origin.now("regret", DESIGN)
     missing = [case for case in cases if case not in known]
     with pool(jobs) as executor:
         futures = [executor.submit(measure, case) for case in missing]
         for done, future in enumerate(as_completed(futures), start=1):
             found = future.result()
-            known[found.case] = found
+            known[found.case] = (origin, found)
             if kept is not None:
                 save(kept, known.values())
             report(found, done, len(missing))
-    return [known[case] for case in cases]
+    return [known[case][1] for case in cases]
 
 
-def load(path: Path) -> list[Measured]:
-    """Return the results of a file.
+def load(path: Path) -> dict[Case, tuple[Origin, Measured]]:
+    """Return the results of a file by case, each with where it comes from.
 
     Raises
     ------
     UsageError
         The file is not of this benchmark, or of another design.
     """
-    try:
-        content: dict[str, Any] = json.loads(path.read_text())
-        design, rows = content["design"], content["measured"]
-        found = [Measured(**{**row, "case": Case(**row["case"])}) for row in rows]
-    except (ValueError, KeyError, TypeError):
-        raise UsageError(f"{path}: not a file of `streamfl bench regret`; name another one") from None
-    if design != DESIGN:
-        raise UsageError(f"{path}: measured with {design}, now {DESIGN}; name another file")
+    found = {}
+    for origin, row in run_file.read(path):
+        if origin.settings != DESIGN:
+            raise UsageError(f"{path}: measured with {origin.settings}, now {DESIGN}; name another file")
+        try:
+            measured = of_row(row)
+        except (KeyError, TypeError):
+            raise UsageError(f"{path}: not a file of `streamfl bench regret`; name another one") from None
+        found[measured.case] = (origin, measured)
     return found
 
 
-def save(path: Path, measured: Iterable[Measured]) -> None:
-    """Write the results atomically."""
-    rows = [asdict(found) for found in sorted(measured, key=lambda found: found.case)]
-    beside = path.with_name(path.name + ".part")
-    beside.write_text(json.dumps({"design": DESIGN, "measured": rows}, indent=1) + "\n")
-    beside.replace(path)
+def save(path: Path, found: Iterable[tuple[Origin, Measured]]) -> None:
+    """Write the results atomically, by case."""
+    run_file.write(path, (Kept(o, row_of(m)) for o, m in sorted(found, key=lambda each: each[1].case)))
+
+
+def row_of(measured: Measured) -> Row:
+    """Return a result as it is kept.
+
+    >>> row_of(Measured(Case(128, "still", "paper", 3), 31.4, 1, 0.0, 0, 0.5))["seed"]
+    3
+    """
+    row = asdict(measured)
+    return row.pop("case") | row  # type: ignore[no-any-return]
+
+
+def of_row(row: Row) -> Measured:
+    """Return a result from how it is kept."""
+    names = Case.__slots__
+    case = Case(**{name: row[name] for name in names})
+    return Measured(case, **{name: value for name, value in row.items() if name not in names})

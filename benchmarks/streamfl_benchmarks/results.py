@@ -1,22 +1,24 @@
 """Finished runs on disk, which need not be run again."""
 
-import json
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.errors import UsageError
+from streamfl_benchmarks import run_file
+from streamfl_benchmarks.origin import Origin
 from streamfl_benchmarks.run import Finished, Run
+from streamfl_benchmarks.run_file import Kept
 
 
 @dataclass
 class Results:
-    """The runs that have finished, in memory and, with a path, in a JSON file: a list of runs.
+    """The runs that have finished, in memory and, with a path, in a file of runs (`streamfl_benchmarks.run_file`).
 
     The losses of each round would make that file a hundred times as long. They are kept beside it, in an archive of
     arrays named as the file with `.rounds.npz` in place of its ending, and only figures need them.
@@ -24,12 +26,15 @@ class Results:
     Parameters
     ----------
     path
-        The JSON file; None keeps nothing on disk.
+        The file; None keeps nothing on disk.
     """
 
     path: Path | None = None
     runs: dict[str, Run] = field(default_factory=dict)
+    origins: dict[str, Origin] = field(default_factory=dict)
     losses: dict[str, FloatArray] = field(default_factory=dict)
+    # Of the runs to come; noted now, because code that is changed later is not what this process runs.
+    origin: Origin = field(default_factory=lambda: Origin.now("drift"))
 
     @classmethod
     def read(cls, path: Path | None) -> "Results":
@@ -42,7 +47,9 @@ class Results:
         """
         results = cls(path)
         if path is not None and path.exists():
-            results.runs = {run.key: run for run in _runs(path)}
+            for origin, run in _runs(path):
+                results.runs[run.key] = run
+                results.origins[run.key] = origin
             results.losses = {key: losses for key, losses in _losses(_beside(path)).items() if key in results.runs}
         return results
 
@@ -53,36 +60,31 @@ class Results:
     def add(self, finished: Finished) -> None:
         """Add a run, and write all of them, so that no finished run is lost if the process ends."""
         self.runs[finished.run.key] = finished.run
+        self.origins[finished.run.key] = self.origin
         self.losses[finished.run.key] = finished.losses
         if self.path is not None:
             self._write(self.path)
 
     def _write(self, path: Path) -> None:
-        runs = [run.model_dump(mode="json") for run in self.runs.values()]
         beside = _beside(path)
+        part = beside.with_name(f"{beside.name}.part")
         try:
-            with _partial(beside).open("wb") as file:
+            with part.open("wb") as file:
                 np.savez_compressed(file, allow_pickle=False, **self.losses)
-            _partial(path).write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
-            for place in (beside, path):
-                _partial(place).replace(place)
+            part.replace(beside)
         except OSError as error:
-            raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+            raise UsageError(f"{beside}: cannot be written: {error.strerror}") from error
+        run_file.write(path, (Kept(self.origins[key], run.model_dump(mode="json")) for key, run in self.runs.items()))
 
 
 def _beside(path: Path) -> Path:
     return path.with_suffix(".rounds.npz")
 
 
-def _partial(path: Path) -> Path:
-    return path.with_name(f"{path.name}.part")
-
-
-def _runs(path: Path) -> list[Run]:
+def _runs(path: Path) -> list[tuple[Origin, Run]]:
+    kept = run_file.read(path)
     try:
-        return TypeAdapter(list[Run]).validate_json(path.read_bytes())
-    except OSError as error:
-        raise UsageError(f"--json {path}: cannot be read: {error.strerror}") from error
+        return [(origin, Run.model_validate(run)) for origin, run in kept]
     except ValidationError:
         raise UsageError(f"--json {path}: it holds no runs of this benchmark; name another file") from None
 

@@ -1,6 +1,5 @@
 """`streamfl bench drift` as its user runs it, and what the project stands for: ahead of the best constant FedAvg."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from streamfl.cli import cli
 from streamfl.core.errors import UsageError
+from streamfl_benchmarks.run_file import read
 
 SWAPS = ("--stream", "covtype", "--drift", "class-swap", "--at", "65,120", "--rounds", "150", "--round-size", "100")
 FIELDS = {"stream", "drift", "method", "seed", "at", "accuracy", "restarts", "detections", "false_alarms", "seconds"}
@@ -32,7 +32,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
 
 
 def runs(folder: Path) -> list[dict[str, Any]]:
-    return json.loads((folder / "runs.json").read_text())  # type: ignore[no-any-return]
+    return [dict(kept.run) for kept in read(folder / "runs.json")]
 
 
 def test_adaptive_is_ahead_of_the_best_constant_and_that_of_the_paper(compared: tuple[Path, Result]) -> None:

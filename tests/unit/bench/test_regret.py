@@ -1,6 +1,5 @@
 """Regret with exact losses: the streams by their definitions, a stream by hand, slopes, bounds, and the command."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -352,10 +351,9 @@ def test_measured_cases_are_kept_and_not_measured_again(tmp_path: Path) -> None:
     again = measure_all(cases, kept, jobs=1, report=lambda found, done, of: told.append(found))
     assert [found.case for found in told] == cases
     assert again[:3] == first
-    assert load(kept) == sorted(again, key=lambda found: found.case)
+    assert [found for _, found in load(kept).values()] == sorted(again, key=lambda found: found.case)
     assert again[0].regret == measure(cases[0]).regret
-    content = json.loads(kept.read_text())
-    kept.write_text(json.dumps({**content, "design": {**content["design"], "features": 5}}))
+    kept.write_text(kept.read_text().replace('"features": 6.0', '"features": 5.0'))
     with pytest.raises(UsageError, match="name another file"):
         measure_all(cases, kept, jobs=1, report=lambda found, done, of: None)
 

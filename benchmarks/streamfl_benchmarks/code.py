@@ -1,0 +1,89 @@
+"""Which code the runs of a benchmark depend on, and its digest: by these runs are known that older code has made.
+
+A path is a file, or a folder with all its Python files. What only reads, shows or writes figures is left out, so that
+a new option or another table makes no run older. Comments count: a digest that leaves them out would have to read
+Python as the interpreter does, and would change with it.
+"""
+
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from streamfl.core.errors import UsageError
+
+ROOT = Path(__file__).parents[2]
+UNKNOWN = "unknown"
+
+_LEARNING = ("streamfl/core", "streamfl/models")
+_FEDERATION = (
+    *_LEARNING,
+    "streamfl/algorithms.py",
+    "streamfl/detectors.py",
+    "streamfl/profiles.py",
+    "streamfl/runtime",
+    "streamfl/settings.py",
+    "streamfl/streams",
+    "streamfl/transport",
+)
+_OURS = "benchmarks/streamfl_benchmarks"
+
+# By the name of the file of runs, without its ending.
+CODE: dict[str, tuple[str, ...]] = {
+    "drift": (
+        *_FEDERATION,
+        "streamfl/replay.py",
+        *(f"{_OURS}/{name}.py" for name in ("drawn", "features", "federated", "findings", "meter", "methods")),
+        f"{_OURS}/peers",
+        *(f"{_OURS}/{name}.py" for name in ("plain", "recorded", "records", "run")),
+    ),
+    "hostile": (*_FEDERATION, "streamfl/testing/hostile.py", "benchmarks/hostile.py"),
+    "regret": (
+        *_LEARNING,
+        *(f"{_OURS}/{name}.py" for name in ("regret", "regret_driver", "regret_players", "regret_streams")),
+    ),
+}
+
+
+def digest(paths: Iterable[str], root: Path = ROOT) -> str:
+    """Return the SHA-256 of the Python files at some paths: of their names and bytes, in the order of the names.
+
+    Raises
+    ------
+    UsageError
+        If there is no Python file at one of them.
+
+    >>> import tempfile
+    >>> root = Path(tempfile.mkdtemp())
+    >>> (root / "a.py").write_text("x = 1")
+    5
+    >>> before = digest(["a.py"], root)
+    >>> before[:8], (root / "a.py").write_text("x = 2"), digest(["a.py"], root) == before
+    ('...', 5, False)
+    """
+    whole = sha256()
+    for name, content in sorted(_files(paths, root)):
+        whole.update(f"{name} {sha256(content).hexdigest()}\n".encode())
+    return whole.hexdigest()
+
+
+def is_of_today(paths: Sequence[str], known: str, root: Path = ROOT) -> bool:
+    """Return whether the code still has a digest; it has not if one of the paths is no longer there.
+
+    >>> is_of_today(["streamfl/core/gone.py"], "0" * 64), is_of_today(["streamfl/core"], digest(["streamfl/core"]))
+    (False, True)
+    """
+    try:
+        return digest(paths, root) == known
+    except UsageError:
+        return False
+
+
+def _files(paths: Iterable[str], root: Path) -> set[tuple[str, bytes]]:
+    found = set()
+    for path in paths:
+        place = root / path
+        files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
+        if not files or not files[0].is_file():
+            raise UsageError(f"{path}: there is no Python file; name the code of these runs in {_OURS}/code.py")
+        found |= {(file.relative_to(root).as_posix(), file.read_bytes()) for file in files}
+    return found
