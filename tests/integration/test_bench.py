@@ -35,12 +35,14 @@ def runs(folder: Path) -> list[dict[str, Any]]:
     return [dict(kept.run) for kept in read(folder / "runs.json")]
 
 
+@pytest.mark.full
 def test_adaptive_is_ahead_of_the_best_constant_and_that_of_the_paper(compared: tuple[Path, Result]) -> None:
     accuracy = {(r["method"], r["seed"]): r["accuracy"]["prequential"] for r in runs(compared[0])}
     for seed in (1, 2):
         assert accuracy["adaptive", seed] > accuracy["fedavg", seed] > accuracy["paper", seed]
 
 
+@pytest.mark.full
 def test_adaptive_finds_both_swaps_and_nothing_else(compared: tuple[Path, Result]) -> None:
     for told in runs(compared[0]):
         if told["method"] == "adaptive":
@@ -48,6 +50,7 @@ def test_adaptive_finds_both_swaps_and_nothing_else(compared: tuple[Path, Result
             assert told["false_alarms"] == 0
 
 
+@pytest.mark.full
 def test_what_is_written_is_what_was_promised(compared: tuple[Path, Result]) -> None:
     folder, ended = compared
     told = runs(folder)
@@ -62,6 +65,7 @@ def test_what_is_written_is_what_was_promised(compared: tuple[Path, Result]) -> 
     assert "seed 2: paper" in ended.stderr
 
 
+@pytest.mark.full
 def test_a_second_call_runs_nothing_again(compared: tuple[Path, Result]) -> None:
     folder, first = compared
     before = (folder / "runs.json").stat().st_mtime_ns

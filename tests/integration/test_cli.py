@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from suites.parameters import full
 
 from streamfl.cli import cli, main
 from streamfl.core.errors import UsageError
@@ -96,8 +97,9 @@ def line(tmp_path: Path) -> Path:
 # --- demo ------------------------------------------------------------------------------------------------------
 
 
-def test_demo_prints_its_result_and_nothing_else_to_standard_output(streamfl: Command):
-    ended = streamfl("demo", "--json", "-", "--seed", 1)
+@pytest.mark.parametrize("features", ["rounds", full("auto")])
+def test_demo_prints_its_result_and_nothing_else_to_standard_output(features: str, streamfl: Command):
+    ended = streamfl("demo", "--features", features, "--json", "-", "--seed", 1)
     assert ended.code == 0
     result = ended.json
     assert list(result) == CLASSIFICATION
@@ -194,6 +196,7 @@ def test_the_model_of_a_target_predicts_in_its_own_unit(streamfl: Command, line:
         ServedModel.load(to).predict([["much"]], ("a",))
 
 
+@pytest.mark.full
 def test_the_model_file_serves_what_the_headline_says(streamfl: Command, tmp_path: Path):
     rng, to = np.random.default_rng(5), tmp_path / "model.safetensors"
     X = rng.uniform(-1.0, 1.0, (3000, 2)).round(3)
@@ -232,6 +235,7 @@ def test_the_model_file_is_measured_on_exactly_its_own_predictions(streamfl: Com
     assert told["last_rounds"] == told["prequential"]
 
 
+@pytest.mark.full
 def test_it_says_where_the_model_file_is_much_worse(streamfl: Command, tmp_path: Path):
     """Labels of single places, which only a client's nearest records know."""
     rng, to = np.random.default_rng(5), tmp_path / "model.safetensors"
@@ -310,10 +314,10 @@ def test_the_same_seed_gives_the_same_result(streamfl: Command, blobs: Path):
         ("--profile", "experts", "--max-order", "none"),
         ("--local-batch", "4"),
         ("--split", "column:kind"),
-        ("--inject", "permutation@20,60", "--least", "1"),
+        full(("--inject", "permutation@20,60", "--least", "1")),
         ("--task", "classification", "--drop", "height"),
         ("--bytes", "200"),
-        ("--bytes", "200", "--label-delay", "20"),
+        full(("--bytes", "200", "--label-delay", "20")),
     ],
 )
 def test_every_option_runs(options: tuple[str, ...], streamfl: Command, blobs: Path):
@@ -350,11 +354,11 @@ def test_labels_that_come_late_are_told(streamfl: Command, blobs: Path, tmp_path
         ("--profile", "paper"),
         ("--profile", "experts"),
         ("--features", "rounds"),
-        ("--split", "column:kind"),
-        ("--split", "dirichlet:0.5"),
-        ("--inject", "class-swap@4"),
-        ("--model", "river:preprocessing.StandardScaler|linear_model.LogisticRegression"),
-        ("--algorithm", "fedomd"),
+        full(("--split", "column:kind")),
+        full(("--split", "dirichlet:0.5")),
+        full(("--inject", "class-swap@4")),
+        full(("--model", "river:preprocessing.StandardScaler|linear_model.LogisticRegression")),
+        full(("--algorithm", "fedomd")),
     ],
 )
 def test_labels_come_late_with_every_other_option(options: tuple[str, ...], streamfl: Command, blobs: Path):
@@ -369,6 +373,7 @@ def test_labels_come_late_with_every_other_option(options: tuple[str, ...], stre
     assert late["accuracy"]["prequential"] < without["accuracy"]["prequential"]
 
 
+@pytest.mark.full
 def test_restarts_are_told_with_their_times_also_where_labels_come_late(streamfl: Command, sensor_file: Path):
     told = [
         streamfl("replay", sensor_file, "--time", "ts", "--label-delay", delay, "--json", "-").json["restarts"]
@@ -430,6 +435,7 @@ def test_every_option_of_the_algorithm_changes_the_model(
     assert len(digests) == 2
 
 
+@pytest.mark.full
 def test_without_a_cap_blocks_grow_past_the_256_rounds(streamfl: Command, blobs: Path):
     options = ("replay", blobs, "--clients", "1", "--round-size", "1", "--least", "1", "--profile", "experts")
     options += ("--json", "-")
@@ -489,7 +495,7 @@ def test_restarts_are_told_with_their_times(streamfl: Command, sensor_file: Path
     assert report.read_text().count(restarted["time"]) >= 2
 
 
-@pytest.mark.parametrize(("mark", "said"), [(";", ";"), ("\t", "tab"), ("\t", "\\t"), ("|", "|")])
+@pytest.mark.parametrize(("mark", "said"), [(";", ";"), ("\t", "tab"), full("\t", "\\t"), full("|", "|")])
 def test_other_separators(mark: str, said: str, streamfl: Command, blobs: Path):
     expected = streamfl("replay", blobs, "--json", "-").json["model_sha256"]
     blobs.write_text(blobs.read_text().replace(",", mark))

@@ -190,6 +190,7 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.full
 def test_a_federation_on_it_is_what_a_replay_is_also_when_all_of_it_was_killed(settings: Path, table: Path) -> None:
     federation = Federation(settings)
     replay, model = settings.parent / "replay.json", settings.parent / "replay.safetensors"

@@ -105,6 +105,11 @@ def test_values_far_out_by_hand() -> None:
     assert without_outliers(X) is X
 
 
+def test_where_distances_are_no_numbers_any_more_nothing_is_brought_nearer() -> None:
+    X = np.array([[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 1.7e308, -1.7e308]]).T
+    assert without_outliers(X) is X  # and warns of nothing: warnings are errors in tests
+
+
 def test_of_few_values_nothing_is_known_of_what_is_far_nor_where_most_are_the_same() -> None:
     few = np.array([[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 1e6, np.nan]]).T
     same = np.array([[0.0] * 99 + [1.0]]).T

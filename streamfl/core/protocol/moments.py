@@ -138,10 +138,9 @@ def without_outliers(X: FloatArray) -> FloatArray:
     present = _present(np.isnan(X))
     if present.max(initial=0) < FEWEST:
         return X
-    doubtful = ~_surely_near(X, present)
-    if not doubtful.any():
-        return X
-    nearer = _clipped(X[:, doubtful], present[doubtful])
+    with np.errstate(over="ignore"):  # a distance too large for a number is infinite
+        doubtful = ~_surely_near(X, present)
+        nearer = _clipped(X[:, doubtful], present[doubtful]) if doubtful.any() else None
     if nearer is None:
         return X
     clipped = X.copy()
