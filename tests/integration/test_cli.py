@@ -772,6 +772,7 @@ def test_the_version_is_the_package_s(streamfl: Command):
     assert streamfl("--version").out == f"streamfl {__version__}\n"
 
 
+@pytest.mark.process
 def test_as_a_program_of_its_own(tmp_path: Path):
     program = [sys.executable, "-c", "from streamfl.cli import main; main()"]
     path = tmp_path / "f.csv"

@@ -190,6 +190,7 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.process
 @pytest.mark.full
 def test_a_federation_on_it_is_what_a_replay_is_also_when_all_of_it_was_killed(settings: Path, table: Path) -> None:
     federation = Federation(settings)
@@ -279,6 +280,7 @@ def test_two_hosts_share_the_partitions(loaded: FederationSettings) -> None:
         assert list(second.hosted()) == ["c0"]
 
 
+@pytest.mark.process
 def test_what_is_not_there_is_told_with_the_remedy(settings: Path) -> None:
     federation = Federation(settings)
     for text, why in (

@@ -164,6 +164,7 @@ def test_plain_json_is_enough_and_a_body_that_breaks_off_harms_no_one(port: int,
     assert labels["data"] == model.predict(X[:2], TABLE.features)
 
 
+@pytest.mark.process
 def test_the_lines_of_the_page_do_what_it_says(tmp_path: Path, answering: Answering):
     page = (Path(__file__).parents[2] / "docs" / "serving.md").read_text()
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -192,6 +193,7 @@ def test_the_lines_of_the_page_do_what_it_says(tmp_path: Path, answering: Answer
     assert process.wait() == 0
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 # The estimator and the coordinator are told what does learn between rounds, but they do not compile it.
 LEARNS_BY_ROUNDS = """
 import numpy as np

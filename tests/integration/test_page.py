@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = [pytest.mark.full, pytest.mark.process]
+
 COMMAND = str(Path(sys.executable).parent / "streamfl")
 
 

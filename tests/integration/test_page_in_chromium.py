@@ -11,7 +11,12 @@ from streamfl.ports import Buried
 from streamfl.services.page.service import shown
 from streamfl.services.page.source import Source
 
-pytestmark = pytest.mark.skipif(FOUND is None, reason="needs Chromium: apt-get install chromium")
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.process,
+    pytest.mark.browser,
+    pytest.mark.skipif(FOUND is None, reason="needs Chromium: apt-get install chromium"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,8 @@ import pytest
 import yaml
 from tools import tool
 
+pytestmark = pytest.mark.process
+
 MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
 RULES: list[dict[str, Any]] = yaml.safe_load((MONITORING / "alerts.yml").read_text())["groups"][0]["rules"]
 TRIED: list[dict[str, Any]] = [

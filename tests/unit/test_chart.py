@@ -12,6 +12,8 @@ from tools import ROOT, tool
 
 from streamfl import __version__
 
+pytestmark = pytest.mark.process
+
 CHART = ROOT / "deploy" / "helm" / "streamfl"
 SETTINGS = ROOT / "deploy" / "federation.toml"
 EVERYTHING = {

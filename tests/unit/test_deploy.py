@@ -37,6 +37,7 @@ def test_a_service_of_the_composition_runs_a_command_that_there_is(service: str)
     assert all("KAFKA__BOOTSTRAP" in name for name in OWN[service]["environment"])
 
 
+@pytest.mark.process
 def test_docker_compose_reads_the_composition() -> None:
     done = subprocess.run(
         [tool("compose-spec"), "-format", "json", "compose.yaml"],
@@ -112,6 +113,7 @@ def test_a_unit_runs_a_command_that_there_is_on_a_port_of_its_own(unit: Path) ->
     assert len(set(ports)) == len(UNITS) == 4
 
 
+@pytest.mark.process
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here")
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
 def test_systemd_has_nothing_to_say_about_a_unit(unit: Path, tmp_path: Path) -> None:

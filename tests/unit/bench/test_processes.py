@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SLEEPS = """
 import os, time
 from streamfl_benchmarks.processes import pool
@@ -17,6 +19,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.process
 def test_where_the_parent_was_killed_its_processes_end(tmp_path: Path) -> None:
     script = tmp_path / "sleeps.py"
     script.write_text(SLEEPS)

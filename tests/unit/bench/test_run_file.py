@@ -53,7 +53,9 @@ def test_a_file_with_other_seeds_than_it_says_is_refused(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"[]x", b'[{"seeds": []}]', gzip.compress(b"{}"), gzip.compress(b"[]")[:-9]]
+    "content",
+    [b"", b"[]x", b'[{"seeds": []}]', gzip.compress(b"{}"), gzip.compress(b"[]")[:-9]],
+    ids=["empty", "more than JSON", "not our fields", "another value", "cut short"],
 )
 def test_another_file_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "runs.json.gz").write_bytes(content)

@@ -350,6 +350,7 @@ SAVES = "from streamfl import MasterFLClassifier as M; m = M(features='rounds', 
 LOADS = "from streamfl import MasterFLClassifier as M; print(M.load({path!r}).detector)"
 
 
+@pytest.mark.process
 @pytest.mark.full
 def test_a_detector_of_another_package_is_imported_when_a_file_with_it_is_read(tmp_path: Path) -> None:
     about = tmp_path / "bar-1.dist-info"

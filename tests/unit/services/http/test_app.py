@@ -455,6 +455,7 @@ def test_what_is_written_is_sent_at_once():
             assert taken.proto == socket.IPPROTO_TCP  # asyncio's condition for TCP_NODELAY
 
 
+@pytest.mark.process
 def test_without_the_extra_the_error_names_it():
     code = "import sys; sys.modules['uvicorn'] = None; import streamfl.services.http.app"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
