@@ -93,6 +93,7 @@ def written(ending: str) -> str:
     return name
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".jsonl", ".parquet"])
 def test_a_file_of_any_form_is_predicted_without_labels(ending: str, predict: Predict):
     ended = predict(written(ending), "--json", "-")

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 
-pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+pytestmark = [pytest.mark.process, pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")]
 
 
 def would_run(*words):

@@ -100,6 +100,7 @@ def test_a_role_that_does_not_exist_is_told_those_that_do():
         access(WHOLE, "hosts", None, [])
 
 
+@pytest.mark.process
 class TestCommand:
     def run(self, *options):
         words = [COMMAND, "acls", "--settings", "deploy/federation.toml", *options]

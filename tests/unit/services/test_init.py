@@ -160,6 +160,7 @@ class TestFile:
         assert made.records.fields.label == "y"
         assert "--label" not in init.told
 
+    @pytest.mark.process
     def test_parquet_has_dates_and_structures(self, init, tmp_path):
         frame = pl.DataFrame(
             {

@@ -141,6 +141,7 @@ CASES = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("bad", CASES.values(), ids=CASES.keys())
 def test_the_message_names_file_place_and_remedy(bad: Bad, tmp_path: Path) -> None:
     path = tmp_path / bad.file
@@ -174,6 +175,7 @@ def test_damaged_parquet_is_one_line_and_rust_prints_nothing(
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.process
 def test_a_parquet_file_that_ends_polars_ends_nothing_else(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "f.parquet"
     path.write_bytes((CORPUS / "parquet" / "broken-more-memory-than-there-is.bin").read_bytes())
@@ -196,6 +198,7 @@ def test_a_parquet_file_that_may_not_be_read_is_not_called_damaged(
         read(str(path))
 
 
+@pytest.mark.process
 def test_a_reader_of_parquet_that_fails_by_itself_is_not_the_files_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +209,7 @@ def test_a_reader_of_parquet_that_fails_by_itself_is_not_the_files_fault(
         read(str(path))
 
 
+@pytest.mark.process
 def test_many_blocks_of_parquet_are_one_table(tmp_path: Path) -> None:
     path, n = tmp_path / "f.parquet", 2 * ROWS + 17
     path.write_bytes(parquet(a=np.arange(n), y=np.arange(n) % 2))

@@ -292,6 +292,7 @@ def test_a_long_name_outside_does_not_multiply_with_those_inside() -> None:
     assert sum(map(len, found)) < 1_100_000
 
 
+@pytest.mark.process
 def test_parquet(tmp_path: Path) -> None:
     path = tmp_path / "f.parquet"
     pl.DataFrame(
@@ -444,6 +445,7 @@ def test_all_columns_that_are_no_features_are_told_at_once(tmp_path: Path) -> No
         assert part in note
 
 
+@pytest.mark.process
 def test_times_in_parquet_and_json(tmp_path: Path) -> None:
     path = tmp_path / "f.parquet"
     when = pl.Series([TEN_PAST_EIGHT * 1000, None]).cast(pl.Int64).cast(pl.Datetime("ms"))
