@@ -24,6 +24,7 @@ def blocks(page: str, *kinds: str) -> list[tuple[str, str]]:
 # --- the site -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.process
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
@@ -103,6 +104,7 @@ def test_commands_are_found() -> None:
 # --- walk-throughs --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.process
 @pytest.mark.compiles
 def test_ten_minutes_with_a_csv_go_as_they_are_written(tmp_path: Path) -> None:

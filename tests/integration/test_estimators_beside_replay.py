@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from river.stream import simulate_qa
+from suites.parameters import full
 
 from streamfl import MasterFLClassifier, MasterFLRegressor
 from streamfl.core.protocol.decisions import Predicted
@@ -128,8 +129,8 @@ def answered_alike(features: str, clients: int, delay: int, records: int) -> ran
     return range(clients * (ROUND + delay - 1 if features == "rounds" else delay), records)
 
 
-@pytest.mark.parametrize("delay", [1, 2, 7, 45])
-@pytest.mark.parametrize("clients", [1, 3])
+@pytest.mark.parametrize("delay", [full(1), 2, full(7), full(45)])
+@pytest.mark.parametrize("clients", [full(1), 3])
 @pytest.mark.parametrize("features", ["auto", "rounds"])
 @pytest.mark.parametrize("targets", [False, True])
 def test_under_simulate_qa_as_in_a_replay_with_the_same_delay(targets, features, clients, delay):

@@ -179,6 +179,7 @@ def test_the_estimator_predicts_what_the_replay_does(streamfl, tmp_path, source,
     assert model.summary["serving"] == {str(named(spec)): 1.0}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "model",
     [

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from suites.parameters import full
 
 from streamfl.core.protocol.messages import FromClient, FromCoordinator, Scores, Update
 from streamfl.ports import ClientLink
@@ -56,7 +57,7 @@ def replayed(attack: Attack | None):
     return result.accuracy.prequential, [restart.round for restart in result.restarts]
 
 
-@pytest.mark.parametrize("name", ["sign-flip", "largest-allowed", "losses-low", "colluding"])
+@pytest.mark.parametrize("name", ["sign-flip", full("largest-allowed"), full("losses-low"), full("colluding")])
 def test_two_liars_of_ten_cost_little_and_hide_no_drift(name):
     honest, found = replayed(None)
     accuracy, restarts = replayed(ATTACKS[name])

@@ -146,6 +146,7 @@ def test_the_later_labels_come_the_worse_a_drift_is_answered():
 # --- models do not depend on the delay -------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.compiles
 @pytest.mark.parametrize("features", ["auto", "rounds"])
 def test_restarts_and_models_are_the_same_whatever_the_delay(features):
