@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl.core.drift.evidence import Observed, Played
@@ -55,7 +55,6 @@ class WrittenOut:
     quiet=st.floats(0.0, 1.0),
     old=st.sampled_from([0.0, 0.5, 1.0]),
 )
-@settings(max_examples=60)
 def test_alarms_are_those_of_the_text(seed: int, scale: float, quiet: float, old: float) -> None:
     rng = np.random.default_rng(seed)
     paper = Paper(PaperSettings(horizon=HORIZON, delta=DELTA, rho_scale=scale, max_order=4, seed=seed))

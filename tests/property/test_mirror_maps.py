@@ -8,6 +8,7 @@ from divergence import divergence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from suites.examples import examples
 
 from streamfl.core.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
 
@@ -35,7 +36,6 @@ def inside(x: np.ndarray, p: float) -> np.ndarray:
 
 @pytest.mark.parametrize("name", MAPS)
 @given(u=POINTS, x=POINTS)
-@settings(max_examples=60)
 def test_1_strongly_convex_on_the_ball(name: str, u: np.ndarray, x: np.ndarray) -> None:
     mirror, p = MAPS[name]
     u, x = inside(u, p), inside(x, p)
@@ -44,7 +44,7 @@ def test_1_strongly_convex_on_the_ball(name: str, u: np.ndarray, x: np.ndarray) 
 
 @pytest.mark.parametrize("name", MAPS)
 @given(u=POINTS, x=POINTS)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_projection_comes_nearer_to_every_point_of_the_ball(name: str, u: np.ndarray, x: np.ndarray) -> None:
     mirror, p = MAPS[name]
     u = inside(u, p)
@@ -57,7 +57,6 @@ def test_projection_comes_nearer_to_every_point_of_the_ball(name: str, u: np.nda
 
 @pytest.mark.parametrize("name", MAPS)
 @given(x=POINTS)
-@settings(max_examples=40)
 def test_projection_leaves_the_ball_alone_and_is_idempotent(name: str, x: np.ndarray) -> None:
     mirror, p = MAPS[name]
     x = 0.999 * inside(x, p)
@@ -66,7 +65,6 @@ def test_projection_leaves_the_ball_alone_and_is_idempotent(name: str, x: np.nda
 
 @pytest.mark.parametrize("name", MAPS)
 @given(x=POINTS)
-@settings(max_examples=40)
 def test_primal_and_dual_are_inverse(name: str, x: np.ndarray) -> None:
     mirror, p = MAPS[name]
     x = inside(x, p)

@@ -14,6 +14,7 @@ from divergence import divergence
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from suites.examples import examples
 
 from streamfl.core.learning.algorithms import Algorithm, FedAvg, FedOMD, LocalProblem, combine, local_model
 from streamfl.core.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
@@ -101,7 +102,7 @@ def streams(draw: st.DrawFn) -> Stream:
 
 @pytest.mark.parametrize("case", CASES)
 @given(stream=streams(), far=st.floats(-1.0, 1.0))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_dynamic_regret_is_within_the_bound(case: str, stream: Stream, far: float) -> None:
     algorithm, mirror = CASES[case]
     T = stream.rounds
@@ -125,7 +126,7 @@ def test_dynamic_regret_is_within_the_bound(case: str, stream: Stream, far: floa
     size=st.sampled_from([0.0, 0.1, 0.5, 1.0, 1.3]),
     best=st.booleans(),
 )
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_regret_against_any_fixed_model_is_within_the_bound_on_any_stream(
     case: str, seed: int, rounds: int, d: int, one_sided: bool, size: float, best: bool
 ) -> None:

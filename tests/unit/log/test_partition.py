@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl.core.errors import UsageError
@@ -388,7 +388,6 @@ def accepted(taken, limit):
     return ends[limit % len(ends)]
 
 
-@settings(max_examples=600)
 @given(LOGS, OPERATIONS, st.integers(1, 4), st.integers(0, 3))
 def test_each_client_gets_exactly_its_own_records_in_order_once_since_it_last_sought(log, operations, room, head):
     driver = Driver(log, room=room, head=min(head, len(log)))

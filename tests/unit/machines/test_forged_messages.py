@@ -526,7 +526,7 @@ REFUSED_WHILE_OTHERS_ASK = {
 }
 
 
-@settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(phases=[Phase.explicit, Phase.generate])
 @given(st.dictionaries(PLACES, FORGED, min_size=1, max_size=12))
 @example(REFUSED_WHILE_OTHERS_ASK)
 def test_after_any_forged_messages_the_model_is_the_undisturbed_one(forged):

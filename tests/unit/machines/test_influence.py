@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from suites.examples import examples
 from unit.machines.script import answer, begun, coordinator, feed
 
 from streamfl.core.coordinator.aggregations import AGGREGATORS
@@ -119,7 +120,6 @@ def test_of_three_clients_none_is_judged():
 
 
 @given(st.permutations(range(9)), st.floats(-1e3, 1e3))
-@settings(max_examples=30, deadline=None)
 def test_no_update_moves_the_sum_by_more_than_three_middle_ones(order, slope):
     """Whatever one client sends, the sum of steps moves by at most three times the middle size."""
     updates = [*honest(), update("c9", slope)]
@@ -130,7 +130,7 @@ def test_no_update_moves_the_sum_by_more_than_three_middle_ones(order, slope):
 
 
 @given(st.permutations(range(5)))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20))
 def test_the_order_of_arrival_changes_no_byte(order):
     def digest(order):
         machine = coordinator(5, scaling=True, profile=Promotion())

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from suites.examples import examples
 from unit.machines.script import (
     PROFILES,
     Federation,
@@ -314,7 +315,7 @@ def poured(
 
 
 @pytest.mark.parametrize("learning", ["rounds", pytest.param("linear", marks=pytest.mark.compiles)])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8))
 @given(st.lists(NAMES, max_size=9), st.lists(NAMES, max_size=9), st.lists(NAMES, max_size=9))
 def test_memory_is_bounded_and_every_update_counts(learning, one, other, third):
     limits = Limits(features=5, labels=4)

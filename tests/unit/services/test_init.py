@@ -329,7 +329,7 @@ RECORDS = st.dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(st.lists(RECORDS, min_size=1, max_size=4))
 def test_whatever_records_hold_the_file_can_be_read_or_there_is_none(tmp_path_factory, records):
     folder = tmp_path_factory.mktemp("init")

@@ -464,7 +464,7 @@ word = st.one_of(st.none(), st.sampled_from(["p", "q r", "Ä"]))
 label = st.one_of(st.none(), st.sampled_from(["0", "1", "ok"]))
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(st.tuples(cell, word, label), min_size=1, max_size=12))
 def test_csv_and_jsonl_make_the_same_table(rows: list[tuple[object, ...]], tmp_path: Path) -> None:
     rows = [(1, "p", "0"), *rows]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl.core.arrays import IntArray
@@ -33,7 +33,6 @@ def masked(masks: Masks, sums: IntArray, attempt: str = "1-1") -> IntArray:
     return made
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_the_total_of_those_who_stay_is_exact_whoever_is_absent(data):
     n = data.draw(st.integers(2, 7))

@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from unit.machines.script import LEARNER, answer
 
@@ -64,7 +64,6 @@ def sums(records: list[tuple[float, float, int]], weights: list[float]) -> dict[
     return LAYOUT.unpacked(sums_of(update, OPENED, LAYOUT, REGISTRY))
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(RECORD, min_size=3, max_size=8), RECORD, WEIGHTS, st.data())
 def test_no_record_in_place_of_another_moves_a_block_farther_than_noise_reckons_with(records, other, weights, data):
     at = data.draw(st.integers(0, len(records) - 1))
