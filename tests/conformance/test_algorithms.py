@@ -29,7 +29,9 @@ OPTIONS = {
     ],
 )
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_an_algorithm(name: str, options: str, check: Callable[[Callable[[], Algorithm]], None]) -> None:
+def test_every_algorithm_passes_each_conformance_check(
+    name: str, options: str, check: Callable[[Callable[[], Algorithm]], None]
+) -> None:
     check(lambda: algorithms()[name].of(OPTIONS[options]))
 
 

@@ -112,14 +112,14 @@ def test_a_target_of_a_billion_among_the_first_ten_is_forgotten_within_a_round(f
 
 
 @FEATURES
-def test_a_level_that_moves_is_followed(features: str) -> None:
+def test_an_estimator_follows_a_level_of_targets_that_moves(features: str) -> None:
     table = stream(500)
     y = table.y + 1000.0 * (np.arange(500) >= 200)
     told = predictions(MasterFLRegressor(round_size=20, features=features), table.X, y)
     assert np.abs(told - y)[400:].mean() < 3.0
 
 
-def test_asking_leaves_the_centre_alone():
+def test_predicting_leaves_the_centre_of_targets_alone():
     model = MasterFLRegressor(features="linear")
     model.learn_one({"x": 1.0}, 7.0)
     other = copy.deepcopy(model)

@@ -146,7 +146,7 @@ def test_regret_against_any_fixed_model_is_within_the_bound_on_any_stream(
     assert regret <= math.sqrt(rounds) * (divergence(mirror, u, first) + 0.5) + 1e-9
 
 
-def test_the_bound_by_hand() -> None:
+def test_the_regret_on_a_stream_computed_by_hand_is_within_the_bound() -> None:
     # One feature, targets at -100 for ever, models in [-1, 1] from 0, T = 100: losses have slope 1, so
     # x(t) = -0.1 (t - 1) until it stays at -1, the minimiser. Regret: 1 + 0.9 + .. + 0.1 = 5.5, within
     # sqrt(100)/2 * 1 + 1 * sqrt(100)/2 + 0 = 10.

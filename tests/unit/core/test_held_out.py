@@ -112,7 +112,7 @@ def test_fewer_a_label_are_kept_also_when_the_round_brings_no_candidate() -> Non
     assert held(out) == expected(0, N, 4)
 
 
-def test_regression_has_one_label() -> None:
+def test_held_out_records_of_a_regression_count_as_one_label() -> None:
     out = after(Holdout(), [batch(0, N, labels=())], HoldoutRule(per_label=20, since=1), t=1, first=0)
     candidates = [i for i in range(N) if i not in BAD and HASHES[i] < 2**64 // 10]
     assert held(out) == sorted(sorted(candidates, key=lambda i: HASHES[i])[:20])

@@ -312,7 +312,7 @@ def test_fields_of_any_type_are_refused_or_fit(kind, data):
         (2**63).to_bytes(8, "little") + b"{}",
     ],
 )
-def test_what_does_not_fit_is_refused(data):
+def test_a_message_with_fields_that_do_not_fit_is_refused(data):
     refused(data)
 
 

@@ -44,7 +44,7 @@ def together(*updates: Update) -> Update:
     return pooled(sent, total, OPENED, LAYOUT, REGISTRY)
 
 
-def test_the_total_of_two_clients():
+def test_the_total_of_two_clients_is_the_sum_computed_by_hand():
     both = together(update("c1", records=4, loss=0.5), update("c3", records=12, loss=0.25))
     assert (both.records, both.trained, both.client) == (16, 16, "")
     assert both.losses["average"].loss == 4 * 0.5 + 12 * 0.25

@@ -167,7 +167,7 @@ def test_what_serves_rounds_is_not_asked_while_it_sleeps():
 
 
 @pytest.mark.compiles
-def test_where_all_would_sleep_all_serve():
+def test_all_experts_serve_where_all_would_sleep():
     learner = beginning(models(*GROUPS))
     served = learner.learn(*drawn(40, seed=4).part(0, 40))
     assert learner.mixture.mixing.awake.all()
@@ -257,7 +257,7 @@ def test_without_a_sleeper_a_mixture_of_targets_is_that_of_the_others():
 
 
 @pytest.mark.compiles
-def test_who_wakes_begins_without_a_weight_and_earns_one():
+def test_an_expert_that_wakes_begins_without_a_weight_and_earns_one():
     mixture = LabelMixture(3)
     mixture.wake(np.array([True, True, False]))
     mixture.wake(np.ones(3, np.bool_))
@@ -277,7 +277,7 @@ def test_a_mixture_of_which_only_newcomers_are_left_shares_alike():
 
 
 @pytest.mark.compiles
-def test_what_argues_against_others_has_an_influence_and_no_share():
+def test_an_expert_with_a_negative_weight_has_an_influence_and_no_share():
     mixture = LabelMixture(2)
     for _ in range(100):
         mixture.mixed(P[:2])
