@@ -81,7 +81,7 @@ def test_a_host_that_is_stopped_and_restarted_changes_nothing_that_is_learnt(fed
     assert [process.ended() for process in federation.running] == [0, 0, 0]
 
 
-def test_of_two_hosts_of_one_name_the_first_ends(federation, small):
+def test_the_first_of_two_hosts_of_one_name_ends(federation, small):
     first = host(federation, "b")
     second = federation.start("second", role=("client", "--host", "b", "--until-end"))
     federation.until("the first ends", lambda: first.popen.poll() is not None)

@@ -584,7 +584,7 @@ def test_where_rounds_began_is_known_of_the_last_thousand():
     assert sorted(federation._starts) == list(range(2001, 3001))
 
 
-def test_of_a_file_of_before_it_is_not_known_where_restarts_were(tmp_path):
+def test_an_estimator_from_a_file_of_an_earlier_version_does_not_know_where_restarts_were(tmp_path):
     model = classifier(round_size=50, seed=1)
     for x, y in swapped(800, 500):
         model.learn_one(x, y)

@@ -288,7 +288,7 @@ def test_the_permutation_that_is_published_is_the_one_that_fits():
     assert model.weights == pytest.approx(8 * step[:, ::-1], abs=1e-6)
 
 
-def test_one_column_for_one_label_stands_for_no_label_to_fit():
+def test_a_logistic_model_with_one_known_label_has_no_labels_to_exchange():
     """A logistic model has one column, also while a single label is known: there are no labels to exchange."""
     learner = LearningSettings(model="logistic").learner("classification", 0)
     machine = coordinator(1, learner=learner)

@@ -215,7 +215,7 @@ def test_sizes_may_differ_by_noise_alone():
 
 
 @pytest.mark.parametrize("features", [1, 2])
-def test_of_few_numbers_of_few_clients_hardly_any_honest_ones_stand_out(features):
+def test_honest_clients_hardly_ever_stand_out_where_few_clients_send_few_numbers(features):
     rng, scaled, rounds = np.random.default_rng(1), 0, 400
     names, records, histories = tuple(f"c{i}" for i in range(6)), np.full(6, 40.0), {}
     for _ in range(rounds):

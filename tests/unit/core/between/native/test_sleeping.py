@@ -56,7 +56,7 @@ def test_a_round_with_a_part_wakes_for_good():
     assert rested(rested(rests, []), ["x"]) == {"x": Rest(idle=1)}
 
 
-def test_those_that_share_their_work_sleep_only_together_and_ferns_alone():
+def test_experts_that_share_their_work_sleep_only_together_and_ferns_alone():
     parts = np.zeros(len(AUTO.experts))
     parts[[AUTO.experts.index("fern-8-10"), AUTO.experts.index("neighbours-1000")]] = [0.99, 0.01]
     assert unused(AUTO.experts, parts) == (
