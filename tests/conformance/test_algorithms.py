@@ -29,7 +29,9 @@ OPTIONS = {
     ],
 )
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_an_algorithm(name: str, options: str, check: Callable[[Callable[[], Algorithm]], None]) -> None:
+def test_every_algorithm_passes_each_conformance_check(
+    name: str, options: str, check: Callable[[Callable[[], Algorithm]], None]
+) -> None:
     check(lambda: algorithms()[name].of(OPTIONS[options]))
 
 
@@ -140,6 +142,6 @@ class Tiring(FedAvg):
         return super().step(W, slope, eta / len(self.taken))
 
 
-def test_one_that_remembers_steps_depends_on_the_order_of_clients() -> None:
+def test_an_algorithm_that_remembers_steps_is_found_to_depend_on_the_order_of_clients() -> None:
     with pytest.raises(Violation, match="another order of clients gives other bytes"):
         ignores_the_order_of_clients(Tiring)

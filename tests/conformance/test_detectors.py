@@ -21,7 +21,9 @@ NAMES = [*detectors(), "river:ADWIN", "river:PageHinkley", "river:KSWIN"]
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_a_detector(name: str, check: Callable[[Callable[[], Detector]], None]) -> None:
+def test_every_detector_passes_each_conformance_check(
+    name: str, check: Callable[[Callable[[], Detector]], None]
+) -> None:
     check(lambda: named_detector(name))
 
 

@@ -34,11 +34,13 @@ def made(name: str) -> Profile:
 
 @pytest.mark.parametrize("name", CHOSEN)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_a_profile(name: str, check: Callable[[Callable[[], Profile]], None]) -> None:
+def test_every_profile_passes_each_conformance_check(
+    name: str, check: Callable[[Callable[[], Profile]], None]
+) -> None:
     check(lambda: made(name))
 
 
-def test_what_is_played_has_a_restart_and_a_branch() -> None:
+def test_the_rounds_that_profiles_are_checked_on_have_a_restart_and_a_branch() -> None:
     play = Play(made("adaptive"))
     play.through(60)
     decisions = [(t, decision) for t, decided in enumerate(play.decided, start=1) for decision in decided]

@@ -48,7 +48,7 @@ def checks_of(detector: base.DriftDetector) -> list[Callable]:
     return [check for check in checks.yield_checks(detector) if check.__name__ not in NOT_FOR_DETECTORS]
 
 
-def test_what_is_left_out_is_what_river_fails_itself() -> None:
+def test_only_checks_that_rivers_own_adwin_fails_are_left_out() -> None:
     failed = set()
     for check in checks.yield_checks(drift.ADWIN()):
         try:
@@ -60,12 +60,12 @@ def test_what_is_left_out_is_what_river_fails_itself() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("check", checks_of(GLR()), ids=lambda check: check.__name__)
-def test_alone(kind: type[base.DriftDetector], check: Callable) -> None:
+def test_our_detectors_for_river_pass_rivers_own_checks(kind: type[base.DriftDetector], check: Callable) -> None:
     check(kind())
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_is_a_detector_that_warns(kind: type[base.DriftDetector]) -> None:
+def test_our_detectors_are_rivers_drift_detectors_with_a_warning(kind: type[base.DriftDetector]) -> None:
     assert issubclass(kind, base.DriftDetector)
     assert kind().drift_detected is kind().warning_detected is False
 
@@ -96,7 +96,9 @@ def test_river_checks_pass_inside_drift_retraining(kind: type[base.DriftDetector
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("background", [True, False])
-def test_drift_retraining_gains_by_it(kind: type[base.DriftDetector], background: bool) -> None:
+def test_rivers_drift_retraining_gains_accuracy_with_our_detectors(
+    kind: type[base.DriftDetector], background: bool
+) -> None:
     records = changing()
     retraining = drift.DriftRetrainingClassifier(logistic(), kind(), train_in_background=background)
     gained = evaluate.progressive_val_score(records, retraining, metrics.Accuracy()).get()
@@ -105,7 +107,7 @@ def test_drift_retraining_gains_by_it(kind: type[base.DriftDetector], background
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_drift_retraining_behind_a_scaler_in_a_pipeline(kind: type[base.DriftDetector]) -> None:
+def test_our_detectors_work_in_drift_retraining_behind_a_scaler_in_a_pipeline(kind: type[base.DriftDetector]) -> None:
     inner = drift.DriftRetrainingClassifier(linear_model.LogisticRegression(), kind())
     pipeline = preprocessing.StandardScaler() | inner
     score = evaluate.progressive_val_score(Phishing(), pipeline.clone(), metrics.Accuracy()).get()
@@ -114,7 +116,7 @@ def test_drift_retraining_behind_a_scaler_in_a_pipeline(kind: type[base.DriftDet
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_forests_patches_and_adaptive_trees_take_it(kind: type[base.DriftDetector]) -> None:
+def test_rivers_forests_patches_and_adaptive_trees_work_with_our_detectors(kind: type[base.DriftDetector]) -> None:
     records = changing(AT + 800)
     ensembles = (
         forest.ARFClassifier(n_models=3, drift_detector=kind(), warning_detector=kind(warning_level=0.9), seed=1),
@@ -136,7 +138,7 @@ def trained(model: base.Classifier, records: list[tuple[dict, bool]]) -> base.Cl
     return model
 
 
-def test_a_forest_resets_trees_by_it() -> None:
+def test_rivers_forest_resets_trees_when_our_detector_alarms() -> None:
     model = trained(forest.ARFClassifier(n_models=3, drift_detector=GLR(), seed=1), changing(AT + 800))
     assert model.n_drifts_detected() >= 3
 

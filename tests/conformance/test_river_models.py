@@ -243,7 +243,7 @@ def test_every_reason_is_of_something_that_river_has() -> None:
     assert set(MODULES) - optional <= {name.partition(".")[0] for name in there}
 
 
-def test_every_form_is_tried_above() -> None:
+def test_every_form_of_a_river_model_is_tried_in_these_tests() -> None:
     tried = set()
     for make, _ in PLAIN.values():
         tried |= {type(estimator) for estimator in parts_of(make())}

@@ -19,7 +19,7 @@ def memory() -> Kit:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_memory(check):
+def test_the_transport_in_memory_passes_each_conformance_check(check):
     check(memory())
 
 

@@ -49,7 +49,7 @@ def test_json_of_millions_of_values_is_refused_before_they_are_objects():
     assert peak(lambda: understood(MANY, "c0")) < 6 * len(MANY)  # as objects, they would take 300 MB
 
 
-def test_so_it_is_in_the_compact_form_of_some_kilobytes():
+def test_millions_of_values_in_a_compact_message_of_kilobytes_are_refused_before_they_are_objects():
     packed = MAGIC + sized(deflated(MANY, dictionary=DICTIONARY)) + b"\0\0\0"
     assert len(packed) < len(MANY) / 100
     assert "more than 1048576 values" in refused(packed)

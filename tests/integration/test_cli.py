@@ -127,7 +127,7 @@ def test_demo_of_profile_paper_says_that_it_cannot_fire(streamfl: Command):
 # --- replay and what it writes ---------------------------------------------------------------------------------
 
 
-def test_replay_of_classes(streamfl: Command, blobs: Path):
+def test_a_replay_of_classes_reports_every_figure_and_round(streamfl: Command, blobs: Path):
     ended = streamfl("replay", blobs, "--clients", 3, "--round-size", 10, "--json", "-", "--per-round")
     assert ended.code == 0
     result = ended.json
@@ -142,7 +142,7 @@ def test_replay_of_classes(streamfl: Command, blobs: Path):
     assert np.mean([told["loss"] for told in lines]) == pytest.approx(result["loss"]["prequential"])
 
 
-def test_replay_of_a_target(streamfl: Command, line: Path):
+def test_a_replay_of_a_target_reports_every_figure_and_round(streamfl: Command, line: Path):
     ended = streamfl("replay", line, "--clients", 3, "--round-size", 10, "--json", "-", "--per-round")
     result = ended.json
     assert list(result) == REGRESSION
@@ -236,7 +236,7 @@ def test_the_model_file_is_measured_on_exactly_its_own_predictions(streamfl: Com
 
 
 @pytest.mark.full
-def test_it_says_where_the_model_file_is_much_worse(streamfl: Command, tmp_path: Path):
+def test_a_replay_says_when_the_model_file_is_much_worse_than_what_was_served(streamfl: Command, tmp_path: Path):
     """Labels of single places, which only a client's nearest records know."""
     rng, to = np.random.default_rng(5), tmp_path / "model.safetensors"
     places, y = rng.normal(size=(300, 8)), rng.integers(0, 2, 300)
@@ -277,7 +277,7 @@ def test_predictions_are_one_line_a_record_and_as_good_as_the_result_says(
     assert all(int(one["record"]) % 4 == int(one["client"][1:]) for one in told)
 
 
-def test_predictions_of_a_target(streamfl: Command, line: Path, tmp_path: Path):
+def test_the_file_of_predictions_of_a_target_agrees_with_the_result(streamfl: Command, line: Path, tmp_path: Path):
     to = tmp_path / "predictions.csv"
     result = streamfl("replay", line, "--predictions", to, "--json", "-").json
     with to.open(newline="") as file:
@@ -320,7 +320,7 @@ def test_the_same_seed_gives_the_same_result(streamfl: Command, blobs: Path):
         full(("--bytes", "200", "--label-delay", "20")),
     ],
 )
-def test_every_option_runs(options: tuple[str, ...], streamfl: Command, blobs: Path):
+def test_a_replay_runs_with_every_option(options: tuple[str, ...], streamfl: Command, blobs: Path):
     ended = streamfl("replay", blobs, *options, "--json", "-")
     assert ended.code == 0
     result = ended.json
@@ -331,7 +331,7 @@ def test_every_option_runs(options: tuple[str, ...], streamfl: Command, blobs: P
 # --- labels that come late -------------------------------------------------------------------------------------
 
 
-def test_labels_that_come_late_are_told(streamfl: Command, blobs: Path, tmp_path: Path):
+def test_a_replay_reports_how_late_labels_come(streamfl: Command, blobs: Path, tmp_path: Path):
     page, model, to = tmp_path / "report.html", tmp_path / "model.safetensors", tmp_path / "predictions.csv"
     outputs = ("--report", page, "--model-out", model, "--predictions", to, "--json", "-")
     ended = streamfl("replay", blobs, "--clients", 3, "--round-size", 20, "--label-delay", 9, *outputs)
@@ -361,7 +361,9 @@ def test_labels_that_come_late_are_told(streamfl: Command, blobs: Path, tmp_path
         full(("--algorithm", "fedomd")),
     ],
 )
-def test_labels_come_late_with_every_other_option(options: tuple[str, ...], streamfl: Command, blobs: Path):
+def test_a_replay_with_delayed_labels_runs_with_every_other_option(
+    options: tuple[str, ...], streamfl: Command, blobs: Path
+):
     without, late = (
         streamfl("replay", blobs, *options, "--clients", 2, "--label-delay", delay, "--json", "-").json
         for delay in (0, 30)
@@ -496,7 +498,7 @@ def test_restarts_are_told_with_their_times(streamfl: Command, sensor_file: Path
 
 
 @pytest.mark.parametrize(("mark", "said"), [(";", ";"), ("\t", "tab"), full("\t", "\\t"), full("|", "|")])
-def test_other_separators(mark: str, said: str, streamfl: Command, blobs: Path):
+def test_a_csv_file_with_any_separator_gives_the_same_model(mark: str, said: str, streamfl: Command, blobs: Path):
     expected = streamfl("replay", blobs, "--json", "-").json["model_sha256"]
     blobs.write_text(blobs.read_text().replace(",", mark))
     assert streamfl("replay", blobs, "--separator", said, "--json", "-").json["model_sha256"] == expected
@@ -504,7 +506,9 @@ def test_other_separators(mark: str, said: str, streamfl: Command, blobs: Path):
     assert (ended.code, "add --separator" in ended.err) == (2, True)
 
 
-def test_records_from_standard_input(streamfl: Command, blobs: Path, monkeypatch: pytest.MonkeyPatch):
+def test_records_from_standard_input_give_the_same_model_as_from_a_file(
+    streamfl: Command, blobs: Path, monkeypatch: pytest.MonkeyPatch
+):
     expected = streamfl("replay", blobs, "--label", "kind", "--json", "-").json
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(blobs.read_bytes())))
     told = streamfl("replay", "-", "--label", "kind", "--json", "-").json
@@ -710,7 +714,7 @@ def test_a_disk_that_is_full_is_an_error_in_one_line(streamfl: Command, tmp_path
     assert told.err.splitlines()[-1].startswith("streamfl: error: /dev/full: cannot be written")
 
 
-def test_directories_and_files_that_are_not_there(streamfl: Command, tmp_path: Path):
+def test_a_directory_or_a_missing_file_is_an_error_in_one_line(streamfl: Command, tmp_path: Path):
     assert "directory" in one_line_of_error(streamfl("replay", tmp_path))
     assert "no such file" in one_line_of_error(streamfl("replay", tmp_path / "none.csv"))
 
@@ -749,7 +753,7 @@ def test_options_that_do_not_exist_end_in_exit_code_2(arguments: tuple[str, ...]
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("-h",), ("demo", "--help"), ("replay", "--help")])
-def test_help(arguments: tuple[str, ...]):
+def test_help_pages_fit_a_hundred_columns(arguments: tuple[str, ...]):
     ended = CliRunner().invoke(cli, arguments)
     assert ended.exit_code == 0
     assert "Usage: " in ended.output
@@ -773,7 +777,7 @@ def test_the_version_is_the_package_s(streamfl: Command):
 
 
 @pytest.mark.process
-def test_as_a_program_of_its_own(tmp_path: Path):
+def test_the_program_ends_with_the_exit_code_and_the_error_of_its_command(tmp_path: Path):
     program = [sys.executable, "-c", "from streamfl.cli import main; main()"]
     path = tmp_path / "f.csv"
     path.write_bytes(b"")

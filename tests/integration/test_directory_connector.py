@@ -90,7 +90,7 @@ class TestTransport:
 
         return fresh
 
-    def test_does_what_any_transport_must(self, kit: Callable[[], Kit]) -> None:
+    def test_the_directory_connector_passes_each_conformance_check(self, kit: Callable[[], Kit]) -> None:
         check_transport(kit)
 
     def test_a_coordinator_that_slept_is_fenced_by_a_later_one(self, kit: Callable[[], Kit]) -> None:
@@ -281,7 +281,7 @@ def test_two_hosts_share_the_partitions(loaded: FederationSettings) -> None:
 
 
 @pytest.mark.process
-def test_what_is_not_there_is_told_with_the_remedy(settings: Path) -> None:
+def test_a_misspelt_setting_or_a_missing_directory_is_reported_with_the_remedy(settings: Path) -> None:
     federation = Federation(settings)
     for text, why in (
         ("pth = 'x'", "[directory] pth: there is no such setting; did you mean path?"),

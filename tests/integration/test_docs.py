@@ -64,11 +64,11 @@ def wrong_links(page: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", TEXTS)
-def test_links_lead_somewhere(page: str) -> None:
+def test_every_link_of_the_documentation_leads_somewhere(page: str) -> None:
     assert wrong_links(page) == []
 
 
-def test_there_are_links_to_be_followed() -> None:
+def test_the_test_of_links_finds_the_links_of_the_documentation() -> None:
     assert sum(len(LINK.findall(text)) for text in TEXTS.values()) > 200
 
 
@@ -86,7 +86,9 @@ def commands() -> list[str]:
 
 
 @pytest.mark.parametrize("line", commands())
-def test_a_command_that_is_shown_can_be_given(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_that_the_documentation_shows_can_be_parsed(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     words = [word.replace("$ADMIN", "admin.properties") for word in shlex.split(line)]
     for word in [*words, "F", "FILE"]:
@@ -96,7 +98,7 @@ def test_a_command_that_is_shown_can_be_given(line: str, tmp_path: Path, monkeyp
     assert parse(words) in words
 
 
-def test_commands_are_found() -> None:
+def test_the_test_of_commands_finds_the_commands_of_the_documentation() -> None:
     assert len(commands()) > 40
     assert {line.split()[0] for line in commands()} > {"replay", "rollback", "coordinator", "predict", "init"}
 

@@ -133,7 +133,7 @@ def answered_alike(features: str, clients: int, delay: int, records: int) -> ran
 @pytest.mark.parametrize("clients", [full(1), 3])
 @pytest.mark.parametrize("features", ["auto", "rounds"])
 @pytest.mark.parametrize("targets", [False, True])
-def test_under_simulate_qa_as_in_a_replay_with_the_same_delay(targets, features, clients, delay):
+def test_an_estimator_under_simulate_qa_predicts_as_a_replay_with_the_same_delay(targets, features, clients, delay):
     n = clients * ROUND * 10 + 7
     table = stream(n, targets=targets, at=None if targets else clients * ROUND * 6)
     kind = MasterFLRegressor if targets else MasterFLClassifier

@@ -82,7 +82,7 @@ def test_text_and_estimator_are_the_same_model():
     assert runs[0].result.model_sha256 == runs[1].result.model_sha256
 
 
-def test_targets_are_learnt_too():
+def test_a_federated_river_model_learns_targets():
     run, states, _ = replayed(
         "river:ChickWeights", "river:preprocessing.StandardScaler|linear_model.LinearRegression"
     )
@@ -189,13 +189,13 @@ def test_the_estimator_predicts_what_the_replay_does(streamfl, tmp_path, source,
     ],
     ids=str,
 )
-def test_it_passes_rivers_checks(model):
+def test_an_estimator_with_a_river_model_passes_rivers_own_checks(model):
     for check in checks.yield_checks(model):
         if check.__name__ not in model._unit_test_skips():
             check(model.clone())
 
 
-def test_a_clone_shares_nothing():
+def test_a_clone_of_an_estimator_with_a_river_model_shares_nothing_with_it():
     model = MasterFLClassifier(round_size=2, model=linear_model.PAClassifier())
     for i in range(6):
         model.learn_one({"x": float(i % 2)}, bool(i % 2))
@@ -213,12 +213,12 @@ def test_a_clone_shares_nothing():
         (lambda: MasterFLClassifier(model="river:naive_bayes.Gauss"), "River has no"),
     ],
 )
-def test_what_cannot_be_federated_is_refused_when_it_is_made(made, reason):
+def test_an_estimator_refuses_a_model_that_cannot_be_federated_when_it_is_made(made, reason):
     with pytest.raises(UsageError, match=reason):
         made()
 
 
-def test_it_is_saved_and_goes_on(tmp_path):
+def test_an_estimator_with_a_river_model_continues_identically_after_save_and_load(tmp_path):
     table = read("river:Phishing")
     records = [dict(zip(table.features, row, strict=True)) for row in table.X.tolist()]
     labels = [table.labels[int(code)] for code in table.y]

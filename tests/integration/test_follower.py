@@ -109,7 +109,7 @@ def compacted(sent: Sequence[bytes]) -> list[FromCoordinator]:
     return [*newest.values(), *opened]
 
 
-def test_it_follows_every_round_and_answers_as_the_file(run):
+def test_a_follower_follows_every_round_and_answers_as_the_model_file(run):
     follower = run.follower()
     for data in run.sent:
         assert follower.take(messages.decode(data)) == []

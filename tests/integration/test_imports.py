@@ -66,18 +66,18 @@ def imported(program: str, of: set[str] = COMPILER) -> set[str]:
         COORDINATES,
     ],
 )
-def test_it_is_not_imported(program):
+def test_programs_that_compile_nothing_do_not_import_numba(program):
     assert imported(program) == set()
 
 
-def test_a_replay_of_rounds_does_not_import_it(tmp_path: Path):
+def test_a_replay_of_rounds_does_not_import_numba(tmp_path: Path):
     path = tmp_path / "f.csv"
     path.write_text("x,label\n" + "".join(f"{i % 7},{'ab'[i % 2]}\n" for i in range(400)))
     arguments = ["replay", str(path), "--clients", "2", "--features", "rounds"]
     assert imported(COMMAND.format(arguments=arguments)) == set()
 
 
-def test_what_learns_record_by_record_imports_it():
+def test_programs_that_learn_record_by_record_import_numba():
     assert imported(LEARNS_RECORD_BY_RECORD) == {"numba", "llvmlite"}
 
 
@@ -91,7 +91,7 @@ def test_what_learns_record_by_record_imports_it():
         COORDINATES,
     ],
 )
-def test_a_process_that_needs_nothing_of_river_does_not_import_it(program):
+def test_a_process_that_needs_nothing_of_river_does_not_import_river(program):
     assert imported(program, RIVER) == set()
 
 
@@ -103,5 +103,5 @@ def test_a_process_that_needs_nothing_of_river_does_not_import_it(program):
         "import streamfl.estimators",
     ],
 )
-def test_one_that_does_imports_it(program):
+def test_a_process_that_needs_river_imports_river(program):
     assert "river" in imported(program, RIVER)

@@ -73,7 +73,7 @@ def test_no_change_repeats_the_last_label_that_has_come():
     assert figures(without).no_change == 2 / 6  # the third and the fifth
 
 
-def test_no_change_of_targets():
+def test_no_change_repeats_the_last_target_that_has_come():
     """1 2 4 7 11 16, three records later: 0 0 0 1 2 4."""
     y = np.array([1.0, 2.0, 4.0, 7.0, 11.0, 16.0])
     run, _ = replayed(Table("targets", ("x",), np.zeros((6, 1)), y, (), np.arange(6)), 3, size=3)
@@ -81,7 +81,7 @@ def test_no_change_of_targets():
 
 
 @pytest.mark.parametrize("clients", [1, 2])
-def test_with_models_of_rounds_all_is_unanswered_until_the_labels_of_the_first_round_have_come(clients):
+def test_models_of_rounds_answer_nothing_until_the_labels_of_the_first_round_have_come(clients):
     """The fifth label comes before the eighth record: seven of each client are answered with nothing."""
     run, served = replayed(table(30 * clients), 3, clients=clients, size=5)
     assert run.result.unanswered == 7 * clients
@@ -90,7 +90,7 @@ def test_with_models_of_rounds_all_is_unanswered_until_the_labels_of_the_first_r
 
 @pytest.mark.compiles
 @pytest.mark.parametrize("targets", [False, True])
-def test_between_rounds_all_is_unanswered_until_the_first_label_has_come(targets):
+def test_online_models_answer_nothing_until_the_first_label_has_come(targets):
     run, served = replayed(table(40, targets=targets), 3, features="auto", size=5)
     assert run.result.unanswered == 3
     (of,) = served.values()
@@ -113,7 +113,7 @@ def test_a_delay_longer_than_the_stream_answers_everything_without_models(featur
 
 @pytest.mark.compiles
 @pytest.mark.parametrize("targets", [False, True])
-def test_a_delay_of_one_record_is_none(targets):
+def test_a_delay_of_one_record_gives_the_same_answers_as_no_delay(targets):
     of = table(7 * ROUND + 5, targets=targets)
     runs = [replayed(of, delay, clients=2, features="auto") for delay in (0, 1)]
     assert runs[0][1] == runs[1][1]
@@ -124,7 +124,7 @@ def test_a_delay_of_one_record_is_none(targets):
 
 
 @pytest.mark.compiles
-def test_also_with_the_last_answer():
+def test_a_delay_of_one_record_gives_the_same_answers_as_no_delay_with_the_last_answer():
     of = table(7 * ROUND + 5)
     runs = [replayed(of, delay, features="auto", last_answer=True)[1] for delay in (0, 1)]
     assert runs[0] == runs[1]
@@ -220,18 +220,18 @@ def test_records_that_have_been_learnt_are_not_kept(monkeypatch):
     assert max(held) <= 2 * (7 + 2 * ROUND)
 
 
-def test_what_is_never_learnt_waits():
+def test_records_whose_labels_never_come_stay_pending():
     run, _ = replayed(table(23), 3, size=5, least=4)
     result = run.result
     assert (result.accepted, result.pending, result.waiting, result.expired) == (20, 3, 3, 0)
 
 
-def test_without_a_delay_nothing_is_told_of_it():
+def test_a_result_without_a_delay_says_nothing_about_a_delay():
     result = replayed(table(40), 0)[0].result
     assert (result.label_delay, result.unanswered, result.waiting, result.expired) == (None, None, None, None)
 
 
-def test_rounds_of_sizes_of_their_own():
+def test_clients_with_delayed_labels_may_have_rounds_of_their_own_sizes():
     sizes = {"c0": (10, 20, 20), "c1": (5, 5, 40)}
     run, _ = replayed(table(100), 4, clients=2, sizes=sizes)
     assert [told.records for told in run.rounds] == [15, 25, 60]

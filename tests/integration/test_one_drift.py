@@ -36,7 +36,7 @@ def replayed(*, timed: bool, alone: bool = False) -> Result:
     return Replay(table, {name: Log(own, y[own]) for name, own in rows.items()}, settings).run().result
 
 
-def test_by_the_rows_of_a_file_without_times_it_is_one_drift() -> None:
+def test_a_drift_that_reaches_clients_in_different_rounds_is_one_drift_by_the_rows_of_a_file() -> None:
     result = replayed(timed=False)
     latched = result.local_drifts[0]
     assert (latched.state, latched.clients, latched.drift, latched.behind) == ("latched", ("c0",), 13, 5)
@@ -52,7 +52,7 @@ def test_by_the_rows_of_a_file_without_times_it_is_one_drift() -> None:
     assert (restart.time, restart.since_time) == (None, None)
 
 
-def test_by_the_times_of_records_it_is_the_same_drift_with_dates() -> None:
+def test_a_drift_that_reaches_clients_in_different_rounds_is_one_drift_by_the_times_of_records() -> None:
     rows, result = replayed(timed=False), replayed(timed=True)
     assert [drift.drift for drift in result.local_drifts] == [drift.drift for drift in rows.local_drifts]
     (restart,) = result.restarts
@@ -62,7 +62,7 @@ def test_by_the_times_of_records_it_is_the_same_drift_with_dates() -> None:
     assert result.model_sha256 == rows.model_sha256
 
 
-def test_it_is_told_as_one_everywhere() -> None:
+def test_story_page_and_log_report_a_drift_that_reaches_clients_in_different_rounds_as_one() -> None:
     result = replayed(timed=False)
     told = [sentence.text for sentence in story(result, [])]
     (sentence,) = [text for text in told if text.startswith("One drift began at one time")]

@@ -106,7 +106,7 @@ def test_numbers_are_those_of_the_log_now_and_as_of_an_entry(tab, url, source):
     assert drawn(tab) == told(source.now()[1])
 
 
-def test_it_follows_without_being_loaded_again(tab, url, source):
+def test_the_page_follows_the_federation_without_being_loaded_again(tab, url, source):
     tab.open(url)
     ready(tab, 60)
     tab.value("window.same = true")
@@ -161,7 +161,7 @@ def test_clients_have_how_good_their_predictions_were_and_the_worst_can_come_fir
     assert "accuracy lately 0.900" in tab.value("document.querySelector('#clients li').title").lower()
 
 
-def test_names_of_anybody_are_text(tab, source, url):
+def test_the_page_shows_names_of_anybody_as_text(tab, source, url):
     hostile = (IMAGE, "</script><script>document.title='owned'</script>", "javascript:alert(1)")
     made = Source(IMAGE, heard(*federation(names=hostile), refused(IMAGE, IMAGE), restarted(60, 3, labels=(IMAGE,))))
     made.letters.add(Buried(IMAGE, 0, 7, IMAGE, 1_700_000_000_000))
@@ -179,7 +179,7 @@ def test_names_of_anybody_are_text(tab, source, url):
 
 
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (1280, True), (2560, False)])
-def test_no_screen_is_too_small_or_too_large(tab, url, width, dark):
+def test_the_page_fits_small_and_large_screens(tab, url, width, dark):
     tab.open(url, width, 900, dark=dark)
     ready(tab, 60)
     assert tab.value("document.documentElement.scrollWidth") <= width
@@ -188,7 +188,7 @@ def test_no_screen_is_too_small_or_too_large(tab, url, width, dark):
     assert background == ("rgb(14, 19, 25)" if dark else "rgb(244, 246, 248)")
 
 
-def test_it_is_of_use_without_eyes_or_a_mouse(tab, url):
+def test_the_page_can_be_used_without_eyes_or_a_mouse(tab, url):
     tab.open(url)
     ready(tab, 60)
     assert tab.value("document.getElementById('spoken').getAttribute('aria-live')") == "polite"

@@ -90,14 +90,14 @@ def outlook(**profile: Any) -> str:
     return ProfileSettings(**profile).create(104, learner).outlook()
 
 
-def test_the_paper_s_constants_never_restart_and_it_says_so():
+def test_a_replay_with_the_papers_constants_never_restarts_and_says_so():
     assert "cannot fire at T = 104" in outlook(profile="paper")
     result = demo(profile="paper").result
     assert (result.rounds, result.restarts) == (104, ())
 
 
 @pytest.mark.parametrize("seed", [0, full(1)])
-def test_with_smaller_constants_and_warm_starts_the_paper_finds_the_swaps(seed):
+def test_profile_paper_with_smaller_constants_and_warm_starts_finds_the_swaps(seed):
     small: dict[str, Any] = {"profile": "paper", "rho_scale": 5e-5, "start": "warm"}
     assert "can fire" in outlook(**small)
     replayed = demo(seed, **small)
@@ -113,7 +113,7 @@ def test_the_same_seed_gives_the_same_model_and_another_seed_another():
     assert demo(1).result.model_sha256 != demo(0).result.model_sha256
 
 
-def test_the_books_balance():
+def test_every_record_of_a_replay_is_accepted_rejected_or_pending():
     for replayed in (demo(0), demo(profile="paper")):
         result = replayed.result
         assert result.records == result.accepted + result.rejected + result.pending == 92962
@@ -193,7 +193,7 @@ def test_every_way_of_learning_learns(way):
     assert np.isfinite(replayed.model.weights).all()
 
 
-def test_the_ways_are_different_ones():
+def test_different_ways_of_learning_give_different_models():
     named = defaultdict(set)
     for name in WAYS:
         named[learnt(name).result.model_sha256].add(name)
@@ -204,7 +204,7 @@ def test_the_ways_are_different_ones():
     assert {"local batches", "whole models of local batches"} in named.values()
 
 
-def test_whole_models_come_to_what_differences_come_to():
+def test_a_replay_that_sends_whole_models_gives_the_model_of_one_that_sends_differences():
     models = [learnt(way).model for way in ("local batches", "whole models of local batches")]
     assert models[0].weights == pytest.approx(models[1].weights, abs=1e-5)
 
@@ -262,7 +262,7 @@ def test_a_target_too_large_to_be_squared_is_a_bad_record_and_not_the_end():
     assert (result.rejected, result.accepted) == (2, 2998)
 
 
-def test_what_is_refused_ends_the_replay_and_says_why(monkeypatch):
+def test_a_refused_update_ends_the_replay_and_the_error_says_why(monkeypatch):
     monkeypatch.setattr(between_rounds, "wrong_learnt", lambda *_, **__: "spoilt")
     with pytest.raises(PeerError, match="the update of client c0 was refused: spoilt"):
         replayed_of(blobs(), features="auto")
@@ -276,7 +276,7 @@ def test_regression_restarts_when_the_target_is_turned_round():
 # --- streams as they are ---------------------------------------------------------------------------------------
 
 
-def test_a_feature_and_a_label_that_come_late(tmp_path: Path):
+def test_a_replay_learns_a_feature_and_a_label_that_come_late(tmp_path: Path):
     rng = np.random.default_rng(2)
     records = []
     for i in range(1600):
@@ -341,7 +341,7 @@ def test_a_shift_of_the_mix_of_labels_is_told_and_restarts_nothing():
     assert replayed_of(blobs(4000)).result.notices == ()
 
 
-def test_one_class_alone():
+def test_a_replay_of_a_single_class_predicts_it_and_never_restarts():
     table = blobs(400)
     single = Table("single", table.features, table.X, np.zeros(400), ("only",), table.places)
     result = replayed_of(single).result
@@ -350,7 +350,7 @@ def test_one_class_alone():
     assert result.restarts == ()
 
 
-def test_columns_that_never_change():
+def test_columns_that_never_change_do_no_harm_to_a_replay():
     table = blobs(1000)
     X = np.column_stack([table.X, np.zeros(1000), np.full(1000, 1e6)])
     wider = Table("constant", ("a", "b", "zero", "million"), X, table.y, table.labels, table.places)
@@ -386,7 +386,7 @@ def test_bad_records_are_passed_counted_and_change_nothing_else():
     assert with_bad.result.model_sha256 == without.result.model_sha256
 
 
-def test_a_client_with_nothing_but_bad_records():
+def test_a_client_with_nothing_but_bad_records_holds_up_no_round():
     good = blobs(200)
     logs = deal(good, 1, "round-robin", 0)
     logs["c1"] = Log(np.zeros(0, np.int64), np.zeros(0), tuple(Rejection(i, "bad") for i in range(90)))
@@ -395,7 +395,7 @@ def test_a_client_with_nothing_but_bad_records():
     assert result.rounds == 10
 
 
-def test_rounds_of_sizes_of_their_own():
+def test_clients_may_have_rounds_of_their_own_sizes():
     table = blobs(100)
     logs = deal(table, 2, "round-robin", 0)
     sizes = {"c0": (10, 20, 20), "c1": (5, 5, 40)}
@@ -504,7 +504,7 @@ def test_the_model_file_holds_the_models_of_clients_that_drifted_alone(tmp_path:
 # --- a budget of bytes -------------------------------------------------------------------------------------------
 
 
-def test_a_budget_is_kept_and_told():
+def test_a_replay_keeps_a_budget_of_bytes_and_reports_it():
     replayed = replayed_of(blobs(), features="auto", bytes=150).result
     plain = learnt("record by record").result
     assert replayed.budget == BytesBudget(a_record=150.0, exceeded=0)
@@ -540,7 +540,7 @@ def test_a_budget_that_cannot_be_kept_is_refused_before_anything_runs(learning, 
 
 
 @pytest.mark.parametrize("given", ["few", 0, -1, "nan", "inf", True, None, [80]])
-def test_what_is_no_number_of_bytes_is_refused(given):
+def test_a_budget_that_is_no_number_of_bytes_is_refused(given):
     with pytest.raises(UsageError, match="no number of bytes a record; give a positive number, or auto"):
         LearningSettings(bytes=given)
     assert [LearningSettings(bytes=given).bytes for given in ("auto", "40", 0.5)] == ["auto", 40.0, 0.5]

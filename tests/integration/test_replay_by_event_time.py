@@ -56,7 +56,7 @@ def test_a_round_takes_the_records_of_a_minute(stream, least):
     assert replayed.result.records == replayed.result.accepted == sum(per_round)
 
 
-def test_it_needs_times_and_no_other_size_of_rounds(stream, tmp_path):
+def test_a_replay_by_event_time_needs_times_and_no_other_size_of_rounds(stream, tmp_path):
     with pytest.raises(UsageError, match="--time"):
         run(tmp_path, str(stream), "--drop", "at", "--interval", "60")
     with pytest.raises(UsageError, match="--round-size"):
@@ -64,7 +64,7 @@ def test_it_needs_times_and_no_other_size_of_rounds(stream, tmp_path):
     assert run(tmp_path, str(stream), "--time", "at", "--interval", "0")[0] == 2
 
 
-def test_labels_may_come_later_too(stream, tmp_path):
+def test_a_replay_by_event_time_takes_delayed_labels(stream, tmp_path):
     words = [str(stream), "--time", "at", "--interval", "60", "--least", "1"]
     _, without = run(tmp_path, *words)
     code, result = run(tmp_path, *words, "--label-delay", "20")

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from suites.examples import examples
 
 from streamfl import whole_numbers
 from streamfl.array_bytes import MOST_NUMBERS, read, written
@@ -72,7 +73,7 @@ def test_the_same_few_numbers_in_other_shapes_and_orders_come_back_each_as_it_is
 
 
 @given(st.sets(st.integers(0, 199), max_size=98), st.integers(0, 9), st.sampled_from([-0.0, 0.5, np.inf]))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_rows_that_are_not_0_come_back(places, seed, odd):
     x = np.zeros((200, 2, 50))
     x[sorted(places)] = np.random.default_rng(seed).integers(-3, 4, (len(places), 2, 50))

@@ -70,7 +70,7 @@ def test_heads_taken_one_after_another_are_the_stream(
 
 
 @given(recordings(), cuts(), st.integers(0, 45))
-def test_taking_is_not_dropping(records: list[Recorded], cut: set[int], n: int) -> None:
+def test_taking_the_head_of_a_buffer_drops_no_record(records: list[Recorded], cut: set[int], n: int) -> None:
     buffer = buffer_of(records, cut)
     buffer.head(n)
     assert recorded_in(buffer.batches) == records
@@ -86,7 +86,7 @@ def test_dropping_up_to_a_position_leaves_what_is_not_before_it(
 
 
 @given(recordings(), cuts())
-def test_dropping_twice_is_dropping_once(records: list[Recorded], cut: set[int]) -> None:
+def test_dropping_the_head_of_a_buffer_twice_is_dropping_it_once(records: list[Recorded], cut: set[int]) -> None:
     buffer = buffer_of(records, cut)
     head = spans(buffer.head(3))
     buffer.drop(head)

@@ -88,7 +88,7 @@ def bits(table: Table) -> list[bytes]:
     return [np.where(np.isnan(part), np.nan, part).tobytes() for part in numbers]
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=files())
 @example(text="a,b,y\n1,2,0\n1,x,0\n\n3,4,1\n5,6\n7,8,1\n1_0, 1 ,0\ninf,-inf,1\n1,2,\n,,1\n")
 @example(text="y\n0\n\nx\n\n")
@@ -100,7 +100,7 @@ def test_by_polars_or_not_a_file_is_the_same_table(
     assert same(fast, plain)
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(st.tuples(NUMBERS, CELLS, st.sampled_from("pq")), min_size=4, max_size=12))
 def test_plain_lines_are_read_by_polars(
     both: Callable[[str], tuple[Table | str, Table | str, int]], rows: list[tuple[str, str, str]]
@@ -112,7 +112,6 @@ def test_plain_lines_are_read_by_polars(
     assert by_polars == -(-len(rows) // 4)
 
 
-@settings(max_examples=300, deadline=None)
 @given(texts=st.lists(FLOATS | DIGITS, min_size=1, max_size=50))
 def test_polars_rounds_as_python_does(texts: list[str]) -> None:
     values, odd = csv_block.LazyTexts(pl.Series(texts, dtype=pl.String)).numbers()

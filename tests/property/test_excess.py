@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl.core.arrays import FloatArray
@@ -118,7 +118,6 @@ def assert_close(one: Mapping[str, list[float]], other: Mapping[str, list[float]
 
 
 @given(rounds=st.lists(tables(), min_size=1, max_size=4), seed=st.integers(0, 100))
-@settings(max_examples=40, deadline=None)
 def test_the_order_of_clients_does_not_matter(rounds: list[dict[str, ClientPart]], seed: int) -> None:
     rng = np.random.default_rng(seed)
     mixed = [dict(rng.permutation(np.array(list(p.items()), dtype=object))) for p in rounds]
@@ -143,7 +142,6 @@ def moved(sums: tuple[LabelSums, ...], by: Mapping[str, float]) -> tuple[LabelSu
 
 
 @given(rounds=st.lists(tables(), min_size=1, max_size=4), by=st.tuples(*[st.floats(-0.5, 0.5)] * 3))
-@settings(max_examples=40, deadline=None)
 def test_how_hard_a_label_is_does_not_matter(
     rounds: list[dict[str, ClientPart]], by: tuple[float, float, float]
 ) -> None:

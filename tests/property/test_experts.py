@@ -4,7 +4,7 @@ import math
 from collections import Counter, defaultdict
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl.core.drift.evidence import Observed, Played
@@ -38,7 +38,6 @@ def test_every_run_of_rounds_is_a_union_of_intervals_two_of_an_order_at_most(fir
     max_order=st.sampled_from([None, 0, 2, 8]),
     share=st.sampled_from([0.0, 0.5, 1.0]),
 )
-@settings(max_examples=40)
 def test_weights_are_a_distribution_and_the_mixture_lies_between_the_models(
     seed: int, max_order: int | None, share: float
 ) -> None:
@@ -74,7 +73,6 @@ def test_a_bettor_is_never_ruined(gains: list[float]) -> None:
     good=st.lists(st.integers(0, 8), min_size=1, max_size=6),
     noise=st.sampled_from([0.0, 0.3, 1.0]),
 )
-@settings(max_examples=40)
 def test_regret_against_every_instance_is_within_the_bound(seed: int, good: list[int], noise: float) -> None:
     # Theorem 2 of Jun et al.: over an interval J that ends at b, at most sqrt(|J| (7 ln b + 5)). The order that is
     # good changes as the stream goes on; all others lose 1.

@@ -64,7 +64,9 @@ def test_every_json_message_is_one_record_or_one_rejection(fields: FieldMap, cal
 
 
 @given(st.sampled_from(MAPS[:2]), MESSAGES, st.integers(0, 6), st.booleans())
-def test_good_neighbours_survive(fields: FieldMap, messages: list[bytes | None], at: int, known: bool) -> None:
+def test_bad_json_messages_change_no_good_record_next_to_them(
+    fields: FieldMap, messages: list[bytes | None], at: int, known: bool
+) -> None:
     reader = JsonRecords(fields)
     if known:
         reader.decode([0], [GOOD])
@@ -110,7 +112,9 @@ def test_the_fast_path_reads_what_the_slow_one_reads(fields: FieldMap, first: li
 
 
 @given(st.sampled_from(MAPS), MESSAGES)
-def test_one_at_a_time_or_all_at_once_is_the_same(fields: FieldMap, messages: list[bytes | None]) -> None:
+def test_json_messages_read_one_at_a_time_or_all_at_once_give_the_same_records(
+    fields: FieldMap, messages: list[bytes | None]
+) -> None:
     whole, single = JsonRecords(fields), JsonRecords(fields)
     at_once = whole.decode(range(len(messages)), messages)
     pieces = [single.decode([i], [message]) for i, message in enumerate(messages)]
@@ -208,7 +212,7 @@ def test_no_packed_bytes_raise_or_harm_a_neighbour(changes: list, cut: int, junk
 
 
 @given(st.binary(max_size=60))
-def test_no_bytes_raise(junk: bytes) -> None:
+def test_no_bytes_make_a_reader_of_json_raise(junk: bytes) -> None:
     for fields in MAPS:
         assert len(JsonRecords(fields).decode([0], [junk]).rejected) == 1 - len(
             JsonRecords(fields).decode([0], [junk]).positions

@@ -41,7 +41,7 @@ def among_one_in_ten(records: list[Recorded], first: int = 0) -> dict[int, tuple
 
 
 @given(STREAMS, st.sets(st.integers(1, 100), max_size=4), cuts(), cuts(), st.integers(1, 4))
-def test_they_are_the_same_however_batches_are_split(
+def test_held_out_records_are_the_same_however_batches_are_split(
     records: list[Recorded], ends: set[int], cut: set[int], other: set[int], per_label: int
 ) -> None:
     found = [held_out(rounds_of(records, ends, c), per_label=per_label).places() for c in (cut, other)]
@@ -49,7 +49,7 @@ def test_they_are_the_same_however_batches_are_split(
 
 
 @given(STREAMS, st.sets(st.integers(1, 100), max_size=4), cuts(), st.integers(1, 4), st.integers(0, 1000))
-def test_of_each_label_they_are_those_with_the_smallest_hash_of_all_rounds_together(
+def test_held_out_records_of_a_label_have_the_smallest_hashes_of_all_rounds_together(
     records: list[Recorded], ends: set[int], cut: set[int], per_label: int, first: int
 ) -> None:
     some = among_one_in_ten(records, first)
@@ -66,7 +66,7 @@ def test_of_each_label_they_are_those_with_the_smallest_hash_of_all_rounds_toget
 
 
 @given(STREAMS, st.sets(st.integers(1, 100), max_size=4), cuts(), cuts(), st.data())
-def test_what_is_read_again_is_what_was_held_back_and_goes_on_alike(
+def test_held_out_records_that_are_read_again_are_the_same_and_continue_alike(
     records: list[Recorded], ends: set[int], cut: set[int], other: set[int], data: st.DataObject
 ) -> None:
     *before, last = rounds_of(records, ends, cut)
@@ -81,7 +81,7 @@ def test_what_is_read_again_is_what_was_held_back_and_goes_on_alike(
 
 
 @given(STREAMS, st.sets(st.integers(1, 100), max_size=4), cuts(), st.integers(1, 6))
-def test_those_of_earlier_rounds_are_let_go(
+def test_held_out_records_of_earlier_rounds_are_dropped(
     records: list[Recorded], ends: set[int], cut: set[int], since: int
 ) -> None:
     rounds = rounds_of(records, ends, cut)
@@ -91,7 +91,7 @@ def test_those_of_earlier_rounds_are_let_go(
     assert late.since(since).places() == tuple(place for place in everything if place.round >= since)
 
 
-def test_what_a_source_no_longer_has_is_gone() -> None:
+def test_held_out_records_that_their_source_no_longer_has_are_left_out() -> None:
     places = [HeldRecord(round=1, ordinal=i, partition="p", position=i) for i in range(3)]
     records = [Recorded("p", i, good=True) for i in (0, 2)]
     assert numbers(Holdout.restored(places, batches_of(records, set()))) == [0, 2]

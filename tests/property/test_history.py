@@ -24,7 +24,9 @@ def test_the_sample_is_the_same_however_batches_are_split(
 
 
 @given(recordings(), cuts(), st.integers(1, 12))
-def test_it_has_the_good_records_with_the_smallest_hashes(records: list[Recorded], cut: set[int], keep: int) -> None:
+def test_the_history_sample_has_the_good_records_with_the_smallest_hashes(
+    records: list[Recorded], cut: set[int], keep: int
+) -> None:
     # Ordinals count every record read, bad ones too, from 100 on.
     good = [(100 + i, r) for i, r in enumerate(records) if r.good]
     hashes = ranks(0, "c0", [i for i, _ in good])  # type: ignore[arg-type]
@@ -37,7 +39,7 @@ def test_it_has_the_good_records_with_the_smallest_hashes(records: list[Recorded
 
 
 @given(recordings(), cuts(), st.integers(1, 12))
-def test_it_is_bounded_and_has_the_positions_of_its_records(
+def test_the_history_sample_is_bounded_and_has_the_positions_of_its_records(
     records: list[Recorded], cut: set[int], keep: int
 ) -> None:
     kept, sampled = sample(records, cut, keep=keep)

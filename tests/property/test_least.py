@@ -75,7 +75,7 @@ PIECES = st.lists(st.integers(1, 20), min_size=1, max_size=5)
 
 
 @given(STREAMS, PIECES)
-def test_it_goes_on_in_bounded_memory_and_every_record_is_accounted_for(good, pieces):
+def test_a_client_with_few_good_records_keeps_bounded_memory_and_accounts_for_every_record(good, pieces):
     run = Run(good, pieces)
     assert run.finished
     assert all(update.records == 0 or update.records >= LEAST for update in run.updates)
@@ -90,7 +90,7 @@ def test_it_goes_on_in_bounded_memory_and_every_record_is_accounted_for(good, pi
 
 
 @given(STREAMS, PIECES, PIECES)
-def test_what_it_sends_does_not_depend_on_how_records_were_polled(good, pieces, others):
+def test_what_a_client_with_few_good_records_sends_does_not_depend_on_polling(good, pieces, others):
     def sent(run: Run) -> list[tuple[int, int, tuple[Span, ...]]]:
         return [(update.records, update.rejected, update.spans) for update in run.updates]
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl.core.drift.evidence import Observed, Played
@@ -55,8 +55,9 @@ class WrittenOut:
     quiet=st.floats(0.0, 1.0),
     old=st.sampled_from([0.0, 0.5, 1.0]),
 )
-@settings(max_examples=60)
-def test_alarms_are_those_of_the_text(seed: int, scale: float, quiet: float, old: float) -> None:
+def test_profile_paper_alarms_in_the_rounds_in_which_the_printed_algorithms_do(
+    seed: int, scale: float, quiet: float, old: float
+) -> None:
     rng = np.random.default_rng(seed)
     paper = Paper(PaperSettings(horizon=HORIZON, delta=DELTA, rho_scale=scale, max_order=4, seed=seed))
     reference: WrittenOut | None = None
@@ -85,7 +86,7 @@ def test_alarms_are_those_of_the_text(seed: int, scale: float, quiet: float, old
             paper.advance(t)
 
 
-def test_such_losses_do_raise_both_alarms() -> None:
+def test_the_losses_of_these_tests_raise_the_alarms_of_both_printed_tests() -> None:
     # So that the test above compares something: random losses, and steady ones of perfect models.
     def causes(loss: float | None, scale: float, seed: int) -> set[str]:
         rng = np.random.default_rng(seed)

@@ -8,6 +8,7 @@ from divergence import divergence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from suites.examples import examples
 
 from streamfl.core.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
 
@@ -35,8 +36,9 @@ def inside(x: np.ndarray, p: float) -> np.ndarray:
 
 @pytest.mark.parametrize("name", MAPS)
 @given(u=POINTS, x=POINTS)
-@settings(max_examples=60)
-def test_1_strongly_convex_on_the_ball(name: str, u: np.ndarray, x: np.ndarray) -> None:
+def test_the_potential_of_a_mirror_map_is_1_strongly_convex_on_the_ball(
+    name: str, u: np.ndarray, x: np.ndarray
+) -> None:
     mirror, p = MAPS[name]
     u, x = inside(u, p), inside(x, p)
     assert divergence(mirror, u, x) >= 0.5 * norm(u - x, p) ** 2 - 1e-9
@@ -44,7 +46,7 @@ def test_1_strongly_convex_on_the_ball(name: str, u: np.ndarray, x: np.ndarray) 
 
 @pytest.mark.parametrize("name", MAPS)
 @given(u=POINTS, x=POINTS)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_projection_comes_nearer_to_every_point_of_the_ball(name: str, u: np.ndarray, x: np.ndarray) -> None:
     mirror, p = MAPS[name]
     u = inside(u, p)
@@ -57,7 +59,6 @@ def test_projection_comes_nearer_to_every_point_of_the_ball(name: str, u: np.nda
 
 @pytest.mark.parametrize("name", MAPS)
 @given(x=POINTS)
-@settings(max_examples=40)
 def test_projection_leaves_the_ball_alone_and_is_idempotent(name: str, x: np.ndarray) -> None:
     mirror, p = MAPS[name]
     x = 0.999 * inside(x, p)
@@ -66,7 +67,6 @@ def test_projection_leaves_the_ball_alone_and_is_idempotent(name: str, x: np.nda
 
 @pytest.mark.parametrize("name", MAPS)
 @given(x=POINTS)
-@settings(max_examples=40)
 def test_primal_and_dual_are_inverse(name: str, x: np.ndarray) -> None:
     mirror, p = MAPS[name]
     x = inside(x, p)
@@ -79,7 +79,7 @@ def test_the_euclidean_divergence_is_half_the_squared_distance(u: np.ndarray, x:
 
 
 @given(x=POINTS, beta=st.floats(0.01, 5.0))
-def test_hypentropic_is_its_closed_form(x: np.ndarray, beta: float) -> None:
+def test_the_hypentropic_map_is_its_closed_form(x: np.ndarray, beta: float) -> None:
     mirror = Hypentropic(beta=beta, radius=3.0)
     s = math.sqrt(9.0 + beta * beta)
     asinh = np.log(np.abs(x) / beta + np.sqrt((x / beta) ** 2 + 1.0)) * np.sign(x)
@@ -88,7 +88,7 @@ def test_hypentropic_is_its_closed_form(x: np.ndarray, beta: float) -> None:
 
 
 @given(x=POINTS, p=st.floats(1.05, 2.0))
-def test_p_norm_is_its_closed_form(x: np.ndarray, p: float) -> None:
+def test_the_p_norm_map_is_its_closed_form(x: np.ndarray, p: float) -> None:
     mirror, size = PNorm(p=p), norm(x, p)
     expected = np.sign(x) * np.abs(x) ** (p - 1.0) * (size ** (2.0 - p) if size else 0.0) / (p - 1.0)
     np.testing.assert_allclose(mirror.dual(x), expected, rtol=1e-9, atol=1e-9)

@@ -110,14 +110,14 @@ def test_where_distances_are_no_numbers_any_more_nothing_is_brought_nearer() -> 
     assert without_outliers(X) is X  # and warns of nothing: warnings are errors in tests
 
 
-def test_of_few_values_nothing_is_known_of_what_is_far_nor_where_most_are_the_same() -> None:
+def test_no_value_is_an_outlier_among_few_values_or_where_most_are_the_same() -> None:
     few = np.array([[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 1e6, np.nan]]).T
     same = np.array([[0.0] * 99 + [1.0]]).T
     assert without_outliers(few) is few
     assert without_outliers(same) is same
 
 
-def test_what_is_told_of_a_round_is_without_them() -> None:
+def test_the_moments_that_a_client_sends_of_a_round_are_without_outliers() -> None:
     X = np.random.default_rng(0).normal(size=(200, 3))
     X[7, 1] = -9999.0
     assert moments_of([batch(X, 0, 200)]).variance.max() < 5.0

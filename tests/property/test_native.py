@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from native_streams import agreed, drawn, learnt, powers, state
+from suites.examples import examples
 from unit.machines.script import opening
 
 from streamfl import messages
@@ -89,7 +90,6 @@ def test_moments_since_the_agreed_ones_are_those_of_the_records(X, cut):
 
 
 @given(st.permutations(range(6)), st.lists(st.integers(0, 6), max_size=3), st.integers(0, 5))
-@settings(max_examples=30)
 def test_cells_do_not_depend_on_the_order_of_features_nor_on_when_they_came(order, cuts, seed):
     names = tuple(f"f{j}" for j in range(6))
     Z = generator(seed, "records").normal(size=(20, 6))
@@ -105,7 +105,7 @@ def test_cells_do_not_depend_on_the_order_of_features_nor_on_when_they_came(orde
 @FEATURES
 @pytest.mark.parametrize("targets", [False, True])
 @given(st.lists(st.integers(0, 40), max_size=4), st.integers(0, 3))
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 def test_learning_in_any_pieces_gives_the_same_bits(features, targets, cuts, seed):
     how = NativeSettings(features, targets=targets, seed=seed)
     stream = drawn(40, seed=seed, targets=targets, missing=0.3)
@@ -125,7 +125,7 @@ def test_learning_in_any_pieces_gives_the_same_bits(features, targets, cuts, see
 
 @FEATURES
 @given(st.integers(0, 10), st.integers(0, 40), st.booleans())
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 def test_restoring_undoes_everything_to_the_last_bit(features, seed, n, from_nothing):
     how = NativeSettings(features, neighbours=False, last_answer=False)  # a client's own goes on
     learner, fresh = NativeLearner(how), NativeLearner(how)
@@ -172,7 +172,7 @@ def test_the_compiled_way_says_what_the_model_of_rounds_says(seed, d, columns, n
 
 @FEATURES
 @given(st.permutations(range(4)), st.lists(st.integers(0, 30), min_size=4, max_size=4))
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 def test_the_order_of_the_clients_cannot_matter(features, order, records):
     how = NativeSettings(features)
     clients = [learnt(how, drawn(30, seed=seed), 0, n) for seed, n in enumerate(records)]
@@ -189,7 +189,7 @@ def test_the_order_of_the_clients_cannot_matter(features, order, records):
 
 @FEATURES
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=4))
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 def test_nothing_moves_farther_than_the_client_that_moved_it_farthest(features, records):
     how = NativeSettings(features)
     clients = [learnt(how, drawn(30, seed=seed), 0, n) for seed, n in enumerate(records)]
@@ -219,7 +219,7 @@ RENAMED = st.lists(st.sampled_from([None, (), (1, 0)]), min_size=2, max_size=4)
 @FEATURES
 @pytest.mark.parametrize("targets", [False, True])
 @given(RENAMED, st.integers(0, 5))
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 def test_coordinator_and_clients_are_equal_to_the_last_bit_whole_or_by_changes(features, targets, renamed, seed):
     how = NativeSettings(features, targets=targets, seed=seed, neighbours=False)
     native, rng, labels = NativeBetweenRounds(how), generator(seed, "rounds"), []
@@ -255,7 +255,6 @@ def test_coordinator_and_clients_are_equal_to_the_last_bit_whole_or_by_changes(f
 
 
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 99), st.booleans())
-@settings(max_examples=50)
 def test_weights_shares_and_probabilities_sum_to_one(experts, labels, seed, extreme):
     rng = generator(seed, "mixture")
     mixture = LabelMixture(experts)
@@ -273,7 +272,6 @@ def test_weights_shares_and_probabilities_sum_to_one(experts, labels, seed, extr
 
 
 @given(st.integers(1, 6), st.integers(0, 99), st.sampled_from([1e-6, 1.0, 1e6]))
-@settings(max_examples=50)
 def test_a_mixture_of_targets_lies_between_weights_that_sum_to_one(experts, seed, scale):
     rng = generator(seed, "mixture")
     mixture = TargetMixture(experts)
@@ -288,7 +286,7 @@ def test_a_mixture_of_targets_lies_between_weights_that_sum_to_one(experts, seed
 
 
 @given(st.integers(0, 99), st.sampled_from([1e-3, 1e3]))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_mixing_targets_does_not_depend_on_their_unit(seed, unit):
     rng = generator(seed, "mixture")
     said, truth = rng.normal(size=(40, 3)), rng.normal(size=40)
@@ -300,7 +298,7 @@ def test_mixing_targets_does_not_depend_on_their_unit(seed, unit):
 
 
 @given(st.integers(0, 20))
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 def test_agreed_models_are_not_changed_by_those_who_go_on_from_them(seed):
     how = NativeSettings("auto")
     models = agreed(how, learnt(how, drawn(20, seed=seed)))

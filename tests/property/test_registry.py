@@ -66,7 +66,7 @@ def test_no_target_changes_when_its_unit_changes(
 
 
 @given(arrays(np.float64, (4, 2), elements=NUMBERS), registries(3), registries(3), registries(5))
-def test_two_changes_are_one(W: np.ndarray, first: tuple, second: tuple, third: tuple) -> None:
+def test_two_changes_of_a_registry_are_one(W: np.ndarray, first: tuple, second: tuple, third: tuple) -> None:
     a, b = Registry(1, OLD, ("u", "v"), *first), Registry(2, OLD, ("u", "v"), *second)
     c = Registry(3, OLD + NEW, ("u", "v", "w"), *third)
     steps = re_expression(b, c, 3)(re_expression(a, b, 2)(W))
@@ -75,7 +75,9 @@ def test_two_changes_are_one(W: np.ndarray, first: tuple, second: tuple, third: 
 
 
 @given(TABLES, registries(5), st.permutations(range(5)), st.sets(st.integers(0, 4), max_size=3))
-def test_a_design_goes_by_names(X: np.ndarray, scaler: tuple, order: list[int], vanished: set[int]) -> None:
+def test_a_design_matrix_goes_by_the_names_of_features(
+    X: np.ndarray, scaler: tuple, order: list[int], vanished: set[int]
+) -> None:
     # Columns in another order, some gone, one more that nobody registered: the same design with means in the gaps.
     names = OLD + NEW
     registry = Registry(1, names, ("u",), *scaler)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from integration.test_estimators_beside_replay import NAMES, replayed
+from suites.examples import examples
 
 from streamfl import MasterFLRegressor
 from streamfl.core.protocol.registry import TargetUnit
@@ -46,7 +47,7 @@ def predictions(model: MasterFLRegressor, X: np.ndarray, y: np.ndarray) -> np.nd
 @FEATURES
 @given(OFFSETS, st.sampled_from([None, 0, 5, 20]))
 @example(1e6, 0)
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6))
 def test_an_estimator_learns_a_stream_plus_a_constant_as_it_learns_the_stream(
     features: str, offset: float, glitch: int | None
 ) -> None:
@@ -62,7 +63,7 @@ def test_an_estimator_learns_a_stream_plus_a_constant_as_it_learns_the_stream(
 @FEATURES
 @given(OFFSETS)
 @example(-1e6)
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=examples(3))
 def test_a_federation_learns_a_stream_plus_a_constant_as_it_learns_the_stream_through_restarts(
     features: str, offset: float
 ) -> None:
@@ -80,7 +81,7 @@ def test_a_federation_learns_a_stream_plus_a_constant_as_it_learns_the_stream_th
 @FEATURES
 @given(st.integers(-30, 30))
 @example(-30)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=examples(4))
 def test_a_stream_times_a_factor_is_learnt_as_the_stream_is(features: str, power: int) -> None:
     table, factor = stream(90), 2.0**power
     models = [MasterFLRegressor(round_size=30, features=features) for _ in range(2)]
@@ -111,14 +112,14 @@ def test_a_target_of_a_billion_among_the_first_ten_is_forgotten_within_a_round(f
 
 
 @FEATURES
-def test_a_level_that_moves_is_followed(features: str) -> None:
+def test_an_estimator_follows_a_level_of_targets_that_moves(features: str) -> None:
     table = stream(500)
     y = table.y + 1000.0 * (np.arange(500) >= 200)
     told = predictions(MasterFLRegressor(round_size=20, features=features), table.X, y)
     assert np.abs(told - y)[400:].mean() < 3.0
 
 
-def test_asking_leaves_the_centre_alone():
+def test_predicting_leaves_the_centre_of_targets_alone():
     model = MasterFLRegressor(features="linear")
     model.learn_one({"x": 1.0}, 7.0)
     other = copy.deepcopy(model)

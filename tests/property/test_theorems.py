@@ -14,6 +14,7 @@ from divergence import divergence
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from suites.examples import examples
 
 from streamfl.core.learning.algorithms import Algorithm, FedAvg, FedOMD, LocalProblem, combine, local_model
 from streamfl.core.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
@@ -101,7 +102,7 @@ def streams(draw: st.DrawFn) -> Stream:
 
 @pytest.mark.parametrize("case", CASES)
 @given(stream=streams(), far=st.floats(-1.0, 1.0))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_dynamic_regret_is_within_the_bound(case: str, stream: Stream, far: float) -> None:
     algorithm, mirror = CASES[case]
     T = stream.rounds
@@ -125,7 +126,7 @@ def test_dynamic_regret_is_within_the_bound(case: str, stream: Stream, far: floa
     size=st.sampled_from([0.0, 0.1, 0.5, 1.0, 1.3]),
     best=st.booleans(),
 )
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_regret_against_any_fixed_model_is_within_the_bound_on_any_stream(
     case: str, seed: int, rounds: int, d: int, one_sided: bool, size: float, best: bool
 ) -> None:
@@ -145,7 +146,7 @@ def test_regret_against_any_fixed_model_is_within_the_bound_on_any_stream(
     assert regret <= math.sqrt(rounds) * (divergence(mirror, u, first) + 0.5) + 1e-9
 
 
-def test_the_bound_by_hand() -> None:
+def test_the_regret_on_a_stream_computed_by_hand_is_within_the_bound() -> None:
     # One feature, targets at -100 for ever, models in [-1, 1] from 0, T = 100: losses have slope 1, so
     # x(t) = -0.1 (t - 1) until it stays at -1, the minimiser. Regret: 1 + 0.9 + .. + 0.1 = 5.5, within
     # sqrt(100)/2 * 1 + 1 * sqrt(100)/2 + 0 = 10.

@@ -26,11 +26,11 @@ def told(*words: object) -> str:
     return done.stdout
 
 
-def test_the_rules_are_rules() -> None:
+def test_prometheus_accepts_the_rules_of_the_alerts() -> None:
     assert f"SUCCESS: {len(RULES)} rules found" in told("check", "rules", MONITORING / "alerts.yml")
 
 
-def test_what_the_dashboard_draws_are_expressions(tmp_path: Path) -> None:
+def test_prometheus_accepts_every_expression_of_the_dashboard(tmp_path: Path) -> None:
     dashboard = json.loads((MONITORING / "dashboard.json").read_text())
     drawn = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     drawn += [annotation["expr"] for annotation in dashboard["annotations"]["list"]]

@@ -57,13 +57,13 @@ def pods(documents: list[Document]) -> dict[str, Document]:
     return {name: one["spec"]["template"]["spec"] for name, one in workloads.items()}
 
 
-def test_helm_has_nothing_to_say() -> None:
+def test_helm_finds_no_fault_with_the_chart() -> None:
     command = [tool("helm"), "lint", "--strict", str(CHART), "--set-file", f"settings={SETTINGS}"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
 
-def test_without_settings_it_says_what_to_give() -> None:
+def test_the_chart_without_settings_says_what_to_give() -> None:
     command = [tool("helm"), "template", "forest", str(CHART), "--kube-version", "1.31.0"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert "give the federation's settings file, --set-file settings=federation.toml" in done.stderr
@@ -164,6 +164,6 @@ def test_a_change_of_the_settings_starts_pods_anew_and_one_at_a_time_is_taken_aw
         assert budget["spec"]["selector"] == one["spec"]["selector"]
 
 
-def test_its_version_is_that_of_the_package() -> None:
+def test_the_version_of_the_chart_is_that_of_the_package() -> None:
     told = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert told["version"] == told["appVersion"] == __version__

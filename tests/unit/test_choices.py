@@ -45,11 +45,11 @@ def test_a_constant_of_the_method_names_its_place(name: str) -> None:
 
 
 @pytest.mark.parametrize(("file", "heading"), sorted(set(REFERRED)))
-def test_the_place_that_is_named_is_there(file: str, heading: str) -> None:
+def test_the_heading_of_choices_that_a_constant_names_exists(file: str, heading: str) -> None:
     assert heading in HEADINGS
 
 
-def test_constants_and_their_places_are_found() -> None:
+def test_the_test_of_choices_finds_constants_and_headings() -> None:
     assert {"excess.(MARGIN, LEAST_VARIANCE, BORROWED)", "choice.SURE", "second_moments.RIDGE"} <= FOUND.keys()
     assert ("ladder.py", "The ladder") in REFERRED
     assert len(FOUND) > 30

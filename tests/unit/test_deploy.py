@@ -116,7 +116,7 @@ def test_a_unit_runs_a_command_that_there_is_on_a_port_of_its_own(unit: Path) ->
 @pytest.mark.process
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here")
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
-def test_systemd_has_nothing_to_say_about_a_unit(unit: Path, tmp_path: Path) -> None:
+def test_systemd_finds_no_fault_with_a_unit(unit: Path, tmp_path: Path) -> None:
     copy = tmp_path / unit.name.replace("@", "@a")
     copy.write_text(unit.read_text().replace("/opt/streamfl/bin/streamfl", "/bin/true"))
     done = subprocess.run(

@@ -141,7 +141,7 @@ def test_a_large_rise_is_found_within_200_losses(
 
 @pytest.mark.parametrize("kind", [GLR, EDetector])
 @pytest.mark.parametrize("rate", [0.0, 0.002, 0.05, 0.3, 0.5, 1.0])
-def test_quiet_streams_are_quiet(kind: Callable[[], LossDetector], rate: float) -> None:
+def test_detectors_do_not_alarm_on_quiet_streams(kind: Callable[[], LossDetector], rate: float) -> None:
     assert [alarms(kind(), errors(seed, (3000, rate))) for seed in range(5)] == 5 * [[]]
 
 
@@ -204,7 +204,7 @@ def test_after_an_alarm_master_tests_calibrate_again() -> None:
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_since_counts_all_losses(kind: Callable[[], LossDetector]) -> None:
+def test_the_start_of_a_drift_counts_all_losses_since_the_first(kind: Callable[[], LossDetector]) -> None:
     detector, last = kind(), 0
     for at, loss in enumerate(errors(5, (2000, 0.05), (2000, 0.4), (1000, 0.95)), start=1):
         detector.update(loss)
@@ -232,7 +232,7 @@ def test_a_warning_comes_before_the_alarm_and_never_with_it(kind: Callable[..., 
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_it_goes_on_identically_from_a_pickle(kind: Callable[[], LossDetector]) -> None:
+def test_a_detector_continues_identically_from_a_pickle(kind: Callable[[], LossDetector]) -> None:
     losses = errors(0, (1100, 0.1), (300, 0.6))
     detector = kind()
     alarms(detector, losses[:1010])
@@ -244,7 +244,9 @@ def test_it_goes_on_identically_from_a_pickle(kind: Callable[[], LossDetector]) 
 
 @pytest.mark.parametrize("kind", ALL)
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -0.001, 1.001, 2, "a", None, np.array([0.0, 1.0])])
-def test_what_is_no_loss_is_refused_and_changes_nothing(kind: Callable[[], LossDetector], bad: object) -> None:
+def test_a_number_that_is_no_loss_is_refused_and_changes_no_detector(
+    kind: Callable[[], LossDetector], bad: object
+) -> None:
     detector = kind()
     alarms(detector, errors(0, (45, 0.2)))
     before = pickle.dumps(detector)
@@ -292,13 +294,15 @@ def test_any_kind_of_number_is_taken(kind: Callable[[], LossDetector]) -> None:
         (MasterTests, {"warning_level": 1.5}, "warning_level"),
     ],
 )
-def test_what_cannot_be_is_refused(kind: Callable[..., LossDetector], parameters: dict, message: str) -> None:
+def test_impossible_parameters_of_a_detector_are_refused(
+    kind: Callable[..., LossDetector], parameters: dict, message: str
+) -> None:
     with pytest.raises(UsageError, match=message):
         kind(**parameters)
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_memory_is_bounded(kind: Callable[[], LossDetector]) -> None:
+def test_the_memory_of_a_detector_is_bounded(kind: Callable[[], LossDetector]) -> None:
     detector, sizes = kind(), []
     for _ in range(3):
         alarms(detector, generator(0, "memory").uniform(0.3, 0.4, 16_384).tolist())
@@ -308,7 +312,7 @@ def test_memory_is_bounded(kind: Callable[[], LossDetector]) -> None:
 
 
 @given(st.lists(st.floats(0.0, 1.0), max_size=300), st.sampled_from(ALL))
-def test_any_losses_are_taken(losses: list[float], kind: Callable[..., LossDetector]) -> None:
+def test_a_detector_takes_any_losses(losses: list[float], kind: Callable[..., LossDetector]) -> None:
     detector = kind(order=3, round_size=2) if kind is MasterTests else kind()
     for loss in losses:
         detector.update(loss)

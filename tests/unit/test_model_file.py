@@ -32,7 +32,7 @@ def test_names_that_the_model_does_not_know_are_refused_unless_they_are_to_be_ig
     assert MODEL.predict(X, ("a", "b", "c"), unknown="ignore") == ["yes"]
 
 
-def test_it_warns_of_features_that_are_missing_unless_they_are_to_be_the_mean():
+def test_a_model_warns_of_missing_features_unless_they_are_to_be_the_mean():
     with pytest.warns(UserWarning, match="b of the model's features are missing and count as their means"):
         assert MODEL.predict([[-1.0]], ("a",)) == ["no"]
     with warnings.catch_warnings():

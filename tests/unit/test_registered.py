@@ -48,7 +48,7 @@ def test_an_algorithm_of_another_package_is_found_and_listed(install):
     assert isinstance(LearningSettings(algorithm="signs").learner("classification", 0).algorithm, Signs)
 
 
-def test_it_is_refused_what_it_does_not_heed(install):
+def test_an_algorithm_of_another_package_is_refused_options_that_it_does_not_use(install):
     install("signs", "signs", SIGNS, algorithms.GROUP)
     with pytest.raises(
         UsageError, match="l1: only for fedomd, and the algorithm is signs; take fedomd, or leave it out"

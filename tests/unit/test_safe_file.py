@@ -46,7 +46,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_bit_of_the_contents_can_flip_unnoticed(sound: Path, tmp_path: Path, data: st.DataObject):
     before = sound.read_bytes()

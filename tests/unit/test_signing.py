@@ -38,7 +38,7 @@ def refused(verifier: Verifier, place: str, digest: bytes, stamp: bytes | None) 
 
 @pytest.mark.parametrize(("whole", "keys"), [(False, LISTED), (True, LISTED), (True, Anybody())])
 @given(data=st.binary(max_size=64), place=texts, federation=texts)
-def test_what_was_signed_is_verified(data: bytes, place: str, federation: str, whole: bool, keys: Keys) -> None:
+def test_a_signature_is_verified(data: bytes, place: str, federation: str, whole: bool, keys: Keys) -> None:
     digest = hashlib.sha256(data).digest()
     stamp = Signer(KEY, "client", federation, whole).stamp(place, digest)
     assert len(stamp) == (97 if whole else 73)
@@ -60,12 +60,12 @@ def test_a_change_of_any_bit_of_stamp_or_digest_is_refused(whole: bool) -> None:
 
 
 @given(length=st.integers(0, 200), fill=st.integers(0, 255))
-def test_junk_is_refused(length: int, fill: int) -> None:
+def test_junk_is_no_signature(length: int, fill: int) -> None:
     refused(Verifier(Anybody(), "client", "f"), "updates", DIGEST, bytes([fill]) * length)
 
 
 @given(told=st.tuples(texts, texts), asked=st.tuples(texts, texts))
-def test_no_other_federation_or_place(told: tuple[str, str], asked: tuple[str, str]) -> None:
+def test_a_signature_counts_in_no_other_federation_or_place(told: tuple[str, str], asked: tuple[str, str]) -> None:
     stamp = Signer(KEY, "client", told[0]).stamp(told[1], DIGEST)
     if told != asked:
         assert (
@@ -74,7 +74,7 @@ def test_no_other_federation_or_place(told: tuple[str, str], asked: tuple[str, s
 
 
 @pytest.mark.parametrize("role", ["coordinator", "operator"])
-def test_no_other_role(role: str) -> None:
+def test_a_signature_counts_for_no_other_role(role: str) -> None:
     stamp = Signer(KEY, "client", "forest").stamp("control", DIGEST)
     assert "not right" in refused(Verifier(LISTED, role, "forest"), "control", DIGEST, stamp)  # type: ignore[arg-type]
 

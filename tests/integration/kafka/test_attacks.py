@@ -174,7 +174,7 @@ def goes_on(federation: Federation, small) -> None:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_it_goes_on_after(attack, begun, small):
+def test_a_federation_keeps_working_after_an_attack(attack, begun, small):
     sent = ATTACKS[attack](begun)
     write(begun, sent)
     goes_on(begun, small)
@@ -197,7 +197,7 @@ def test_it_goes_on_after(attack, begun, small):
         assert (told["size"], told["sha256"]) == (b"1048400", hashlib.sha256(value).hexdigest().encode())
 
 
-def test_one_that_starts_again_does_not_meet_what_it_has_left_behind(begun, small):
+def test_a_coordinator_that_restarts_writes_no_dead_letter_twice(begun, small):
     write(begun, random_bytes(begun))
     topic = f"{begun.name}.dead-letter"
     begun.until("a letter", lambda: bool(everything_in(begun.bootstrap, topic)))
@@ -230,7 +230,7 @@ def test_a_coordinator_starts_again_among_junk_where_it_stands(begun, small):
     assert keys >= {b"state/0", b"state-before/0"}
 
 
-def test_it_goes_on_after_batches_that_unpack_to_more_than_anybody_holds(begun, small):
+def test_a_federation_keeps_working_after_batches_that_unpack_to_more_than_memory_holds(begun, small):
     """80 kB each in the log, and 80 MB in memory: where clients send, where they listen, and among the records."""
     coordinator = begun.running[1]
     coordinator.kill()
@@ -264,7 +264,7 @@ def test_a_dead_letter_topic_that_takes_nothing_of_this_size_is_told_and_that_is
     assert everything_in(begun.bootstrap, topic) == []
 
 
-def test_it_goes_on_after_forged_entries(begun, small):
+def test_a_federation_keeps_working_after_forged_entries(begun, small):
     """An opening far ahead and 200 entries that were never written: hosts ask where the ledger stands."""
     told = begun.told()
     opened = next(message for message in reversed(told) if isinstance(message, RoundOpened))
@@ -280,7 +280,7 @@ def test_it_goes_on_after_forged_entries(begun, small):
     assert (ended["accepted"], ended["model_sha256"]) == (sum(small.each.values()), small.expected.model_sha256)
 
 
-def test_it_goes_on_after_models_that_nobody_can_score(begun, small):
+def test_a_federation_keeps_working_after_models_that_nobody_can_score(begun, small):
     """Weights that are finite, and whose outputs are not: honest clients would be evicted for what comes of them."""
     opened = last_opened(begun)
     far = np.full((4, 2), 1e308)

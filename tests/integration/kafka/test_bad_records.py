@@ -49,7 +49,7 @@ def everything_in(bootstrap, topic):
     return found
 
 
-def test_poison_among_records(federate, small):
+def test_bad_records_are_dead_letters_and_harm_no_other_record(federate, small):
     # Which records the default detector holds back depends on how many were read before them, bad ones too, and the
     # replay has none of those: so here is one that holds nothing back.
     small.profile = ProfileSettings(detector="glr")

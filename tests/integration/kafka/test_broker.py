@@ -60,11 +60,11 @@ def consume(broker, topic, **config):
 
 
 class TestOneBroker:
-    def test_hands_out_what_it_was_given(self, broker, topic):
+    def test_a_broker_returns_the_messages_that_it_was_given(self, broker, topic):
         produce(broker, topic, b"one", b"two", b"three")
         assert consume(broker, topic) == [b"one", b"two", b"three"]
 
-    def test_hides_what_was_aborted_from_those_who_read_committed(self, broker, topic):
+    def test_a_broker_hides_aborted_messages_from_readers_of_committed_ones(self, broker, topic):
         with KafkaProducer(
             bootstrap_servers=broker.bootstrap, transactional_id=topic, retry_backoff_ms=10
         ) as producer:
@@ -78,7 +78,7 @@ class TestOneBroker:
         assert consume(broker, topic, isolation_level="read_uncommitted") == [b"kept", b"aborted", b"kept too"]
 
     @pytest.mark.full
-    def test_is_the_same_after_down_and_up(self, own_broker):
+    def test_a_broker_keeps_its_address_and_messages_when_it_is_stopped_and_started(self, own_broker):
         topic = new_topic(own_broker.bootstrap)
         produce(own_broker, topic, b"before")
         bootstrap = own_broker.bootstrap
@@ -89,13 +89,13 @@ class TestOneBroker:
         produce(own_broker, topic, b"after")
         assert consume(own_broker, topic) == [b"before", b"after"]
 
-    def test_listens_on_loopback_only(self, own_broker):
+    def test_a_broker_listens_on_loopback_only(self, own_broker):
         with socket.socket() as probe:  # all of 127.0.0.0/8 is this machine, and only 127.0.0.1 is the broker's
             assert probe.connect_ex(("127.0.0.2", own_broker.port)) != 0
 
 
 class TestStart:
-    def test_refuses_a_port_that_is_taken(self, tmp_path):
+    def test_a_broker_refuses_a_port_that_is_taken(self, tmp_path):
         with socket.socket() as other:
             other.bind(("127.0.0.1", 0))
             other.listen()
@@ -103,29 +103,29 @@ class TestStart:
             with pytest.raises(UsageError, match=f"port {port} of 127.0.0.1 is taken"):
                 Broker.start(tmp_path, port)
 
-    def test_names_java_when_it_is_missing(self, tmp_path, monkeypatch):
+    def test_the_error_names_java_when_it_is_missing(self, tmp_path, monkeypatch):
         monkeypatch.setenv("PATH", str(tmp_path))
         with pytest.raises(UsageError, match=r"no working `java` .* Install Java 17 .* STREAMFL_TEST_BOOTSTRAP"):
             Broker.start(tmp_path)
 
-    def test_names_java_when_it_is_too_old(self, tmp_path, monkeypatch):
+    def test_the_error_names_java_when_it_is_too_old(self, tmp_path, monkeypatch):
         program(tmp_path / "java", """echo 'openjdk version "11.0.2" 2019-01-15' >&2""")
         monkeypatch.setenv("PATH", str(tmp_path))
         with pytest.raises(UsageError, match=r"needs Java 17 or later; .*java is Java 11"):
             Broker.start(tmp_path)
 
-    def test_refuses_a_folder_in_use(self, own_broker, libs):
+    def test_a_broker_refuses_a_folder_that_is_in_use(self, own_broker, libs):
         with pytest.raises(UsageError, match="another broker uses"):
             Broker.start(own_broker.folder, libs=libs, fresh=True)
         assert own_broker.data.is_dir()
 
     @pytest.mark.full
-    def test_tells_what_kafka_said_when_it_does_not_start(self, tmp_path, libs):
+    def test_a_broker_that_does_not_start_reports_what_kafka_said(self, tmp_path, libs):
         with pytest.raises(UsageError, match=r"(?s)last lines of .*num\.network\.threads"):
             Broker.start(tmp_path, libs=libs, config={"num.network.threads": "many"})
 
     @pytest.mark.full
-    def test_takes_properties_that_ask_for_passwords_and_rights(self, tmp_path, libs):
+    def test_a_broker_takes_properties_that_ask_for_passwords_and_rights(self, tmp_path, libs):
         plain = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
         admin = {**plain, "sasl_plain_username": "admin", "sasl_plain_password": "a"}
         stranger = {**plain, "sasl_plain_username": "stranger", "sasl_plain_password": "s"}
@@ -179,7 +179,7 @@ class TestCommand:
 
             yield run
 
-    def test_runs_until_it_is_asked_to_stop_and_finds_its_data_again(self, run):
+    def test_the_broker_command_runs_until_it_is_stopped_and_finds_its_data_again(self, run):
         first, second = free_port(), free_port()
         command = run(first)
         topic = new_topic(f"127.0.0.1:{first}")
@@ -188,7 +188,7 @@ class TestCommand:
         assert topics(f"127.0.0.1:{second}") == [topic]
         end(command, signal.SIGTERM, second)
 
-    def test_begins_with_no_data_when_asked_and_takes_kafka_along_when_it_is_killed(self, run, tmp_path):
+    def test_the_broker_command_begins_empty_if_asked_and_takes_kafka_along_when_killed(self, run, tmp_path):
         (tmp_path / "data").mkdir()
         (tmp_path / "data" / "meta.properties").write_text("not what Kafka writes")
         port = free_port()
@@ -221,7 +221,7 @@ class TestJars:
     """
 
     @pytest.mark.full
-    def test_two_who_want_them_at_once_fetch_them_once(self, tmp_path, monkeypatch):
+    def test_two_processes_that_want_the_jars_at_once_fetch_them_once(self, tmp_path, monkeypatch):
         program(tmp_path / "mvn", self.MAVEN)
         monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
         found = []
@@ -241,7 +241,7 @@ class TestJars:
             fetched(tmp_path / "libs")
         assert not folder_of_jars(tmp_path / "libs").exists()
 
-    def test_names_maven_when_it_is_missing(self, tmp_path, monkeypatch):
+    def test_the_error_names_maven_when_it_is_missing(self, tmp_path, monkeypatch):
         monkeypatch.setenv("PATH", str(tmp_path))
         with pytest.raises(UsageError, match=r"no `mvn` on the PATH\. Install"):
             fetched(tmp_path / "libs")

@@ -235,7 +235,7 @@ class TestSchema:
         assert "[records.fields]" in finding.remedy
 
     @pytest.mark.full
-    def test_packed_records_are_counted_each(self, broker, name):
+    def test_the_check_counts_every_record_of_a_packed_message(self, broker, name):
         make(broker, **{f"{name}.records.c0": (1, {})})
         form = Packed("classification")
         X = np.array([[1.0, np.nan], [np.inf, np.nan], [3.0, np.nan]])
@@ -257,7 +257,7 @@ class TestSchema:
         assert empty.found == f"no record in {name}.all/0"
 
     @pytest.mark.full
-    def test_the_newest_of_many_are_read_and_no_more_than_five_partitions(self, broker, name):
+    def test_the_check_reads_the_newest_records_of_at_most_five_partitions(self, broker, name):
         make(broker, **{f"{name}.all": (7, {})})
         write(broker, f"{name}.all", *[b"once"] * 10, *(record(i) for i in range(200)), partition=1)
         for partition in range(2, 7):
@@ -282,7 +282,7 @@ class TestCommand:
             [COMMAND, "check", "--settings", path, *flags], capture_output=True, text=True, timeout=60, check=False
         )
 
-    def test_ends_with_0_when_nothing_is_wrong(self, broker, tmp_path):
+    def test_the_check_ends_with_0_when_nothing_is_wrong(self, broker, tmp_path):
         ran = self.run(tmp_path, broker.bootstrap)
         assert ran.returncode == 0, ran.stderr
         assert ran.stdout.startswith(f"ok       brokers: {broker.bootstrap} answers")
@@ -295,7 +295,7 @@ class TestCommand:
         assert remedy == "         -> start it, or correct bootstrap_servers in [kafka]"
         assert ran.stderr == ""
 
-    def test_settings_that_cannot_be_used_end_with_2(self, tmp_path):
+    def test_the_check_ends_with_2_when_settings_cannot_be_used(self, tmp_path):
         ran = self.run(tmp_path, "127.0.0.1:1", ssl_cafle="ca.pem")
         assert ran.returncode == 2
         file, _, why = ran.stderr.removeprefix("streamfl: error: ").partition(": ")
@@ -446,7 +446,7 @@ class TestRights:
         assert of(findings, "rights of the coordinator").state == "warning"
         assert of(findings, f"{federation}.records.c0/0").state == "ok"
 
-    def test_what_the_check_found_sufficient_is_sufficient(self, guarded, federation):
+    def test_rights_that_the_check_finds_sufficient_are_sufficient(self, guarded, federation):
         grant(guarded, "client", *as_client(federation), ("WRITE", "TOPIC", f"{federation}.updates"))
         connector = self.connector(guarded, federation, "client")
         connector.prepare()

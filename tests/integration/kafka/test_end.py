@@ -38,7 +38,7 @@ def ended(federate, small):
     return federation
 
 
-def test_a_log_keeps_it_until_a_coordinator_begins_again(broker):
+def test_the_log_keeps_the_end_of_a_federation_until_a_coordinator_begins_again(broker):
     settings, name = KafkaSettings(bootstrap_servers=broker.bootstrap), f"t{uuid.uuid4().hex[:10]}"
     connector = KafkaConnector(name, settings)
     connector.prepare()
@@ -56,14 +56,14 @@ def test_a_log_keeps_it_until_a_coordinator_begins_again(broker):
         assert first() == []
 
 
-def test_a_host_that_begins_after_it_ends(ended, small):
+def test_a_host_that_begins_after_the_end_of_the_federation_ends_too(ended, small):
     late = ended.start("late")
     idle = ended.start("idle")
     ended.until("their end", lambda: None not in (late.popen.poll(), idle.popen.poll()), PATIENCE)
     assert (late.popen.returncode, idle.popen.returncode) == (0, 0)
 
 
-def test_a_host_that_takes_a_new_client_just_before_it_ends(federate, small):
+def test_a_host_that_takes_a_new_client_just_before_the_end_of_the_federation_ends_too(federate, small):
     federation = federate(small)
     federation.start("a")
     federation.start("coordinator")

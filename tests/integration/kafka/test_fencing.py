@@ -12,7 +12,7 @@ TAKEN_OVER = "another coordinator of this federation has taken over; this one en
 
 
 @pytest.mark.parametrize("stopped", [False, True], ids=["while the first runs", "while the first is stopped"])
-def test_a_second_coordinator(stopped, federate, small):
+def test_a_second_coordinator_continues_the_federation_and_fences_the_first(stopped, federate, small):
     federation = federate(small)
     federation.start("a")
     first = federation.start("coordinator")

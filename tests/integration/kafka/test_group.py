@@ -39,7 +39,7 @@ def test_a_host_that_is_killed_leaves_its_clients_to_the_other(federation, small
     assert [process.popen.returncode for process in federation.running] == [0, -9, 0]
 
 
-def test_a_host_that_joins_while_a_round_is_open(federation, small):
+def test_a_host_that_joins_while_a_round_is_open_changes_nothing_that_is_learnt(federation, small):
     c = federation.start("c")
     federation.until("the new one has a client", lambda: bool(c.serves()))
     assert federation.round_is_open() == 6
@@ -62,7 +62,7 @@ def test_topics_that_come_later_are_shared_too(federate, small):
         federation.until("new clients are served, each once", lambda: shared(sorted(small.names)), patience=40.0)
 
 
-def test_a_host_that_is_asked_to_end_and_comes_back(federation, small):
+def test_a_host_that_is_stopped_and_restarted_changes_nothing_that_is_learnt(federation, small):
     b, coordinator = host(federation, "b"), host(federation, "coordinator")
     gone, before = b.serves(), len(b.said("client taken"))
     assert b.terminate() == 0
@@ -83,7 +83,7 @@ def test_a_host_that_is_asked_to_end_and_comes_back(federation, small):
     assert [process.ended() for process in federation.running] == [0, 0, 0]
 
 
-def test_of_two_hosts_of_one_name_the_first_ends(federation, small):
+def test_the_first_of_two_hosts_of_one_name_ends(federation, small):
     first = host(federation, "b")
     second = federation.start("second", role=("client", "--host", "b", "--until-end"))
     federation.until("the first ends", lambda: first.popen.poll() is not None)

@@ -85,7 +85,7 @@ def test_a_file_gets_settings_with_which_it_is_learnt_to_its_end(broker, name, r
     assert (last["event"], last["read"], last["accepted"], last["rejected"]) == ("ended", 400, 400, 0)
 
 
-def test_a_topic_that_is_not_there_is_told_with_those_that_are(broker, name, run, tmp_path):
+def test_init_names_a_missing_topic_and_the_topics_that_exist(broker, name, run, tmp_path):
     write(broker, f"{name}.there", 1, [])
     made = run("init", "--topic", f"{name}.no", "--broker", broker.bootstrap)
     assert made.returncode == 2

@@ -109,7 +109,7 @@ def disturbed(federation: Federation, *points: tuple[str, str]) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("point", CLIENT_POINTS)
-def test_a_client_host_killed_at(point, make, stream):
+def test_a_client_host_killed_at_any_point_changes_nothing_that_is_learnt(point, make, stream):
     federation = make()
     disturbed(federation, ("b", point))
     check_as_undisturbed(federation, stream)
@@ -117,13 +117,13 @@ def test_a_client_host_killed_at(point, make, stream):
 
 @pytest.mark.full
 @pytest.mark.parametrize("point", COORDINATOR_POINTS)
-def test_a_coordinator_killed_at(point, make, stream):
+def test_a_coordinator_killed_at_any_point_changes_nothing_that_is_learnt(point, make, stream):
     federation = make()
     disturbed(federation, ("coordinator", point))
     check_as_undisturbed(federation, stream)
 
 
-def test_coordinator_and_host_killed_in_one_round(make, stream):
+def test_a_coordinator_and_a_host_killed_in_one_round_change_nothing_that_is_learnt(make, stream):
     federation = make()
     disturbed(federation, ("b", "update_sent:30"), ("coordinator", "inside_transaction:8"))
     check_as_undisturbed(federation, stream)
@@ -131,7 +131,7 @@ def test_coordinator_and_host_killed_in_one_round(make, stream):
 
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(4))
-def test_five_kills_at_random_times(seed, broker, make, stream, request):
+def test_five_kills_at_random_times_change_nothing_that_is_learnt(seed, broker, make, stream, request):
     rng, stages = random.Random(seed), Stages(broker.bootstrap, stream)
     request.addfinalizer(stages.close)
     federation = make(topics=stages.topics)

@@ -222,7 +222,9 @@ def test_a_host_killed_while_records_wait_counts_what_it_has_answered(point, bro
 
 
 @pytest.mark.full
-def test_a_host_killed_again_as_it_has_read_its_answers_back_and_the_coordinator_after_it(broker, federate, halved):
+def test_a_host_killed_while_it_recovers_and_the_coordinator_after_it_change_nothing_that_is_learnt(
+    broker, federate, halved
+):
     federation = federate(halved, *halved.settings())
     points = ["client_answers_written:6", "answers_read_back:1", "update_sent:3"]
     run_killed(federation, halved, a=points, coordinator=["inside_transaction:11"])

@@ -87,12 +87,12 @@ TOLD = (CLOSED, OPENED, RESTARTED, JOINED)
 
 
 @pytest.mark.parametrize("message", TOLD, ids=lambda message: type(message).__name__)
-def test_what_is_told_here_is_too_large_for_one_message(message):
+def test_every_message_of_these_tests_is_too_large_for_one_message_of_the_log(message):
     assert len(messages.encode(message)) > (1024 * 1024 if message in (CLOSED, JOINED) else MOST)
 
 
 @pytest.mark.full
-def test_six_thousand_clients_hear_what_is_told(broker):
+def test_a_federation_of_six_thousand_clients_receives_every_large_message(broker):
     told, name = {"bootstrap_servers": broker.bootstrap}, f"large-{uuid.uuid4().hex[:8]}"
     connector = KafkaConnector(name, KafkaSettings.model_validate(told))
     connector.prepare()

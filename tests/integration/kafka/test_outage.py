@@ -11,7 +11,7 @@ pytestmark = pytest.mark.full
 AWAY = 10.0
 
 
-def test_ten_seconds_without_the_broker(federate, small, own_broker):
+def test_running_services_survive_ten_seconds_without_the_broker(federate, small, own_broker):
     federation = federate(small, "kafka.session_timeout_ms=30000")
     for name in ("a", "coordinator"):
         federation.start(name)
@@ -30,7 +30,7 @@ def test_ten_seconds_without_the_broker(federate, small, own_broker):
     assert [process.popen.returncode for process in federation.running] == [0, 0]
 
 
-def test_services_that_start_before_the_broker(federate, small, own_broker):
+def test_services_that_start_before_the_broker_wait_for_it_as_long_as_set(federate, small, own_broker):
     small.write(until=ROUNDS)
     small.end()
     own_broker.down()
@@ -49,7 +49,7 @@ def test_services_that_start_before_the_broker(federate, small, own_broker):
     assert [process.popen.returncode for process in processes] == [0, 0]
 
 
-def test_a_producer_that_starts_before_the_broker(federate, small, own_broker):
+def test_a_producer_that_starts_before_the_broker_waits_for_it_as_long_as_set(federate, small, own_broker):
     own_broker.down()
     federation, hasty = federate(small, "kafka.patience=90"), federate(small, "kafka.patience=0")
     role = ("produce", "covtype", "--clients", "2", "--limit", "40")

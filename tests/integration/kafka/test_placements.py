@@ -52,7 +52,7 @@ def run(federation, stream, hosts=("a",)):
 
 
 @pytest.mark.full
-def test_by_partition(federate, broker):
+def test_clients_may_be_the_partitions_of_a_shared_topic(federate, broker):
     stream = SmallStream(broker.bootstrap)
     shared = f"{stream.prefix}.shared"
     stream.names = tuple(f"{shared}/{i}" for i in range(3))
@@ -64,7 +64,7 @@ def test_by_partition(federate, broker):
     check_as_undisturbed(federation, stream)
 
 
-def test_by_key_of_a_shared_topic(federate, keyed):
+def test_clients_may_be_the_keys_of_a_shared_topic(federate, keyed):
     federation = federate(keyed, f'records.topics=["{keyed.prefix}.shared"]', *KEYED)
     keyed.write(until=1)  # who is there is told by the records
     a, b = federation.start("a"), federation.start("b")
@@ -97,7 +97,7 @@ def test_a_slow_client_of_a_shared_topic_costs_nobody_a_record(federate, keyed):
 
 
 @pytest.mark.full
-def test_packed_records(federate, small):
+def test_a_federation_learns_packed_records_as_the_replay_does(federate, small):
     small.encode = packed
     federation = federate(small, 'records.format="packed"')
     run(federation, small)
@@ -108,7 +108,7 @@ def test_packed_records(federate, small):
 
 
 @pytest.mark.full
-def test_a_start_at_the_end(federate, small):
+def test_a_federation_that_starts_at_the_end_of_the_log_learns_only_later_records(federate, small):
     small.write(until=4)
     federation = federate(small, 'records.start="latest"')
     host = federation.start("a")

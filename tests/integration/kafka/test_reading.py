@@ -147,7 +147,9 @@ def test_a_position_that_was_deleted_fails_its_client(by, broker, connector, nam
 
 
 class TestEnds:
-    def test_are_those_of_the_committed_records_of_the_placement(self, broker, connector, name):
+    def test_the_ends_of_partitions_are_those_of_the_committed_records_of_the_placement(
+        self, broker, connector, name
+    ):
         topics = [f"{name}.a", f"{name}.b"]
         with KafkaAdminClient(bootstrap_servers=broker.bootstrap) as admin:
             one, two = ({"num_partitions": n, "replication_factor": 1} for n in (1, 2))
@@ -177,7 +179,7 @@ class TestEnds:
                 assert link.ends(every) == dict.fromkeys(strange, 0) | known
                 assert link.ends([]) == {}
 
-    def test_are_positions_of_the_format(self, broker, connector, name):
+    def test_the_ends_of_partitions_are_positions_of_the_format(self, broker, connector, name):
         make(broker, f"{name}.a")
         write(broker, f"{name}.a", b"x", b"y")
         packed = Packed("classification")

@@ -147,7 +147,7 @@ def test_metrics_and_health_say_what_happens(federate, small):
     federation.until("the end", lambda: all(p.popen.poll() is not None for p in federation.running))
 
 
-def test_full_buffers_pause_and_go_on(federate, small):
+def test_hosts_with_full_buffers_pause_reading_and_continue(federate, small):
     federation = federate(small, f"client.buffer={SIZE}", "kafka.max_partition_fetch_bytes=1000")
     small.write(until=ROUNDS)
     small.end()

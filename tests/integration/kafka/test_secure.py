@@ -261,37 +261,37 @@ class TestFaults:
         assert "\n" not in text and "; " in text
         return text
 
-    def test_a_wrong_password(self, users):
+    def test_a_wrong_password_is_reported_as_the_callers_error(self, users):
         said = self.fault(users, **by_password(users, sasl_plain_password="0000"))
         assert "refuses the log-in" in said and "correct sasl_*" in said and "0000" not in said
 
-    def test_no_password(self, users):
+    def test_a_missing_password_is_reported_as_the_callers_error(self, users):
         settings = by_password(users)
         del settings["sasl_plain_password"]
         said = self.fault(users, **settings)
         assert said.startswith("[kafka] sasl_plain_password: SCRAM-SHA-256 needs it, and it is missing or empty; ")
 
-    def test_brokers_that_are_not_trusted(self, users, stranger):
+    def test_brokers_that_are_not_trusted_are_reported_as_the_callers_error(self, users, stranger):
         said = self.fault(users, **by_password(users, ssl_cafile=str(stranger.certificate)))
         assert "the brokers' certificate is not trusted" in said and "ssl_cafile" in said
 
-    def test_no_tls(self, users):
+    def test_settings_without_tls_for_brokers_with_tls_are_the_callers_error(self, users):
         # Brokers answer by TLS and hang up; where only the end arrives, it is tried again.
         said = self.fault(users, most_waits=30, **by_password(users, security_protocol="SASL_PLAINTEXT"))
         assert "the brokers speak TLS" in said and "security_protocol to SSL or SASL_SSL" in said
 
-    def test_a_certificate_that_brokers_do_not_trust(self, users, stranger):
+    def test_a_certificate_that_brokers_do_not_trust_is_reported_as_the_callers_error(self, users, stranger):
         said = self.fault(users, **by_certificate(users, stranger.issue(users.user("watch"))))
         assert "the brokers refuse the certificate of this process" in said and "ssl_certfile" in said
 
-    def test_a_certificate_that_has_expired(self, users):
+    def test_a_certificate_that_has_expired_is_reported_as_the_callers_error(self, users):
         expired = users.broker.security.authority.issue("expired", lasts=timedelta(hours=-1))
         said = self.fault(users, **by_certificate(users, expired))
         assert re.search(
             r"ssl_certfile: the certificate expired on \d{4}-\d\d-\d\d \d\d:\d\d UTC; have it renewed", said
         )
 
-    def test_no_certificate(self, users):
+    def test_a_missing_certificate_is_reported_as_the_callers_error(self, users):
         said = self.fault(
             users, **told(users.broker, bootstrap_servers=users.broker.security.bootstrap, security_protocol="SSL")
         )
@@ -350,7 +350,7 @@ class TestSecrets:
             log_in,
         )
 
-    def test_are_told_by_no_command(self, users, tmp_path):
+    def test_no_command_shows_a_secret_however_wrong_the_settings_are(self, users, tmp_path):
         cases = []
         for i, (command, flags, environment, lines) in enumerate(self.cases(users, tmp_path)):
             settings = tmp_path / f"{i}.toml"
@@ -398,7 +398,7 @@ class TestRights:
                     Granted(admin, users.federated).require(role)
 
     @pytest.mark.parametrize("role", ROLES)
-    def test_a_role_that_lacks_one_names_it(self, federation, users, role):
+    def test_a_role_that_lacks_a_right_names_it(self, federation, users, role):
         for need in users.federated.needs(role):
             if need.right in OPTIONAL:
                 continue
@@ -416,7 +416,7 @@ class TestRights:
         self.begin(users, role, need)
 
     @pytest.mark.parametrize("role", ["host", "watch"])
-    def test_one_that_is_taken_from_a_process_ends_it(self, federation, users, role):
+    def test_a_process_ends_when_a_right_that_it_needs_is_taken_away(self, federation, users, role):
         connector, placement = users.connector(role), Placement((f"{users.name}.records.*",))
         topic, act, close = f"{users.name}.control", None, None
         match role:
@@ -444,7 +444,7 @@ class TestRights:
             users.connector("host", patience=0).prepare()
 
     @pytest.mark.parametrize("role", ROLES)
-    def test_nothing_else_is_let(self, federation, users, role):
+    def test_a_role_can_do_nothing_but_what_its_rights_allow(self, federation, users, role):
         name = users.name
         fill(users)
         needs = users.federated.needs(role)

@@ -71,7 +71,7 @@ def test_an_upgrade_by_turns_stalls_no_round_and_changes_no_bit(pair, small):
 
 
 @pytest.mark.full
-def test_one_that_was_stopped_finds_itself_taken_over_and_stands_by(pair, small):
+def test_a_coordinator_that_was_suspended_notices_that_another_has_taken_over_and_stands_by(pair, small):
     federation, first, second = pair
     first.popen.send_signal(signal.SIGSTOP)
     small.write(until=6)

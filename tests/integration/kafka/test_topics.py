@@ -16,28 +16,28 @@ def ends_with(federation, process, text):
     assert text in process.error()
 
 
-def test_a_record_topic_with_too_many_partitions(federate, small):
+def test_a_record_topic_with_too_many_partitions_ends_the_host_with_an_error(federate, small):
     topic = f"wide-{uuid.uuid4().hex[:8]}"
     make(small.bootstrap, {topic: 3})
     federation = federate(small, f'records.topics=["{topic}"]')
     ends_with(federation, federation.start("a"), f"topic {topic} has 3 partitions, and one client by topic reads one")
 
 
-def test_a_starred_record_topic_with_too_many_partitions(federate, small):
+def test_a_record_topic_found_by_a_star_with_too_many_partitions_ends_the_host_with_an_error(federate, small):
     make(small.bootstrap, {f"{small.prefix}.wide": 3})
     federation = federate(small)
     told = f"topic {small.prefix}.wide has 3 partitions, and one client by topic reads one"
     ends_with(federation, federation.start("a"), told)
 
 
-def test_a_control_topic_with_three_partitions(federate, small):
+def test_a_control_topic_with_three_partitions_ends_every_process_with_an_error(federate, small):
     federation = federate(small)
     make(small.bootstrap, {f"{federation.name}.control": 3})
     for name in ("a", "coordinator"):
         ends_with(federation, federation.start(name), f"topic {federation.name}.control has 3 partitions, not 1")
 
 
-def test_a_record_topic_that_is_missing(federate, small):
+def test_a_missing_record_topic_is_waited_for_and_then_an_error(federate, small):
     topic = f"missing-{uuid.uuid4().hex[:8]}"
     federation = federate(small, f'records.topics=["{topic}"]', "kafka.patience=1.0")
     host = federation.start("a")
@@ -45,7 +45,7 @@ def test_a_record_topic_that_is_missing(federate, small):
     assert host.said("waiting")
 
 
-def test_a_record_topic_that_appears_in_time(federate, small):
+def test_a_record_topic_that_appears_in_time_is_read_like_any_other(federate, small):
     names = [f"{small.prefix}.late{i}" for i in range(3)]
     small.names = tuple(names)
     small.places = {name: (name, 0) for name in names}
@@ -93,7 +93,7 @@ def check_only_c1_failed(federation, host):
 
 
 @pytest.mark.parametrize("lost", ["stop", "skip"])
-def test_records_that_were_deleted_before_they_were_accepted(lost, federate, small):
+def test_records_deleted_before_they_were_accepted_stop_their_client_or_are_skipped_as_set(lost, federate, small):
     federation = interrupted(federate, small, f"records.lost={lost}")
     small.write(until=ROUNDS)
     small.end()
@@ -116,7 +116,7 @@ def test_records_that_were_deleted_before_they_were_accepted(lost, federate, sma
     assert after.records == SIZE
 
 
-def test_a_topic_that_was_made_anew(federate, small):
+def test_a_record_topic_that_was_deleted_and_made_again_fails_its_client_only(federate, small):
     federation = interrupted(federate, small)
     topic = small.places["c1"][0]
     with KafkaAdminClient(bootstrap_servers=small.bootstrap) as admin:

@@ -54,5 +54,5 @@ def kit(request, broker) -> Iterator[Kit]:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_kafka(check, kit):
+def test_the_transport_over_kafka_passes_each_conformance_check(check, kit):
     check(kit)

@@ -15,7 +15,7 @@ FIGURES = {
 
 
 @pytest.mark.parametrize("profile", FIGURES)
-def test_that_a_round_costs_what_it_did(profile: str) -> None:
+def test_a_round_makes_as_many_calls_as_is_noted(profile: str) -> None:
     found, noted = cost(profile), FIGURES[profile]
     assert (found.ours, found.arrays) == pytest.approx((noted.ours, noted.arrays), rel=0.1), (
         f"a round of {profile} makes {found.ours:.0f} calls of our functions and {found.arrays:.0f} of NumPy's, not "
@@ -23,7 +23,7 @@ def test_that_a_round_costs_what_it_did(profile: str) -> None:
     )
 
 
-def test_that_a_method_a_function_and_a_reduction_are_counted_but_nothing_else() -> None:
+def test_the_counter_of_calls_counts_methods_functions_and_reductions_and_nothing_else() -> None:
     counter, x = Counter(), np.ones((2, 3))
     counter.counts = True
     for event, called in (

@@ -213,7 +213,7 @@ def test_without_a_cap_the_paper_goes_on_where_capped_blocks_begin_anew() -> Non
     assert first[0] == first[1]
 
 
-def test_whitened_steps() -> None:
+def test_the_benchmark_of_regret_whitens_steps_by_the_second_moments_of_the_records() -> None:
     played = stream("abrupt", 16, seed=0)
     script = Script([LiveModel("one", np.zeros((7, 1)), 0.5, whitened=True)])
     player = Driven(script, played.Z, radius=100.0)  # type: ignore[arg-type]
@@ -364,7 +364,7 @@ def test_the_figure_has_a_line_for_each_method_and_bound_in_each_panel() -> None
     assert (paths.count("line"), paths.count("bound")) == (2, 4)
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_regret_command_prints_its_table_and_draws_its_figure(tmp_path: Path) -> None:
     table, drawn = tmp_path / "table.md", tmp_path / "regret.svg"
     arguments = ["--from", "4", "--to", "5", "--seeds", "2", "--jobs", "1", "--method", "oracle,fedavg"]
     done = CliRunner().invoke(command, [*arguments, "--markdown", str(table), "--figure", str(drawn)])
@@ -374,7 +374,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert ElementTree.fromstring(drawn.read_text()).tag.endswith("svg")
 
 
-def test_the_command_refuses_what_it_does_not_know() -> None:
+def test_the_regret_command_refuses_unknown_methods_and_a_single_horizon() -> None:
     for arguments, told in (
         (["--method", "best"], "take some of adaptive"),
         (["--from", "8", "--to", "8"], "two horizons"),

@@ -43,7 +43,7 @@ def test_without_the_losses_a_run_is_there_but_not_for_a_figure(tmp_path: Path, 
     assert not again.has(finished.run.key, losses=True)
 
 
-def test_what_is_there_is_not_run_again(tmp_path: Path, drawn: Drawn) -> None:
+def test_a_run_that_is_kept_is_not_run_again(tmp_path: Path, drawn: Drawn) -> None:
     results = Results(tmp_path / "runs.json")
     results.add(methods.run("fedavg-sqrt", drawn))
     # A directory that is not there would fail the run, were there one to make.
@@ -52,7 +52,7 @@ def test_what_is_there_is_not_run_again(tmp_path: Path, drawn: Drawn) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "7", "{}", "[1]", '{"runs": 3}', '[{"stream": "covtype"}]'])
-def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_that_holds_no_runs_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "runs.json"
     path.write_text(text)
     with pytest.raises(UsageError, match="holds no runs"):

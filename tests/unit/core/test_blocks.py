@@ -38,7 +38,7 @@ def state(order: int, **settings: object) -> Paper:
         (0, False, "reset", 0, (0, 3, 7)),
     ],
 )
-def test_what_follows_a_block(
+def test_a_block_is_followed_by_the_order_and_epoch_that_algorithm_3_gives(
     order: int, alarm: bool, order_after_alarm: str, max_order: int, expected: tuple[int, int, int]
 ) -> None:
     paper = state(order, order_after_alarm=order_after_alarm, max_order=max_order)

@@ -80,7 +80,7 @@ def test_a_single_client_and_round_has_no_finite_error() -> None:
         ([(-0.2, 10), (-0.2, 10)], (True, False, False)),
     ],
 )
-def test_clients_stay_latched_while_it_is_open_whether_a_trial_gains(
+def test_clients_stay_latched_while_the_trials_are_undecided(
     gains: list[tuple[float, int]], opened: tuple[bool, ...]
 ) -> None:
     trials = latch("scratch")

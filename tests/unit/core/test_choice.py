@@ -128,7 +128,7 @@ def test_with_nothing_to_ask_there_is_no_question() -> None:
 
 
 @pytest.mark.parametrize(("gain", "sure"), [(0.1, True), (0.45, True), (0.46, False), (0.9, False), (-0.2, False)])
-def test_sure_is_two_standard_errors_over_clients(gain: float, sure: bool) -> None:
+def test_a_gain_is_sure_beyond_two_standard_errors_over_clients(gain: float, sure: bool) -> None:
     # Gains g and 0.1 with 10 and 30 records: mean m = (g + 0.3) / 4, error sqrt((g - m)^2 + 9 (0.1 - m)^2) / 4
     # = sqrt(18) / 16 |g - 0.1|. So (g + 0.3) / 4 = sqrt(18) / 8 (g - 0.1), at g = 0.4567, is the last that is sure.
     deliberation = choice({"step 16": both(0.9)})
@@ -136,7 +136,7 @@ def test_sure_is_two_standard_errors_over_clients(gain: float, sure: bool) -> No
 
 
 @pytest.mark.parametrize(("renamed", "sure"), [(0.0, True), (0.4, True), (0.44, False), (0.8, False)])
-def test_of_one_client_sure_is_two_standard_errors_over_its_records(renamed: float, sure: bool) -> None:
+def test_a_gain_at_one_client_is_sure_beyond_two_standard_errors_over_its_records(renamed: float, sure: bool) -> None:
     # c1 has 30 records. 0.8 - r = 2 sqrt(min(1, 0.8 + r) / 30), which is 2 / sqrt(30) = 0.365 from r = 0.2 on.
     deliberation = choice({"step 16": both(0.8)})
     assert deliberation.surely_better({"c1": 30 * renamed}, "step 16") is sure

@@ -67,13 +67,13 @@ def test_weather_that_changes_every_third_round_is_dispersion(level: float, leas
     assert least <= found.factor < 3.0 * least
 
 
-def test_a_slow_rise_is_none() -> None:
+def test_a_slow_rise_is_no_dispersion() -> None:
     rng = np.random.default_rng(0)
     assert after(0.01 * t + rng.normal(0.0, 0.02) for t in range(60)).factor == 1.0
 
 
 @pytest.mark.parametrize("rounds", [10, 40])
-def test_one_jump_is_none_however_far(rounds: int) -> None:
+def test_one_jump_is_no_dispersion_however_far(rounds: int) -> None:
     rng = np.random.default_rng(0)
     still = [*rng.normal(0.0, 0.02, rounds), *rng.normal(-5.0, 0.02, rounds)]
     assert after(still[: rounds + 1]).factor < 1.5

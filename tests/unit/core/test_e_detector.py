@@ -33,7 +33,7 @@ def test_the_evidence_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("run_length", "fires"), [(1.37, True), (1.38, False)])
-def test_just_above_and_just_below_the_threshold(run_length: float, fires: bool) -> None:
+def test_the_e_detector_fires_just_above_its_threshold_and_not_just_below(run_length: float, fires: bool) -> None:
     (alarm,) = fed(EProcessDetector(run_length=run_length, bound=0.25), [0.5], first=7)
     assert (alarm is not None) == fires
     if alarm:
@@ -79,7 +79,7 @@ def test_a_mean_above_the_bound_is_found_far_sooner() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_model_that_learns_and_then_a_drift(seed: int) -> None:
+def test_the_e_detector_is_quiet_while_a_model_learns_and_then_finds_the_drift(seed: int) -> None:
     # The loss falls from 0.8 to 0.2 over 30 rounds; round 201 is the first of the new concept, at 0.4.
     noise = generator(seed, "noise").uniform(-0.03, 0.03, 240)
     mean = np.where(np.arange(1, 241) <= 200, np.maximum(0.2, 0.8 - 0.02 * np.arange(240)), 0.4)
@@ -90,7 +90,7 @@ def test_a_model_that_learns_and_then_a_drift(seed: int) -> None:
     assert 195 <= found.since <= 202
 
 
-def test_certain_losses_neither_wipe_out_nor_overflow() -> None:
+def test_losses_of_zero_and_one_leave_the_statistic_finite() -> None:
     detector = EProcessDetector(bound=0.01)
     assert fed(detector, [0.0] * 5) == 5 * [None]
     assert detector.reading is not None
@@ -106,7 +106,7 @@ def test_a_reset_forgets_everything() -> None:
     assert detector == EProcessDetector()
 
 
-def test_it_goes_on_identically_from_its_bytes() -> None:
+def test_an_e_detector_continues_identically_from_its_bytes() -> None:
     losses = list(generator(0, "bytes").uniform(0.1, 0.5, 60))
     detector = EProcessDetector()
     fed(detector, losses[:30])

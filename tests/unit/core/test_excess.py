@@ -238,7 +238,7 @@ def test_a_round_of_less_than_twenty_usable_records_updates_nothing(usable: int,
     assert (detector.reading is not None) is updates
 
 
-def test_the_first_three_rounds_only_fill() -> None:
+def test_the_first_three_rounds_only_fill_the_baseline() -> None:
     detector = Excess()
     risen = {"c0": part(around("a", 500, 0.9), old=(around("a", 25, 0.2),))}
     assert [detector.update(observed(t, risen), {}) for t in (1, 2, 3)] == [None] * 3
@@ -381,7 +381,7 @@ def test_weather_that_comes_and_goes_is_no_drift_for_long_and_a_drift_in_it_is_o
     assert alarms([*WEATHER, 0.9, 0.9, 0.9]) == [*found, 302]
 
 
-def test_it_is_the_dispersion_that_keeps_it_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_dispersion_keeps_the_excess_test_quiet_in_changing_weather(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Dispersion, "factor", 1.0)
     assert len(alarms(WEATHER)) > 30
 

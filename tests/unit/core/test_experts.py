@@ -52,7 +52,7 @@ def values(opening: RoundPlan) -> dict[str, float]:
     return {live.name: float(live.W[0, 0]) for live in opening.live}
 
 
-def test_the_first_rounds_by_hand() -> None:
+def test_the_first_rounds_of_experts_are_those_computed_by_hand() -> None:
     # Equal priors until there is a stake. Round 2: mean 0.4, so order 1 gains 0.2, and stakes 0.2 / 2 in round 3.
     # All instances of round 4 are new. In it order 2 gains 0.3; round 6 ends with 0.3 on it after three rounds.
     # Round 7: order 1, from 6, has gained 0.2 in one round: stake 0.1, prior 1 / (36 * 3). Order 2, from 4: stake
@@ -100,7 +100,7 @@ def test_the_mean_of_the_stepped_models_serves() -> None:
 
 
 @pytest.mark.parametrize(("start", "first"), [("warm", 10.0), ("scratch", 0.0)])
-def test_where_instances_start(start: str, first: float) -> None:
+def test_instances_of_experts_start_warm_or_from_scratch_as_set(start: str, first: float) -> None:
     experts = Experts(ExpertsSettings(start=start))  # type: ignore[arg-type]
     experts.open(1, SCRATCH, 1.0)
     experts.close(Observed(1, 100, {"order-0": Played(0.5, 0.5, np.full((1, 1), 10.0))}))
@@ -150,7 +150,7 @@ def test_a_change_of_registry_re_expresses_every_model() -> None:
     assert experts.mixture.tolist() == [[2.0 * mixture[0, 0], 0.0]]
 
 
-def test_it_goes_on_identically_from_its_bytes() -> None:
+def test_profile_experts_continues_identically_from_its_bytes() -> None:
     experts = Experts(ExpertsSettings(step=1.0, max_order=4))
     for t in range(1, 23):
         chase(experts, t, 1.0)
@@ -160,7 +160,7 @@ def test_it_goes_on_identically_from_its_bytes() -> None:
         assert chase(again, t, -1.0) == chase(experts, t, -1.0)
 
 
-def test_it_has_nothing_to_restart() -> None:
+def test_profile_experts_has_nothing_to_restart() -> None:
     experts = Experts()
     play(experts, 1, [1.0])
     assert (experts.readings(), experts.advance(1)) == ({}, ())

@@ -72,7 +72,7 @@ def test_a_client_is_named_at_nine_to_one(lead: float, named: tuple[str, ...]) -
     assert few(rises).named(["c1"]) == ()
 
 
-def test_of_those_that_rise_together_each_needs_less() -> None:
+def test_a_client_that_rises_with_others_needs_less_of_a_rise_to_be_named() -> None:
     # Beside two others a tenth of all is likelier to have risen than one of twenty.
     quiet, small, large = Rise(0.0, 0.002, 0.001), Rise(0.195, 0.002, 0.001), Rise(0.4, 0.002, 0.001)
     rest = {f"c{i:02}": quiet for i in range(3, 20)}

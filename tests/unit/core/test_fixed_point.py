@@ -9,13 +9,13 @@ from streamfl.core.errors import PeerError
 from streamfl.core.learning.fixed_point import largest_part, weighted_mean
 
 
-def test_by_hand() -> None:
+def test_the_weighted_mean_is_the_one_computed_by_hand() -> None:
     # (2 * 1 + 3 * 6) / 5 = 4 and (2 * 0.5 - 3 * 0.5) / 5 = -0.1.
     mean = weighted_mean([(2, np.array([[1.0, 0.5]])), (3, np.array([[6.0, -0.5]]))])
     np.testing.assert_array_equal(mean, [[4.0, -0.1]])
 
 
-def test_one_part_is_itself_to_the_grid() -> None:
+def test_the_mean_of_one_part_is_that_part_to_the_grid() -> None:
     x = np.random.default_rng(0).normal(size=(3, 4))
     np.testing.assert_allclose(weighted_mean([(7, x)]), x, rtol=0, atol=2.0**-33 / 7)
 
@@ -52,22 +52,22 @@ def test_a_float_sum_would_depend_on_the_order() -> None:
         [(1, np.array([np.nan]))],
     ],
 )
-def test_what_does_not_fit_is_refused(parts: list[tuple[int, np.ndarray]]) -> None:
+def test_a_number_that_does_not_fit_into_fixed_point_is_refused(parts: list[tuple[int, np.ndarray]]) -> None:
     with pytest.raises(PeerError, match="overflows"):
         weighted_mean(parts)
 
 
-def test_the_largest_that_fits() -> None:
+def test_the_largest_number_that_fits_is_its_own_mean() -> None:
     x = np.array([2.0**30 - 1.0])
     np.testing.assert_array_equal(weighted_mean([(1, x)]), x)
 
 
-def test_nothing_to_add_is_refused() -> None:
+def test_a_weighted_mean_of_no_parts_is_refused() -> None:
     with pytest.raises(PeerError, match="no client"):
         weighted_mean([])
 
 
-def test_zero_is_zero() -> None:
+def test_the_mean_of_arrays_without_numbers_is_one_without_numbers() -> None:
     np.testing.assert_array_equal(weighted_mean([(1, np.zeros((2, 0))), (2, np.zeros((2, 0)))]), np.zeros((2, 0)))
 
 

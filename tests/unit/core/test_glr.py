@@ -83,7 +83,7 @@ def test_since_is_the_first_round_of_a_rise_that_took_several_to_be_found() -> N
         assert alarms[42].since == first + 40
 
 
-def test_the_window_forgets() -> None:
+def test_the_window_of_the_glr_forgets_old_rounds() -> None:
     # Low losses, which would make 0.5 a rise, have left the window of 10 when the eleventh loss of 0.5 comes.
     glr = GLRDetector(window=10, margin=10.0)
     fed(glr, [0.1] * 50 + [0.5] * 10)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl.core.client.comparison import Comparison
@@ -66,7 +66,6 @@ POSITIONS = st.lists(st.integers(1, N - 1), max_size=6, unique=True).map(sorted)
 
 
 @given(cuts=POSITIONS, polls=POSITIONS, per_label=st.integers(1, 40))
-@settings(max_examples=60, deadline=None)
 def test_what_is_held_back_depends_on_ordinals_alone(cuts: list[int], polls: list[int], per_label: int) -> None:
     out = read(cuts, polls, per_label)
     assert held(out) == expected(0, N, per_label)
@@ -76,7 +75,6 @@ def test_what_is_held_back_depends_on_ordinals_alone(cuts: list[int], polls: lis
 
 
 @given(cuts=POSITIONS.filter(len), polls=POSITIONS, killed=st.integers(1, 6), per_label=st.integers(1, 10))
-@settings(max_examples=60, deadline=None)
 def test_a_client_that_was_killed_goes_on_from_what_it_reads_again(
     cuts: list[int], polls: list[int], killed: int, per_label: int
 ) -> None:
@@ -114,7 +112,7 @@ def test_fewer_a_label_are_kept_also_when_the_round_brings_no_candidate() -> Non
     assert held(out) == expected(0, N, 4)
 
 
-def test_regression_has_one_label() -> None:
+def test_held_out_records_of_a_regression_count_as_one_label() -> None:
     out = after(Holdout(), [batch(0, N, labels=())], HoldoutRule(per_label=20, since=1), t=1, first=0)
     candidates = [i for i in range(N) if i not in BAD and HASHES[i] < 2**64 // 10]
     assert held(out) == sorted(sorted(candidates, key=lambda i: HASHES[i])[:20])
@@ -150,7 +148,6 @@ REGISTRY = Registry(1, ("x",), NAMES, np.array([600.0]), np.array([300.0]))
 
 
 @given(cuts=POSITIONS, per_label=st.integers(1, 12), since=st.integers(1, 4))
-@settings(max_examples=60, deadline=None)
 def test_what_is_held_back_is_never_trained_on_and_its_design_follows(
     cuts: list[int], per_label: int, since: int
 ) -> None:

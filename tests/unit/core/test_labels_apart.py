@@ -206,7 +206,7 @@ def test_the_mark_lies_behind_the_newest_record_and_what_lies_before_the_window_
     assert fresh.records == 2
 
 
-def test_the_mark_moves_without_a_label_only_if_features_beyond_the_window_come_next():
+def test_the_watermark_moves_without_a_label_only_if_features_beyond_the_window_come_next():
     fresh = waiting(window=3)
     assert (fresh.is_read, fresh.must_move, fresh.after([])) == (True, False, Mark("f", 0, 0, 0))
     fresh.is_stuck = True

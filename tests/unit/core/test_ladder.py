@@ -236,7 +236,7 @@ def test_models_that_no_client_scored_stay_as_they_are() -> None:
     assert [(r.W.tolist(), r.average.tolist(), r.age, r.loss) for r in rungs.rungs] == before
 
 
-def test_what_is_live_and_how_long_its_steps_are() -> None:
+def test_the_ladder_lists_its_live_models_and_their_step_sizes() -> None:
     whitened = Ladder(LadderSettings(), prefix="branch-7/")
     whitened.reset(ONE, ONE)
     live = whitened.live(55.0, ("c0",))

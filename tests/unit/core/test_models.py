@@ -39,7 +39,7 @@ def test_gradients_against_finite_differences(name: str, l2: float) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_both_at_once_are_both(name: str) -> None:
+def test_losses_and_derivatives_computed_at_once_are_those_computed_singly(name: str) -> None:
     model, columns, y = MODELS[name]
     outputs = np.random.default_rng(7).normal(size=(30, columns))
     losses, derivative = model.losses_and_derivative(outputs, y)
@@ -200,7 +200,7 @@ def test_a_label_beyond_the_columns_scores_1_and_pushes_all_others_down() -> Non
     assert pull[1, 0] < 0.0
 
 
-def test_before_any_label_is_known() -> None:
+def test_a_softmax_without_labels_scores_1_and_predicts_no_label() -> None:
     outputs, y = np.zeros((3, 0)), np.zeros(3)
     np.testing.assert_array_equal(scores_of(Softmax(), outputs, y, 0), np.ones(3))
     np.testing.assert_array_equal(Softmax().predict(outputs), -np.ones(3))
@@ -221,14 +221,14 @@ def test_derivatives_of_a_softmax_sum_to_0_for_known_labels() -> None:
     np.testing.assert_allclose(model.derivative(outputs, y).sum(axis=1), 0.0, atol=1e-12)
 
 
-def test_predictions() -> None:
+def test_models_predict_the_most_likely_label_or_the_output() -> None:
     np.testing.assert_array_equal(Softmax().predict(np.array([[0.0, 2.0, 1.0], [1.0, 1.0, 0.0]])), [1.0, 0.0])
     np.testing.assert_array_equal(Logistic().predict(np.array([[0.1], [-0.1], [0.0]])), [1.0, 0.0, 0.0])
     np.testing.assert_array_equal(Linear().predict(np.array([[2.5], [-1.0]])), [2.5, -1.0])
 
 
 @pytest.mark.parametrize(("model", "expected"), [(Softmax(), [0, 1, 2, 7]), (Linear(), [1, 1, 1, 1])])
-def test_columns(model: Model, expected: list[int]) -> None:
+def test_a_softmax_has_a_column_per_label_and_a_linear_model_one(model: Model, expected: list[int]) -> None:
     assert [model.columns(labels) for labels in (0, 1, 2, 7)] == expected
 
 

@@ -54,17 +54,17 @@ def test_the_head_ends_with_its_last_good_record(n: int, expected: tuple) -> Non
         (99, (18, 18, [], [])),
     ],
 )
-def test_what_comes_after_a_position(position: int, expected: tuple) -> None:
+def test_a_batch_cut_after_a_position_keeps_the_later_records(position: int, expected: tuple) -> None:
     assert outline(BATCH.after(position)) == expected
 
 
-def test_some_of_the_records() -> None:
+def test_a_batch_of_some_records_keeps_its_span() -> None:
     some = BATCH.only(np.array([0, 2]))
     assert outline(some) == (10, 18, [10, 15], [])
     assert some.y.tolist() == [0.0, 0.0]
 
 
-def test_counts() -> None:
+def test_a_batch_counts_its_good_records_and_those_read() -> None:
     assert (len(BATCH), BATCH.read) == (3, 5)
 
 

@@ -71,7 +71,7 @@ def test_a_design_leaves_the_records_as_they_were() -> None:
     np.testing.assert_array_equal(records.X, [[5.0, NAN]])
 
 
-def test_a_design_of_nothing() -> None:
+def test_a_design_of_no_batches_has_no_rows() -> None:
     assert REGISTRY.design([]).shape == (0, 3)
     assert REGISTRY.targets([], ("u",)).shape == (0,)
 
@@ -194,7 +194,7 @@ def test_labels_are_ordered_as_numbers_if_all_are() -> None:
     assert ordered(()) == ()
 
 
-def test_columns_are_placed() -> None:
+def test_columns_are_placed_where_their_feature_is() -> None:
     wide = placed_columns(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([3, 1]), 4)
     np.testing.assert_array_equal(wide, [[0.0, 2.0, 0.0, 1.0], [0.0, 4.0, 0.0, 3.0]])
 

@@ -9,7 +9,7 @@ from streamfl.core.profiles.adaptive.relabelling import best_permutation, relabe
 
 @pytest.mark.parametrize("K", [1, 2, 3, 5, 10, 40])
 @pytest.mark.parametrize("scale", [1.0, 1e5])
-def test_it_is_the_best_assignment(K: int, scale: float) -> None:
+def test_the_best_permutation_of_labels_is_the_best_assignment(K: int, scale: float) -> None:
     rng = np.random.default_rng(K)
     for _ in range(20):
         S = -scale * rng.exponential(size=(K, K))
@@ -27,7 +27,7 @@ def test_sums_of_few_values_have_many_best_assignments_of_which_one_is_found() -
         assert S[np.arange(6), best_permutation(S)].sum() == best
 
 
-def test_ties_keep_the_identity() -> None:
+def test_ties_between_permutations_keep_the_labels_as_they_are() -> None:
     assert best_permutation(np.zeros((7, 7))).tolist() == list(range(7))
     # S[a, b] = u_a + v_b: all permutations are as good.
     rng = np.random.default_rng(3)

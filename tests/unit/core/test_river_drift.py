@@ -51,7 +51,7 @@ def test_every_detector_finds_a_large_rise_and_dates_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_no_change_and_a_fall_are_no_alarm(name: str) -> None:
+def test_a_river_detector_does_not_alarm_without_a_change_or_at_a_fall(name: str) -> None:
     assert fed(RiverDetector(name), noisy(0.3)) == 200 * [None]
     assert fed(RiverDetector(name), noisy(0.5, 0.2)) == 400 * [None]
 
@@ -67,7 +67,7 @@ def test_a_fall_is_forgotten_so_that_a_rise_after_it_is_found(name: str) -> None
 
 @pytest.mark.parametrize("name", [*NAMES, "DummyDriftDetector"])
 @pytest.mark.parametrize("rounds", [50, 230])
-def test_it_goes_on_identically_from_its_bytes(name: str, rounds: int) -> None:
+def test_a_river_detector_continues_identically_from_its_bytes(name: str, rounds: int) -> None:
     losses = noisy(0.6, 0.2, 0.6)
     detector = RiverDetector(name)
     fed(detector, losses[:rounds])
@@ -79,7 +79,9 @@ def test_it_goes_on_identically_from_its_bytes(name: str, rounds: int) -> None:
 
 
 @pytest.mark.parametrize("name", [full(name) if name == "KSWIN" else name for name in NAMES])
-def test_losses_are_bounded_and_those_kept_say_all(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_river_detector_keeps_few_losses_and_alarms_as_if_it_kept_all(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(external, "MOST", 256)
     detector, losses = RiverDetector(name), noisy(0.3, 0.3, 0.6)
     for t, loss in enumerate(losses, start=1):
@@ -100,7 +102,7 @@ def test_a_reset_forgets_everything() -> None:
 
 
 @pytest.mark.parametrize("name", ["binary.DDM", "binary.HDDMA", "binary.HDDMW"])
-def test_one_for_hits_and_misses_goes_on_identically_from_its_bytes(name: str) -> None:
+def test_a_river_detector_of_hits_and_misses_continues_identically_from_its_bytes(name: str) -> None:
     losses = noisy(0.1, 0.9)
     detector = RiverDetector(name)
     fed(detector, losses[:201])
@@ -110,7 +112,7 @@ def test_one_for_hits_and_misses_goes_on_identically_from_its_bytes(name: str) -
     assert any(rest)
 
 
-def test_those_that_do_not_look_are_there_as_baselines() -> None:
+def test_rivers_detectors_that_ignore_losses_alarm_never_or_at_their_period() -> None:
     assert fed(RiverDetector("NoDrift"), noisy(0.1, 0.9)) == 400 * [None]
     # 300 is River's own period; there must have been some rise, however small.
     alarms = fed(RiverDetector("DummyDriftDetector"), [0.2] * 150 + [0.2001] * 150)
@@ -129,7 +131,7 @@ def test_what_takes_no_stream_of_losses_is_refused_with_the_reason(name: str) ->
         named_detector(f"river:{name}")
 
 
-def test_the_reasons_are_true() -> None:
+def test_rivers_detectors_that_are_refused_behave_as_the_reason_says() -> None:
     # A reason that River takes away is one more detector to have.
     for kind, risen, fallen in ((drift.binary.EDDM, False, False), (drift.binary.FHDDM, False, True)):
         for levels, alarms in (((0.1, 0.9), risen), ((0.9, 0.1), fallen)):
@@ -159,7 +161,7 @@ def test_a_detector_is_built_again_from_its_name_with_the_same_parameters(detect
     }
 
 
-def test_parameters_in_a_name_are_heeded() -> None:
+def test_parameters_in_the_name_of_a_river_detector_are_used() -> None:
     losses = noisy(0.2, 0.5)
     deltas = ("1e-9", "0.9")
     first = [next(i for i, a in enumerate(fed(RiverDetector(f"ADWIN(delta={d})"), losses)) if a) for d in deltas]

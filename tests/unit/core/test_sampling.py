@@ -54,7 +54,7 @@ def test_the_smallest_ranks_are_a_uniform_sample() -> None:
     assert (np.abs(found - 2000) <= 4 * 42.4).all()
 
 
-def test_rounds_are_sampled_alike() -> None:
+def test_every_round_is_as_likely_to_be_sampled() -> None:
     # 3 of 10 rounds, 1000 seeds: 300 each, deviation 14.5.
     found = np.bincount([t for seed in range(1000) for t in sampled_rounds(seed, tuple(range(10)), 3)], minlength=10)
     assert (np.abs(found - 300) <= 4 * 14.5).all()
@@ -113,7 +113,7 @@ def test_history_forgets_rounds_that_left_the_sample() -> None:
     assert set(history.rounds) == {1, 3}
 
 
-def test_what_retention_removed_is_gone() -> None:
+def test_sampled_records_that_retention_removed_are_left_out() -> None:
     # 10, 12 and 15 were kept; the source now begins with 12.
     sample = SampledRound(round=4, share=0.25, positions={"p": (10, 12, 15)})
     history = History()

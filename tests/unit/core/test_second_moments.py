@@ -165,7 +165,7 @@ def test_before_there_are_moments_the_step_is_that_of_round_features_of_the_same
 
 
 @pytest.mark.parametrize(("d", "rounds"), [(512, 40), (513, 4 + 4), (2048, 4 + 4), (2049, 0)])
-def test_how_often_they_are_collected(d: int, rounds: int) -> None:
+def test_second_moments_are_collected_the_more_rarely_the_more_features_there_are(d: int, rounds: int) -> None:
     # Rounds 1 to 4, then 8, 16, 24, 32 of the 39; or all, or none.
     assert sum(wanted(t, d) for t in range(1, 40)) == min(rounds, 39)
 

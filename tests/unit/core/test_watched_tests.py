@@ -129,7 +129,7 @@ def test_equal_losses_are_no_alarm() -> None:
         assert fed(WatchedTests(), [loss] * 300) == 300 * [None]
 
 
-def test_it_depends_on_the_seed_and_on_nothing_else() -> None:
+def test_the_thresholds_of_watched_tests_depend_on_the_seed_and_on_nothing_else() -> None:
     losses = stream(0, (100, 0.3), (40, 0.6))
     thresholds = []
     for seed in (0, 0, 1):

@@ -164,7 +164,7 @@ def test_before_any_label_many_predictions_are_none_at_all(package):
     assert regressor().predict_many(np.zeros((2, 1))).tolist() == [0.0, 0.0]
 
 
-def test_no_records_teach_nothing():
+def test_learning_no_records_changes_no_estimator():
     model = classifier()
     model.learn_many(np.zeros((0, 2)), [])
     assert (model.summary["clients"], model.predict_one({"x": 1.0})) == (0, None)
@@ -585,7 +585,7 @@ def test_where_rounds_began_is_known_of_the_last_thousand():
     assert sorted(federation._starts) == list(range(2001, 3001))
 
 
-def test_of_a_file_of_before_it_is_not_known_where_restarts_were(tmp_path):
+def test_an_estimator_from_a_file_of_an_earlier_version_does_not_know_where_restarts_were(tmp_path):
     model = classifier(round_size=50, seed=1)
     for x, y in swapped(800, 500):
         model.learn_one(x, y)
@@ -666,7 +666,7 @@ def test_restarts_are_told_after_more_than_are_remembered():
     assert model.drift_detected
 
 
-def test_what_serves_is_told_in_parts_that_sum_to_one():
+def test_the_shares_of_an_estimators_experts_sum_to_one():
     model = taught(classifier(features="auto"), without_site(records(40)))
     serving = model.summary["serving"]
     assert set(serving) == {
@@ -692,7 +692,7 @@ def test_what_serves_is_told_in_parts_that_sum_to_one():
         ({"features": ["auto"]}, "no features are called"),
     ],
 )
-def test_what_cannot_be_is_refused_at_once(more, message):
+def test_an_estimator_refuses_impossible_parameters_at_once(more, message):
     for kind in (MasterFLClassifier, MasterFLRegressor):
         with pytest.raises(ValueError, match=message):
             kind(**more)
@@ -705,7 +705,7 @@ def test_a_detector_that_is_not_there_is_refused(detector):
 
 
 @BOTH
-def test_parameters_may_be_numbers_of_numpy(tmp_path, make, targets):
+def test_parameters_of_an_estimator_may_be_numbers_of_numpy(tmp_path, make, targets):
     numpy = {"round_size": np.int64(10), "seed": np.int32(3), "neighbours": np.bool_(False)}
     pairs = without_site(records(30, targets=targets))
     one, other = taught(make(**numpy), pairs), taught(make(round_size=10, seed=3, neighbours=False), pairs)
@@ -782,7 +782,7 @@ def test_the_same_seed_gives_the_same_predictions_and_another_seed_other_ferns()
     assert said(one, pairs) == said(same, pairs) != said(another, pairs)
 
 
-def test_it_learns_what_it_is_for():
+def test_estimators_learn_labels_and_targets_of_a_simple_stream():
     pairs = without_site(records(600, missing=0.0))
     assert evaluate.progressive_val_score(pairs, classifier(), metrics.Accuracy()).get() > 0.78
     targets = without_site(records(600, missing=0.0, targets=True))

@@ -33,7 +33,7 @@ def test_records_with_the_same_features_share_an_order_however_they_are_spelt():
     assert rows.row({"a": 4})[0] == ("a",)
 
 
-def test_what_is_not_there_and_what_is_true():
+def test_missing_values_are_nan_and_truth_values_are_numbers():
     _, X = Rows().row({"a": None, "b": float("nan"), "c": True, "d": np.float32(0.5), "e": np.bool_(False)})
     np.testing.assert_array_equal(X, [[np.nan, np.nan, 1.0, 0.5, 0.0]])
 
@@ -44,7 +44,7 @@ def test_a_feature_can_be_left_out_and_is_not_looked_at():
     assert Rows(without="site").row({"site": "north"})[1].shape == (1, 0)
 
 
-def test_names_that_are_no_words():
+def test_names_of_features_that_are_no_text_become_text():
     assert Rows(without="site").row({1: 10.0, ("a", 2): 20.0, "site": 3})[0] == ("('a', 2)", "1")
 
 
@@ -55,7 +55,7 @@ def test_what_is_no_number_is_refused_by_name(value):
 
 
 @pytest.mark.parametrize("x", [[1, 2, 3], "abc", None, 5, np.zeros(3)])
-def test_a_record_is_a_dict(x):
+def test_a_record_that_is_no_dict_is_refused(x):
     with pytest.raises(ValueError, match=r"a record is a .*: a dict of features"):
         Rows().row(x)
 
@@ -119,7 +119,7 @@ def test_text_in_a_frame_is_refused(package):
 
 
 @pytest.mark.parametrize("X", [np.zeros(3), np.zeros((2, 2, 2)), [1.0, 2.0], [["red"]], {"x": 1.0}, None, 5])
-def test_what_is_no_table_is_refused(X):
+def test_an_array_or_frame_that_is_no_table_is_refused(X):
     with pytest.raises(ValueError, match="numbers, a row each"):
         table(X)
 
@@ -163,7 +163,7 @@ def test_a_column_has_one_dimension(y):
 
 
 @pytest.mark.parametrize("y", ["abc", b"abc", None, 5])
-def test_what_is_no_column_is_refused(y):
+def test_a_column_of_labels_that_is_no_column_is_refused(y):
     with pytest.raises(ValueError, match="give a series, an array or a list"):
         column(y)
 

@@ -60,7 +60,7 @@ def test_targets_of_a_file_of_format_1_keep_their_unit():
 
 @pytest.mark.parametrize("features", ["auto", "linear", "rounds"])
 @pytest.mark.parametrize("learnt", [0, 7, 45])
-def test_what_is_saved_goes_on_to_the_last_bit(features: str, learnt: int, tmp_path: Path):
+def test_a_saved_estimator_continues_to_the_last_bit(features: str, learnt: int, tmp_path: Path):
     model = MasterFLClassifier(round_size=20, features=features, seed=3)
     for x, y in phishing(0, learnt):
         model.learn_one(x, y)
@@ -136,7 +136,7 @@ def test_several_clients_and_a_target_are_saved_too(tmp_path: Path):
         model.learn_one(x, y)
 
 
-def test_what_is_no_such_file_is_refused_by_name(tmp_path: Path):
+def test_a_file_that_is_no_saved_estimator_is_refused_by_name(tmp_path: Path):
     path = tmp_path / "model"
     with pytest.raises(UsageError, match="cannot be read"):
         MasterFLClassifier.load(path)

@@ -80,7 +80,7 @@ def test_other_classes_are_summed_up_in_one_line() -> None:
     assert told.others == OtherClasses(classes=2, records=4, predicted=5, recall=0.5, precision=0.4)
 
 
-def test_nothing_measured_is_no_table() -> None:
+def test_without_measurements_there_is_no_table_of_clients_or_classes() -> None:
     assert Prequential().by_client("accuracy") is None
     assert Prequential().by_class() is None
 

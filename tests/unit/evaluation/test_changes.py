@@ -139,7 +139,7 @@ def test_a_change_in_the_first_round_has_nothing_to_compare_with() -> None:
     assert changes(table, logs, 2).found("restart", 2, 1, ()).moved is None
 
 
-def test_that_nothing_moved_takes_enough_records() -> None:
+def test_only_enough_records_show_that_no_feature_has_moved() -> None:
     # One feature of n records before and since may differ by 3 sqrt(2 / n) deviations: less than 1 from 19 on.
     assert ENOUGH == 1.0
     few, many = (changes(*table_of(steps(0, 0, n=n)), 2, n=n).found("restart", 2, 2, ()) for n in (18, 20))

@@ -28,13 +28,13 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_map_that_cannot_be_is_refused(case: str) -> None:
+def test_an_impossible_field_map_is_refused(case: str) -> None:
     arguments, says = WRONG[case]
     with pytest.raises(ValidationError, match=says):
         FieldMap(**arguments)
 
 
-def test_a_map_does_not_change() -> None:
+def test_a_field_map_cannot_be_changed() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         FieldMap().label = "y"
 

@@ -129,7 +129,7 @@ def test_bad_targets_are_rejected_one_by_one() -> None:
     assert (found.positions.tolist(), found.y.tolist()) == ([3], [0.5])
 
 
-def test_no_records_are_nothing() -> None:
+def test_a_packed_message_without_records_gives_no_record() -> None:
     empty = message({"X": np.empty((0, 2), F4), "y": np.empty(0, I4)})
     found = decode(empty, message())
     assert (found.positions.tolist(), found.rejected) == ([AT, AT + 1], ())
@@ -229,12 +229,12 @@ def test_a_poison_message_is_one_rejection_and_harms_no_neighbour(case: str) -> 
     assert (found.y.tolist(), found.labels) == ([1.0, 0.0, 1.0, 0.0], ("no", "yes"))
 
 
-def test_classes_are_no_targets() -> None:
+def test_a_packed_message_of_classes_is_refused_where_targets_are_needed() -> None:
     found = decode(WHOLE, task="regression")
     assert [r.reason for r in found.rejected] == ['array y is of type "I32", not F32 or F64']
 
 
-def test_as_many_records_as_there_may_be() -> None:
+def test_packed_messages_of_the_most_records_keep_their_positions_apart() -> None:
     full = Packed("regression").encode(("a",), np.zeros((AT, 1)), np.arange(AT), ())
     found = decode(full, full, task="regression")
     np.testing.assert_array_equal(found.positions, np.arange(2 * AT))

@@ -29,7 +29,7 @@ def wrong(partitions=1, configs=FITS, plan=PLAN):
 
 
 class TestTopics:
-    def test_a_topic_that_fits_is_not_told(self):
+    def test_a_topic_that_fits_is_not_reported(self):
         assert wrong() == []
 
     @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ class TestTopics:
             ),
         ],
     )
-    def test_what_does_not_fit_is_told(self, told, found):
+    def test_each_misfit_of_a_topic_is_reported(self, told, found):
         assert wrong(**told) == [found]
 
     def test_everything_that_is_wrong_is_told_at_once(self):
@@ -98,17 +98,17 @@ class Admin:
 class TestMaking:
     PLANS = (PLAN, TopicPlan("f.updates", None, 4, {"retention.ms": "5"}))
 
-    def test_only_what_is_missing_is_made(self):
+    def test_only_missing_topics_are_made(self):
         admin = Admin({"f.state": 0})
         assert make_missing(admin, self.PLANS, replication=2) == ["f.updates"]
         wanted = {"num_partitions": 4, "replication_factor": 2, "configs": {"retention.ms": "5"}}
         assert admin.made == {"f.updates": wanted}
 
-    def test_nothing_is_asked_for_when_all_are_there(self):
+    def test_no_topic_is_made_when_all_exist(self):
         admin = Admin({"f.state": 0, "f.updates": 0}, fails=AssertionError("asked"))
         assert make_missing(admin, self.PLANS, replication=1) == []
 
-    def test_that_another_one_was_faster_is_fine(self):
+    def test_topics_that_another_process_has_just_made_count_as_made(self):
         admin = Admin({}, fails=kafka_errors.TopicAlreadyExistsError())
         assert make_missing(admin, self.PLANS, replication=1) == ["f.state", "f.updates"]
 
@@ -154,14 +154,14 @@ class TestMissing:
             missing_findings(told, KafkaSettings.model_validate({"bootstrap_servers": "b"} | settings), brokers)
         )
 
-    def test_will_be_made(self):
+    def test_missing_topics_are_a_warning_as_the_coordinator_will_make_them(self):
         assert self.found(0) == Finding("topics", "warning", "no f.control yet", "the coordinator will make them")
 
     def test_one_copy_among_several_brokers_is_said_before_they_are_made(self):
         assert "replication_factor" in self.found(0, brokers=3).remedy
         assert "replication_factor" not in self.found(0, brokers=3, replication_factor=3).remedy
 
-    def test_who_may_not_make_them_is_told_who_could(self):
+    def test_a_log_in_that_may_not_make_topics_gets_a_warning_that_names_the_right(self):
         found = self.found(29)
         assert (found.state, "CREATE" in found.remedy) == ("warning", True)
 
@@ -169,7 +169,7 @@ class TestMissing:
         found = self.found(38, brokers=2, replication_factor=3)
         assert (found.state, found.remedy) == ("error", "lower it to 2 or less, or add brokers")
 
-    def test_any_other_reason_is_told(self):
+    def test_any_other_reason_why_topics_cannot_be_made_is_reported(self):
         found = self.found(44)
         assert (found.state, found.found) == ("error", "no f.control yet, and they could not be made: because")
 
@@ -203,7 +203,7 @@ class TestRoles:
         assert self.states(hosts=6, coordinator=12) == ["error", "error"]
         assert self.states(hosts=5, coordinator=12) == ["error", "warning"]
 
-    def test_what_is_lacking_is_named_with_the_remedy(self):
+    def test_a_right_that_a_log_in_lacks_is_named_with_the_remedy(self):
         missing = {"host": [Need("WRITE", "topic", "f.updates")], "coordinator": []}
         finding = next(role_findings(missing, {"host": 6, "coordinator": 9}))
         assert finding.found == "this log-in lacks WRITE on topic f.updates"

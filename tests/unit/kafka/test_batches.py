@@ -56,7 +56,7 @@ THREE = [(7, b"c0", b"one"), (8, b"c0", b"two"), (9, b"c0", b"three")]
 AFTER = (batch([b"after"], at=10), (10, b"c0", b"after"))
 
 
-def test_what_can_be_read_is_read() -> None:
+def test_every_message_of_a_readable_batch_is_read() -> None:
     assert read(batch(VALUES, at=7), AFTER[0]) == [*THREE, AFTER[1]]
     assert read(batch(VALUES, codec=1, at=7), AFTER[0]) == [*THREE, AFTER[1]]
 
@@ -111,5 +111,5 @@ def test_a_batch_that_unpacks_to_more_than_it_may_is_not_held(monkeypatch: pytes
     assert after == AFTER[1]
 
 
-def test_bytes_after_the_last_message_are_nothing() -> None:
+def test_bytes_after_the_last_message_of_a_batch_are_ignored() -> None:
     assert read(packed(bytes(batch(VALUES)[BODY:]) + b"more", 0)) == THREE

@@ -21,7 +21,7 @@ def settings(**told):
 
 
 class TestSettings:
-    def test_what_is_not_ours_passes_through_as_it_is(self):
+    def test_kafka_settings_that_are_not_ours_pass_through_as_they_are(self):
         told = settings(ssl_cafile="ca.pem", request_timeout_ms=1234, part_bytes=5000)
         assert told.passed_through == {"ssl_cafile": "ca.pem", "request_timeout_ms": 1234}
         assert (told.part_bytes, told.replication_factor) == (5000, 1)
@@ -72,7 +72,7 @@ class TestSecrets:
         path.write_text(f"{SECRET}\n")
         return path
 
-    def test_come_from_a_file(self, file):
+    def test_secrets_may_come_from_a_file(self, file):
         told = settings(sasl_plain_password_file=str(file), ssl_password_file=str(file))
         assert told.passed_through == {"sasl_plain_password": SECRET, "ssl_password": SECRET}
 
@@ -93,18 +93,18 @@ class TestSecrets:
         assert SECRET not in str(raised.value)
 
     @pytest.mark.parametrize("number", [73915, 7.5, True, ["a"]])
-    def test_that_are_no_text_are_refused(self, number):
+    def test_secrets_that_are_no_text_are_refused(self, number):
         with pytest.raises(UsageError, match=r"\[kafka\] sasl_plain_password: text is needed; put it in quotes"):
             settings(sasl_plain_password=number)
 
     @pytest.mark.parametrize("show", [repr, str, "{}".format, "{!r}".format])
-    def test_are_never_shown(self, show):
+    def test_secrets_are_never_shown_in_settings(self, show):
         told = settings(sasl_plain_password=SECRET)
         assert SECRET not in show(told)
         assert "sasl_plain_password" in show(told)
 
     @pytest.mark.parametrize("wrong", [{"part_bytes": SECRET}, {"patience": SECRET}, {"bootstrap_servers": 7}])
-    def test_are_in_no_error(self, wrong):
+    def test_secrets_are_in_no_error_about_other_settings(self, wrong):
         with pytest.raises(UsageError) as raised:
             settings(**({"sasl_plain_password": SECRET} | wrong))
         assert SECRET not in str(raised.value)
@@ -133,18 +133,18 @@ class TestErrors:
             (kafka_errors.KafkaConnectionError("Handshake failed"), PeerError, "correct security_protocol"),
         ],
     )
-    def test_say_whose_fault_it_is_and_what_to_do(self, error, kind, told):
+    def test_errors_of_kafka_say_whose_fault_it_is_and_what_to_do(self, error, kind, told):
         with pytest.raises(kind) as raised, explained("b:9092"):
             raise error
         assert told in str(raised.value)
         assert "; " in str(raised.value)
         assert raised.value.__cause__ is error
 
-    def test_what_has_no_meaning_of_ours_tells_whose_it_is(self):
+    def test_an_error_of_kafka_that_we_do_not_explain_says_that_it_is_kafkas(self):
         with pytest.raises(PeerError, match="b:9092: CorruptRecordError"), explained("b:9092"):
             raise kafka_errors.CorruptRecordError
 
-    def test_what_is_not_kafkas_stays_what_it_is(self):
+    def test_an_error_that_is_not_kafkas_stays_as_it_is(self):
         with pytest.raises(ZeroDivisionError), explained("b:9092"):
             raise ZeroDivisionError
 
@@ -233,7 +233,7 @@ class TestPatience:
         monkeypatch.setattr(connection.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
         return now
 
-    def test_tries_again_until_there_is_an_answer(self):
+    def test_a_connection_tries_again_until_there_is_an_answer(self):
         answers = iter([PeerError("not yet"), None, "there"])
 
         def attempt():
@@ -244,12 +244,12 @@ class TestPatience:
 
         assert Connection(settings()).patiently("topics", attempt) == "there"
 
-    def test_ends_and_says_what_was_missing(self, clock):
+    def test_a_connection_gives_up_after_its_patience_and_says_what_was_missing(self, clock):
         with pytest.raises(UsageError, match=r"^topics: gave up after 7 s: not yet$"):
             Connection(settings(patience=7)).patiently("topics", lambda: (_ for _ in ()).throw(PeerError("not yet")))
         assert 7.0 <= clock[0] <= 7.0 + 5.0
 
-    def test_does_not_try_again_what_is_the_callers_fault(self, clock):
+    def test_a_connection_does_not_try_again_after_an_error_of_the_caller(self, clock):
         with pytest.raises(UsageError, match="wrong"):
             Connection(settings()).patiently("topics", lambda: (_ for _ in ()).throw(UsageError("wrong")))
         assert clock[0] == 0.0

@@ -27,7 +27,7 @@ def run(task: Callable[[NetworkSelector], Coroutine[Any, Any, None]]) -> None:
 
 
 @pytest.mark.parametrize("wait", ["wait_read", "wait_write"])
-def test_waiting_for_a_closed_connection_is_not_told(wait: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_waiting_for_a_closed_connection_is_not_logged(wait: str, caplog: pytest.LogCaptureFixture) -> None:
     closed = socket.socket()
     closed.close()
 
@@ -42,7 +42,7 @@ def test_waiting_for_a_closed_connection_is_not_told(wait: str, caplog: pytest.L
     assert caplog.records == []
 
 
-def test_reading_from_a_connection_that_was_closed_meanwhile_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_reading_from_a_connection_that_was_closed_meanwhile_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     net = NetworkSelector()
     transport = KafkaTCPTransport(net, socket.socket())
     transport.abort()
@@ -52,7 +52,7 @@ def test_reading_from_a_connection_that_was_closed_meanwhile_is_not_told(caplog:
     assert caplog.records == []
 
 
-def test_a_connection_that_breaks_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_connection_that_breaks_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     broken = socket.socket()
     broken.close()
     net = NetworkSelector()
@@ -62,7 +62,7 @@ def test_a_connection_that_breaks_is_told(caplog: pytest.LogCaptureFixture) -> N
     assert "Error receiving network data" in told.message
 
 
-def test_whatever_else_a_task_raises_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_whatever_else_a_task_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def fail(_: NetworkSelector) -> None:
         raise ValueError("Invalid file descriptor: 7")
 
@@ -73,6 +73,6 @@ def test_whatever_else_a_task_raises_is_told(caplog: pytest.LogCaptureFixture) -
     assert lost.message == "socket disconnected"
 
 
-def test_a_slow_task_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_slow_task_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger("kafka.net.selector").warning("task took 0.2 s")
     assert caplog.records == []

@@ -79,7 +79,7 @@ def test_only_the_coordinator_speaks_as_it_and_only_hosts_as_clients():
     assert may("WRITE", "r.") == {"producer"}
 
 
-def test_what_settings_do_not_ask_for_is_not_granted():
+def test_a_right_that_the_settings_do_not_need_is_not_granted():
     small = Federated(Topics("f"), ("r1", "r2"))
     assert {right for right in granted(small, "host") if "f.predictions" in right} == set()
     assert {right for right in granted(small, "scorer") if "TRANSACTIONAL_ID" in right} == set()
@@ -106,7 +106,7 @@ class TestCommand:
         words = [COMMAND, "acls", "--settings", "deploy/federation.toml", *options]
         return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
 
-    def test_prints_a_script_for_each_role_and_the_same_as_json(self):
+    def test_the_acls_command_prints_a_script_for_each_role_and_the_same_as_json(self):
         script = self.run("--command-config", "admin.properties").stdout
         commands = [line for line in script.splitlines() if line.startswith("kafka-acls.sh")]
         assert [line for line in script.splitlines() if line.startswith("#")] == [
@@ -146,7 +146,7 @@ class TestCommand:
         refused = self.run("--role", "watch", "--principal", "User:CN=eye", "--strimzi", "kafka")
         assert (refused.returncode, "a KafkaUser cannot be called 'CN=eye'" in refused.stderr) == (2, True)
 
-    def test_names_one_user_for_one_role(self):
+    def test_the_acls_command_takes_a_user_for_one_role_only(self):
         ran = self.run("--role", "watch", "--principal", "User:CN=eye,O=Plant 7")
         assert ran.stdout.splitlines()[1].endswith(
             "--allow-principal 'User:CN=eye,O=Plant 7' --operation Read --topic forest.control"
@@ -190,5 +190,5 @@ def cell(row, kind=""):
     return " ".join(word for word in words if word)
 
 
-def test_the_page_has_the_table():
+def test_the_documentation_has_the_table_of_rights():
     assert page_table() in (ROOT / "docs" / "kafka.md").read_text()

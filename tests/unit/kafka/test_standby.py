@@ -18,23 +18,23 @@ def heard(least, gaps):
     return silence, now
 
 
-def test_regular_heartbeats_leave_the_least():
+def test_regular_heartbeats_leave_the_limit_of_silence_at_its_least():
     silence, now = heard(0.3, [0.05] * 100)
     assert not silence.is_over(now + 0.29)
     assert silence.is_over(now + 0.31)
 
 
-def test_late_ones_are_given_twice_their_time_and_never_more_than_four_times_the_least():
+def test_late_heartbeats_raise_the_limit_of_silence_to_at_most_four_times_the_least():
     assert heard(0.3, [0.05, 0.25, 0.05])[0].limit == 0.5
     assert heard(0.3, [5.0])[0].limit == pytest.approx(1.2)
 
 
-def test_a_late_one_is_forgotten_after_a_minute_of_regular_ones():
+def test_a_late_heartbeat_is_forgotten_after_a_minute_of_regular_ones():
     assert heard(0.3, [0.25] + [0.05] * (standby.GAPS - 1))[0].limit == pytest.approx(0.5)
     assert heard(0.3, [0.25] + [0.05] * standby.GAPS)[0].limit == 0.3
 
 
-def test_a_time_in_which_nobody_could_be_heard_is_no_gap():
+def test_a_time_in_which_no_heartbeat_could_be_heard_is_no_silence():
     silence, now = heard(0.3, [0.05])
     silence.excused(now + 60.0)
     assert not silence.is_over(now + 60.29)
@@ -43,7 +43,7 @@ def test_a_time_in_which_nobody_could_be_heard_is_no_gap():
 
 
 @given(GAPS, st.floats(0.1, 1.0))
-def test_what_was_heard_before_is_no_silence_if_it_comes_again(gaps, least):
+def test_a_gap_as_long_as_one_heard_before_is_no_silence(gaps, least):
     silence, now = heard(least, gaps)
     assert not silence.is_over(now + 0.99 * min(max([0.0, *gaps]), 4.0 * least))
     assert silence.is_over(now + 4.0 * least + 1e-6)

@@ -87,11 +87,11 @@ def topic() -> Topic:
     return topic
 
 
-def test_the_newest_is_found(topic: Topic) -> None:
+def test_the_newest_state_is_found(topic: Topic) -> None:
     assert found(topic) == (state(5), 0)
 
 
-def test_one_of_the_former_version_is_found() -> None:
+def test_a_state_that_the_former_version_wrote_is_found() -> None:
     topic = Topic()
     for entry in (1, 2):
         topic.save("state", state(entry))
@@ -99,7 +99,7 @@ def test_one_of_the_former_version_is_found() -> None:
     assert found(topic) == (state(2), 0)
 
 
-def test_after_compaction_there_is_one_to_fall_back_on(topic: Topic) -> None:
+def test_a_topic_that_was_compacted_still_has_a_state_to_fall_back_on(topic: Topic) -> None:
     topic.write(f"{KEYS[1]}/0", b"no state")
     topic.compact()
     assert found(topic) == (state(4), 1)
@@ -129,12 +129,12 @@ def test_what_lies_between_the_parts_of_a_state_does_no_harm(topic: Topic) -> No
         state(6, members={"c0": Member(1, positions={"c0/0": -1})}),
     ],
 )
-def test_one_that_cannot_be_is_skipped(forged: bytes, topic: Topic) -> None:
+def test_an_impossible_state_is_skipped(forged: bytes, topic: Topic) -> None:
     topic.save(KEYS[0], forged)
     assert found(topic) == (state(5), 1)
 
 
-def test_one_of_a_federation_that_only_refused_so_far_can_be() -> None:
+def test_the_state_of_a_federation_that_only_refused_so_far_is_found() -> None:
     topic = Topic()
     before = codec.encode(CoordinatorState(Promotion(), refused=3))
     topic.save(KEYS[0], before)

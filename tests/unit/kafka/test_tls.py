@@ -94,13 +94,13 @@ def test_a_server_that_may_not_be_trusted_is_told_with_the_reason(authority, iss
         ("Invalid frame length: 352518912", "the brokers speak TLS"),
     ],
 )
-def test_what_either_side_says_is_explained(said, told):
+def test_what_either_side_says_about_a_certificate_is_explained(said, told):
     assert told in fault(OSError(said))
     assert "; " in fault(OSError(said))
 
 
 @pytest.mark.parametrize("said", ["111 ECONNREFUSED", "socket disconnected", "Invalid frame length: 2147483647"])
-def test_what_is_about_something_else_is_not(said):
+def test_errors_that_are_not_about_certificates_are_not_explained_as_such(said):
     assert fault(OSError(said)) is None
 
 
@@ -116,26 +116,26 @@ class TestFiles:
         path.write_text("sesame")
         return str(path)
 
-    def test_that_fit_are_used(self, authority):
+    def test_certificate_files_that_fit_are_accepted(self, authority):
         key = str(authority.issue("locked", password="sesame"))
         told = {"ssl_cafile": str(authority.certificate), "ssl_certfile": key, "ssl_password": "sesame"}
         require_usable({"security_protocol": "SASL_SSL"} | told)
 
-    def test_are_not_looked_at_without_tls(self):
+    def test_certificate_files_are_not_read_without_tls(self):
         require_usable({"ssl_cafile": "/no/such/file"})
 
     @pytest.mark.parametrize("setting", ["ssl_cafile", "ssl_certfile"])
-    def test_that_are_not_there_are_told_by_setting(self, setting):
+    def test_missing_certificate_files_are_reported_by_their_setting(self, setting):
         found = f"[kafka] {setting}: its file cannot be read: No such file or directory; correct it"
         assert self.told(**{setting: "/no/such/file"}) == found
 
-    def test_without_a_certificate(self, junk):
+    def test_a_file_without_a_certificate_is_reported_by_its_setting(self, junk):
         assert self.told(ssl_cafile=junk).startswith("[kafka] ssl_cafile: its file has no certificate in PEM form; ")
         assert self.told(ssl_certfile=junk).startswith(
             "[kafka] ssl_certfile: no certificate with its key, in PEM form; "
         )
 
-    def test_of_a_key_that_nothing_opens(self, authority):
+    def test_an_encrypted_key_that_no_password_opens_is_reported(self, authority):
         key = str(authority.issue("locked", password="sesame"))
         assert self.told(ssl_certfile=key).startswith(
             "[kafka] ssl_password: the key is encrypted, and nothing opens it"
@@ -143,13 +143,13 @@ class TestFiles:
         said = self.told(ssl_certfile=key, ssl_password="wrong-one")
         assert said.startswith("[kafka] ssl_password: it does not open the key") and "wrong-one" not in said
 
-    def test_of_another_key(self, authority):
+    def test_a_key_of_another_certificate_is_reported(self, authority):
         one, other = (str(authority.issue(name)) for name in ("one", "other"))
         assert self.told(ssl_certfile=one, ssl_keyfile=other).startswith(
             "[kafka] ssl_keyfile: the key is not that of"
         )
 
-    def test_of_a_certificate_that_has_expired(self, authority):
+    def test_a_certificate_that_has_expired_is_reported(self, authority):
         key = str(authority.issue("old", lasts=timedelta(hours=-1)))
         assert self.told(ssl_certfile=key).startswith("[kafka] ssl_certfile: the certificate expired on 20")
 

@@ -181,7 +181,7 @@ def test_an_answer_says_what_and_by_whom_and_is_read_back_as_it_was_given():
     assert log.halves._keys == {}
 
 
-def test_before_there_are_models_the_answer_is_null():
+def test_an_answer_before_there_are_models_is_null():
     log = Log()
     given = answered(log, labels=(), P=((), ()), served=(-1.0, -1.0), known=(-1.0, -1.0))
     (value, _) = [one.value for one in predictions.answers_of(given, [None, None], targets=False, probabilities=True)]
@@ -202,5 +202,5 @@ def test_an_answer_that_none_can_have_given_is_unusable(prediction, targets):
 
 
 @pytest.mark.parametrize("value", [None, b"", b"{", b"[1]", b'{"key":1}', b"\xff", b"[" * 100_000, b" " * 300_000])
-def test_what_is_no_answer_is_none(value):
+def test_a_message_that_is_no_answer_is_ignored(value):
     assert predictions.read(value) is None

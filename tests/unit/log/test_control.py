@@ -57,18 +57,18 @@ def read(*messages_, reader=None):
 
 
 class TestWritten:
-    def test_a_small_message_is_what_it_always_was(self):
+    def test_a_small_control_message_is_written_unchanged(self):
         message = closed(12)
         assert list(written(message)) == [(messages.encode(message), ())]
         assert b"piece" not in messages.encode(message)
 
-    def test_one_that_just_fits_is_one_and_no_piece(self):
+    def test_a_control_message_that_just_fits_is_one_message_without_pieces(self):
         message = closed(100)
         data = messages.encode(message)
         assert list(written(message, most=len(data))) == [(data, ())]
         assert len(list(written(message, most=len(data) - 1))) == 2
 
-    def test_an_entry_of_six_thousand_clients_is_several_each_within_its_bound_and_one_by_itself(self):
+    def test_an_entry_of_six_thousand_clients_is_written_in_pieces_each_within_its_bound(self):
         message = closed(6000, spans=2)
         assert len(messages.encode(message)) > 1_100_000
         lines = list(written(message))
@@ -96,7 +96,7 @@ class TestWritten:
         ],
         ids=["one client of many spans", "three", "many held records"],
     )
-    def test_what_cannot_be_shared_out_goes_in_parts(self, message):
+    def test_a_control_message_that_has_no_clients_to_divide_goes_in_parts(self, message):
         lines = list(written(message))
         assert len(lines) > 1
         assert all(len(value) <= MOST for value, _ in lines)
@@ -105,7 +105,7 @@ class TestWritten:
 
 
 class TestRead:
-    def test_pieces_come_together_with_their_last(self):
+    def test_pieces_of_an_entry_come_together_with_the_last_one(self):
         message = closed(100)
         lines = list(written(message, most=4000))
         assert len(lines) > 3
@@ -151,7 +151,7 @@ class TestRead:
         with pytest.raises(PeerError):
             ControlReader().read(json.dumps(plain).encode(), ())
 
-    def test_what_lies_between_two_pieces_makes_an_end_of_them(self):
+    def test_a_message_between_two_pieces_of_an_entry_ends_that_entry(self):
         first, second = list(written(closed(2), most=len(messages.encode(closed(2))) - 1))
         reader = ControlReader()
         left = Left(client="c0", nonce="1")
@@ -159,7 +159,7 @@ class TestRead:
         with pytest.raises(PeerError, match="piece 2 of 2 of an entry, without the pieces before it"):
             reader.read(*second)
 
-    def test_pieces_without_end_are_bounded(self):
+    def test_pieces_of_an_entry_that_never_ends_are_bounded(self):
         reader = ControlReader(most_bytes=10_000)
         values = [
             json.dumps({**json.loads(messages.encode(closed(10))), "piece": f"{i}/9999"}).encode()
@@ -182,7 +182,7 @@ class TestRead:
             ControlReader().read(messages.encode(message), ())
 
     @pytest.mark.parametrize("value", [None, b"", b"\xff\x00", b"{}", b"[1]", b"{" * 5000])
-    def test_junk_is_refused(self, value):
+    def test_junk_among_control_messages_is_refused(self, value):
         with pytest.raises(PeerError):
             ControlReader().read(value, ())
         with pytest.raises(PeerError):

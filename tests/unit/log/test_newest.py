@@ -7,7 +7,7 @@ from streamfl.log.newest import OVERHEAD, Newest
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.none() | st.integers(0, 900))))
-def test_what_is_held_stays_within_its_bound_and_is_counted_right(told):
+def test_the_newest_values_stay_within_their_bound_and_are_counted_right(told):
     newest = Newest(3 * OVERHEAD + 1000)
     for i, (key, size) in enumerate(told):
         if size is None:

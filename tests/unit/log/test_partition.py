@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl.core.errors import UsageError
@@ -77,7 +77,7 @@ def test_each_client_gets_the_times_of_its_own_records_if_they_have_any():
 
 
 class TestOneClient:
-    def test_gets_records_good_and_bad_in_order_no_more_than_it_asks_for(self):
+    def test_the_client_of_a_partition_gets_good_and_bad_records_in_order_and_no_more_than_it_asks_for(self):
         driver = Driver(["a", "a!", "a", "a", "a!", "a"], only="a", room=10)
         driver.read(6)
         first = driver["a"].poll(3)
@@ -86,14 +86,14 @@ class TestOneClient:
         assert (records(rest), spans(rest)) == (([3, 5], [4]), [(3, 6)])
         assert driver["a"].poll(10) == []
 
-    def test_a_record_keeps_what_it_is(self):
+    def test_a_record_keeps_its_features_and_label(self):
         driver = Driver(["a", "a!", "a", "a"], only="a", room=10)
         driver.read(4)
         driver["a"].poll(2)
         (batch,) = driver["a"].poll(2)
         assert (batch.X[:, 0].tolist(), batch.y.tolist(), batch.labels) == ([2, 3], [0, 1], ("even", "odd"))
 
-    def test_is_paused_while_it_is_full_and_goes_on_where_it_was(self):
+    def test_a_partition_is_not_read_while_its_client_is_full_and_then_continues_where_it_was(self):
         driver = Driver(["a"] * 12, only="a", room=4)
         assert driver.read(5)
         assert driver.reader.wanted() is None
@@ -114,7 +114,7 @@ class TestOneClient:
         driver.read(1)
         assert spans(driver["a"].poll(10)) == [(1, 4)]
 
-    def test_takes_what_was_under_way_when_it_became_full(self):
+    def test_a_client_takes_the_records_that_were_under_way_when_it_became_full(self):
         driver = Driver(["a"] * 4, only="a", room=2)
         driver.read(2)
         driver.reader.take(4, decoded(driver.log, 2, 4))
@@ -160,13 +160,13 @@ class TestOneClient:
 
 
 class TestSeveralClients:
-    def test_each_gets_its_own(self):
+    def test_each_client_of_a_shared_partition_gets_its_own_records(self):
         driver = Driver(["a", "b", "a!", "b!", "", "b", "a"], room=10)
         driver.read(7)
         assert records(driver["a"].poll(10)) == ([0, 6], [2])
         assert records(driver["b"].poll(10)) == ([1, 5], [3])
 
-    def test_a_full_one_lags_and_gets_its_records_later_the_others_nothing_twice(self):
+    def test_a_full_client_gets_its_records_later_and_the_others_get_nothing_twice(self):
         driver = Driver(["b", "a", "a", "b", "a", "b", "a", "b"], room=2)
         driver.read(3)
         driver.read(2)  # passes a by
@@ -181,14 +181,14 @@ class TestSeveralClients:
         assert driver["b"].poll(5) == []
         assert not driver["a"].lags
 
-    def test_while_a_lagging_one_still_holds_records_the_others_read_on(self):
+    def test_the_other_clients_read_on_while_a_lagging_one_still_holds_records(self):
         driver = Driver(["b", "a", "a", "a", "b", "b"], room=2)
         driver.read(3)
         driver.read(1)  # passes a by
         driver["a"].poll(1)
         assert driver.reader.wanted() == 4
 
-    def test_a_lagging_one_takes_no_block_that_does_not_follow_what_it_has(self):
+    def test_a_lagging_client_takes_no_block_that_does_not_follow_what_it_has(self):
         driver = Driver(["b", "a", "a", "a", "a", "b"], room=2)
         driver.read(3)
         driver.read(1)  # passes a by
@@ -197,7 +197,7 @@ class TestSeveralClients:
         assert records(driver["a"].poll(5))[0] == [2]
         assert driver.reader.wanted() == 3
 
-    def test_of_a_block_that_was_read_in_part_the_rest_is_taken(self):
+    def test_the_rest_of_a_block_that_was_read_in_part_is_taken(self):
         driver = Driver(["a", "b", "b!", "b", "b!", "b"], room=10)
         driver.read(4)
         assert records(driver["b"].poll(5)) == ([1, 3], [2])
@@ -238,7 +238,7 @@ class TestSeveralClients:
 
 
 class TestTheEnd:
-    def test_is_told_when_all_before_the_marker_has_been_taken(self):
+    def test_a_client_has_ended_when_it_has_taken_all_records_before_the_marker(self):
         driver = Driver(["a", "a", ""], only="a", room=10)
         driver.read(3)
         driver.reader.ends_at(2)
@@ -248,7 +248,7 @@ class TestTheEnd:
         driver["a"].poll(1)
         assert driver["a"].ended
 
-    def test_is_none_when_records_come_after_the_marker(self):
+    def test_a_marker_with_records_after_it_ends_no_client(self):
         driver = Driver(["a", "", "a"], only="a", room=10)
         driver.read(2)
         driver.reader.ends_at(1)
@@ -258,7 +258,7 @@ class TestTheEnd:
         assert not driver["a"].ended
 
     @pytest.mark.parametrize("position", [0, 3])
-    def test_is_forgotten_by_a_seek(self, position):
+    def test_a_seek_forgets_the_end_of_a_partition(self, position):
         driver = Driver(["a", "", "a", "a", "a"], only="a", room=10)
         driver.read(2)
         driver.reader.ends_at(1)
@@ -266,7 +266,7 @@ class TestTheEnd:
         driver["a"].seek({PARTITION: position})
         assert not driver["a"].ended
 
-    def test_stays_for_the_others_while_old_records_are_read_again(self):
+    def test_the_end_stays_for_the_other_clients_while_old_records_are_read_again(self):
         driver = Driver(["a", "b", "a", ""], room=10)
         driver.read(4)
         driver.reader.ends_at(3)
@@ -295,30 +295,30 @@ class TestSettled:
         driver.read(5)
         return driver
 
-    def test_is_the_head_when_nobody_needs_anything(self, driver):
+    def test_the_settled_position_is_the_head_when_no_client_needs_a_record(self, driver):
         driver["a"].poll(5)
         driver["b"].poll(5)
         at = ClientProgress({PARTITION: 5}, pending=0)
         assert driver.reader.settled({"a": at, "b": at}) == 5
 
-    def test_is_where_the_ledger_is_with_the_one_that_needs_most(self, driver):
+    def test_the_settled_position_is_the_one_of_the_client_that_needs_most(self, driver):
         driver["a"].poll(5)
         driver["b"].poll(5)
         a, b = ClientProgress({PARTITION: 3}, pending=1), ClientProgress({PARTITION: 2}, pending=1)
         assert driver.reader.settled({"a": a, "b": b}) == 2
         assert driver.reader.settled({"a": a, "b": ClientProgress({PARTITION: 2}, pending=0)}) == 3
 
-    def test_records_that_wait_are_needed(self, driver):
+    def test_the_settled_position_is_before_records_that_wait(self, driver):
         driver["a"].poll(5)
         at = ClientProgress({PARTITION: 1}, pending=0)
         assert driver.reader.settled({"a": ClientProgress({PARTITION: 5}, 0), "b": at}) == 1
 
-    def test_of_a_client_nothing_is_known_of_all_is_needed(self, driver):
+    def test_the_settled_position_is_the_start_where_nothing_is_known_of_a_client(self, driver):
         driver["a"].poll(5)
         driver["b"].poll(5)
         assert driver.reader.settled({"a": ClientProgress({PARTITION: 5}, 0)}) == 0
 
-    def test_what_a_lagging_one_has_not_had_is_needed(self):
+    def test_the_settled_position_is_before_what_a_lagging_client_has_not_had(self):
         driver = Driver(["b", "a", "a", "a", "b"], room=2)
         driver.read(3)
         driver.read(2)  # passes a by
@@ -388,7 +388,6 @@ def accepted(taken, limit):
     return ends[limit % len(ends)]
 
 
-@settings(max_examples=600)
 @given(LOGS, OPERATIONS, st.integers(1, 4), st.integers(0, 3))
 def test_each_client_gets_exactly_its_own_records_in_order_once_since_it_last_sought(log, operations, room, head):
     driver = Driver(log, room=room, head=min(head, len(log)))
@@ -457,13 +456,13 @@ class TestFailing:
         assert records(driver["b"].poll(9)) == ([1, 3, 5], [])
         assert driver.reader.settled({}) <= 6
 
-    def test_a_partition_of_its_own_is_not_read_any_more(self):
+    def test_the_partition_of_a_failed_client_is_not_read_any_more(self):
         driver = Driver(["a"] * 6, only="a")
         driver.read(2)
         driver["a"].fail("gone")
         assert driver.reader.wanted() is None
 
-    def test_others_in_the_partition_are_read_again_wherever_it_stands(self):
+    def test_the_other_clients_of_a_failed_clients_partition_are_read_on_wherever_it_stands(self):
         driver = Driver(["a", "b"] * 3, room=10)
         driver.read(6)
         driver["a"].seek({PARTITION: 1})

@@ -51,31 +51,31 @@ class TestAssembly:
         first, second, third = cut(DATA, 3)
         assert added(assembly, first, first, second, third) == [None, None, None, DATA]
 
-    def test_a_whole_that_is_sent_again_comes_together_again(self, assembly):
+    def test_a_value_that_is_sent_again_comes_together_again(self, assembly):
         assert added(assembly, *cut(DATA, 4), *cut(DATA, 4)) == [None, DATA, None, DATA]
 
-    def test_a_newer_whole_takes_the_place_of_an_older(self, assembly):
+    def test_a_newer_value_takes_the_place_of_an_older_unfinished_one(self, assembly):
         first, second = cut(DATA, 4)
         new = cut(OTHER, 5)
         assert added(assembly, first, *new, second) == [None, None, OTHER, None]
         assert added(assembly, first) == [DATA]
 
-    def test_parts_of_two_wholes_are_never_mixed(self, assembly):
+    def test_parts_of_two_values_are_never_mixed(self, assembly):
         one, other = cut(DATA, 4), cut(DATA[:4] + b"EFGH", 4)
         assert added(assembly, one[0], other[1]) == [None, None]
         assert added(assembly, one[0], one[1]) == [None, DATA]
 
-    def test_the_same_value_in_other_parts_is_another_whole(self, assembly):
+    def test_parts_of_the_same_value_cut_otherwise_are_not_mixed(self, assembly):
         halves, thirds = cut(DATA, 4), cut(DATA, 3)
         assert added(assembly, halves[0], thirds[1], thirds[2]) == [None, None, None]
         assert added(assembly, thirds[0]) == [DATA]
 
-    def test_every_name_has_its_own(self, assembly):
+    def test_every_name_has_a_value_of_its_own(self, assembly):
         one, other = cut(DATA, 4), cut(OTHER, 5)
         assert added(assembly, one[0], name="c0") + added(assembly, other[0], name="c1") == [None, None]
         assert added(assembly, one[1], name="c0") + added(assembly, other[1], name="c1") == [DATA, OTHER]
 
-    def test_a_whole_that_is_too_large_is_refused_before_it_is_there_and_forgotten(self):
+    def test_a_value_that_is_too_large_is_refused_before_all_parts_are_there_and_forgotten(self):
         assembly = PartAssembly(most_bytes=6)
         first, second, third = cut(DATA, 3)
         assert added(assembly, first, second) == [None, None]
@@ -83,7 +83,7 @@ class TestAssembly:
             added(assembly, third)
         assert added(assembly, first, *cut(b"abcdef", 3)) == [None, None, b"abcdef"]
 
-    def test_what_is_not_what_its_digest_says_is_refused_and_forgotten(self, assembly):
+    def test_a_value_that_does_not_match_its_digest_is_refused_and_forgotten(self, assembly):
         first, second = cut(DATA, 4)
         added(assembly, first)
         with pytest.raises(PeerError, match="does not match its digest"):
@@ -112,7 +112,7 @@ class TestAssembly:
         with pytest.raises(PeerError):
             assembly.add("c0", headers, b"")
 
-    def test_wholes_under_way_are_bounded_and_the_oldest_goes(self, assembly):
+    def test_unfinished_values_are_bounded_and_the_oldest_goes(self, assembly):
         first, second = cut(DATA, 4)
         added(assembly, first, name="oldest")
         added(assembly, first, name="second oldest")
@@ -135,7 +135,7 @@ class TestAssembly:
 
 
 @given(st.lists(st.tuples(st.binary(max_size=40), st.integers(1, 9)), min_size=1, max_size=4), st.data())
-def test_what_was_cut_comes_together_however_the_parts_of_all_names_are_shuffled(values, data):
+def test_values_come_together_however_the_parts_of_all_names_are_shuffled(values, data):
     parts = [(f"c{i}", part) for i, (value, size) in enumerate(values) for part in cut(value, size)]
     assembly, whole = PartAssembly(most_bytes=40), {}
     for name, part in data.draw(st.permutations(parts)):
@@ -163,7 +163,7 @@ class TestBounds:
         assert added(assembly, wholes["ab"][1], name="ab") == [b"ab" * 1000]
         assert added(assembly, wholes["cd"][1], name="cd") == [None]
 
-    def test_who_is_no_member_takes_no_room_from_members(self):
+    def test_non_members_cannot_use_up_the_members_room_for_parts(self):
         members = {"c0"}
         assembly = PartAssembly(most_bytes=5000, budget=5000, strangers=2000, allows=members.__contains__)
         first, second = cut(b"m" * 2000, 1000)
@@ -194,11 +194,11 @@ class TestBounds:
             assembly.add("c0", *part(11, 12, b"x"))
         assert assembly.add("c0", *part(10, 11, b"x")) is None
 
-    def test_what_is_one_part_is_too_large_at_once(self):
+    def test_a_value_of_one_part_that_is_too_large_is_refused_at_once(self):
         with pytest.raises(PeerError, match="more than 3 bytes"):
             added(PartAssembly(most_bytes=3), *cut(DATA, 100))
 
-    def test_what_had_no_part_for_long_is_forgotten(self):
+    def test_an_unfinished_value_that_had_no_part_for_long_is_forgotten(self):
         assembly = PartAssembly(most_bytes=1000)
         first, second = cut(DATA, 4)
         added(assembly, first)
@@ -209,7 +209,7 @@ class TestBounds:
         assert assembly.held == 0
         assert added(assembly, second) == [None]
 
-    def test_so_it_is_with_what_comes_by_names_that_are_not_known(self):
+    def test_an_unfinished_value_of_an_unknown_name_that_had_no_part_for_long_is_forgotten(self):
         assembly = PartAssembly(most_bytes=1000, allows=lambda name: name == "c0")
         added(assembly, cut(DATA, 4)[0], name="stranger")
         for _ in range(EXPIRES_AFTER):
@@ -245,7 +245,7 @@ class TestBounds:
         max_size=60,
     )
 )
-def test_whatever_comes_what_is_held_stays_within_its_budgets_and_is_counted_right(told):
+def test_parts_held_stay_within_their_budgets_and_are_counted_right_whatever_comes(told):
     assembly = PartAssembly(most_bytes=300, least=3, budget=800, strangers=700, allows="abcd".__contains__)
     for name, number, count, value, digest in told:
         with suppress(PeerError):

@@ -40,5 +40,5 @@ class TestPartitions:
             ("r." + "x" * 256 + "/0", None),
         ],
     )
-    def test_is_one_of_the_placement(self, name, found):
+    def test_only_a_partition_of_the_placement_counts_as_one(self, name, found):
         assert partition_of(Placement(("r.*",)), {"r.own"}, name) == found

@@ -108,7 +108,7 @@ def test_a_removal_is_signed_as_such():
 @pytest.mark.parametrize("stamp", [b"", b"\x01", b"\x01" * 10_000, None])
 @pytest.mark.parametrize("part", [None, b"", b"0/1"])
 @pytest.mark.parametrize("digest", [None, b"", b"zz", b"\xff" * 64])
-def test_odd_headers_are_refused(stamp, part, digest):
+def test_messages_with_headers_that_are_no_signature_are_refused(stamp, part, digest):
     named = ((SIGNATURE, stamp), ("part", part), ("digest", digest))
     headers = [(name, value) for name, value in named if value is not None]
     with pytest.raises(PeerError):

@@ -409,9 +409,12 @@ class Federation:
                 case Finished():
                     self.finished.add(name)
                 case Dropped(error=error):
-                    raise error
+                    self._dropped(error)
                 case _:
                     pass
+
+    def _dropped(self, error: Exception) -> None:
+        raise error
 
     def _coordinator(self, event: FromClient) -> None:
         for decision in self.coordinator.handle(event, self.now):

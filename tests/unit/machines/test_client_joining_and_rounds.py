@@ -34,7 +34,7 @@ def left(incarnation: str = "i1", name: str = "c0") -> Left:
 # --- joining ---------------------------------------------------------------------------------------------------
 
 
-def test_it_introduces_itself_when_its_first_round_is_full():
+def test_a_client_introduces_itself_when_its_first_round_is_full():
     machine = client()
     assert feed(machine, RecordsRead((batch("ab!"),))) == []
     decisions = feed(machine, RecordsRead((batch("bbab", start=3),)))
@@ -53,7 +53,7 @@ def test_a_source_that_ends_early_is_introduced_with_what_it_has():
     assert introduction.records == 2
 
 
-def test_it_asks_once_and_again_without_an_answer():
+def test_a_client_asks_once_and_again_without_an_answer():
     machine = client()
     feed(machine, RecordsRead((batch("abab"),)), now=10.0)
     assert machine.wakes_at == 15.0
@@ -96,13 +96,13 @@ def test_a_client_with_a_lost_join_asks_again_while_the_others_continue():
     assert len(joins) >= 3
 
 
-def test_one_that_is_stopped_before_the_federation_begins_leaves_at_once():
+def test_a_client_that_is_stopped_before_the_federation_begins_leaves_at_once():
     machine = client()
     assert len(sent(feed(machine, Stopped()), Leave)) == 1
     assert feed(machine, left()) == [Finished()]
 
 
-def test_answers_to_others_are_not_for_it():
+def test_a_client_ignores_answers_to_others():
     machine = client()
     feed(machine, RecordsRead((batch("abab"),)))
     assert feed(machine, joined("c1"), joined(start=0), *opening()) == []
@@ -211,7 +211,7 @@ def test_a_client_apart_scores_the_models_of_all_and_trains_and_serves_its_own()
     assert (other.trained, set(other.differences)) == (4, {"m"})
 
 
-def test_one_apart_without_a_model_of_its_own_trains_nothing():
+def test_a_client_apart_without_a_model_of_its_own_trains_nothing():
     apart = (BranchGroup(clients=("c0",), serves="m"),)
     update = first_update(client(), batch("abab"), apart=apart)
     assert (update.records, update.trained, dict(update.differences)) == (4, 0, {})
@@ -263,7 +263,7 @@ def test_nothing_is_sent_before_every_model_is_here():
 # --- the ledger ------------------------------------------------------------------------------------------------
 
 
-def test_its_own_attempt_lets_go_of_the_records_and_the_next_round_follows():
+def test_a_client_drops_the_records_of_its_accepted_attempt_and_the_next_round_follows():
     machine = client()
     update = first_update(machine, batch("abab" + "bbbb"))
     decisions = feed(machine, closed(1, update))
@@ -274,7 +274,7 @@ def test_its_own_attempt_lets_go_of_the_records_and_the_next_round_follows():
     assert (following.attempt, following.entry, following.round) == ("1-2", 2, 2)
 
 
-def test_an_entry_without_it_has_the_same_records_sent_under_the_next():
+def test_a_client_that_an_entry_leaves_out_sends_the_same_records_under_the_next():
     machine = client()
     update = first_update(machine, batch("abab"))
     feed(machine, closed(1, records=99))
@@ -284,7 +284,7 @@ def test_an_entry_without_it_has_the_same_records_sent_under_the_next():
     assert (again.attempt, again.entry) == ("1-2", 2)
 
 
-def test_another_attempt_in_its_name_makes_it_ask_where_it_stands():
+def test_a_client_asks_where_it_stands_when_another_attempt_in_its_name_is_accepted():
     machine = client()
     update = first_update(machine, batch("abab"))
     decisions = feed(machine, closed(1, replace(update, attempt="0-7", spans=(Span("c0", 0, 2),))))
@@ -297,7 +297,7 @@ def test_another_attempt_in_its_name_makes_it_ask_where_it_stands():
     assert update.spans == (Span("c0", 2, 6),)
 
 
-def test_a_missed_entry_makes_it_ask_where_it_stands():
+def test_a_client_that_missed_an_entry_asks_where_it_stands():
     machine = client()
     update = first_update(machine, batch("abab"))
     decisions = feed(machine, closed(3, replace(update, entry=3)))
@@ -336,7 +336,7 @@ def test_an_opening_published_again_for_another_client_has_nothing_sent_again():
     assert feed(machine, joined("c1"), *opening()) == []
 
 
-def test_after_silence_it_asks_and_the_answer_has_the_update_sent_again():
+def test_a_client_asks_after_silence_and_sends_its_update_again_on_the_answer():
     machine = client()
     update = first_update(machine, batch("abab"))
     assert machine.wakes_at == 5.0
@@ -381,7 +381,7 @@ def test_a_source_that_ends_sends_its_rest_then_leaves():
     assert feed(machine, *opening(3), RecordsRead((batch("abab"),)), Tick(), now=999.0) == []
 
 
-def test_one_that_is_stopped_waits_for_its_last_update_and_leaves_the_rest():
+def test_a_client_that_is_stopped_waits_for_its_last_update_and_leaves_the_rest():
     machine = client()
     update = first_update(machine, batch("abab" + "ab"))
     assert sent(feed(machine, Stopped()), Leave) == []

@@ -64,7 +64,7 @@ def refusal(**more: Any) -> Refusal:
 # --- in order --------------------------------------------------------------------------------------------------
 
 
-def test_from_the_first_record_to_the_end():
+def test_a_client_passes_through_its_phases_in_order_from_the_first_record_to_the_end():
     machine = client()
     assert machine.phase is Phase.FILLING
     assert led(machine, RecordsRead((batch("ab"),)), RecordsRead((batch("aba", start=2),))) == ["FILLING", "JOINING"]
@@ -109,7 +109,7 @@ def test_old_records_are_read_again_before_the_next_round_is_worked_on():
         ([RecordsRead((batch("abab"),)), joined(), *opening()], Stopped(), "SENT"),
     ],
 )
-def test_what_comes_to_an_end_early(begun, event, after):
+def test_a_client_whose_stream_or_process_ends_early_joins_or_leaves(begun, event, after):
     machine = client()
     feed(machine, *begun)
     assert led(machine, event) == [after]
@@ -131,7 +131,7 @@ def test_what_comes_to_an_end_early(begun, event, after):
         ("abab", closed(1), "WAITING"),
     ],
 )
-def test_where_its_place_becomes_unknown_it_joins_again_once_it_has_records(begun, event, after):
+def test_a_client_that_has_lost_its_place_joins_again_once_it_has_records(begun, event, after):
     machine = client()
     feed(machine, RecordsRead((batch("abab"),)), joined(), *opening()[:2])
     if begun != "abab":
@@ -141,7 +141,7 @@ def test_where_its_place_becomes_unknown_it_joins_again_once_it_has_records(begu
     assert led(machine, event) == [after]
 
 
-def test_what_was_refused_waits_until_patience_ends():
+def test_a_client_sends_a_refused_update_again_when_its_patience_ends():
     machine = client()
     first_update(machine, batch("abab"))
     assert led(machine, refusal(), joined(question=2)) == ["JOINING", "SENT"]
@@ -173,7 +173,7 @@ def test_a_later_stage_whose_models_are_here_is_answered_though_the_first_ones_a
     assert led(machine, model("other"), score(), second) == ["SENT", "SCORING", "SENT"]
 
 
-def test_other_models_under_the_same_version_send_it_back_to_waiting():
+def test_other_models_under_the_same_version_send_a_client_back_to_waiting():
     machine = client()
     wider = Registry(1, ("x", "y"), ("a", "b"), np.zeros(2), np.ones(2))
     assert led(machine, RecordsRead((batch("abab"),)), Tick()) == ["JOINING", "JOINING"]
@@ -196,7 +196,7 @@ def test_a_round_of_another_size_may_need_more_records_to_join_with():
     ]
 
 
-def test_what_cannot_be_used_has_it_join_again(monkeypatch):
+def test_a_client_joins_again_after_a_message_that_it_cannot_use(monkeypatch):
     machine = client()
     feed(machine, RecordsRead((batch("ab"),)), SourceEnded(), joined(), *opening()[:2])
 
@@ -211,7 +211,7 @@ def test_what_cannot_be_used_has_it_join_again(monkeypatch):
 # --- the table -------------------------------------------------------------------------------------------------
 
 
-def test_the_table_in_the_docstring_is_part_of_the_whole_one():
+def test_the_transitions_in_the_docstring_of_phase_are_allowed_by_the_table():
     lines = re.findall(r"^    ([A-Z]+)  .*  ([A-Z ]+|ever)$", Phase.__doc__ or "", re.MULTILINE)
     ordinary = {Phase[name]: [Phase[after] for after in then.split()] for name, then in lines if then != "ever"}
     assert {*ordinary, Phase.LEFT} == set(Phase)
@@ -238,7 +238,7 @@ def test_nothing_leads_back_from_the_end_and_only_an_update_in_flight_is_scored(
         (Phase.LEFT, joined(), Phase.WAITING),
     ],
 )
-def test_what_may_not_follow(before, event, after):
+def test_the_table_of_client_phases_refuses_impossible_transitions(before, event, after):
     assert not may_follow(before, event, [], after)
 
 

@@ -50,7 +50,7 @@ def test_candidates_are_scored_on_the_records_of_the_update():
     assert scores.differences["scratch"].shape == (2, 2)
 
 
-def test_they_are_scored_once_the_models_are_here():
+def test_candidates_are_scored_once_their_models_are_here():
     machine = client()
     first_update(machine, batch("abab"))
     assert feed(machine, asked()) == []
@@ -107,7 +107,7 @@ def test_relabelling_sums_are_sent_for_the_named_slots():
     assert scores.relabelling["former"] == pytest.approx(np.array([[2 * sure, 2 * most], [most, sure]]))
 
 
-def test_a_target_has_no_labels_to_fit():
+def test_a_client_sends_no_relabelling_sums_of_targets():
     records = replace(batch("abab"), y=np.array([-2.0, -1.0, 1.0, 2.0]), labels=())
     registry = Registry(1, ("x",), (), np.zeros(1), np.ones(1))
     machine = client(learner=LearningSettings(features="rounds").learner("regression", 0))
@@ -124,7 +124,7 @@ def test_a_score_for_another_entry_is_discarded():
     assert feed(machine, asked(1)) == []
 
 
-def test_one_without_an_update_has_nothing_to_score():
+def test_a_client_without_an_update_has_nothing_to_score():
     machine = client()
     feed(machine, joined())
     assert feed(machine, *opening(), model(), asked()) == []
@@ -163,7 +163,7 @@ def test_a_round_that_leaves_the_sample_is_forgotten():
     assert (following.losses["m"].history_share, following.losses["m"].history_records) == (0.0, 0)
 
 
-def test_what_was_not_accepted_does_not_enter_the_sample():
+def test_records_that_were_not_accepted_do_not_enter_the_history_sample():
     machine = client()
     first_update(machine, batch("abab"), keep=3)
     feed(machine, closed(1, records=10))
@@ -229,7 +229,7 @@ def test_old_records_that_are_gone_are_left_out():
     assert (update.losses["m"].history, update.losses["m"].history_share) == (0.0, 0.0)
 
 
-def test_a_sample_that_it_still_has_is_not_fetched_again():
+def test_a_client_does_not_fetch_a_history_sample_again_that_it_still_has():
     machine = client()
     update = first_update(machine, batch("abab"), keep=2)
     feed(machine, closed(1, update))

@@ -101,7 +101,7 @@ def test_the_best_live_model_is_kept_when_no_candidate_is_better():
         assert weights == pytest.approx(10 * 0.02 + 0.5, abs=1e-6)
 
 
-def test_those_silent_at_the_deadline_are_left_out():
+def test_clients_that_send_no_scores_by_the_deadline_are_left_out():
     machine, asked, updates = alarmed(deadline=5.0)
     assert machine.wakes_at == 55.0
     assert feed(machine, scores(updates["c1"], asked, 0.1), now=52.0) == []
@@ -119,7 +119,7 @@ def test_without_scores_in_time_the_best_live_model_is_chosen():
     assert restarted.chosen == "incumbent"
 
 
-def test_without_a_deadline_all_are_waited_for():
+def test_a_coordinator_without_a_deadline_waits_for_the_scores_of_all():
     machine, asked, updates = alarmed()
     assert (machine.is_scoring, machine.waited_for) == (True, set(NAMES))
     feed(machine, scores(updates["c0"], asked, 0.1))
@@ -173,7 +173,7 @@ def test_scores_that_were_not_asked_for_are_refused():
     assert refusals(feed(machine, scores(answer(opened, "c0"), asked, 0.1))) == [("c0", "no scores are asked for")]
 
 
-def test_updates_come_too_late_now():
+def test_updates_that_come_while_candidates_are_scored_are_refused():
     machine, _, updates = alarmed()
     assert refusals(feed(machine, updates["c0"])) == [("c0", "no round is open")]
 
@@ -186,7 +186,7 @@ def test_a_client_that_restarts_meanwhile_gets_the_score_message():
     assert "scratch" in [model.slot for model in broadcast(decisions, ModelPublished)]
 
 
-def test_membership_waits_so_that_nothing_is_committed_in_between():
+def test_joins_and_leaves_wait_while_candidates_are_scored():
     machine, asked, updates = alarmed()
     before = set(machine.state.active())
     assert feed(machine, Leave(client="c2", nonce="i1"), join("c7")) == []
@@ -198,7 +198,7 @@ def test_membership_waits_so_that_nothing_is_committed_in_between():
     assert machine.state.active() == {"c0", "c1", "c7"}
 
 
-def test_a_kill_in_between_repeats_the_step():
+def test_a_coordinator_killed_while_candidates_are_scored_repeats_the_step():
     machine, asked, updates = alarmed()
     expected = feed(machine, *(scores(u, asked, 0.1) for u in updates.values()))
 
@@ -251,7 +251,7 @@ def test_labels_that_would_surely_fit_better_are_tried_before_the_round_closes()
     assert models["step 16"] == pytest.approx(10 * 0.02 + 0.5, abs=1e-6)
 
 
-def test_what_fitted_labels_promise_is_not_enough():
+def test_a_relabelled_model_is_not_chosen_by_what_its_fitted_labels_promise():
     machine, second, updates = exchanging()
     (restarted,) = broadcast(feed(machine, *(scores(u, second, 0.65) for u in updates.values())), Restarted)
     assert restarted.chosen == "scratch"
@@ -288,7 +288,7 @@ def test_the_permutation_that_is_published_is_the_one_that_fits():
     assert model.weights == pytest.approx(8 * step[:, ::-1], abs=1e-6)
 
 
-def test_one_column_for_one_label_stands_for_no_label_to_fit():
+def test_a_logistic_model_with_one_known_label_has_no_labels_to_exchange():
     """A logistic model has one column, also while a single label is known: there are no labels to exchange."""
     learner = LearningSettings(model="logistic").learner("classification", 0)
     machine = coordinator(1, learner=learner)
@@ -328,7 +328,7 @@ def test_an_answer_that_comes_a_stage_late_is_refused_and_the_client_left_out():
     assert (closed.records, closed.refused) == (300, 1)
 
 
-def test_those_silent_in_the_second_stage_are_left_out():
+def test_clients_that_are_silent_in_the_second_stage_are_left_out():
     machine, second, updates = exchanging(deadline=5.0)
     assert machine.wakes_at == 56.0
     assert feed(machine, scores(updates["c1"], second, 0.1), now=52.0) == []
@@ -375,7 +375,7 @@ def test_what_raises_in_the_second_stage_leaves_what_was_answered_in_the_first(m
         assert as_bytes(broadcast(decisions, kind)) == as_bytes(broadcast(expected, kind))
 
 
-def test_a_kill_in_the_second_stage_repeats_both():
+def test_a_coordinator_killed_in_the_second_stage_repeats_both_stages():
     machine, second, updates = exchanging()
     expected = feed(machine, *(scores(u, second, 0.1) for u in updates.values()))
     again = Coordinator(machine.settings, codec.decode(type(machine.state), alarmed_before_the_alarm()))

@@ -122,7 +122,7 @@ def test_a_slow_newcomer_is_late_once_and_then_waited_for():
     assert [a.client for a in closed.accepted] == ["c0", "c1"]
 
 
-def test_one_that_comes_back_is_a_newcomer_until_it_sends_an_update():
+def test_a_client_that_comes_back_is_a_newcomer_until_it_sends_an_update():
     machine = coordinator(2)
     begun(machine, "c0", "c1")
     feed(machine, leave("c1"), join("c1", start=2))
@@ -257,7 +257,7 @@ def test_a_stranger_that_leaves_may_go():
     assert broadcast([answered], Left) == [Left(client="c9", nonce="i1")]
 
 
-def test_when_the_last_one_leaves_it_is_finished():
+def test_a_coordinator_is_finished_when_the_last_client_leaves():
     machine = coordinator(2)
     begun(machine, "c0", "c1")
     assert not any(isinstance(d, Finished) for d in feed(machine, leave("c0")))
@@ -313,7 +313,7 @@ def test_models_are_the_mean_of_the_differences_weighed_by_records():
         assert model.version == 2
 
 
-def test_one_without_records_weighs_nothing():
+def test_a_client_without_records_weighs_nothing():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
     commit = feed(machine, answer(opened, "c0", records=0), answer(opened, "c1", loss=0.4))
@@ -397,7 +397,7 @@ def test_a_join_counts_as_sending_again():
     assert machine.waited_for == {"c0", "c1"}
 
 
-def test_at_the_deadline_with_nothing_the_round_goes_on():
+def test_a_round_without_any_update_at_its_deadline_stays_open():
     machine = coordinator(2, deadline=3.0)
     opened = begun(machine, "c0", "c1")
     assert feed(machine, Tick(), now=3.0) == []
@@ -412,7 +412,7 @@ def test_the_deadline_of_a_timed_round_counts_from_the_closing_of_the_buffers():
     assert machine.wakes_at == 18.0
 
 
-def test_without_a_deadline_it_waits_for_everyone():
+def test_a_coordinator_without_a_deadline_waits_for_everyone():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
     feed(machine, answer(opened, "c0"))
@@ -474,7 +474,9 @@ REFUSED: dict[str, tuple[Callable[[Update], Update], str]] = {
 
 
 @pytest.mark.parametrize(("spoil", "reason"), REFUSED.values(), ids=REFUSED.keys())
-def test_what_does_not_fit_is_refused_counted_and_never_trained_on(spoil: Callable[[Update], Update], reason: str):
+def test_an_update_that_does_not_fit_is_refused_counted_and_never_trained_on(
+    spoil: Callable[[Update], Update], reason: str
+):
     machine = coordinator(2)
     first = begun(machine, "c0", "c1")
     (second,) = broadcast(feed(machine, answer(first, "c0"), answer(first, "c1")), RoundOpened)
@@ -705,7 +707,7 @@ def test_the_order_of_arrival_changes_no_bit(order):
     assert committed(coordinator(5, scaling=True), order) == REFERENCE
 
 
-def test_the_reference_is_not_trivial():
+def test_the_reference_of_the_order_of_arrival_has_ten_different_commits():
     assert len(REFERENCE) == len(set(REFERENCE)) == 10
 
 

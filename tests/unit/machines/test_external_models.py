@@ -100,14 +100,14 @@ def test_a_federation_learns_what_river_models_learn_that_meet_after_every_round
     assert [closed.served.shares for closed in run.of(RoundClosed)][3] == {"StandardScaler | SoftmaxRegression": 60.0}
 
 
-def test_what_it_has_learnt_is_in_the_digest():
+def test_the_digest_covers_what_an_external_model_has_learnt():
     run = federation(model()).run()
     before = run.coordinator.digest()
     run.coordinator.state.between = replace(agreed(run), seen=1)
     assert run.coordinator.digest() != before
 
 
-def test_an_epoch_begins_with_a_fresh_one():
+def test_an_epoch_begins_with_a_fresh_external_model():
     run = federation(model(), at=11).run()
     (restarted,) = run.of(Restarted)
     assert (restarted.round, restarted.chosen) == (11, "relabelled")

@@ -56,7 +56,7 @@ def test_a_run_learns_every_record_once_and_ends(profile):
 
 
 @BOTH
-def test_it_learns_and_restarts_after_the_swap_and_only_then(profile):
+def test_a_federation_learns_and_restarts_after_the_swap_and_only_then(profile):
     run = federation(profile).run()
     losses = {closed.round: closed.losses[closed.serves] for closed in run.of(RoundClosed)}
     assert losses[1] == pytest.approx(0.5)

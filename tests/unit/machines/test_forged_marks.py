@@ -52,7 +52,7 @@ def later(profile: str = "adaptive", part: str = "mark") -> Seen:
     return next(one for one in reversed(seen(profile)) if getattr(one.update, part) and one.update.records)
 
 
-def test_honest_ones_are_taken():
+def test_honest_watermarks_are_accepted():
     assert {one.refused() for profile in ("adaptive", "paper") for one in seen(profile)} == {None}
     assert later("adaptive", "held") and later("paper", "sample")
 

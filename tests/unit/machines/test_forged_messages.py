@@ -1,7 +1,6 @@
 """Forged messages on the coordinator's topics: once they stop, a client recovers by itself."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -36,7 +35,6 @@ from streamfl.core.client.published import MODELS, Published
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.errors import PeerError
 from streamfl.core.protocol.arrived import VERSIONS
 from streamfl.core.protocol.changes import changed
 from streamfl.core.protocol.decisions import Dropped, Finished, Seek
@@ -110,7 +108,7 @@ def test_two_hundred_forged_closings_are_taken_back_by_the_next_answer():
     assert [d for d in decisions if isinstance(d, Seek)] == []
 
 
-def test_two_closings_of_an_entry_that_differ_make_it_ask():
+def test_a_client_asks_where_it_stands_when_two_closings_of_an_entry_differ():
     machine = client()
     update = first_update(machine, batch("abab" + "bbbb"))
     feed(machine, closed(1))
@@ -126,7 +124,7 @@ def test_two_closings_of_an_entry_that_differ_make_it_ask():
     [{"spans": (Span("elsewhere", 0, 10**12),)}, {"attempt": "1-2"}, {"records": 3}, {"rejected": 1}],
     ids=str,
 )
-def test_an_acceptance_of_other_records_than_it_sent_is_none(other):
+def test_a_client_does_not_trust_an_acceptance_of_other_records_than_it_sent(other):
     machine = client()
     update = first_update(machine, batch("abab"))
     assert len(sent(feed(machine, closed(1, replace(update, **other), records=9)), Join)) == 1
@@ -134,7 +132,7 @@ def test_an_acceptance_of_other_records_than_it_sent_is_none(other):
 
 
 @pytest.mark.parametrize("records", [0, 3])
-def test_an_acceptance_of_more_records_than_there_are_in_all_is_none(records):
+def test_a_client_does_not_trust_an_acceptance_of_more_records_than_there_are_in_all(records):
     machine = client()
     update = first_update(machine, batch("abab"), keep=2)
     assert len(sent(feed(machine, closed(1, update, records=records)), Join)) == 1
@@ -152,7 +150,7 @@ def test_an_acceptance_before_any_that_was_forged_is_taken_back_to_the_start():
     assert (machine.pending, machine.accounted) == (0, 0)
 
 
-def test_one_that_has_lost_its_place_goes_back_to_the_start_if_the_ledger_names_no_position():
+def test_a_client_that_lost_its_place_reads_from_the_start_if_the_ledger_has_no_position():
     machine = client()
     update = first_update(machine, batch("abab" + "aabb"))
     feed(machine, closed(1, update))
@@ -172,7 +170,7 @@ def test_an_answer_counts_once_and_only_to_the_newest_question():
     assert machine.accounted == 2
 
 
-def test_a_time_that_never_comes_is_not_waited_for():
+def test_a_client_does_not_wait_for_an_announced_time_that_never_comes():
     machine = client(clock="interval", capacity=100)
     feed(machine, RecordsRead((batch("abab"),)), joined(), *opening(closes=1e300))
     assert machine.wakes_at == 5.0 * 2**5
@@ -181,7 +179,7 @@ def test_a_time_that_never_comes_is_not_waited_for():
     assert sent(feed(machine, Tick(), now=170.0), Update)
 
 
-def test_a_left_that_it_has_not_asked_for_costs_one_question():
+def test_a_left_that_a_client_has_not_asked_for_costs_one_question():
     machine = client()
     update = first_update(machine, batch("abab"))
     assert feed(machine, Left(client="c0", nonce="i2"), Left(client="c1", nonce="i1")) == []
@@ -197,7 +195,7 @@ def test_a_left_that_it_has_not_asked_for_costs_one_question():
     assert (asked.nonce, asked.after) == ("i1+2", 2)
 
 
-def test_one_that_was_put_out_by_a_forged_leave_is_back_after_one_question():
+def test_a_client_removed_by_a_forged_leave_is_back_after_one_question():
     machine, federation_ = client(), coordinator(1)
     (introduced,) = sent(feed(machine, RecordsRead((batch("abab"),))), Join)
     told = broadcast(feed(federation_, introduced), FromCoordinator)
@@ -238,7 +236,7 @@ def test_weights_of_another_shape_are_waited_for_again():
     assert sent(feed(machine, model), Update)
 
 
-def test_an_end_makes_a_member_ask_once_whatever_records_it_has():
+def test_an_end_of_the_federation_makes_a_member_ask_once_whatever_records_it_has():
     machine = client()
     feed(machine, closed(1, first_update(machine, batch("abab"))))
     assert machine.pending == 0
@@ -248,7 +246,7 @@ def test_an_end_makes_a_member_ask_once_whatever_records_it_has():
     assert (update.entry, machine.dropped) == (2, 0)
 
 
-def test_an_end_is_nothing_to_one_that_has_not_joined():
+def test_a_client_that_has_not_joined_ignores_an_end_of_the_federation():
     machine = client()
     feed(machine, RecordsRead((batch("ab"),)))
     assert feed(machine, Ended(entry=2)) == []
@@ -277,14 +275,14 @@ UNUSABLE: dict[str, FromCoordinator] = {
 
 
 @pytest.mark.parametrize("name", UNUSABLE)
-def test_what_cannot_be_used_is_counted_and_forgotten(name):
+def test_a_client_counts_and_forgets_messages_that_it_cannot_use(name):
     machine = client()
     feed(machine, RecordsRead((batch("abab"),)))
     assert len(dropped(feed(machine, UNUSABLE[name]))) == machine.dropped == 1
     assert sent(feed(machine, joined(), *opening()), Update)
 
 
-def test_what_breaks_only_when_it_is_used_does_not_end_it(monkeypatch):
+def test_a_model_that_breaks_only_when_it_is_used_does_not_end_a_client(monkeypatch):
     machine, broken = client(), [True]
     run = type(LEARNER.model).judged
 
@@ -328,7 +326,7 @@ def test_the_numbers_of_all_models_are_bounded(monkeypatch):
 # --- refusals --------------------------------------------------------------------------------------------------
 
 
-def test_one_that_is_refused_asks_where_it_stands_and_goes_on_with_the_next_entry():
+def test_a_refused_client_asks_where_it_stands_and_continues_with_the_next_entry():
     machine = client()
     update = first_update(machine, batch("abab"))
     decisions = feed(machine, refusal())
@@ -340,7 +338,7 @@ def test_one_that_is_refused_asks_where_it_stands_and_goes_on_with_the_next_entr
     assert (again.entry, again.spans) == (2, update.spans)
 
 
-def test_in_the_same_entry_it_tries_again_ever_more_seldom():
+def test_a_refused_client_tries_again_ever_more_rarely_in_the_same_entry():
     machine, now, waited, question = client(), 0.0, [], 1
     update = first_update(machine, batch("abab"))
     for _ in range(7):
@@ -354,7 +352,7 @@ def test_in_the_same_entry_it_tries_again_ever_more_seldom():
     assert waited == [10.0, 20.0, 40.0, 80.0, 160.0, 160.0, 160.0]
 
 
-def test_once_an_update_of_it_is_accepted_it_waits_no_longer_than_at_first():
+def test_a_client_waits_no_longer_than_at_first_once_an_update_is_accepted():
     machine = client()
     first_update(machine, batch("abab" + "bbbb"))
     for question in (2, 3):
@@ -366,7 +364,7 @@ def test_once_an_update_of_it_is_accepted_it_waits_no_longer_than_at_first():
     assert machine.wakes_at == 5.0
 
 
-def test_refusals_of_others_of_other_starts_and_of_other_entries_are_not_for_it():
+def test_a_client_ignores_refusals_of_others_of_other_starts_and_of_other_entries():
     machine = client()
     first_update(machine, batch("abab"))
     others = (refusal(client="c1"), refusal(incarnation=2), refusal(2), refusal(2, incarnation=2, evicted=True))
@@ -374,7 +372,7 @@ def test_refusals_of_others_of_other_starts_and_of_other_entries_are_not_for_it(
     assert machine.evicted == ""
 
 
-def test_one_that_is_put_out_stops_and_keeps_its_records():
+def test_an_evicted_client_stops_and_keeps_its_records():
     machine = client()
     first_update(machine, batch("abab"))
     assert feed(machine, refusal(evicted=True, reason="x" * 1000)) == [Finished()]
@@ -382,7 +380,7 @@ def test_one_that_is_put_out_stops_and_keeps_its_records():
     assert feed(machine, Tick(), *opening(2), now=99.0) == []
 
 
-def test_one_that_is_put_out_without_a_reason_knows_that_it_was():
+def test_a_client_evicted_without_a_reason_knows_that_it_was_evicted():
     machine = client()
     first_update(machine, batch("abab"))
     assert feed(machine, refusal(evicted=True, reason="")) == [Finished()]
@@ -450,7 +448,7 @@ def _changes(machine: Client, n: int) -> list[FromCoordinator]:
     version = _of_this_entry(machine) + n % 3 - 1
     there = {slot: V.get(version - 1) for slot, V in machine._models.published.slots.items()}
     before = {slot: W for slot, W in there.items() if W is not None}
-    if not before:
+    if len({W.shape for W in before.values()}) != 1:  # none; or some have the shape that another forger gave them
         return []
     after = {slot: W - 4.0 for slot, W in before.items()}
     forged = changed(version, before, after, np.full(len(next(iter(before.values()))), -20.0))
@@ -494,12 +492,11 @@ class AmongForgers(Federation):
         self.events += 1
         for forger, n in self.forged.pop(self.events, ()):
             for message in FORGERS[forger](self.clients[name], n):
-                self._told_by_forger(name, message)
+                super()._client(name, message)
         super()._client(name, event)
 
-    def _told_by_forger(self, name: str, message: FromCoordinator) -> None:
-        with suppress(PeerError):  # what was dropped
-            super()._client(name, message)
+    def _dropped(self, error: Exception) -> None:
+        pass  # what is forged, or cannot be used after what is forged
 
 
 def federation(forged: dict[int, list[tuple[str, int]]]) -> AmongForgers:
@@ -526,7 +523,7 @@ REFUSED_WHILE_OTHERS_ASK = {
 }
 
 
-@settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(phases=[Phase.explicit, Phase.generate])
 @given(st.dictionaries(PLACES, FORGED, min_size=1, max_size=12))
 @example(REFUSED_WHILE_OTHERS_ASK)
 def test_after_any_forged_messages_the_model_is_the_undisturbed_one(forged):

@@ -89,7 +89,7 @@ def test_held_out_records_are_reported_scored_and_served_and_not_trained_on():
     assert update.differences["m"][1] == pytest.approx([share, -share])
 
 
-def test_at_most_so_many_of_a_label_those_with_the_smallest_hash_and_the_others_let_go():
+def test_a_client_holds_out_the_smallest_hashes_of_each_label_and_drops_the_others():
     machine, first = first_round(HoldoutRule(per_label=1, since=1))
     second = next_update(machine, first, held=HoldoutRule(per_label=1, since=1))
     good = [i for i in range(160) if label_of(i) != "!"]
@@ -103,7 +103,7 @@ def test_at_most_so_many_of_a_label_those_with_the_smallest_hash_and_the_others_
     assert second.let_go
 
 
-def test_the_next_round_reports_its_models_scores_of_them():
+def test_the_next_round_reports_its_models_scores_of_held_out_records():
     machine, first = first_round()
     second = next_update(machine, first, weights=ALWAYS_A)
     labels = [label_of(record.ordinal) for record in first.held]
@@ -116,7 +116,7 @@ def test_the_next_round_reports_its_models_scores_of_them():
     )
 
 
-def test_they_are_scored_under_the_registry_of_the_day():
+def test_held_out_records_are_scored_under_the_present_registry():
     machine, first = first_round()
     # The same model in other coordinates, z = (x - 1) / 2, and labels the other way round.
     moved = Registry(2, ("x",), ("b", "a"), np.array([1.0]), np.array([2.0]))
@@ -130,7 +130,7 @@ def test_they_are_scored_under_the_registry_of_the_day():
     assert {s.label: s.loss for s in other.old} == pytest.approx({s.label: s.loss for s in here.old})
 
 
-def test_those_of_rounds_before_are_let_go():
+def test_held_out_records_of_rounds_before_the_rules_round_are_dropped():
     machine, first = first_round()
     second = next_update(machine, first, held=HoldoutRule(per_label=100, since=2))
     assert second.old == ()
@@ -139,7 +139,7 @@ def test_those_of_rounds_before_are_let_go():
     assert sum(sums.count for sums in third.old) == len(second.held) > 0
 
 
-def test_one_that_is_named_compares_only_with_records_since_its_own_round():
+def test_a_client_that_the_rule_names_compares_only_with_records_since_its_own_round():
     machine, first = first_round()
     held = HoldoutRule(per_label=100, since=1, renewed={"c0": 2})
     assert (held.since_at("c0"), held.since_at("c1")) == (2, 1)
@@ -162,7 +162,7 @@ def test_a_client_with_a_branch_keeps_its_holdout_unless_it_is_named():
     assert second.let_go == ()
 
 
-def test_without_a_holdout_rule_all_are_dropped():
+def test_all_held_out_records_are_dropped_without_a_holdout_rule():
     machine, first = first_round()
     second = next_update(machine, first, held=None)
     assert (second.old, second.held, second.trained) == ((), (), 60)
@@ -226,7 +226,7 @@ def restored(first: Update, *, lost: Sequence[int] = (), **more: object) -> tupl
     return decisions, update
 
 
-def test_after_a_kill_they_are_read_again_and_all_is_as_if_it_had_not_been():
+def test_held_out_records_read_again_after_a_kill_leave_no_trace_of_the_kill():
     weights = {"m": np.array([[0.3, -0.2], [0.1, 0.0]])}
     machine, first = first_round()
     undisturbed = next_update(machine, first, weights=weights)
@@ -238,7 +238,7 @@ def test_after_a_kill_they_are_read_again_and_all_is_as_if_it_had_not_been():
     assert as_bytes([same]) == as_bytes([undisturbed])
 
 
-def test_what_cannot_be_read_any_more_is_left_out():
+def test_held_out_records_that_cannot_be_read_any_more_are_left_out():
     machine, first = first_round()
     gone = first.held[0].position
     _, again = restored(first, lost=(gone,))
@@ -285,7 +285,7 @@ def test_records_of_several_partitions_keep_their_own_places():
     assert (again.old, again.held, again.let_go) == (undisturbed.old, undisturbed.held, undisturbed.let_go)
 
 
-def test_what_it_still_has_is_not_fetched_again():
+def test_held_out_records_that_a_client_still_has_are_not_fetched_again():
     machine, first = first_round()
     feed(machine, closed(1, first))
     decisions = feed(machine, joined(entry=2, positions={"c0": 579}, read=79, held=first.held))
@@ -295,7 +295,7 @@ def test_what_it_still_has_is_not_fetched_again():
 # --- scoring candidates ----------------------------------------------------------------------------------------
 
 
-def test_candidates_are_not_trained_on_them_either():
+def test_candidates_are_not_trained_on_held_out_records():
     machine, first = first_round()
     (model,) = (m for m in opening(1) if hasattr(m, "weights"))
     asked = Score(

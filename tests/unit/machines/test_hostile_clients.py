@@ -156,7 +156,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("spoilt", BAD.values(), ids=BAD)
-def test_refused(spoilt):
+def test_a_spoilt_update_is_refused_and_changes_nothing(spoilt):
     machine = coordinator(2, scaling=True, profile=Promotion())
     opened = begun(machine, "c0", "c1")
     assert [slot.name for slot in opened.slots if slot.trained] == RUNGS
@@ -218,7 +218,7 @@ HONEST = {
 
 
 @pytest.mark.parametrize("told_", HONEST.values(), ids=HONEST)
-def test_admitted(told_):
+def test_an_honest_update_with_extreme_numbers_is_admitted(told_):
     machine = coordinator(2, scaling=True, profile=Promotion())
     opened = begun(machine, "c0", "c1")
     good = {n: replace(answer(opened, n), moments=M()) for n in ("c0", "c1")}
@@ -252,22 +252,22 @@ def test_all_models_together_answer_no_more_than_the_records():
 
 
 @pytest.mark.parametrize("moments", [M(mean=np.nan), M(count=[1.0, 1.0])], ids=["NaN", "shapes"])
-def test_join_refused(moments):
+def test_a_join_with_impossible_moments_is_refused(moments):
     assert len(refusals(feed(coordinator(1, scaling=True), join("c0", moments=moments)))) == 1
 
 
-def test_leave_comes_at_once():
+def test_a_client_whose_stream_has_ended_leaves_at_once():
     machine = client()
     update = first_update(machine, batch("abab"))
     feed(machine, SourceEnded())
     assert sent(feed(machine, closed(1, update)), Leave)
 
 
-def test_no_slot_is_mine():
+def test_a_client_trains_no_model_that_names_other_clients():
     assert first_update(client(), batch("abab"), slots=(replace(SLOT, clients=("c9",)),)).trained == 0
 
 
-def test_no_candidate_is_mine():
+def test_a_client_scores_no_candidate_that_names_other_clients():
     machine = client()
     first_update(machine, batch("abab"))
     other = Slot(name="s", version=1, eta=1.0, clients=("c9",))
@@ -276,13 +276,13 @@ def test_no_candidate_is_mine():
     assert (scores.losses, scores.differences) == ({}, {})
 
 
-def test_the_incumbent_is_not_mine():
+def test_a_client_serves_nothing_if_the_incumbent_names_other_clients():
     update = first_update(client(), batch("abab"), slots=(replace(SLOT, clients=("c9",)), replace(SLOT, name="n")))
     assert (list(update.losses), list(update.differences)) == (["n"], ["n"])
     assert update.served.records == 0
 
 
-def test_a_name_that_is_a_reference():
+def test_a_name_that_looks_like_a_reference_survives_encoding():
     message = Joined(client="c", nonce="7f", incarnation=1, entry=1, positions={"$array": 5}, read=0)
     assert messages.decode(messages.encode(message)) == message
 
@@ -295,7 +295,7 @@ def test_a_name_that_is_a_reference():
     ],
     ids=["unhashable", "deep"],
 )
-def test_peer_error(data):
+def test_a_message_that_cannot_be_decoded_raises_a_peer_error(data):
     with pytest.raises(PeerError):
         messages.decode(data)
 

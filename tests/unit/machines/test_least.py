@@ -62,7 +62,7 @@ def test_a_join_with_enough_records_describes_them():
     assert (question.records, question.labels, question.moments.count.tolist()) == (3, ("a", "b"), [3.0])
 
 
-def test_rounds_and_room_that_are_smaller_count_as_least():
+def test_a_round_size_and_a_buffer_below_the_minimum_of_records_count_as_the_minimum():
     machine = client(round_size=2, least=10)
     assert machine.room == 10
     assert sent(feed(machine, RecordsRead((batch("ab" * 4 + "a"),))), Join) == []
@@ -101,7 +101,7 @@ def test_bad_records_that_use_the_room_up_leave_room_for_least_good_ones():
 # --- its updates -----------------------------------------------------------------------------------------------
 
 
-def test_by_the_clock_it_answers_no_records_and_they_stay_pending():
+def test_too_few_records_at_the_end_of_a_timed_round_stay_pending():
     machine = client(clock="interval", least=3, capacity=100)
     feed(machine, RecordsRead((batch("!!ab!"),)), joined(), *opening(closes=7.0), now=1.0)
     (update,) = sent(feed(machine, Tick(), now=7.0), Update)
@@ -114,7 +114,7 @@ def test_by_the_clock_it_answers_no_records_and_they_stay_pending():
     assert (update.records, update.rejected, update.spans) == (3, 1, (Span("c0", 2, 6),))
 
 
-def test_a_client_closed_early_sends_nothing_about_too_few():
+def test_a_client_whose_round_closes_early_sends_nothing_about_too_few_records():
     machine = client(least=3)
     feed(machine, RecordsRead((batch("ab"),)), BufferDue(), joined())
     (update,) = sent(feed(machine, *opening(moments=True, second_moments=True)), Update)
@@ -148,7 +148,7 @@ def test_scores_of_a_round_without_records_are_empty():
 # --- its end ---------------------------------------------------------------------------------------------------
 
 
-def test_a_rest_that_is_too_small_stays_pending_and_it_leaves():
+def test_a_client_leaves_with_too_few_last_records_pending():
     machine = client(least=3)
     update = first_update(machine, batch("abab" + "!ab!"))
     feed(machine, closed(1, update), SourceEnded())
@@ -159,7 +159,7 @@ def test_a_rest_that_is_too_small_stays_pending_and_it_leaves():
     assert (machine.accounted, machine.rejected, machine.pending) == (5, 1, 3)
 
 
-def test_one_with_too_few_records_in_all_joins_and_leaves():
+def test_a_client_with_too_few_records_in_all_joins_and_leaves():
     machine = client(least=3)
     (question,) = sent(feed(machine, RecordsRead((batch("ab"),)), SourceEnded()), Join)
     assert question.records == 0

@@ -131,7 +131,7 @@ def test_a_total_of_fewer_than_three_is_not_asked_for_and_the_round_stays_open()
     assert sorted(asked_by(feed(machine, members.update("c2"))).attempts) == ["c0", "c1", "c2"]
 
 
-def test_if_one_stays_silent_nothing_is_learnt_and_no_record_is_lost():
+def test_a_client_that_sends_no_seeds_has_nothing_learnt_and_no_record_lost():
     machine, members = federation(deadline=5.0)
     asked = asked_by(feed(machine, *(members.update(name) for name in NAMES)))
     before = machine.digest()

@@ -64,7 +64,7 @@ def change(version: int, before: dict[str, np.ndarray], after: dict[str, np.ndar
 
 
 class TestChanged:
-    def test_each_slot_is_told_from_what_is_nearest(self):
+    def test_each_model_is_published_as_a_change_of_the_nearest_one(self):
         before = {"a": ONE, "b": 9.0 * ONE}
         after = {"a": 2.0 * ONE, "b": 2.0 * ONE, "new": 3.0 * ONE, "zero": ZERO}
         message = change(4, before, after)
@@ -74,12 +74,12 @@ class TestChanged:
         assert models is not None
         assert {name: W.tolist() for name, W in models.items()} == {name: W.tolist() for name, W in after.items()}
 
-    def test_of_models_of_another_shape_nothing_is_taken(self):
+    def test_a_model_is_published_as_no_change_of_models_of_another_shape(self):
         message = change(4, {"a": np.ones((2, 1))}, {"a": ONE})
         assert message.bases == (NOTHING,)
 
     @pytest.mark.parametrize("W", [ONE / 3.0, ONE * 2.0**40, ONE * np.inf, ONE * np.nan], ids=str)
-    def test_what_is_on_no_grid_or_too_far_is_not_told_so(self, W):
+    def test_a_model_off_the_grid_or_too_far_is_not_published_as_a_change(self, W):
         assert changed(4, {"a": ZERO}, {"a": W}, GRID) is None
 
     def test_clients_of_one_process_share_what_they_follow_from_the_same_models(self):
@@ -90,10 +90,10 @@ class TestChanged:
 
 
 class TestFollowed:
-    def test_without_the_version_before_there_is_nothing_to_follow(self):
+    def test_a_change_without_the_version_before_gives_no_model(self):
         assert followed(change(4, {"a": ONE}, {"a": 2.0 * ONE}), {"b": ONE}) is None
 
-    def test_from_a_forged_version_before_nothing_follows(self):
+    def test_a_change_of_a_forged_version_gives_no_model(self):
         message = change(4, {"a": ONE}, {"a": 2.0 * ONE})
         with pytest.raises(PeerError, match="digest"):
             followed(message, {"a": 3.0 * ONE})
@@ -109,7 +109,7 @@ class TestFollowed:
         }
         assert not here.changes.versions
 
-    def test_forged_ones_are_dropped_and_told_and_the_others_kept(self):
+    def test_forged_changes_are_dropped_and_reported_and_the_others_kept(self):
         here = Published()
         here.add(ModelPublished(slot="a", version=1, registry=1, weights=ONE))
         forged = replace(change(2, {"a": ONE}, {"a": 2.0 * ONE}), numbers=np.full((2, 2), 7.0))
@@ -117,7 +117,7 @@ class TestFollowed:
         assert here.add(change(2, {"a": ONE}, {"a": 2.0 * ONE})) == []
         assert here.slots["a"].versions[2].tolist() == (2.0 * ONE).tolist()
 
-    def test_those_that_wait_for_versions_that_never_come_are_bounded(self):
+    def test_changes_that_wait_for_versions_that_never_come_are_bounded(self):
         here = Published()
         for version in range(5, 500, 5):
             here.add(change(version, {"a": ONE}, {"a": 2.0 * ONE}))
@@ -181,7 +181,7 @@ def test_a_forged_change_is_dropped_and_the_client_asks_and_gets_all_whole(name)
     assert sent(answered + feed(machine, *opening(2), now=6.0), Update)
 
 
-def test_one_that_changes_a_version_that_never_was_waits_without_harm():
+def test_a_change_of_a_version_that_never_was_waits_without_harm():
     machine, _ = after_one_round()
     changes, opened = second(ONE, 2.0 * ONE)
     assert feed(machine, replace(changes, version=10**9), replace(changes, slots=("unknown",), version=7)) == []
@@ -211,7 +211,7 @@ def test_models_of_rounds_are_published_as_changes_and_whole_to_those_who_join()
     assert weights_in(run.log).keys() >= {(slot.name, o.round) for o in run.of(RoundOpened) for slot in o.slots}
 
 
-def test_what_serves_is_what_clients_have():
+def test_the_serving_model_is_the_one_that_clients_have():
     run = federation("adaptive").run()
     opened, published = run.of(RoundOpened)[-1], weights_in(run.log)
     _, W = run.coordinator.serving()

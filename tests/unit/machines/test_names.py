@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from suites.examples import examples
 from unit.machines.script import (
     PROFILES,
     Federation,
@@ -91,7 +92,7 @@ def test_labels_that_cross_the_limit_together_are_granted_in_client_order():
     np.testing.assert_allclose(weights[trained], [row, 10.0 * row], atol=1e-6)
 
 
-def test_what_is_within_the_limit_is_registered_as_before():
+def test_names_within_the_limit_are_registered_as_before():
     machine = coordinator(2, limits=Limits(labels=4))
     opened = begun(machine, "c0", "c1")
     decisions = feed(machine, wide(opened, "c1", 0.0, ("t", "v")), wide(opened, "c0", 0.0, ("v",)))
@@ -161,7 +162,7 @@ def bringing(opened: RoundOpened) -> Update:
     return replace(update, new=tuple(LabelSums(label=label, count=1, loss=0.0, square=0.0) for label in labels))
 
 
-def test_of_names_that_are_not_granted_nothing_is_left_in_an_update():
+def test_names_that_are_not_granted_leave_no_trace_in_an_update():
     opened = begun(coordinator(1), "c0")
     update = bringing(opened)
     grant = Grant(BROUGHT, frozenset({"x", "l"}), frozenset({"a", "b", "u"}))
@@ -183,7 +184,7 @@ def test_of_names_that_are_not_granted_nothing_is_left_in_an_update():
     assert (learnt.cells, learnt.visits, learnt.records) == (update.learnt.cells, update.learnt.visits, 4)
 
 
-def test_nor_in_its_scores():
+def test_names_that_are_not_granted_leave_no_trace_in_scores():
     opened = begun(coordinator(1), "c0")
     update = bringing(opened)
     told_ = Scores(client="c0", attempt="1-1", entry=1, epoch=1, stage=1, losses={}, differences=update.differences)
@@ -314,7 +315,7 @@ def poured(
 
 
 @pytest.mark.parametrize("learning", ["rounds", pytest.param("linear", marks=pytest.mark.compiles)])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8))
 @given(st.lists(NAMES, max_size=9), st.lists(NAMES, max_size=9), st.lists(NAMES, max_size=9))
 def test_memory_is_bounded_and_every_update_counts(learning, one, other, third):
     limits = Limits(features=5, labels=4)

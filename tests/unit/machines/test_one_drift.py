@@ -76,7 +76,7 @@ def test_a_restart_at_another_time_leaves_a_local_drift_local() -> None:
     assert earlier == [("restart", 20, ("c", "d"))]
 
 
-def test_so_many_clients_one_by_one_are_no_local_drift() -> None:
+def test_three_tenths_of_the_clients_that_drift_one_by_one_are_no_local_drift() -> None:
     rates = {f"c{i}": rate for i, rate in enumerate((1, 2, 4, 8, 30, 30, 30, 30))}
     drifts, first = told((), local(3, "c0"), at(3, **rates))
     drifts, second = told(drifts, local(5, "c1"), at(5, **rates))

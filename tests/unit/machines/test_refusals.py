@@ -77,7 +77,7 @@ def test_a_fault_closes_the_round_that_waited_for_its_sender_alone_in_one_transa
     assert [m.client for m in commit.messages if isinstance(m, Refusal)] == ["c1"]
 
 
-def test_a_good_update_of_it_counts_while_the_entry_is_open():
+def test_a_good_update_after_a_refused_one_counts_while_the_entry_is_open():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
     feed(machine, spoilt(opened, "c1"), answer(opened, "c1"))
@@ -232,7 +232,7 @@ def test_after_three_entries_in_a_row_a_client_is_evicted_in_the_same_commit():
     assert machine.waited_for == {"c0"}
 
 
-def test_an_entry_in_which_it_counts_or_is_silent_is_not_one_of_the_row():
+def test_an_entry_in_which_a_client_counts_or_is_silent_does_not_count_towards_eviction():
     machine = coordinator(2, quorum=1)
     _, opened = refused_for(machine, begun(machine, "c0", "c1"), 2)
     (opened,) = broadcast(feed(machine, answer(opened, "c0", start=8)), RoundOpened)  # nothing was heard of c1
@@ -243,7 +243,7 @@ def test_an_entry_in_which_it_counts_or_is_silent_is_not_one_of_the_row():
     assert not machine.state.members["c1"].evicted
 
 
-def test_only_a_new_start_brings_it_back():
+def test_only_a_new_start_brings_an_evicted_client_back():
     machine = coordinator(2)
     _, opened = refused_for(machine, begun(machine, "c0", "c1"), 3)
     ((_, why),) = refusals(feed(machine, answer(opened, "c1")))
@@ -263,20 +263,20 @@ def test_only_a_new_start_brings_it_back():
     assert machine.waited_for == {"c0", "c1"}
 
 
-def test_one_that_was_put_out_may_leave():
+def test_an_evicted_client_may_leave():
     machine = coordinator(2)
     refused_for(machine, begun(machine, "c0", "c1"), 3)
     assert broadcast(feed(machine, leave("c1")), Left) == [Left(client="c1", nonce="i1")]
 
 
-def test_it_is_finished_when_all_others_have_left():
+def test_a_coordinator_is_finished_when_all_clients_but_evicted_ones_have_left():
     machine = coordinator(2)
     decisions, _ = refused_for(machine, begun(machine, "c0", "c1"), 3)
     assert Finished() not in decisions
     assert Finished() in feed(machine, leave("c0"))
 
 
-def test_it_is_finished_when_all_clients_are_evicted():
+def test_a_coordinator_is_finished_when_all_clients_are_evicted():
     machine = coordinator(1)
     opened = begun(machine, "c0")
     for _ in range(3):
@@ -301,7 +301,7 @@ def test_refusals_are_announced_once_a_client_and_entry_and_saved_with_the_count
     assert (machine.announce(20.0), machine.wakes_at) == ([], None)
 
 
-def test_junk_is_not_worth_a_transaction_each():
+def test_refusals_of_junk_share_one_transaction_after_a_pause():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
     feed(machine, spoilt(opened, "c1"))
@@ -312,7 +312,7 @@ def test_junk_is_not_worth_a_transaction_each():
     assert commit == Commit(())
 
 
-def test_what_goes_out_next_announces_them():
+def test_the_next_messages_that_go_out_announce_pending_refusals():
     machine = coordinator(3)
     opened = begun(machine, "c0", "c1", "c2")
     feed(machine, spoilt(opened, "c1"))
@@ -715,7 +715,7 @@ def test_the_updates_with_which_a_round_cannot_be_closed_are_refused_and_it_clos
 
 
 @pytest.mark.parametrize("what", ["scale", "squared_norm"])
-def test_numbers_that_become_infinite_without_raising_are_found_too(monkeypatch, what):
+def test_an_update_whose_numbers_become_infinite_without_an_exception_is_refused(monkeypatch, what):
     """An infinite norm, by which steps are divided, makes no number that NumPy would warn of."""
     whole = Agreement.after
 
@@ -737,7 +737,7 @@ def test_numbers_that_become_infinite_without_raising_are_found_too(monkeypatch,
     assert math.isfinite(saved.machine.state.agreed.squared_norm)
 
 
-def test_at_a_deadline_too(monkeypatch):
+def test_the_update_with_which_a_round_cannot_be_closed_is_refused_at_a_deadline(monkeypatch):
     saved = Saved(3, deadline=2.0)
     (opened,) = broadcast(saved.feed(*map(join, ("c0", "c1", "c2"))), RoundOpened)
     poisoned(monkeypatch, "c1")
@@ -747,7 +747,7 @@ def test_at_a_deadline_too(monkeypatch):
     assert [name for name, _ in refusals(decisions)] == ["c1"]
 
 
-def test_a_round_that_cannot_be_closed_without_updates_is_our_defect(monkeypatch):
+def test_a_round_that_cannot_be_closed_even_without_updates_raises_a_defect(monkeypatch):
     saved = Saved(1)
     (opened,) = broadcast(saved.feed(join("c0")), RoundOpened)
     monkeypatch.setattr(Rounds, "_entry", lambda *_: 1 / 0)
@@ -755,7 +755,7 @@ def test_a_round_that_cannot_be_closed_without_updates_is_our_defect(monkeypatch
         saved.feed(scaled(opened, "c0"))
 
 
-def test_without_a_state_to_go_on_from_it_is_raised(monkeypatch):
+def test_an_exception_is_raised_where_there_is_no_saved_state_to_continue_from(monkeypatch):
     machine = coordinator(1)
     opened = begun(machine, "c0")
     poisoned(monkeypatch, "c0")
@@ -763,7 +763,7 @@ def test_without_a_state_to_go_on_from_it_is_raised(monkeypatch):
         feed(machine, answer(opened, "c0"))
 
 
-def test_an_introduction_with_which_it_cannot_begin_is_refused_and_it_waits_for_another(monkeypatch):
+def test_an_introduction_with_which_a_federation_cannot_begin_is_refused_and_another_awaited(monkeypatch):
     whole = Agreement.of.__func__
 
     def of(cls, joins, **how):
@@ -985,7 +985,7 @@ def test_an_unknown_end_of_a_log_refuses_no_update():
 # --- too many clients ------------------------------------------------------------------------------------------
 
 
-def test_no_more_clients_are_remembered_than_the_limit_as_any_writer_can_invent_names():
+def test_no_more_clients_than_the_limit_are_remembered_once_a_federation_has_begun():
     machine = coordinator(2, limits=Limits(clients=3))
     begun(machine, "c0", "c1")
     assert broadcast(feed(machine, join("c2")), Joined)
@@ -997,14 +997,14 @@ def test_no_more_clients_are_remembered_than_the_limit_as_any_writer_can_invent_
     assert broadcast(feed(machine, join("c2", start=2)), Joined)
 
 
-def test_nor_while_candidates_are_scored():
+def test_no_more_clients_than_the_limit_are_remembered_while_candidates_are_scored():
     machine, _, _ = deliberating(coordinator(3, limits=Limits(clients=5)))
     why = "one client more than the 5 that the federation takes"
     assert refusals(feed(machine, *(join(f"x{i}") for i in range(50)))) == [(f"x{i}", why) for i in range(2, 50)]
     assert refusals(feed(machine, join("x1"))) == []  # it waits already
 
 
-def test_nor_before_it_has_begun():
+def test_no_more_clients_than_the_limit_are_remembered_before_a_federation_has_begun():
     machine = coordinator(9, limits=Limits(clients=3))
     feed(machine, *(join(f"x{i}") for i in range(50)))
     assert machine.introduced == 3

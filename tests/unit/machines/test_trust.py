@@ -185,7 +185,7 @@ def test_no_message_about_fewer_than_ten_records_carries_anything():
     )
 
 
-def test_with_least_1_such_messages_do_carry_something():
+def test_messages_about_one_record_carry_something_if_the_minimum_is_one():
     machine = client(round_size=4, capacity=4, least=1)
     update = first_update(machine, batch("!!!b"))
     assert update.records == 1

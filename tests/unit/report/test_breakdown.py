@@ -64,7 +64,7 @@ def test_errors_of_targets_are_better_if_they_are_smaller(made_up: Build) -> Non
     assert "<h2>Labels</h2>" not in page
 
 
-def test_without_measurements_there_are_no_tables(made_up: Build) -> None:
+def test_a_report_without_measurements_has_no_tables(made_up: Build) -> None:
     page = render(made_up(), title="Replay")
     assert "<h2>Clients</h2>" not in page
     assert "<h2>Labels</h2>" not in page

@@ -167,7 +167,7 @@ def test_where_many_are_rejected_it_says_what_helps(made_up: Build) -> None:
     assert out.getvalue().splitlines()[-5] == "           if one column is often bad, leave it out with --drop COL"
 
 
-def test_the_column_that_is_learnt_is_named(made_up: Build) -> None:
+def test_the_display_names_the_column_that_is_learnt(made_up: Build) -> None:
     console, out, _ = plain()
     summary(console, made_up(label="state"), [])
     assert 'label      column "state"\n' in out.getvalue()

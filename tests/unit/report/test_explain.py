@@ -26,7 +26,7 @@ def run(made_up):
     return made_up(rounds=8, restarts=(RESTART,), local_drifts=(), changes=(CHANGE,), per_round=lines)
 
 
-def test_of_a_round_with_a_restart(run):
+def test_explain_says_what_was_found_in_a_round_with_a_restart(run):
     # (100 * .5 + 900 * .75 + 500 * .25) / 1500 = 850 / 1500 in the five rounds before it
     assert explained(run, 6) == [
         "Round 6 of 8, epoch 1, 600 records: accuracy 0.250, of NoChange 0.250; "
@@ -37,13 +37,13 @@ def test_of_a_round_with_a_restart(run):
     ]
 
 
-def test_of_a_round_in_which_the_change_was_there_and_not_found(run):
+def test_explain_says_that_a_change_was_there_before_the_round_that_found_it(run):
     assert explained(run, 5)[1:] == [
         "The change was there, and was not found before round 6: Since round 5, all is different (found in round 6)."
     ]
 
 
-def test_of_rounds_before_and_after_it(run):
+def test_explain_says_that_a_round_before_or_after_a_change_found_none(run):
     first = "Round 1 of 8, epoch 1, 100 records: accuracy 0.500, of NoChange 0.250."
     assert explained(run, 1) == [first, "No change was found in it."]
     assert explained(run, 8)[1:] == [
@@ -52,7 +52,7 @@ def test_of_rounds_before_and_after_it(run):
     ]
 
 
-def test_of_a_local_drift(made_up):
+def test_explain_names_the_clients_of_a_local_drift(made_up):
     drift = DatedLocalDrift(
         round=4, epoch=1, state="latched", clients=("c1", "c2"), since=3, statistic=9.0, threshold=5.0, labels=()
     )
@@ -71,7 +71,7 @@ def test_every_candidate_is_told_with_its_score_the_best_first(made_up):
     )
 
 
-def test_a_restart_that_an_operator_asked_for_is_told_as_that(made_up):
+def test_explain_says_that_an_operator_asked_for_a_restart(made_up):
     changed = {"cause": "operator", "chosen": "scratch", "scores": {"incumbent": 0.25, "scratch": 0.5}}
     restart = RESTART.model_copy(update=changed)
     told = explained(made_up(rounds=8, restarts=(restart,), local_drifts=(), changes=(CHANGE,), per_round=()), 6)
@@ -81,7 +81,7 @@ def test_a_restart_that_an_operator_asked_for_is_told_as_that(made_up):
     ]
 
 
-def test_of_a_branch_what_each_candidate_gained_is_told_the_best_first(made_up):
+def test_explain_lists_what_each_candidate_for_a_branch_gained_the_best_first(made_up):
     drift = DatedLocalDrift(
         round=6, epoch=1, state="branched", clients=("c1",), since=3, statistic=9.0, threshold=5.0,
         chosen="shadow", gains={"incumbent": -0.125, "shadow": 0.25},
@@ -92,7 +92,7 @@ def test_of_a_branch_what_each_candidate_gained_is_told_the_best_first(made_up):
     )
 
 
-def test_of_targets(made_up):
+def test_explain_gives_the_mean_absolute_error_of_targets(made_up):
     lines = tuple(RoundLine(round=t, epoch=1, block=1, records=2, loss=0.5, mae=t, no_change=4.0) for t in (1, 2))
     told = explained(made_up(rounds=2, restarts=(), local_drifts=(), changes=(), per_round=lines), 2)
     assert told[0].endswith(
@@ -101,13 +101,13 @@ def test_of_targets(made_up):
 
 
 @pytest.mark.parametrize("t", [0, 9, -1])
-def test_a_round_that_is_none_is_refused(run, t):
+def test_explain_refuses_a_round_that_does_not_exist(run, t):
     with pytest.raises(ValueError, match="is none of the 8 rounds"):
         explained(run, t)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", b'{"rounds": "x"}', b"[" * 100_000])
-def test_a_file_that_is_no_result_is_refused_in_one_line(content, tmp_path):
+def test_explain_refuses_a_file_that_is_no_result_in_one_line(content, tmp_path):
     (tmp_path / "f.json").write_bytes(content)
     with pytest.raises(UsageError, match="is no result of replay or demo") as refused:
         read_result(tmp_path / "f.json")

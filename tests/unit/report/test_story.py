@@ -44,7 +44,7 @@ def test_a_shift_of_the_mix_of_labels_is_no_drift(made_up: Build) -> None:
     assert "The class mix changed (detected in round 31): not a concept drift, so no restart." in told
 
 
-def test_what_needs_a_look_is_marked(made_up: Build) -> None:
+def test_the_story_marks_sentences_that_need_a_look(made_up: Build) -> None:
     warned = [s.text for s in story(made_up(), [50, 200]) if s.warns]
     assert warned == [
         "No restart followed the drift imposed at round 50 before the next drift or the end.",

@@ -31,7 +31,7 @@ def test_a_missing_value_is_no_feature():
     assert over.learnt().state.tables["PAClassifier.weights"].single() == {"b": 0.5}
 
 
-def test_it_speaks_of_labels_only_that_somebody_has_learnt():
+def test_a_federated_river_model_predicts_only_labels_that_somebody_has_learnt():
     records = batch([[1.0], [-2.0], [3.0]], [1.0, 0.0, 1.0])
     over = begun(linear_model.PAClassifier())
     assert over.learn(records).tolist() == [-1.0, 1.0, 1.0]
@@ -137,7 +137,7 @@ def test_targets_are_predicted_from_the_first_record_on():
         ),
     ],
 )
-def test_what_cannot_be_a_guest_is_refused(model, task, reason):
+def test_a_river_model_that_cannot_be_federated_is_refused(model, task, reason):
     with pytest.raises(UsageError, match=reason):
         FederatedRiverModel(model, task)
 
@@ -152,7 +152,7 @@ def test_three_labels_are_too_many_for_a_model_of_two():
         FederatedRiverModel(two, "classification").check(("a", "b", "c"))
 
 
-def test_it_is_called_by_its_classes():
+def test_a_federated_river_model_is_named_after_its_classes():
     bias = feature_extraction.PolynomialExtender(degree=1, include_bias=True)
     model_ = FederatedRiverModel(
         preprocessing.StandardScaler() | bias | linear_model.SoftmaxRegression(), "classification"

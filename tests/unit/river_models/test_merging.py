@@ -61,7 +61,7 @@ def test_a_table_that_only_some_have_is_taken_up():
     assert single(merged([(base, 3.0), (part, 1.0)], base)) == {"x": 2.0}
 
 
-def test_extremes_are_those_of_all():
+def test_merged_minima_and_maxima_are_those_of_all_parts():
     def part(rule: str, **values: float) -> Exported:
         return Exported("M", {"M.e": Table.column(rule, rule, values)})
 
@@ -144,7 +144,7 @@ def test_a_part_that_did_not_begin_at_the_base_is_refused(part: Exported, reason
         merged([(base, 1.0), (part, 1.0)], base)
 
 
-def test_a_negative_mean_is_no_reason():
+def test_parts_with_a_negative_mean_are_merged():
     assert refusal(moments(4, -2.0, 30.0), moments(3, -1.0, 2.0)) is None
 
 

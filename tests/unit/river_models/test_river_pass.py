@@ -81,7 +81,7 @@ def test_several_labels_are_kept_as_they_are(labels: list[Any]):
     assert [type(label) for label in over.predict_proba_one({"x": 0.0})] == [str, int, bool]
 
 
-def test_targets_are_numbers():
+def test_a_target_that_is_no_number_is_refused():
     over = RiverPass(lm.PARegressor())
     for x, y in TARGETS[:50]:
         over.learn_one(x, str(y))

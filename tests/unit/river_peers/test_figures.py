@@ -11,7 +11,7 @@ from river_peers import figures
 TRUTH = np.array([0, 0, 1, 1, 1, 2])
 
 
-def test_by_hand() -> None:
+def test_accuracy_and_both_kappas_are_those_computed_by_hand() -> None:
     guesses = np.array([-1, 0, 1, 1, 0, 2])
     # 4 of 6 right; chance: (2 * 2 + 3 * 2 + 1 * 1) / 36; repeating is right at the 2nd, 4th and 5th record.
     assert figures.accuracy(TRUTH, guesses) == pytest.approx(4 / 6)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from river_peers.paired import Difference, difference
 
 
-def test_by_hand() -> None:
+def test_the_interval_of_a_paired_difference_is_the_one_computed_by_hand() -> None:
     a = np.array([1.0, 1.0, 1.0, 0.0, 1.0, 1.0])
     b = np.array([0.0, 0.0, 1.0, 1.0, 0.0, 1.0])
     # Means of three batches: 1, -1/2, 1/2; their standard deviation 0.7638, divided by sqrt(3): 0.4410; t(0.975, 2)
@@ -20,7 +20,7 @@ def test_by_hand() -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=30, max_size=200))
-def test_the_other_way_round_is_the_negative(pairs: list[tuple[bool, bool]]) -> None:
+def test_a_paired_difference_the_other_way_round_is_the_negative(pairs: list[tuple[bool, bool]]) -> None:
     a, b = np.array(pairs, dtype=float).T
     one, other = difference(a, b), difference(b, a)
     assert (one.mean, one.low, one.high) == pytest.approx((-other.mean, -other.high, -other.low))

@@ -11,7 +11,7 @@ from river_peers.streams import FROM_RIVER, STREAMS, built, parts, stream
 from streamfl.core.errors import UsageError
 
 
-def test_there_are_fourteen() -> None:
+def test_the_streams_of_the_comparison_are_fourteen() -> None:
     assert len(set(STREAMS)) == 14
 
 

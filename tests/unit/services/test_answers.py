@@ -36,7 +36,7 @@ def answered(labels, key):
     return answer, msgspec.json.decode(answer.value)
 
 
-def test_a_long_key_is_cut():
+def test_a_long_key_in_an_answer_is_cut():
     answer, told = answered(("no", "yes"), b"k" * 1_000_000)
     assert answer.key == b"k" * MOST_KEY
     assert told["key"] == "k" * 256

@@ -71,7 +71,7 @@ def warnings(logged):
 
 
 class TestWaiting:
-    def test_for_clients_to_join_is_logged_with_their_number(self):
+    def test_waiting_for_clients_to_join_is_logged_with_their_number(self):
         federation = Federation()
         federation.step(0.0, join("c0"))
         assert warnings(federation.step(QUIET - 0.1)) == []
@@ -84,7 +84,7 @@ class TestWaiting:
             "log_level": "warning",
         }
 
-    def test_for_updates_is_logged_with_the_clients(self):
+    def test_waiting_for_updates_is_logged_with_the_clients(self):
         federation = Federation()
         opened = federation.begun()
         federation.step(1.0, answer(opened, "c0"))
@@ -96,7 +96,7 @@ class TestWaiting:
             0,
         )
 
-    def test_for_scores_after_an_alarm_is_logged_with_the_clients(self):
+    def test_waiting_for_scores_after_an_alarm_is_logged_with_the_clients(self):
         federation = Federation()
         opened = federation.begun()
         for t in range(11):  # the last round loses much more than those before
@@ -112,7 +112,7 @@ class TestWaiting:
         (warning,) = warnings(federation.step(12.0 + QUIET))
         assert (warning["event"], warning["clients"]) == ("waiting for scores", ["c0", "c1"])
 
-    def test_for_a_client_with_refused_updates_is_logged_with_the_reason(self):
+    def test_waiting_for_a_client_with_refused_updates_is_logged_with_the_reason(self):
         federation = Federation()
         opened = federation.begun()
         wrong = answer(opened, "c1", registry=7)
@@ -121,13 +121,13 @@ class TestWaiting:
         (warning,) = warnings(federation.step(QUIET))
         assert warning["clients"] == ["c1 (refused: another registry)"]
 
-    def test_is_logged_ever_more_rarely(self):
+    def test_waiting_is_logged_ever_more_rarely(self):
         federation = Federation()
         federation.begun()
         moments = [now for now in range(400) if warnings(federation.step(float(now)))]
         assert moments == [30, 90, 270]
 
-    def test_starts_anew_with_every_entry(self):
+    def test_the_time_of_waiting_starts_again_with_every_entry(self):
         federation = Federation()
         opened = federation.begun()
         federation.step(QUIET)
@@ -137,7 +137,7 @@ class TestWaiting:
         (warning,) = warnings(federation.step(2 * QUIET + 1))
         assert (warning["round"], warning["clients"], warning["seconds"]) == (2, ["c0", "c1"], 30)
 
-    def test_for_updates_starts_when_the_first_round_opens(self):
+    def test_the_time_of_waiting_for_updates_starts_when_the_first_round_opens(self):
         federation = Federation()
         federation.step(0.0)
         federation.step(100.0, join("c0"))
@@ -146,7 +146,7 @@ class TestWaiting:
         (warning,) = warnings(federation.step(140.0))
         assert (warning["event"], warning["seconds"]) == ("waiting for updates", 30)
 
-    def test_for_many_names_the_first(self):
+    def test_waiting_for_many_clients_names_the_first_ten(self):
         federation = Federation(coordinator(expect=13))
         federation.step(0.0, *(join(f"c{i:02}") for i in range(13)))
         (warning,) = warnings(federation.step(QUIET))
@@ -164,7 +164,7 @@ def put_out(federation):
 
 
 class TestRefusals:
-    def test_are_logged_with_the_reason_and_the_dead_letter(self):
+    def test_refusals_are_logged_with_the_reason_and_the_dead_letter(self):
         federation = Federation()
         opened = federation.begun()
         (line,) = warnings(federation.step(1.0, answer(opened, "c1", squared_norm=float("nan"))))
@@ -185,7 +185,7 @@ class TestRefusals:
         (waiting,) = warnings(federation.step(QUIET + 5.0))
         assert (waiting["clients"], waiting["evicted"]) == (["c0"], ["c1"])
 
-    def test_it_ends_without_evicted_clients_and_logs_them(self):
+    def test_a_coordinator_ends_without_evicted_clients_and_logs_them(self):
         federation = Federation(until_end=True)
         put_out(federation)
         assert not federation.service.finished
@@ -206,7 +206,7 @@ class TestRefusals:
 
 
 class TestLog:
-    def test_every_hundred_entries_it_tells_the_bytes_of_a_record(self):
+    def test_the_bytes_of_a_record_are_logged_every_hundred_entries(self):
         log = CoordinatorLog(lambda: 3000)
         closed = RoundClosed(
             entry=99, round=99, epoch=1, block=0, accepted=(), records=100, trained=100, rejected=0, losses={},
@@ -309,7 +309,7 @@ def leaving(*names):
 
 
 class TestTheEnd:
-    def test_comes_when_all_have_left_if_that_is_wanted(self):
+    def test_the_end_comes_when_all_clients_have_left_if_that_is_wanted(self):
         federation = Federation(until_end=True)
         federation.begun()
         federation.step(1.0, *leaving("c0"))
@@ -317,13 +317,13 @@ class TestTheEnd:
         federation.step(1.0, *leaving("c1"))
         assert federation.service.finished
 
-    def test_is_published_after_all_else(self):
+    def test_the_end_is_published_after_all_else(self):
         federation = Federation(until_end=True)
         federation.begun()
         federation.step(1.0, *leaving("c0", "c1"))
         assert federation.received.receive()[-1] == Ended(entry=1)
 
-    def test_does_not_come_while_one_has_joined_after_the_last_has_left(self):
+    def test_the_end_does_not_come_while_a_client_has_joined_after_the_last_has_left(self):
         federation = Federation(until_end=True)
         federation.begun()
         federation.step(1.0, *leaving("c0", "c1"), join("c2"))
@@ -332,7 +332,7 @@ class TestTheEnd:
         federation.step(2.0, *leaving("c2"))
         assert federation.service.finished
 
-    def test_does_not_come_with_them_otherwise_and_they_may_come_back(self):
+    def test_the_end_does_not_come_when_all_have_left_unless_wanted_and_clients_may_come_back(self):
         federation = Federation()
         federation.begun()
         federation.step(1.0, *leaving("c0", "c1"))
@@ -340,7 +340,7 @@ class TestTheEnd:
         federation.step(2.0, join("c0", start=2))
         assert federation.machine.present == {"c0"}
 
-    def test_comes_when_it_is_stopped(self):
+    def test_the_end_comes_when_the_coordinator_is_stopped(self):
         federation = Federation()
         federation.begun()
         federation.stop.requested = True
@@ -409,7 +409,7 @@ def serve(settings, link, **more):
 
 
 class TestProcess:
-    def test_begins_a_federation_and_goes_on_with_it_when_it_is_started_again(self, settings):
+    def test_a_coordinator_begins_a_federation_and_continues_it_when_it_is_restarted(self, settings):
         transport = MemoryTransport(durable=True)
         first = serve(settings, Link(transport, Stop(), [join("c0"), join("c1")]))
         assert first[0]["event"] == "a new federation"
@@ -432,7 +432,7 @@ class TestProcess:
         assert third[-1]["model_sha256"] == ended["model_sha256"]
         assert third[-1]["read"] == 8
 
-    def test_what_raises_before_the_first_commit_is_refused_and_ends_nothing(self, settings, monkeypatch):
+    def test_a_message_that_raises_before_the_first_commit_is_refused_and_ends_nothing(self, settings, monkeypatch):
         monkeypatch.setattr(admission, "wrong_introduction", lambda *_: 1 / 0)
         transport = MemoryTransport(durable=True)
         logged = serve(settings, Link(transport, Stop(), [join("c0"), join("c1")]))
@@ -440,7 +440,7 @@ class TestProcess:
         reason = "could not be handled: ZeroDivisionError: division by zero"
         assert {line["reason"] for line in warnings(logged)} == {reason}
 
-    def test_where_a_log_ends_is_asked(self, settings):
+    def test_a_coordinator_asks_where_a_log_ends_and_refuses_positions_beyond(self, settings):
         transport = MemoryTransport(durable=True)
         link = Link(transport, Stop(), [join("c0"), join("c1")])
         serve(settings, link)
@@ -453,11 +453,11 @@ class TestProcess:
             "positions of c1 beyond the end of its log",
         }
 
-    def test_one_that_never_began_ends_without_a_model(self, settings):
+    def test_a_coordinator_that_never_began_ends_without_a_model(self, settings):
         logged = serve(settings, Link(MemoryTransport(durable=True), Stop()))
         assert (logged[-1]["event"], logged[-1]["model_sha256"], logged[-1]["read"]) == ("ended", None, 0)
 
-    def test_lets_go_of_the_link_when_it_fails(self, settings, monkeypatch):
+    def test_a_coordinator_that_fails_closes_its_link(self, settings, monkeypatch):
         link = Link(MemoryTransport(), Stop())
         monkeypatch.setattr(service, "run", lambda *_: np.linalg.inv(np.zeros((1, 1))))
         with pytest.raises(np.linalg.LinAlgError):
@@ -474,7 +474,7 @@ class TestModelFile:
         federation.step(now, answer(opened, "c0", start=start), answer(opened, "c1", start=start))
         return next(message for message in federation.received.receive() if isinstance(message, RoundOpened))
 
-    def test_is_written_at_the_end_with_what_it_learnt_from(self, settings, tmp_path):
+    def test_the_model_file_is_written_at_the_end_with_what_it_learnt_from(self, settings, tmp_path):
         transport, path = MemoryTransport(durable=True), tmp_path / "model.safetensors"
         serve(settings, Link(transport, Stop(), [join("c0"), join("c1")]), model_out=path)
         assert ServedModel.load(path).provenance.records == 0
@@ -493,7 +493,7 @@ class TestModelFile:
         assert json.loads(made.settings)["learning"]["features"] == "rounds"
         assert (model.label, model.labels, model.predict([{"x": 1.0}])) == ("label", ("a", "b"), ["a"])
 
-    def test_is_renewed_after_a_minute_in_which_rounds_were_closed(self, out):
+    def test_the_model_file_is_renewed_after_a_minute_in_which_rounds_were_closed(self, out):
         federation = Federation()
         federation.service.model = out
         opened = federation.begun(now=5.0)
@@ -506,7 +506,7 @@ class TestModelFile:
         federation.step(1000.0)  # no round since
         assert not out.path.exists()
 
-    def test_that_cannot_be_written_is_logged_and_ends_nothing_before_the_end(self, out, monkeypatch):
+    def test_a_model_file_that_cannot_be_written_is_logged_and_ends_nothing_before_the_end(self, out, monkeypatch):
         def full(*_):
             raise UsageError("no space left")
 
@@ -519,7 +519,9 @@ class TestModelFile:
         with pytest.raises(UsageError):
             out.write(federation.machine, federation.log.bytes_a_record)
 
-    def test_of_no_folder_or_of_a_river_model_is_refused_before_anything_begins(self, settings, tmp_path):
+    def test_a_model_file_in_no_folder_or_of_a_river_model_is_refused_before_anything_begins(
+        self, settings, tmp_path
+    ):
         with pytest.raises(UsageError, match="no such folder"):
             serve_coordinator(settings, None, Stop(), until_end=False, model_out=tmp_path / "no" / "model")
         river = settings.model_copy(

@@ -187,7 +187,7 @@ class TestClients:
         federation.run()
         assert federation.ledger() == federation.all_records()
 
-    def test_that_come_later_are_taken_in(self):
+    def test_a_host_takes_clients_that_come_later(self):
         federation = Federation()
         node = federation.host("c0")
         federation.turns(5)
@@ -196,7 +196,7 @@ class TestClients:
         federation.run()
         assert federation.ledger() == federation.all_records()
 
-    def test_on_their_way_to_a_host_are_waited_for(self):
+    def test_a_host_waits_for_clients_that_are_on_their_way_to_it(self):
         federation = Federation(("c0",))
         node = federation.host("c0")
         node.host.is_divided = False  # the group takes a client from another host, which then ends
@@ -213,7 +213,7 @@ class TestClients:
         assert node.finished
 
     @pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 11])
-    def test_that_move_to_another_host_go_on_where_the_ledger_is(self, turns):
+    def test_clients_that_move_to_another_host_continue_where_the_ledger_is(self, turns):
         federation = Federation(rounds=6)
         first, second = federation.host("c0", "c1"), federation.host(until_end=False)
         federation.turns(turns)
@@ -226,7 +226,7 @@ class TestClients:
         federation.run()
         assert federation.ledger() == federation.all_records()
 
-    def test_that_were_released_and_taken_again_start_anew(self):
+    def test_clients_that_were_released_and_taken_again_start_again(self):
         federation = Federation(rounds=6)
         node = federation.host("c0", "c1")
         federation.turns(6)
@@ -238,7 +238,7 @@ class TestClients:
         federation.run()
         assert federation.ledger() == federation.all_records()
 
-    def test_that_had_left_begin_anew_when_records_come_again(self):
+    def test_clients_that_had_left_begin_again_when_records_come_again(self):
         federation = Federation(rounds=2, ends=True)
         node = federation.host("c0", "c1", until_end=False)
         federation.turns(60)
@@ -250,7 +250,7 @@ class TestClients:
         assert node.nodes["c1"] is not old
         assert federation.ledger() == federation.all_records()
 
-    def test_that_is_evicted_is_logged_once_and_the_others_continue(self):
+    def test_a_client_that_is_evicted_is_logged_once_and_the_others_continue(self):
         federation = Federation(rounds=40)
         node = federation.host("c0", "c1")
         federation.turns(3)
@@ -266,7 +266,7 @@ class TestClients:
         assert machine.pending > 0
         assert not node.nodes["c0"].finished
 
-    def test_that_drop_messages_log_it_ever_more_rarely_and_continue(self):
+    def test_clients_that_drop_messages_log_it_ever_more_rarely_and_continue(self):
         federation = Federation(rounds=4)
         node = federation.host("c0", "c1")
         federation.turns(3)
@@ -278,7 +278,7 @@ class TestClients:
         federation.run()
         assert federation.ledger() == federation.all_records()
 
-    def test_log_when_and_where_their_own_records_changed(self):
+    def test_clients_log_when_and_where_their_own_records_changed(self):
         federation = Federation(rounds=4)
         node = federation.host("c0", "c1")
         federation.turns(3)
@@ -303,7 +303,7 @@ class TestClients:
             assert (log["since"], log["since_time"], log["drift"]) == (8, "2023-11-14T22:13:20Z", 9)
             assert log["positions"] == {mine[0]: [30, 40]}
 
-    def test_that_exceed_their_budget_log_it_ever_more_rarely_and_continue(self):
+    def test_clients_that_exceed_their_budget_log_it_ever_more_rarely_and_continue(self):
         federation = Federation(rounds=25)
         node = federation.host("c0", "c1")
         node.settings = replace(SETTINGS, budget=Budget(2.5, lambda update: 26))
@@ -336,7 +336,7 @@ class TestFailing:
         assert sum(ledger["c1"]) + node.nodes["c1"].machine.pending == lost.at == 2 * SIZE
         assert federation.coordinator.machine.present == set()
 
-    def test_it_is_not_begun_anew_on_this_host(self):
+    def test_a_host_does_not_begin_a_failed_client_again(self):
         federation = Federation(ends=False)
         node = federation.host("c0", "c1", until_end=False)
         node.host.here["c1"].fails_at = SIZE
@@ -372,7 +372,7 @@ class TestIncarnations:
         assert second.nodes["c1"].machine.incarnation > first.nodes["c1"].machine.incarnation
         assert federation.ledger() == federation.all_records()
 
-    def test_one_whose_place_was_taken_is_started_again_after_a_while_if_it_is_still_here(self):
+    def test_a_client_whose_place_was_taken_is_started_again_later_if_it_is_still_here(self):
         federation = Federation(rounds=40)
         node = federation.host("c0", "c1")
         federation.turns(3)
@@ -391,7 +391,7 @@ class TestIncarnations:
 
 
 class TestStopping:
-    def test_ends_when_all_clients_have_left(self):
+    def test_a_stopped_host_ends_when_all_clients_have_left(self):
         federation = Federation(ends=False)
         node = federation.host("c0", "c1", until_end=False, stop_within=1000.0)
         federation.turns(6)
@@ -401,7 +401,7 @@ class TestStopping:
         assert federation.clock.now() < 1000.0 + 100.0
         assert federation.coordinator.machine.present == set()
 
-    def test_what_is_under_way_still_counts(self):
+    def test_updates_under_way_when_a_host_is_stopped_still_count(self):
         federation = Federation(ends=False)
         node = federation.host("c0", "c1", until_end=False, stop_within=1000.0)
         federation.turns(1)
@@ -411,7 +411,7 @@ class TestStopping:
         federation.run()
         assert all(accepted >= SIZE for accepted, _ in federation.ledger().values())
 
-    def test_ends_at_the_deadline_without_answers(self):
+    def test_a_stopped_host_ends_at_the_deadline_without_answers(self):
         federation = Federation(ends=False)
         node = federation.host("c0", "c1", until_end=False, stop_within=0.5)
         federation.turns(6)
@@ -425,7 +425,7 @@ class TestStopping:
         node.step(now + 0.5)
         assert node.finished
 
-    def test_takes_no_more_clients(self):
+    def test_a_stopped_host_takes_no_more_clients(self):
         federation = Federation(ends=False)
         node = federation.host("c0", until_end=False)
         federation.turns(2)
@@ -434,7 +434,7 @@ class TestStopping:
         federation.turns(2)
         assert set(node.nodes) == {"c0"}
 
-    def test_each_client_leaves_once_per_patience(self):
+    def test_each_client_of_a_stopped_host_leaves_once_per_patience(self):
         federation = Federation(ends=False)
         node = federation.host("c0", "c1", until_end=False)
         federation.turns(6)
@@ -445,7 +445,7 @@ class TestStopping:
         leaves = [message.client for message in sent if isinstance(message, Leave)]
         assert len(leaves) == len(set(leaves))
 
-    def test_without_clients_ends_at_once(self):
+    def test_a_stopped_host_without_clients_ends_at_once(self):
         federation = Federation()
         node = federation.host(until_end=False)
         node.stop.requested = True
@@ -454,13 +454,13 @@ class TestStopping:
 
 
 class TestUntilTheEnd:
-    def test_waits_for_clients_to_come(self):
+    def test_a_host_that_runs_until_the_end_waits_for_clients_to_come(self):
         federation = Federation()
         node = federation.host(until_end=True)
         node.step(1000.0)
         assert not node.finished
 
-    def test_is_only_with_the_flag(self):
+    def test_a_host_ends_with_the_federation_only_if_it_runs_until_the_end(self):
         federation = Federation(rounds=2)
         node, idle = federation.host("c0", "c1", until_end=False), federation.host(until_end=False)
         federation.turns(60)
@@ -479,14 +479,14 @@ class TestUntilTheEnd:
         assert not idle.finished
         return federation, idle
 
-    def test_comes_for_a_host_that_never_had_a_client(self, ended):
+    def test_a_host_that_never_had_a_client_ends_with_the_federation(self, ended):
         federation, idle = ended
         run([idle], federation.clock)
         assert idle.finished
         assert 1000.0 + FOR_GOOD < federation.clock.now() < 1000.6 + FOR_GOOD
 
     @pytest.mark.parametrize("reads_again", [True, False])
-    def test_comes_for_clients_that_are_given_after_the_coordinator_has_ended(self, reads_again, ended):
+    def test_clients_given_to_a_host_after_the_coordinator_has_ended_end_too(self, reads_again, ended):
         """Their new host reads the last records again, up to the mark of their end, or goes on behind that mark."""
         federation, idle = ended
         partition = idle.host.here["c0"] = federation.partition("c0")
@@ -499,7 +499,7 @@ class TestUntilTheEnd:
         idle.step(now + FOR_GOOD)
         assert idle.finished
 
-    def test_is_not_there_while_a_client_has_records_that_go_on(self, ended):
+    def test_a_host_does_not_end_while_a_client_has_records_that_continue(self, ended):
         federation, idle = ended
         partition = idle.host.here["c0"] = federation.partition("c0")
         partition.ends = False
@@ -507,7 +507,7 @@ class TestUntilTheEnd:
             idle.step(federation.clock.now() + late)
             assert not idle.finished
 
-    def test_does_not_wait_for_a_client_that_has_failed_though_its_records_go_on(self, ended):
+    def test_a_host_does_not_wait_for_a_failed_client_though_its_records_continue(self, ended):
         federation, idle = ended
         lost = idle.host.here["c0"] = federation.partition("c0")
         lost.records, lost.ends, lost.fails_at = cut(lost.records, 0, SIZE), False, SIZE
@@ -520,7 +520,7 @@ class TestUntilTheEnd:
         idle.step(now + FOR_GOOD)
         assert idle.finished
 
-    def test_does_not_wait_for_a_client_of_another_host_that_was_evicted(self):
+    def test_a_host_does_not_wait_for_an_evicted_client_of_another_host(self):
         federation = Federation(rounds=2)
         federation.host("c0", "c1")
         idle = federation.host()
@@ -531,7 +531,7 @@ class TestUntilTheEnd:
         idle.step(federation.clock.now() + FOR_GOOD)
         assert idle.finished
 
-    def test_is_not_there_while_a_client_of_another_host_takes_part(self):
+    def test_a_host_does_not_end_while_a_client_of_another_host_takes_part(self):
         federation = Federation(("c0", "c1"), rounds=2)
         federation.host("c0")
         other, idle = federation.host("c1"), federation.host()
@@ -599,7 +599,7 @@ class TestTheCoordinatorsEnd:
         return federation
 
     @pytest.mark.parametrize("records", [True, False])
-    def test_is_known_to_a_host_that_takes_a_client_just_before_it(self, records):
+    def test_a_host_that_takes_a_client_just_before_the_end_knows_of_the_end(self, records):
         """The new client, whose records no mark ends, may ask to join; nothing answers it."""
         federation = EndingFederation(rounds=2)
         node = federation.host("c0", "c1")
@@ -618,21 +618,21 @@ class TestTheCoordinatorsEnd:
         assert federation.after(node, 1.0)
 
     @pytest.mark.parametrize("clients", [(), ("c0",), ("c0", "c1")])
-    def test_is_known_to_a_host_that_begins_after_it(self, clients, ended):
+    def test_a_host_that_begins_after_the_end_knows_of_the_end(self, clients, ended):
         node = ended.late(*clients)
         for partition in node.host.here.values():
             partition.ends = False  # its buffer fills before it reads the mark
         assert not ended.after(node, FOR_GOOD - 1.0)
         assert ended.after(node, 1.0)
 
-    def test_lets_the_clients_that_are_left_behind_leave(self, ended):
+    def test_the_coordinators_end_lets_clients_that_are_left_behind_leave(self, ended):
         node = ended.late("c0")
         node.host.here["c0"].ends = False
         assert ended.after(node, FOR_GOOD)
         sent = ended.transport.coordinator().receive()
         assert [type(message) for message in sent if message.client == "c0"][-2:] == [Join, Leave]
 
-    def test_is_over_when_a_coordinator_begins_again(self, ended):
+    def test_the_coordinators_end_is_over_when_a_coordinator_begins_again(self, ended):
         """With more records, whichever of host and coordinator begins first."""
         for name in ("c0", "c1"):
             ended.records[name] = swapping(name, 4, size=SIZE)
@@ -649,7 +649,7 @@ class TestTheCoordinatorsEnd:
         assert (node.finished, ended.service.finished) == (True, True)
         assert isinstance(ended.messages[-1], Ended)
 
-    def test_that_was_forged_is_found_out(self):
+    def test_a_host_finds_out_that_an_end_was_forged(self):
         federation = EndingFederation(("c0", "c1"), rounds=6, ends=False)
         node, idle = federation.host("c0", "c1"), federation.host()
         federation.turns(60)
@@ -662,14 +662,14 @@ class TestTheCoordinatorsEnd:
             assert not federation.after(host, 3 * FOR_GOOD)
         assert federation.coordinator.machine.present == {"c0", "c1"}
 
-    def test_is_nothing_to_a_host_that_runs_on(self, ended):
+    def test_a_host_without_until_end_ignores_the_coordinators_end(self, ended):
         node = ended.late("c0")
         node.until_end = False
         assert not ended.after(node, 2 * FOR_GOOD)
 
 
 class TestSettling:
-    def test_reports_the_ledgers_next_positions_now_and_then(self):
+    def test_a_host_reports_the_ledgers_next_positions_now_and_then(self):
         federation = Federation(ends=False, rounds=4)
         node = federation.host("c0", "c1", until_end=False)
         federation.turns(60)
@@ -684,7 +684,7 @@ class TestSettling:
         assert node.host.settled[-1] == expected
         assert all(client.positions[name] > 0 for name, client in expected.items())
 
-    def test_says_nothing_about_a_client_with_an_unknown_place(self):
+    def test_a_host_reports_no_position_of_a_client_with_an_unknown_place(self):
         federation = Federation()
         node = federation.host("c0")
         node.step(1000.0)
@@ -693,7 +693,7 @@ class TestSettling:
 
 class TestAccounts:
     @pytest.mark.parametrize("turns", [1, 2, 3, 4, 5, 7, 9, 20, 80])
-    def test_what_was_read_is_accepted_rejected_or_pending(self, turns):
+    def test_every_record_that_a_host_reads_is_accepted_rejected_or_pending(self, turns):
         federation = Federation(rounds=7, ends=False)
         node = federation.host("c0", "c1", until_end=False)
         federation.turns(turns)
@@ -714,7 +714,7 @@ class TestAccounts:
         assert totals.unaccounted == 0
         assert 0 < totals.accepted < alone.accepted
 
-    def test_at_the_end_nothing_is_pending(self):
+    def test_a_host_has_no_pending_records_at_the_end(self):
         federation = Federation(rounds=7)
         node = federation.host("c0", "c1")
         federation.run()
@@ -758,7 +758,7 @@ class TestProcess:
         assert host.closed
         return logged
 
-    def test_ends_with_its_accounts(self, settings):
+    def test_a_host_process_ends_with_its_accounts(self, settings):
         transport, stop = MemoryTransport(), Stop()
         host = Host(transport, c0=Partition("c0", swapping("c0", 4, size=SIZE), ends=False))
         host.listen = lambda seconds: setattr(stop, "requested", True)
@@ -775,7 +775,7 @@ class TestProcess:
         assert [type(message) for message in sent] == [Join, Leave]
 
     @pytest.mark.compiles
-    def test_compiles_before_it_joins_its_group(self, settings, monkeypatch):
+    def test_a_host_process_compiles_before_it_joins_its_group(self, settings, monkeypatch):
         begun = []
         monkeypatch.setattr(NativeBetweenRounds, "at_client", lambda _: begun.append("compiled"))
         monkeypatch.setattr(Connector, "prepare", lambda _: begun.append("joined") or 1 / 0)
@@ -802,13 +802,13 @@ class TestProcess:
         assert host.closed
 
     @pytest.mark.parametrize(("least", "warned"), [(1, 1), (2, 0)])
-    def test_warns_if_records_may_leave_alone(self, settings, least, warned):
+    def test_a_host_process_warns_if_single_records_may_be_sent(self, settings, least, warned):
         rounds = settings.rounds.model_copy(update={"least": least})
         settings = settings.model_copy(update={"rounds": rounds})
         logged = self.serve(settings, Host(MemoryTransport()), Stop(requested=True))
         assert [line["event"] for line in logged].count("single records may be sent") == warned
 
-    def test_settles_before_it_ends(self, settings):
+    def test_a_host_process_reports_its_positions_before_it_ends(self, settings):
         stop = Stop(requested=True)
         host = Host(MemoryTransport())
         self.serve(settings, host, stop)

@@ -100,7 +100,7 @@ def test_every_process_signs_as_what_it_is(mode, settings, keys, tmp_path):
         assert signed[process].coordinator.signer("p", data, own.stamp("p", data)) == str(keys["coordinator"])
 
 
-def test_grants_follow_the_list(settings, keys):
+def test_hosts_may_speak_for_the_clients_that_the_list_grants(settings, keys):
     assert grants(settings("known")) == Known()
     assert grants(settings("file")) == Granted({str(keys["host"]): ("lab", "plant-7.*")})
 

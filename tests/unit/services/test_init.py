@@ -75,7 +75,7 @@ ROWS = ("1,red,ok", "2,blue,bad", "2.5,,ok", "4,red,ok")
 
 
 class TestFile:
-    def test_has_a_name_a_label_categories_and_a_round_that_are_told(self, init):
+    def test_settings_of_a_file_have_a_name_a_label_categories_and_a_round_that_are_reported(self, init):
         made = init("plant.csv", plant_csv=csv("x,colour,state", *ROWS, times=500))
         assert (made.federation.name, made.federation.expect, made.federation.task) == ("plant", 10, "classification")
         assert made.records.fields.label == "state"
@@ -89,7 +89,7 @@ class TestFile:
         produce = "streamfl produce plant.csv --settings federation.toml --clients 10 --label state --end"
         assert produce in init.told
 
-    def test_is_not_made_where_there_is_one_already(self, init, refused, tmp_path):
+    def test_init_does_not_overwrite_a_settings_file(self, init, refused, tmp_path):
         there = tmp_path / "there.toml"
         there.write_text("mine")
         assert "is not overwritten" in refused(
@@ -97,7 +97,7 @@ class TestFile:
         )
         assert there.read_text() == "mine"
 
-    def test_what_cannot_be_a_feature_is_left_out_with_the_reason(self, init):
+    def test_init_leaves_out_columns_that_cannot_be_features_with_the_reason(self, init):
         rows = [f"{i},note {i},{'A7' if i % 3 else 5},{i},1" for i in range(300)]
         made = init("a.csv", "--label", "x", a_csv=csv("id,note,code,x,one", *rows))
         assert made.records.fields.drop == ("id", "code", "note")
@@ -108,7 +108,7 @@ class TestFile:
         assert "--drop id,code,note" in init.told
         assert "looks like an identifier: 300 distinct values" in init.told
 
-    def test_what_is_named_like_a_key_and_repeats_is_a_feature(self, init):
+    def test_init_takes_a_column_named_like_a_key_whose_values_repeat_as_a_feature(self, init):
         made = init("a.csv", a_csv=csv("site_id,label", *(f"{i % 50},{i % 2}" for i in range(100))))
         assert made.records.fields.drop == ()
         assert "1 so far: site_id" in Path("federation.toml").read_text()
@@ -130,15 +130,15 @@ class TestFile:
         assert made.records.fields.categories == {}
         assert "--split column:site" in init.told
 
-    def test_numbers_with_fractions_are_targets(self, init):
+    def test_init_takes_a_label_column_with_fractions_as_targets(self, init):
         made = init("a.csv", a_csv=csv("x,price", "1,2.5", "2,3.5", times=100))
         assert made.federation.task == "regression"
 
-    def test_a_task_that_is_named_counts(self, init):
+    def test_init_follows_the_task_that_is_named(self, init):
         made = init("a.csv", "--task", "regression", a_csv=csv("x,price", "1,2", "2,3", times=100))
         assert made.federation.task == "regression"
 
-    def test_lines_of_json_have_inner_fields(self, init):
+    def test_init_names_inner_fields_of_json_lines(self, init):
         lines = [
             {
                 "meta": {"id": i, "tags": [1]},
@@ -154,14 +154,14 @@ class TestFile:
         good = made.record_format.decode(range(200), [json.dumps(line).encode() for line in lines])
         assert (len(good.positions), good.features, good.rejected) == (200, ("p.x", "p.y"), ())
 
-    def test_an_archive_has_its_labels_in_y(self, init, tmp_path):
+    def test_init_takes_y_of_an_archive_as_the_label(self, init, tmp_path):
         np.savez(tmp_path / "a.npz", X=np.ones((300, 2)), y=np.array(["on", "off", "on"] * 100))
         made = init("a.npz")
         assert made.records.fields.label == "y"
         assert "--label" not in init.told
 
     @pytest.mark.process
-    def test_parquet_has_dates_and_structures(self, init, tmp_path):
+    def test_init_reads_dates_and_structures_of_parquet(self, init, tmp_path):
         frame = pl.DataFrame(
             {
                 "at": [f"2026-11-{1 + i % 28}" for i in range(200)],
@@ -217,7 +217,9 @@ class TestRefused:
             ),
         ],
     )
-    def test_with_the_reason_and_the_remedy(self, refused, words, files, why):
+    def test_init_refuses_unusable_arguments_and_files_with_the_reason_and_the_remedy(
+        self, refused, words, files, why
+    ):
         assert why in refused(*words, **files)
 
     def test_a_connector_setting_that_there_is_not_leaves_no_file(self, refused):
@@ -233,7 +235,7 @@ SENSOR = [{"quality": {"label": "ab"[i % 2]}, "p": {"x": i / 7}, "ts": 1_700_000
 
 
 class TestTopics:
-    def test_with_a_star_are_a_client_each(self, of_topics):
+    def test_topics_named_by_a_star_are_a_client_each(self, of_topics):
         sample = Sample({"plant.a": 1, "plant.b": 1}, {"plant.a/0": messages(*SENSOR, every=0.1)})
         made = of_topics(sample, "--topic", "plant.*", "--broker", "b:9092", "--set", "kafka.patience=7")
         assert (made.placement.by, made.federation.expect, made.placement.topics) == ("topic", 2, ("plant.*",))
@@ -244,13 +246,13 @@ class TestTopics:
         assert (made.rounds.clock, made.rounds.interval) == ("interval", 10.0)
         assert (made.records.fields.label, made.records.fields.time) == ("quality.label", "ts")
 
-    def test_with_partitions_have_a_client_in_each(self, of_topics):
+    def test_topics_with_partitions_have_a_client_in_each(self, of_topics):
         made = of_topics(Sample({"plant": 3}, {"plant/1": messages(*SENSOR)}), "--topic", "plant")
         assert (made.placement.by, made.placement.partitions, made.federation.expect) == ("partition", 3, 3)
         assert made.rounds.interval == 120.0
         assert "\n\n\n" not in Path("federation.toml").read_text()
 
-    def test_with_clients_in_a_field(self, of_topics):
+    def test_records_of_a_topic_may_name_their_client_in_a_field(self, of_topics):
         records = [record | {"site": f"s{i % 4}"} for i, record in enumerate(SENSOR)]
         sample = Sample({"plant": 2}, {"plant/0": messages(*records)})
         made = of_topics(sample, "--topic", "plant", "--client", "site")
@@ -258,18 +260,18 @@ class TestTopics:
         # Two partitions of a record a second, four clients.
         assert made.rounds.interval == 300.0
 
-    def test_that_were_filled_at_once_do_not_tell_the_rate(self, of_topics):
+    def test_topics_that_were_filled_at_once_do_not_tell_the_rate(self, of_topics):
         made = of_topics(Sample({"plant": 1}, {"plant/0": messages(*SENSOR, every=0.0)}), "--topic", "plant")
         assert made.rounds.interval == 10.0
         assert "do not tell how fast" in Path("federation.toml").read_text()
 
-    def test_of_packed_messages(self, of_topics):
+    def test_a_topic_of_packed_messages_gets_settings_with_the_packed_format(self, of_topics):
         packed = Packed("classification").encode(("a", "b"), np.ones((50, 2)), np.zeros(50), ("no", "yes"))
         made = of_topics(Sample({"p": 1}, {"p/0": [(1.7e9, packed), (1.7e9 + 5, packed)]}), "--topic", "p")
         assert (made.records.format, made.federation.task) == ("packed", "classification")
         assert made.rounds.interval == 10.0  # a message of 50 records each five seconds
 
-    def test_odd_messages_among_others_are_passed_over(self, of_topics):
+    def test_init_ignores_unreadable_messages_among_others(self, of_topics):
         odd = [(1.7e9, b""), (1.7e9, b"[1]"), (1.7e9, b"\xff"), (1.7e9, b"[" * 100_000)]
         made = of_topics(Sample({"p": 1}, {"p/0": odd + messages(*SENSOR)}), "--topic", "p")
         assert made.records.fields.label == "quality.label"
@@ -283,13 +285,13 @@ class TestTopics:
             (Sample({"p": 2}, {"p/0": messages(*SENSOR)}), ("--topic", "p", "--clients", "2"), "are counted"),
         ],
     )
-    def test_that_cannot_be_used(self, of_topics, tmp_path, sample, words, why):
+    def test_init_refuses_topics_that_cannot_be_used_with_the_reason(self, of_topics, tmp_path, sample, words, why):
         with pytest.raises(UsageError, match=None) as raised:
             of_topics(sample, *words)
         assert why in str(raised.value)
         assert not (tmp_path / "federation.toml").exists()
 
-    def test_a_file_that_another_process_writes_meanwhile_stays(self, of_topics, tmp_path):
+    def test_init_leaves_a_file_that_another_process_wrote_meanwhile(self, of_topics, tmp_path):
         class Meanwhile:
             partitions = {"p": 1}  # noqa: RUF012
 
@@ -330,9 +332,9 @@ RECORDS = st.dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(st.lists(RECORDS, min_size=1, max_size=4))
-def test_whatever_records_hold_the_file_can_be_read_or_there_is_none(tmp_path_factory, records):
+def test_the_settings_that_init_writes_can_be_read_whatever_records_hold(tmp_path_factory, records):
     folder = tmp_path_factory.mktemp("init")
     lines = [json.dumps({**record, "label": i % 2}) for i, record in enumerate(records)] * 40
     (folder / "a.jsonl").write_text("\n".join(lines))

@@ -34,7 +34,7 @@ def test_every_setting_of_the_federation_is_kept_by_its_name_and_nothing_of_one_
         ({"rounds": RoundSettings(clock="records")}, "rounds.clock"),
     ],
 )
-def test_what_the_state_is_made_of_may_not_change(other, name):
+def test_settings_that_a_state_is_made_of_may_not_change(other, name):
     before = settings().first_state()
     before.settings = kept(settings())
     reason = wrong_state(settings(**other))(before)
@@ -51,7 +51,7 @@ def test_what_the_state_is_made_of_may_not_change(other, name):
         {"learning": LearningSettings(bytes=2000.0, last_answer=False)},
     ],
 )
-def test_what_may_change_is_told(other):
+def test_settings_that_changed_and_may_are_reported(other):
     before = kept(settings())
     now = kept(settings(**other))
     assert wrong(before, now) is None

@@ -70,7 +70,7 @@ class TestMessages:
         st.integers(1, 4),
         st.one_of(st.none(), st.integers(1, 30)),
     )
-    def test_hold_every_record_once_in_order_up_to_the_limit(self, lengths, pack, limit):
+    def test_messages_hold_every_record_once_in_order_up_to_the_limit(self, lengths, pack, limit):
         logs = {client: Log(np.arange(n), np.zeros(n)) for client, n in lengths.items()}
         production = Production(table(), logs, limit=limit)
         taken = {client: [] for client in logs}
@@ -87,7 +87,7 @@ class TestMessages:
         )
 
     @given(st.lists(st.integers(0, 9), min_size=2, max_size=5), st.integers(1, 4))
-    def test_let_clients_take_turns(self, lengths, pack):
+    def test_messages_let_clients_take_turns(self, lengths, pack):
         logs = {f"c{i}": Log(np.arange(n), np.zeros(n)) for i, n in enumerate(lengths)}
         so_far = dict.fromkeys(logs, 0)
         for client, part in Production(table(), logs).messages(pack):
@@ -115,7 +115,7 @@ class TestWriting:
         writer, _ = written(Production(source, logs))
         assert [json.loads(value)["label"] for _, value in writer.written] == ["b", "b"]
 
-    def test_targets_are_numbers(self):
+    def test_a_producer_writes_targets_as_numbers(self):
         source = table(3, labels=())
         writer, _ = written(Production(source, dealt(source, 1)), custom=settings(federation={"task": "regression"}))
         assert [json.loads(value)["label"] for _, value in writer.written] == [0, 0.25, 0.5]
@@ -139,7 +139,7 @@ class TestWriting:
         y = [decoded.labels[int(i)] for i in decoded.y] if labels else decoded.y
         assert list(y) == ([labels[int(i)] for i in source.y] if labels else list(source.y))
 
-    def test_the_end_is_marked_if_that_is_wanted(self):
+    def test_a_producer_marks_the_end_of_its_records_if_that_is_wanted(self):
         source = table(3)
         writer, _ = written(Production(source, dealt(source, 1), end=True))
         assert (writer.ended, writer.closed) == (True, True)
@@ -203,23 +203,23 @@ class TestRate:
         written(Production(source, dealt(source, 1), rate), custom=settings(**tables), progress=progress)
         return moments
 
-    def test_is_kept_to_within_a_beat(self, clock):
+    def test_a_producer_keeps_the_rate_to_within_a_beat(self, clock):
         written_by = 0
         for moment, n in self.produced(clock, 500, rate=100.0):
             written_by += n
             assert written_by <= 100.0 * (moment + module.BEAT) + 1
         assert clock.now - 100.0 == pytest.approx(5.0, abs=module.BEAT)
 
-    def test_counts_records_not_messages(self, clock):
+    def test_the_rate_of_a_producer_counts_records_and_not_messages(self, clock):
         self.produced(clock, 4 * PACK, rate=PACK, records={"format": "packed"})
         assert clock.now - 100.0 == pytest.approx(4.0)
 
-    def test_time_that_was_lost_is_made_up_for(self, clock):
+    def test_a_producer_makes_up_for_lost_time(self, clock):
         clock.costs = 1.0 / 50.0
         self.produced(clock, 100, rate=100.0)
         assert clock.slept == 0.0
 
-    def test_without_one_nothing_is_waited_for(self, clock):
+    def test_a_producer_without_a_rate_never_waits(self, clock):
         self.produced(clock, 100, rate=None)
         assert clock.slept == 0.0
 

@@ -22,7 +22,7 @@ NOTES = {"unit", "unset", "unequal", "decides", "change", "set_by"}
 PASSED_ON = re.compile(r"(security_protocol|ssl_\w+|sasl_\w+)(_file)?")
 
 
-def test_the_page_is_what_the_command_prints():
+def test_the_page_of_settings_is_what_the_reference_command_prints():
     page = (ROOT / "docs" / "settings.md").read_text()
     printed = CliRunner().invoke(cli, ["settings"]).output
     assert page == printed, "run: streamfl settings > docs/settings.md"
@@ -58,7 +58,7 @@ def test_every_setting_of_every_model_is_on_the_page():
     assert {one for one in shown if not one.startswith("kafka.")} == set(names("", FederationSettings))
 
 
-def test_notes_have_known_names():
+def test_notes_of_the_reference_name_settings_that_exist():
     """A note of another name would be shown nowhere."""
     plain = {"title", "description", "default", "type", "format", "enum", "anyOf", "items", "pattern", "minimum"}
     plain |= {
@@ -99,12 +99,14 @@ def _row(table, name):
         ("kafka", "part_bytes", "whole number, at least 1,000, bytes", "`900000`", "yes", "same"),
     ],
 )
-def test_a_row(table, name, value, default, change, equal_bytes):
+def test_a_row_of_the_reference_has_the_type_default_and_change_of_a_setting(
+    table, name, value, default, change, equal_bytes
+):
     cells = _row(table, name)
     assert (cells[1], cells[2], cells[4], cells[5]) == (value, default, change, equal_bytes)
 
 
-def test_that_a_setting_cannot_change_is_what_a_coordinator_enforces():
+def test_a_coordinator_refuses_to_change_exactly_the_settings_that_the_page_says():
     """Each setting of the kept tables is refused by `wrong`, if and only if the page says no."""
     from streamfl.services.kept_settings import wrong
 
@@ -140,7 +142,7 @@ def _with(change):
     return FederationSettings.model_validate({name: EQUAL.get(name, {}) | change.get(name, {}) for name in tables})
 
 
-def test_equal_bytes_are_not_promised_with_what_the_page_says_and_nothing_else():
+def test_equal_bytes_are_not_promised_with_exactly_the_settings_that_the_page_says():
     assert _with({}).unequal == ()
     said = {f"{table}.{name}" for table, fields in SETTINGS.items() for name in fields if "unequal" in fields[name]}
     assert said == set(UNEQUAL)
@@ -149,7 +151,7 @@ def test_equal_bytes_are_not_promised_with_what_the_page_says_and_nothing_else()
         assert why in reason
 
 
-def test_what_has_no_effect_on_the_model_is_not_in_how_clients_learn():
+def test_settings_without_effect_on_the_model_are_not_in_how_clients_learn():
     """Another value of what is told as `same` leaves the learner as it is."""
     others = {"rounds": {"expire_after": 7}, "federation": {"name": "x", "expect": 1, "members": "known"}}
     others |= {"client": {"buffer": 5_000, "retry": 1.0}, "score": {"probabilities": False}}

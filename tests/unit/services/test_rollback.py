@@ -62,7 +62,7 @@ def adaptive(rounds=8):
     return profile
 
 
-def test_it_is_the_youngest_model_of_that_time_or_before():
+def test_a_rollback_takes_the_youngest_model_of_that_time_or_before():
     assert adaptive().past_rounds == (8, 7, 5, 1)
     log = ShortLog(adaptive())
     assert past_model(log, 7) == "round-5"
@@ -79,12 +79,12 @@ def test_it_is_the_youngest_model_of_that_time_or_before():
         (ShortLog(Experts()), 4, "entry 4 closed round 3, and no model of that time is kept: experts keeps none"),
     ],
 )
-def test_what_cannot_be_had_is_refused_with_the_reason(log, entry, reason):
+def test_a_rollback_to_a_model_that_is_not_kept_is_refused_with_the_reason(log, entry, reason):
     with pytest.raises(UsageError, match=f"^{reason}$"):
         past_model(log, entry)
 
 
-def test_a_time_of_which_no_model_is_kept_names_those_that_are():
+def test_a_refused_rollback_names_the_models_that_are_kept():
     profile = adaptive()
     profile.trail.kept = profile.trail.kept[:2]
     with pytest.raises(

@@ -90,7 +90,7 @@ def node(script):
     return ScoringNode(script, Answers(Follower(LEARNER), stride=1), most_behind=2)
 
 
-def test_without_models_it_waits_and_leaves_records_where_they_are(script, node):
+def test_a_scorer_without_models_waits_and_leaves_records_where_they_are(script, node):
     script.records = [asked(1.0)]
     with capture_logs() as logs:
         node.step(0.0)
@@ -131,7 +131,7 @@ def test_models_change_between_records_read_together_never_within(script, node):
     assert told == [[(7, "yes"), (7, "yes")], [(8, "no")]]
 
 
-def test_one_whose_models_are_too_far_behind_is_not_ready_and_goes_on_to_answer(script, node):
+def test_a_scorer_whose_models_are_too_old_is_not_ready_and_keeps_answering(script, node):
     slots = (Slot(name="m", version=9, eta=1.0),)
     script.models = opening(7)
     node.step(0.0)
@@ -151,7 +151,7 @@ def test_one_whose_models_are_too_far_behind_is_not_ready_and_goes_on_to_answer(
     assert [(log["event"], log["round"]) for log in logs if log["log_level"] == "info"] == [("ready", 11)]
 
 
-def test_bad_records_alone_count_as_read(script, node):
+def test_a_scorer_counts_bad_records_as_read(script, node):
     script.models = opening(7)
     script.records = [asked()]
     node.step(0.0)
@@ -169,7 +169,7 @@ def test_lies_about_models_are_counted_and_change_nothing(script, node):
     assert [log["count"] for log in logs if log["event"] == "unusable message"] == [1, 2, 3]
 
 
-def test_every_minute_it_tells_what_it_has_answered(script, node):
+def test_a_scorer_logs_every_minute_what_it_has_answered(script, node):
     script.models = opening(7)
     script.counts.answered = 12
     with capture_logs() as logs:
@@ -178,7 +178,7 @@ def test_every_minute_it_tells_what_it_has_answered(script, node):
     assert [(log["answered"], log["round"]) for log in logs if log["event"] == "scored"] == [(12, 7)]
 
 
-def test_one_that_cannot_use_the_models_says_so_at_once_and_every_minute(script, node):
+def test_a_scorer_that_cannot_use_the_models_says_so_at_once_and_every_minute(script, node):
     with capture_logs() as logs:
         node.step(1.0)
         script.models = opening(7)[1:]  # the names have not arrived
@@ -194,7 +194,7 @@ def test_one_that_cannot_use_the_models_says_so_at_once_and_every_minute(script,
     assert node.not_ready is None
 
 
-def test_one_that_finds_models_but_no_open_round_says_so(script, node):
+def test_a_scorer_that_finds_models_but_no_open_round_says_so(script, node):
     script.models = opening(7)[:-1]
     node.step(0.0)
     assert node.not_ready == NO_ROUND
@@ -203,7 +203,7 @@ def test_one_that_finds_models_but_no_open_round_says_so(script, node):
     assert node.not_ready is None
 
 
-def test_one_whose_federation_begins_again_is_not_ready(script, node):
+def test_a_scorer_whose_federation_begins_again_is_not_ready(script, node):
     script.models = opening(7)
     node.step(0.0)
     slots = (Slot(name="m", version=4, eta=1.0),)
@@ -229,7 +229,7 @@ def test_records_without_any_feature_of_the_models_are_answered_counted_and_told
     assert (len(script.answered[0]), logs[-1]["blind"]) == (5, 3)
 
 
-def test_who_serves_over_http_is_told_once_of_each_round_that_answers(script, node):
+def test_the_http_server_gets_each_model_that_answers_once(script, node):
     told = []
     node.on_models = lambda: told.append(node.follower.opened.round)
     for models in (opening(7), [], opening(8)[:-1], opening(8)[-1:], []):

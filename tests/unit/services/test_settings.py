@@ -64,7 +64,7 @@ def refused(loaded, tmp_path):
 
 
 class TestSources:
-    def test_what_is_not_set_has_a_default(self, loaded):
+    def test_a_setting_that_is_not_given_has_its_default(self, loaded):
         settings = loaded()
         assert (settings.federation.name, settings.rounds.clock, settings.rounds.deadline) == (
             "federation",
@@ -156,7 +156,7 @@ class TestErrors:
             ),
         ],
     )
-    def test_name_the_table_and_the_setting(self, refused, text, why):
+    def test_errors_name_the_table_and_the_setting(self, refused, text, why):
         assert refused(LEAST + text).startswith(why)
 
     @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ class TestErrors:
             ),
         ],
     )
-    def test_name_settings_without_effect_and_wrong_orders(self, refused, text, why):
+    def test_errors_name_settings_without_effect_and_wrong_orders(self, refused, text, why):
         assert refused(LEAST + text).startswith(why)
 
     @pytest.mark.parametrize(
@@ -227,17 +227,17 @@ class TestErrors:
             ),
         ],
     )
-    def test_name_what_does_not_fit_together_in_records(self, refused, records, why):
+    def test_errors_name_settings_of_records_that_do_not_fit_together(self, refused, records, why):
         assert refused(f"[records]\n{records}").startswith(why)
 
-    def test_topics_must_be_named(self, refused):
+    def test_the_topics_of_records_must_be_named(self, refused):
         assert refused("[federation]\nname = 'f'\n") == "records: it is required"
 
     def test_a_misspelt_table_is_named_before_the_missing_one(self, refused):
         assert refused("[record]\ntopics = ['a']\n") == "record: there is no such setting; did you mean records?"
 
     @pytest.mark.parametrize("text", ["[records", "[records]\ntopics = ["])
-    def test_what_is_no_toml_is_refused(self, refused, text):
+    def test_a_settings_file_that_is_no_toml_is_refused(self, refused, text):
         assert refused(text)
 
     def test_a_wrong_value_is_not_shown(self, refused, monkeypatch):
@@ -293,18 +293,20 @@ class TestConnectors:
         return f"[records]\ntopics = ['r.*']\n[federation]\nname = 'f'\nconnector = '{name}'\n{section}"
 
     @pytest.mark.parametrize("name", ["pond", "my-pond"])
-    def test_are_made_of_the_federations_name_and_the_section_of_their_own_name(self, loaded, name):
+    def test_connectors_are_made_of_the_federations_name_and_the_section_of_their_own_name(self, loaded, name):
         settings = loaded(self.chosen(name, f"[{name}]\npath = 'p'"))
         assert settings.section == Pond(path="p")
         assert connect(settings).made_of == ("f", settings.section)
 
-    def test_read_their_section_from_flags_the_environment_and_the_file_in_this_order(self, loaded, monkeypatch):
+    def test_connectors_read_their_section_from_flags_the_environment_and_the_file_in_this_order(
+        self, loaded, monkeypatch
+    ):
         monkeypatch.setenv("STREAMFL_POND__DEPTH", "2")
         monkeypatch.setenv("STREAMFL_POND__PATH", "from the environment")
         settings = loaded(self.chosen("pond", "[pond]\npath = 'p'\n"), **flag("pond.depth=3"))
         assert settings.section == Pond(path="from the environment", depth=3)
 
-    def test_leave_the_sections_of_others_unread(self, loaded):
+    def test_connectors_leave_the_sections_of_others_unread(self, loaded):
         settings = loaded(self.chosen("pond", "[pond]\npath = 'p'\n[kafka]\nbotstrap = 7\n"))
         assert settings.section == Pond(path="p")
         assert "kafka" not in repr(settings)
@@ -320,12 +322,12 @@ class TestConnectors:
             ("[[pond]]\npath = 'p'", "pond: Input should be a valid dictionary"),
         ],
     )
-    def test_are_refused_settings_that_they_do_not_know(self, refused, section, why):
+    def test_connectors_refuse_settings_that_they_do_not_know(self, refused, section, why):
         said = refused(self.chosen("pond", section))
         assert said.startswith(why)
         assert SECRET not in said
 
-    def test_of_kafka_are_refused_with_the_file_the_section_and_the_setting(self, refused):
+    def test_wrong_settings_of_kafka_are_refused_with_the_file_the_section_and_the_setting(self, refused):
         assert refused(f"{LEAST}ssl_cafle = 'ca.pem'") == (
             "[kafka] ssl_cafle: kafka-python knows no such setting; did you mean ssl_cafile?"
         )
@@ -344,7 +346,7 @@ class TestConnectors:
             ("rounds", "[federation] connector: 'rounds' cannot name a section; register it under another name"),
         ],
     )
-    def test_that_cannot_be_used_are_named_with_the_reason(self, refused, name, why):
+    def test_connectors_that_cannot_be_used_are_named_with_the_reason(self, refused, name, why):
         assert refused(self.chosen(name)).startswith(why)
 
 
@@ -364,11 +366,11 @@ class TestFlags:
             (" rounds.size = 5 ", {"rounds": {"size": 5}}),
         ],
     )
-    def test_are_toml_or_text(self, text, setting):
+    def test_values_of_flags_are_toml_or_text(self, text, setting):
         assert flag(text) == setting
 
     @pytest.mark.parametrize("text", ["rounds.size", "size=5", "=5", ".size=5", "rounds.=5", ""])
-    def test_of_another_form_are_refused_with_an_example(self, text):
+    def test_flags_of_another_form_are_refused_with_an_example(self, text):
         with pytest.raises(UsageError, match=r"write table\.name=value, for example rounds\.size=50"):
             flag(text)
 
@@ -377,16 +379,16 @@ class TestFlags:
             flag(f"sasl_plain_password={SECRET}")
         assert SECRET not in str(raised.value)
 
-    def test_a_value_cannot_bring_settings_of_its_own(self):
+    def test_the_value_of_a_flag_cannot_bring_other_settings(self):
         assert flag('client.host=a\nlevel = "b"') == {"client": {"host": 'a\nlevel = "b"'}}
 
     @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("cd"), st.integers())))
-    def test_the_last_of_a_name_counts_and_none_is_lost(self, flags):
+    def test_the_last_flag_of_a_name_counts_and_no_other_flag_is_lost(self, flags):
         expected = {(table, name): value for table, name, value in flags}
         found = merged([{table: {name: value}} for table, name, value in flags])
         assert {(table, name): value for table, names in found.items() for name, value in names.items()} == expected
 
-    def test_what_was_merged_is_left_as_it_was(self):
+    def test_merging_tables_of_settings_leaves_them_as_they_were(self):
         first, second = {"a": {"b": 1}}, {"a": {"c": 2}}
         merged([first, second])
         assert (first, second) == ({"a": {"b": 1}}, {"a": {"c": 2}})
@@ -400,28 +402,30 @@ class TestPasswordsThatLookLikeNumbers:
         return settings.section.passed_through["sasl_plain_password"]
 
     @pytest.mark.parametrize("password", NUMBERS)
-    def test_of_the_environment_stay_as_they_are(self, loaded, monkeypatch, password):
+    def test_passwords_of_the_environment_that_look_like_numbers_stay_as_they_are(
+        self, loaded, monkeypatch, password
+    ):
         monkeypatch.setenv("STREAMFL_KAFKA__SASL_PLAIN_PASSWORD", password)
         assert self.told(loaded(LEAST)) == password
 
     @pytest.mark.parametrize("password", NUMBERS)
-    def test_of_flags_stay_as_they_are(self, loaded, password):
+    def test_passwords_in_flags_that_look_like_numbers_stay_as_they_are(self, loaded, password):
         assert self.told(loaded(LEAST, **flag(f"kafka.sasl_plain_password={password}"))) == password
 
-    def test_of_flags_may_be_quoted(self, loaded):
+    def test_passwords_in_flags_may_be_quoted(self, loaded):
         assert self.told(loaded(LEAST, **flag('kafka.sasl_plain_password=" 1 "'))) == " 1 "
 
-    def test_of_the_file_must_be_quoted(self, loaded, refused):
+    def test_passwords_in_the_settings_file_that_look_like_numbers_must_be_quoted(self, loaded, refused):
         assert self.told(loaded(f"{LEAST}sasl_plain_password = '007'")) == "007"
         said = refused(f"{LEAST}sasl_plain_password = 73915")
         assert said.startswith("[kafka] sasl_plain_password: text is needed; put it in quotes")
         assert "73915" not in said
 
-    def test_of_a_secrets_file_stay_as_they_are(self, loaded, tmp_path):
+    def test_passwords_in_a_secrets_file_stay_as_they_are(self, loaded, tmp_path):
         (tmp_path / "password").write_text("0073915\n")
         assert self.told(loaded(f"{LEAST}sasl_plain_password_file = '{tmp_path}/password'")) == "0073915"
 
-    def test_make_no_text_of_what_is_a_number(self, loaded, monkeypatch):
+    def test_settings_that_are_numbers_stay_numbers_in_flags_and_the_environment(self, loaded, monkeypatch):
         monkeypatch.setenv("STREAMFL_KAFKA__REQUEST_TIMEOUT_MS", "1234")
         monkeypatch.setenv("STREAMFL_KAFKA__BOOTSTRAP_SERVERS", '["a:1", "b:2"]')
         kafka = loaded(LEAST, **flag("kafka.part_bytes=5000")).section
@@ -460,7 +464,7 @@ class TestMeaning:
         assert loaded(LEAST + size).client_machine.most_pending == 100
         assert loaded(LEAST + size + "[client]\nbuffer = 50\n").client_machine.most_pending == 50
 
-    def test_the_task_is_set_once(self, loaded):
+    def test_the_task_is_set_once_for_all_machines(self, loaded):
         settings = loaded(LEAST + "[federation]\ntask = 'regression'\n")
         assert (settings.field_map.task, settings.coordinator_machine.task) == ("regression", "regression")
 
@@ -515,11 +519,11 @@ def _said(lines):
 
 
 class TestEqualBytes:
-    def test_are_promised_with_every_client_waited_for_and_no_clock(self, loaded):
+    def test_equal_bytes_are_promised_with_every_client_waited_for_and_no_clock(self, loaded):
         assert loaded(rounds={"clock": "records", "deadline": 0}, federation={"expect": 3}).unequal == ()
         assert load(DEPLOYED).unequal == ()
 
-    def test_are_not_promised_by_default_and_each_reason_is_named(self, loaded):
+    def test_equal_bytes_are_not_promised_by_default_and_each_reason_is_named(self, loaded):
         assert loaded().unequal == (
             'rounds.clock = "interval"',
             "rounds.deadline = 5.0",
@@ -542,7 +546,7 @@ class TestEqualBytes:
             ({"topics": ["a"], "clients": "key", "fields": {"client": "site"}}, 2),
         ],
     )
-    def test_are_not_promised_where_a_client_may_join_after_round_1_began(self, loaded, records, clients):
+    def test_equal_bytes_are_not_promised_where_a_client_may_join_after_round_1_began(self, loaded, records, clients):
         def unequal(expect):
             rounds = {"clock": "records", "deadline": 0}
             return loaded(KAFKA, records=records, rounds=rounds, federation={"expect": expect}).unequal
@@ -551,7 +555,7 @@ class TestEqualBytes:
         assert unequal(clients) == ()
 
     @pytest.mark.parametrize("features", ["auto", "linear", "ferns", "rounds"])
-    def test_are_promised_of_models_between_rounds_that_predict_labels(self, loaded, features):
+    def test_equal_bytes_are_promised_with_online_models_that_predict_labels(self, loaded, features):
         def unequal(task):
             tables = {"rounds": {"clock": "records", "deadline": 0}, "learning": {"features": features}}
             return loaded(**tables, federation={"expect": 3, "task": task}).unequal
@@ -580,7 +584,9 @@ class TestFeatures:
             ({"profile": {"profile": "paper"}, "learning": {"features": "linear"}}, "linear"),
         ],
     )
-    def test_are_rounds_only_where_another_setting_says_how_a_step_is_made(self, loaded, tables, features):
+    def test_features_default_to_rounds_only_where_another_setting_says_how_a_step_is_made(
+        self, loaded, tables, features
+    ):
         between = loaded(**tables).learner.between
         assert (features if between is None else between.settings.features) == features
         assert (between is None) == (features == "rounds")
@@ -597,7 +603,7 @@ class TestScore:
         assert "score.topics: f.predictions is the federation's own; name topics of records" in told
         assert "name each topic" in refused(score={"topics": ["f.*"]})
 
-    def test_its_format_reads_no_label_whatever_records_have(self, loaded):
+    def test_the_format_of_a_scorer_reads_no_label_whatever_records_have(self, loaded):
         settings = loaded(
             LEAST.replace('topics = ["r.*"]', 'topics = ["r.*"]\nschema = "closed"')
             + '[records.fields]\nfeatures = ["x"]\nlabels = ["a"]\n'
@@ -609,7 +615,7 @@ class TestScore:
 class TestLabels:
     LABELS = '[labels]\ntopic = "labels.*"\n'
 
-    def test_are_read_apart_from_features(self, loaded):
+    def test_delayed_labels_are_read_from_their_own_topic(self, loaded):
         settings = loaded(LEAST.replace("topics", 'fields = { label = "kind", drop = ["z"] }\ntopics') + self.LABELS)
         asked = settings.record_format.decode([0], [b'{"id":7,"x":1,"kind":"a","z":"far"}'])
         assert (asked.features, asked.X.tolist(), asked.half.keys.tolist()) == (("x",), [[1.0]], ["7"])
@@ -620,17 +626,17 @@ class TestLabels:
         machine = settings.coordinator_machine
         assert (machine.partitions, machine.features) == (("labels.*/0",), ("r.*/0",))
 
-    def test_of_a_scorer_the_key_is_no_feature(self, loaded):
+    def test_the_key_of_delayed_labels_is_no_feature_for_a_scorer(self, loaded):
         settings = loaded(LEAST + self.LABELS)
         found = settings.unlabelled_format.decode([0], [b'{"id":"k","x":1}'])
         assert (found.features, found.half, found.rejected) == (("x",), None, ())
 
-    def test_by_partition_have_the_number_of_their_records(self, loaded):
+    def test_topics_of_delayed_labels_by_partition_have_the_number_of_their_records(self, loaded):
         text = LEAST.replace('"r.*"]', '"r"]\nclients = "partition"') + self.LABELS.replace(".*", "")
         machine = loaded(text).coordinator_machine
         assert (machine.partitions, machine.features) == (("labels/#",), ("*",))
 
-    def test_without_them_nothing_comes_apart(self, loaded):
+    def test_settings_without_a_topic_of_labels_have_no_delayed_labels(self, loaded):
         settings = loaded()
         assert (settings.apart, settings.client_machine.window, settings.coordinator_machine.features) == (
             None,
@@ -669,7 +675,7 @@ class TestLabels:
             ('topics = ["r.*"]\nfields = { key = "id" }', 'topic = "l.*"', "records.fields.key: leave it out, [labe"),
         ],
     )
-    def test_that_do_not_fit_are_refused(self, refused, records, labels, why):
+    def test_settings_of_delayed_labels_that_do_not_fit_are_refused(self, refused, records, labels, why):
         assert refused(f"[records]\n{records}\n[labels]\n{labels}\n{KAFKA}").startswith(why)
 
 
@@ -680,7 +686,7 @@ class TestDeployed:
         for name in ("STREAMFL_KAFKA__BOOTSTRAP_SERVERS", "STREAMFL_FEDERATION__NAME"):
             monkeypatch.delenv(name, raising=False)
 
-    def test_says_what_it_seems_to_say(self):
+    def test_the_deployed_settings_file_says_what_it_seems_to_say(self):
         settings = load(DEPLOYED)
         assert (settings.federation.name, settings.federation.expect) == ("forest", 12)
         assert (settings.rounds.clock, settings.rounds.size, settings.rounds.quorum) == ("records", 50, "all")
@@ -688,7 +694,7 @@ class TestDeployed:
         assert settings.placement.topics == ("forest.records.*",)
         connect(settings)
 
-    def test_has_defaults_only_but_for_what_makes_it_this_federation(self):
+    def test_the_deployed_settings_file_has_defaults_except_for_what_makes_it_this_federation(self):
         tables = tomllib.loads(DEPLOYED.read_text())
         least = FederationSettings.model_validate({"records": {"topics": ["x"]}}).model_dump()
         other = {
@@ -702,7 +708,7 @@ class TestDeployed:
         same_bytes = {"rounds.clock", "rounds.size", "rounds.deadline"}
         assert other == this | same_bytes
 
-    def test_what_is_commented_out_would_be_understood(self):
+    def test_settings_commented_out_in_the_deployed_file_could_be_read(self):
         flags = list(uncommented(DEPLOYED.read_text().splitlines()))
         names = {text.partition("=")[0] for text in flags}
         assert {
@@ -716,7 +722,7 @@ class TestDeployed:
             if "_password_file" not in text:  # the file is not on this machine
                 connect(load(DEPLOYED, flag(text)))
 
-    def test_each_line_says_whether_it_states_or_overrides_the_default(self):
+    def test_each_line_of_the_deployed_file_says_whether_it_states_or_overrides_the_default(self):
         settings = FederationSettings.model_validate({"records": {"topics": ["x"]}})
         least = settings.model_dump(mode="json", by_alias=True)
         least["kafka"] = KafkaSettings(bootstrap_servers="x").model_dump(mode="json")
@@ -731,7 +737,7 @@ class TestDeployed:
             if word == "overrides":
                 assert default == held != value, f"{place}: the default is {held}, not {default}"
 
-    def test_every_setting_is_there(self):
+    def test_the_deployed_settings_file_has_every_setting(self):
         named = {place for place, *_ in _said(DEPLOYED.read_text().splitlines())}
         for table, kind in FederationSettings.model_fields.items():
             if table in {"federation", "rounds", "records", "labels", "client", "score", "logs"}:
@@ -745,18 +751,18 @@ RIVER = "river:preprocessing.StandardScaler|linear_model."
 
 
 class TestRiverModels:
-    def test_one_is_federated(self, loaded):
+    def test_a_river_model_in_the_settings_is_federated(self, loaded):
         settings = loaded(f'''{LEAST}[learning]\nmodel = "{RIVER}SoftmaxRegression(optim.SGD(0.1))"''')
         for machine in (settings.client_machine, settings.coordinator_machine):
             assert machine.learner.between.model.name == "StandardScaler | SoftmaxRegression"
 
-    def test_what_cannot_be_is_refused_with_the_reason(self, refused):
+    def test_a_river_model_that_cannot_be_federated_is_refused_with_the_reason(self, refused):
         assert "trees grown on" in refused(learning={"model": "river:tree.HoeffdingTreeClassifier"})
         assert "is for regression" in refused(learning={"model": f"{RIVER}LinearRegression"})
         assert "no model is called 'forest'" in refused(learning={"model": "forest"})
         assert "no model is called 7" in refused(learning={"model": 7})
 
-    def test_the_task_decides(self, loaded):
+    def test_the_task_decides_whether_a_river_model_predicts_labels_or_targets(self, loaded):
         settings = loaded(federation={"task": "regression"}, learning={"model": f"{RIVER}LinearRegression"})
         assert settings.learner.between.model.task == "regression"
 
@@ -798,7 +804,7 @@ class TestNames:
             ('features = ["x"]\nlabels = ["a"]\nclosed = true', "fields.closed: leave it out"),
         ],
     )
-    def test_a_closed_schema_says_all_there_is(self, refused, fields, says):
+    def test_a_closed_schema_must_name_all_features_and_labels(self, refused, fields, says):
         assert says in refused(self.CLOSED.format(fields=fields))
 
     def test_labels_are_declared_of_a_closed_schema_of_objects_only(self, refused):

@@ -55,13 +55,13 @@ class TestEndpoint:
         reply = call(endpoint.app(), "GET", path)
         return reply.status, json.loads(reply.body).get("reason")
 
-    def test_before_the_first_turn_it_lives_and_is_not_ready(self):
+    def test_a_process_lives_and_is_not_ready_before_its_loop_has_turned(self):
         endpoint = self.endpoint()
         assert self.health(endpoint, "/live") == (200, None)
         assert self.health(endpoint, "/ready") == (503, "it has just started")
         assert scraped(endpoint)["streamfl_ready",] == 0.0
 
-    def test_it_is_ready_as_the_loop_says(self):
+    def test_a_process_is_ready_as_its_loop_says(self):
         endpoint = self.endpoint()
         endpoint.turn()
         assert self.health(endpoint, "/ready") == (200, None)
@@ -71,7 +71,7 @@ class TestEndpoint:
         assert self.health(endpoint, "/ready") == (503, "no clients")
         assert self.health(endpoint, "/live") == (200, None)
 
-    def test_the_loop_looks_at_its_measures_now_and_then(self):
+    def test_a_loop_reads_its_measures_now_and_then(self):
         endpoint = self.endpoint()
         for _ in range(5):
             endpoint.turn()
@@ -101,7 +101,7 @@ class TestEndpoint:
 
 
 class TestNames:
-    def test_of_others_are_bounded(self):
+    def test_names_of_others_in_metrics_are_bounded(self):
         values = {f"c{i:05d}": 1.0 for i in range(MOST_SAMPLES + 50)}
         shown = samples([gauges("m", "M.", "client", values), counters("n_total", "N.", "client", values)])
         for name in ("m", "n_total"):
@@ -110,7 +110,7 @@ class TestNames:
             assert of[name, OTHERS] == 51.0
             assert sum(of.values()) == len(values)
 
-    def test_that_are_counted_are_bounded(self):
+    def test_counted_names_in_metrics_are_bounded(self):
         named = Named()
         for i in range(3 * MOST_SAMPLES):
             named.add(f"reason {i}")
@@ -119,7 +119,7 @@ class TestNames:
             MOST_SAMPLES, 2.0, 3.0 * MOST_SAMPLES + 1.0,
         )  # fmt: skip
 
-    def test_may_hold_anything(self):
+    def test_names_in_metrics_may_hold_any_character(self):
         nasty = 'a"b\\c\nd\u00e9\ud800'.encode(errors="replace").decode()
         assert samples([gauge("m", "M.", 2.0, client=nasty)])["m", nasty] == 2.0
         assert plain("x" * 500) == "x" * 80
@@ -147,7 +147,7 @@ class TestCoordinator:
     def shown(self):
         return samples(self.measures.measured(self.machine))
 
-    def test_is_ready_when_the_federation_has_begun(self):
+    def test_a_coordinator_is_ready_when_the_federation_has_begun(self):
         self.begin()
         assert self.measures.not_ready(self.machine) == "0 of 2 clients have joined"
         self.step(join("c0"))
@@ -156,7 +156,7 @@ class TestCoordinator:
         self.step(join("c1"))
         assert self.measures.not_ready(self.machine) is None
 
-    def test_shows_rounds_records_and_how_good_they_were(self):
+    def test_a_coordinator_shows_rounds_records_and_accuracy(self):
         self.begin()
         (opened,) = self.step(join("c0"), join("c1"))
         shown = self.shown()
@@ -179,7 +179,7 @@ class TestCoordinator:
         reading = self.measures.closed.readings
         assert {key[1] for key in shown if key[0] == "streamfl_threshold"} == set(reading)
 
-    def test_shows_the_error_of_targets(self):
+    def test_a_coordinator_shows_the_error_of_targets(self):
         self.begin()
         (opened,) = self.step(join("c0"), join("c1"))
         self.step(*(answer(opened, name) for name in ("c0", "c1")))
@@ -189,7 +189,7 @@ class TestCoordinator:
         assert (shown["streamfl_served", "error"], shown["streamfl_served", "NoChange"]) == (1.5, 2.0)
         assert ("streamfl_served", "accuracy") not in shown
 
-    def test_counts_drift_refusals_and_the_time_of_scores(self):
+    def test_a_coordinator_counts_drifts_refusals_and_the_time_of_scores(self):
         self.begin()
         alarm = {"round": 3, "epoch": 2, "statistic": 9.0, "threshold": 5.0, "since": 2}
         take = self.measures.take
@@ -216,7 +216,7 @@ class TestCoordinator:
 
 
 class TestHost:
-    def test_is_ready_when_its_clients_are_heard_and_follow(self):
+    def test_a_host_is_ready_when_its_clients_have_joined_and_follow(self):
         federation = hosts.Federation(rounds=6, ends=False)
         node = federation.host()
         measures = HostMeasures(node, most_behind=2)
@@ -247,14 +247,14 @@ class TestHost:
         settings = SimpleNamespace(least=10)
         return SimpleNamespace(nodes=nodes, settings=settings, round=12, learnt=dict.fromkeys(pending, 9), failed={})
 
-    def test_is_not_ready_while_a_client_has_records_and_learns_nothing(self):
+    def test_a_host_is_not_ready_while_a_client_has_records_and_learns_nothing(self):
         node = self.stub(c0=10, c1=9)
         assert HostMeasures(node, most_behind=3).not_ready() is None
         reason = "c0 has records, and nothing of them was learnt in 3 rounds"
         assert HostMeasures(node, most_behind=2).not_ready() == reason
         assert HostMeasures(self.stub(c0=9, c1=0), most_behind=0).not_ready() is None  # too few for an update
 
-    def test_counts_rounds_from_when_a_client_was_taken(self):
+    def test_a_host_counts_rounds_from_when_a_client_was_taken(self):
         federation = hosts.Federation(rounds=6)
         node = federation.host("c0")
         federation.turns(30)
@@ -265,7 +265,7 @@ class TestHost:
         node.step(federation.clock.now())
         assert "c1" not in node.learnt
 
-    def test_is_not_ready_with_a_failed_client(self):
+    def test_a_host_is_not_ready_with_a_failed_client(self):
         federation = hosts.Federation(ends=False)
         node = federation.host("c0", "c1")
         federation.turns(12)
@@ -278,7 +278,7 @@ class TestExposure:
     def settings(self, address):
         return FederationSettings(records=Records(topics=("r.*",)), telemetry=Telemetry(address=address))
 
-    def test_over_a_socket(self):
+    def test_metrics_are_served_over_a_socket_and_other_paths_are_not_found(self):
         measure = gauge("m", "M.", 1.0)
         with (
             capture_logs() as logged,
@@ -294,7 +294,7 @@ class TestExposure:
         assert "\nm 1.0\n" in text
         assert f'streamfl_info{{federation="federation",role="client",version="{__version__}"}} 1.0' in text
 
-    def test_without_an_address_nothing_is_shown(self):
+    def test_a_process_without_an_address_shows_no_metrics(self):
         with exposed(self.settings(""), "client", lambda: 1 / 0, lambda: None) as turned:
             turned()
 

@@ -80,7 +80,7 @@ def test_an_entry_is_a_trace_of_its_phases(written: Written, spans: Spans) -> No
     assert "restart.cause" not in (after.attributes or {})
 
 
-def test_what_was_not_seen_to_begin_is_not_traced(written: Written, spans: Spans) -> None:
+def test_an_entry_that_was_not_seen_to_begin_is_not_traced(written: Written, spans: Spans) -> None:
     at(written, 100, CoordinatorTraces(spans), closed_with_a_client(7))
     assert written.spans == []
 

@@ -66,21 +66,21 @@ def seen(messages, **more):
 
 
 class TestLine:
-    def test_of_a_round_says_how_it_went(self):
+    def test_the_line_of_a_round_says_how_it_went(self):
         text, style = line(closed())
         assert text == ("round    7  epoch 2  loss 0.412  accuracy 0.750  NoChange 0.380  600 records of 12 clients")
         assert style == ""
 
-    def test_of_a_round_says_what_did_not_count_if_there_was_any(self):
+    def test_the_line_of_a_round_says_which_records_did_not_count_if_any(self):
         text, _ = line(closed(rejected=3, refused=1))
         assert text.endswith("600 records of 12 clients  3 rejected  1 messages refused")
         assert "rejected" not in line(closed())[0]
 
-    def test_of_a_round_of_targets_has_the_error(self):
+    def test_the_line_of_a_round_of_targets_has_the_error(self):
         text, _ = line(closed(served=Served(records=10, absolute_error=12.5, no_change=31.0)))
         assert "  error 1.25  NoChange 3.1  " in text
 
-    def test_of_a_round_in_which_nothing_was_served_has_no_accuracy(self):
+    def test_the_line_of_a_round_in_which_nothing_was_served_has_no_accuracy(self):
         assert line(closed(served=Served()))[0] == "round    7  epoch 2  loss 0.412  600 records of 12 clients"
 
     @pytest.mark.parametrize(
@@ -134,28 +134,28 @@ class TestLine:
             (closed(records=0), ""),
         ],
     )
-    def test_of_everything_else(self, message, text):
+    def test_every_other_announcement_has_its_line(self, message, text):
         assert line(message)[0] == ("c1 joined, 12,345 records accounted for" if text is None else text)
 
-    def test_of_a_restart_stands_out(self):
+    def test_the_line_of_a_restart_stands_out(self):
         assert line(RESTARTED)[1] != line(closed())[1]
 
 
 class TestWatch:
-    def test_prints_a_line_each_of_what_people_read_however_narrow_the_terminal(self):
+    def test_watch_prints_one_line_per_announcement_however_narrow_the_terminal(self):
         printed = seen([OPENED, closed(1), Left(client="[c]", nonce="1"), closed(2, records=0), RESTARTED])
         assert [text[:8] for text in printed] == ["round   ", "[c] left", "round 31", "Since ro"]
 
-    def test_ends_after_so_many_rounds_with_records(self):
+    def test_watch_ends_after_the_given_number_of_rounds_with_records(self):
         endless = iter([closed(1), closed(2, records=0), RESTARTED, closed(2), closed(3)])
         assert len(seen(endless, rounds=2)) == 4  # the restart and its sentence
         assert next(endless).round == 3
 
-    def test_goes_on_as_long_as_there_is_something(self):
+    def test_watch_continues_as_long_as_rounds_close(self):
         assert len(seen([closed(t) for t in range(1, 40)])) == 39
 
 
-def test_before_there_is_a_federation_it_waits_and_says_why_once():
+def test_watch_waits_for_a_federation_and_says_why_once():
     answers = [PeerError("no answer"), PeerError("no topic f.control"), PeerError("no topic f.control"), "reader"]
     printed, slept = io.StringIO(), []
 
@@ -184,21 +184,21 @@ class TestSilence:
 
         return seen(slowly(), now=clock.now, **more)
 
-    def test_before_the_first_round(self):
+    def test_watch_says_after_half_a_minute_that_no_round_is_open(self):
         (text,) = self.printed(*[None] * 4)
         assert text.startswith("for 30 s: no round is open; the coordinator waits for clients to join")
 
-    def test_is_told_after_half_a_minute_and_then_half_as_often_each_time(self):
+    def test_watch_reports_silence_after_half_a_minute_and_then_half_as_often_each_time(self):
         found = [text[:10] for text in self.printed(*[None] * 24, opened=OPENED)]
         assert found == ["for 30 s: ", "for 60 s: ", "for 120 s:", "for 240 s:"]
 
-    def test_names_the_open_round_and_who_may_be_late(self):
+    def test_watch_names_the_open_round_and_who_may_be_late(self):
         (text,) = self.printed(OPENED, *[None] * 3)
         assert text == (
             "for 30 s: round 8 is open; the coordinator, if it runs, waits for updates of clients: its log names them"
         )
 
-    def test_knows_that_an_operator_holds_the_round(self):
+    def test_watch_says_that_an_operator_holds_the_round(self):
         hold, go_on = (
             MemberChanged(entry=8, number=n, client="", action=action, by="op")
             for n, action in enumerate(("hold", "resume"))
@@ -208,14 +208,14 @@ class TestSilence:
         (*_, text) = self.printed(hold, go_on, *[None] * 3, opened=OPENED)
         assert text.startswith("for 30 s: round 8 is open; the coordinator")
 
-    def test_knows_that_records_do_not_come(self):
+    def test_watch_says_that_records_do_not_come(self):
         without = [closed(8, records=0), None, closed(8, records=0), None, None]
         (text,) = self.printed(*without, opened=OPENED)
         assert text == "for 30 s: round 8 is open, and was opened again 2 times: no client has brought a record"
         (text,) = self.printed(*without[:2], closed(8), *[None] * 3, opened=OPENED)[1:]
         assert "again" not in text
 
-    def test_a_line_begins_it_anew_and_the_end_ends_it(self):
+    def test_a_line_restarts_the_time_of_silence_and_the_end_ends_it(self):
         assert len(self.printed(None, None, closed(8), None, None, closed(9), opened=OPENED)) == 2
         found = [text[:9] for text in self.printed(*[None] * 9, closed(8), *[None] * 5, opened=OPENED)]
         assert found == ["for 30 s:", "for 60 s:", "round    ", "for 30 s:"]

@@ -143,7 +143,7 @@ CASES = {
 
 @pytest.mark.process
 @pytest.mark.parametrize("bad", CASES.values(), ids=CASES.keys())
-def test_the_message_names_file_place_and_remedy(bad: Bad, tmp_path: Path) -> None:
+def test_the_error_about_a_bad_file_names_the_file_the_place_and_the_remedy(bad: Bad, tmp_path: Path) -> None:
     path = tmp_path / bad.file
     path.write_bytes(bad.content)
     with pytest.raises(UsageError) as caught:
@@ -217,7 +217,7 @@ def test_many_blocks_of_parquet_are_one_table(tmp_path: Path) -> None:
     assert table.X[:, 0].tolist() == list(range(n))
 
 
-def test_no_such_file_and_directories(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_directory_are_refused_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"none\.csv: no such file; correct the path"):
         read(str(tmp_path / "none.csv"))
     with pytest.raises(UsageError, match=r"is a directory; name one file in it"):
@@ -231,7 +231,9 @@ def test_no_such_file_and_directories(tmp_path: Path) -> None:
         (OSError(5, "Input/output error"), "Input/output"),
     ],
 )
-def test_what_the_system_refuses(error: OSError, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_the_system_refuses_is_reported_with_its_reason(
+    error: OSError, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "f.csv"
     path.write_bytes(GOOD)
 
@@ -267,7 +269,9 @@ RIVER: dict[str, tuple[str, Callable[[], object], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize(("name", "call", "says"), RIVER.values(), ids=RIVER.keys())
-def test_river(name: str, call: Callable[[], object], says: tuple[str, ...]) -> None:
+def test_unusable_names_of_river_datasets_are_refused_in_one_line(
+    name: str, call: Callable[[], object], says: tuple[str, ...]
+) -> None:
     with pytest.raises(UsageError) as caught:
         call()
     message = str(caught.value)

@@ -115,18 +115,18 @@ def test_dirichlet_spreads_a_client_over_the_file() -> None:
         (2, "dirichlet:x", "positive number"),
     ],
 )
-def test_what_cannot_be_dealt(clients: int, split: str, says: str) -> None:
+def test_a_split_that_is_impossible_is_refused_with_the_reason(clients: int, split: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         deal(table([True] * 5), clients, split, 0)
 
 
-def test_without_a_number_there_are_ten_clients_or_one_a_value_or_one_a_record() -> None:
+def test_the_default_number_of_clients_is_ten_or_one_per_value_or_one_per_record() -> None:
     many, few = table([True] * 50), table([True] * 5)
     assert [len(deal(many, None, split, 0)) for split in ("round-robin", "dirichlet:1", "column:site")] == [10, 10, 4]
     assert len(deal(few, None, "round-robin", 0)) == 5
 
 
-def test_more_values_than_clients_may_be() -> None:
+def test_a_column_with_more_values_than_a_federation_takes_clients_is_refused() -> None:
     assert len(deal(table([True] * 1000), 1000, "column:row", 0)) == 1000
     with pytest.raises(UsageError, match="1001 values in t, more than 1000 clients; take"):
         deal(table([True] * 1001), None, "column:row", 0)

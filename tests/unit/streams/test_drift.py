@@ -27,7 +27,7 @@ def drifted(y: list[int], labels: int, text: str, size: int, bad: tuple[int, ...
     return after
 
 
-def test_parse() -> None:
+def test_a_drift_is_parsed_from_its_kind_and_rounds() -> None:
     assert parse("permutation@5") == Injection("permutation", (5,))
     assert parse("class-introduction@2,9") == Injection("class-introduction", (2, 9))
 
@@ -47,12 +47,12 @@ def test_parse() -> None:
         ("class-swap@-2", "count from 1"),
     ],
 )
-def test_what_cannot_be_parsed(text: str, says: str) -> None:
+def test_a_drift_that_cannot_be_parsed_is_refused_with_the_reason(text: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         parse(text)
 
 
-def test_swap_there_and_back() -> None:
+def test_two_class_swaps_exchange_the_labels_there_and_back() -> None:
     log = drifted([0, 1, 2, 3, 4] * 3, 5, "class-swap@2,3", 5)
     assert log.y.tolist() == [0, 1, 2, 3, 4, 1, 0, 3, 2, 4, 0, 1, 2, 3, 4]
     assert log.rows.tolist() == list(range(15))
@@ -101,7 +101,7 @@ def test_a_round_ends_short_where_no_record_may_come() -> None:
     ("labels", "text", "first"),
     [(5, "class-introduction@2", 3), (7, "class-introduction@2,3", 3), (8, "class-introduction@2,3", 4)],
 )
-def test_the_first_group_gets_the_remainder(labels: int, text: str, first: int) -> None:
+def test_the_first_group_of_introduced_classes_gets_the_remainder(labels: int, text: str, first: int) -> None:
     log = drifted(list(range(labels))[::-1], labels, text, labels)
     assert sorted(log.y[:first].tolist()) == list(range(first))
     rest = log.y[first:]
@@ -141,7 +141,9 @@ def test_no_record_is_lost(y: list[int], rounds: set[int], size: int, kind: str,
     rounds=st.sets(st.integers(1, 9), min_size=1, max_size=3),
     size=st.integers(1, 6),
 )
-def test_each_class_keeps_its_order(y: list[int], rounds: set[int], size: int) -> None:
+def test_records_of_a_class_keep_their_order_when_classes_are_introduced(
+    y: list[int], rounds: set[int], size: int
+) -> None:
     log = drifted(y, 4, f"class-introduction@{','.join(map(str, sorted(rounds)))}", size)
     for label in range(4):
         own = log.rows[log.y == label].tolist()
@@ -157,6 +159,8 @@ def test_each_class_keeps_its_order(y: list[int], rounds: set[int], size: int) -
         (2, "class-swap@2", 0, "--round-size 0: .*at least 1"),
     ],
 )
-def test_what_cannot_be_injected(labels: int, text: str, size: int, says: str) -> None:
+def test_a_drift_that_is_impossible_for_the_stream_is_refused_with_the_reason(
+    labels: int, text: str, size: int, says: str
+) -> None:
     with pytest.raises(UsageError, match=says):
         drifted([0], labels, text, size)

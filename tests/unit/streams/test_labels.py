@@ -23,22 +23,22 @@ def test_a_label_too_long_is_a_bad_record(tmp_path):
 
 
 @pytest.mark.parametrize(("distinct", "records"), [(751, 1000), (1000, 1000), (197, 200), (500, 505)])
-def test_what_looks_like_an_identifier(distinct, records):
+def test_a_label_with_nearly_as_many_values_as_records_looks_like_an_identifier(distinct, records):
     remark = looks_like_identifier("id", distinct, records)
     assert remark == f"label column 'id' looks like an identifier: {distinct} distinct values in {records} records"
 
 
 @pytest.mark.parametrize(("distinct", "records"), [(750, 1000), (7, 1000), (26, 26), (199, 199), (196, 200)])
-def test_what_does_not(distinct, records):
+def test_a_label_with_few_values_or_few_records_does_not_look_like_an_identifier(distinct, records):
     assert looks_like_identifier("class", distinct, records) == ""
 
 
-def test_only_the_first_thousand_records_are_looked_at():
+def test_only_the_first_thousand_records_decide_whether_a_label_looks_like_an_identifier():
     assert identifier("id", np.concatenate([np.arange(1000), np.zeros(9000)]))
     assert not identifier("class", np.concatenate([np.arange(1000) % 7, np.arange(9000)]))
 
 
-def test_a_file_whose_labels_are_too_many_is_told_why(tmp_path):
+def test_a_file_with_too_many_labels_is_refused_with_the_reason(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("x,id\n" + "".join(f"1,{i}\n" for i in range(1200)))
     with pytest.raises(UsageError, match=r"1200 different labels, .* 1000 distinct values in 1000 records"):

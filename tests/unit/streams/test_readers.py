@@ -42,7 +42,7 @@ def reasons(table: Table) -> dict[int, str]:
 
 
 @pytest.mark.parametrize("name", ["f.csv", "f.csv.gz", "F.CSV"])
-def test_csv(name: str, tmp_path: Path) -> None:
+def test_a_csv_file_gives_its_features_labels_and_bad_records(name: str, tmp_path: Path) -> None:
     table = csv(tmp_path, SMALL, name)
     assert table.name == name
     assert table.features == ("width", "colour=blue", "colour=red")
@@ -95,7 +95,7 @@ def test_infinities_of_bad_records_are_not_counted(tmp_path: Path) -> None:
     assert (table.infinite, list(reasons(table))) == (3, [1, 2])
 
 
-def test_a_byte_order_mark_crlf_and_quotes(tmp_path: Path) -> None:
+def test_a_csv_file_may_have_a_byte_order_mark_crlf_and_quotes(tmp_path: Path) -> None:
     table = csv(tmp_path, '\ufeff"a","b ",y\r\n"1", 2 ,"x, y"\r\n', "f.csv")
     assert table.features == ("a", "b")
     np.testing.assert_array_equal(table.X, [[1, 2]])
@@ -118,7 +118,9 @@ def test_a_column_without_a_name_gets_one(tmp_path: Path) -> None:
         ("y,b,c", {"drop": ["y"]}, 2),
     ],
 )
-def test_which_column_is_the_label(header: str, options: dict[str, object], label: int, tmp_path: Path) -> None:
+def test_the_label_column_is_found_by_its_name_or_is_the_last(
+    header: str, options: dict[str, object], label: int, tmp_path: Path
+) -> None:
     table = csv(tmp_path, header + "\n10,11,12\n", **options)
     assert table.labels == (str(10 + label),)
     names = header.split(",")
@@ -139,7 +141,7 @@ def test_which_column_is_the_label(header: str, options: dict[str, object], labe
         (["7", "7", "7"], "auto", ("7",), [0, 0, 0]),
     ],
 )
-def test_labels_and_targets(
+def test_values_of_the_label_column_decide_between_labels_and_targets(
     values: list[str], task: str, labels: tuple[str, ...], y: list[float], tmp_path: Path
 ) -> None:
     table = csv(tmp_path, "a,y\n" + "".join(f"0,{value}\n" for value in values), task=task)
@@ -238,7 +240,7 @@ def test_a_jsonl_feature_of_a_later_block_is_missing_before(tmp_path: Path) -> N
     np.testing.assert_array_equal(table.X[[0, 8999, 9000]], [[0, math.nan], [8999, math.nan], [math.nan, 1]])
 
 
-def test_bad_jsonl_records(tmp_path: Path) -> None:
+def test_bad_jsonl_records_are_rejected_with_their_reason(tmp_path: Path) -> None:
     path = tmp_path / "f.jsonl"
     path.write_bytes(
         b'{"a": 1, "y": 0}\n\n{"a": NaN, "y": 0}\n[1]\n{"a": "q", "y": 0}\n{"a": 1}\n'
@@ -272,7 +274,7 @@ def test_a_jsonl_line_that_is_too_long_is_rejected_and_not_held(tmp_path: Path) 
     assert reasons(table) == {1: "line 2: has 1048576 bytes or more", 3: "line 5: has 1048576 bytes or more"}
 
 
-def test_names_are_counted_as_they_come() -> None:
+def test_too_many_features_are_refused_as_they_come() -> None:
     """A block of 8192 records with names of their own would have 8192 cells for each of them."""
     records = [{f"x{i}.{k}": 1 for k in range(1000)} for i in range(11)]
     places, lines = counted(0, 10)
@@ -293,7 +295,7 @@ def test_a_long_name_outside_does_not_multiply_with_those_inside() -> None:
 
 
 @pytest.mark.process
-def test_parquet(tmp_path: Path) -> None:
+def test_a_parquet_file_gives_its_features_labels_and_bad_records(tmp_path: Path) -> None:
     path = tmp_path / "f.parquet"
     pl.DataFrame(
         {
@@ -316,7 +318,7 @@ def test_parquet(tmp_path: Path) -> None:
     assert reasons(table) == {3: 'record 4, column "kind": the label is missing'}
 
 
-def test_npz_stays_in_its_type(tmp_path: Path) -> None:
+def test_an_npz_file_keeps_the_type_of_its_numbers(tmp_path: Path) -> None:
     path = tmp_path / "f.npz"
     np.savez(path, X=np.arange(6, dtype=np.int16).reshape(3, 2), y=np.array([10, 9, 10], np.int8))
     table = read(str(path))
@@ -327,7 +329,7 @@ def test_npz_stays_in_its_type(tmp_path: Path) -> None:
     assert dropped.columns["y"].tolist() == ["10", "9", "10"]
 
 
-def test_npz_names_texts_and_bad_records(tmp_path: Path) -> None:
+def test_an_npz_file_may_have_names_texts_and_bad_records(tmp_path: Path) -> None:
     path = tmp_path / "f.npz"
     np.savez(path, X=[[1.0], [-np.inf], [np.nan], [3]], y=np.array(["u", "v", "v", ""]), features=np.array(["w"]))
     table = read(str(path), keep="w")
@@ -340,7 +342,9 @@ def test_npz_names_texts_and_bad_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("y", "labels"), [([1.0, 2.0], ("1", "2")), ([1.5, 2.0], ()), ([True, False], ("False", "True"))]
 )
-def test_npz_task(y: list[float], labels: tuple[str, ...], tmp_path: Path) -> None:
+def test_the_y_of_an_npz_file_decides_between_labels_and_targets(
+    y: list[float], labels: tuple[str, ...], tmp_path: Path
+) -> None:
     np.savez(tmp_path / "f.npz", X=np.ones((2, 1)), y=np.array(y))
     assert read(str(tmp_path / "f.npz")).labels == labels
 
@@ -349,7 +353,7 @@ def test_npz_task(y: list[float], labels: tuple[str, ...], tmp_path: Path) -> No
     ("name", "shape", "labels"),
     [("Phishing", (1250, 9), 2), ("ImageSegments", (2310, 18), 7), ("TrumpApproval", (1001, 6), 0)],
 )
-def test_river(name: str, shape: tuple[int, int], labels: int) -> None:
+def test_a_dataset_of_river_is_read_whole(name: str, shape: tuple[int, int], labels: int) -> None:
     table = read(f"river:{name}")
     assert (table.X.shape, len(table.labels), table.rejected) == (shape, labels, ())
     assert table.name == f"river:{name}"
@@ -362,7 +366,7 @@ def test_an_endless_river_is_cut_and_the_same_each_time() -> None:
     np.testing.assert_array_equal(table.X, again.X)
 
 
-def test_covtype() -> None:
+def test_the_covtype_stream_has_its_known_shape_and_labels() -> None:
     table = covtype()
     assert (table.name, table.X.shape, table.X.dtype) == ("covtype", (92_962, 54), np.int16)
     assert (table.features[13], table.features[53]) == ("Wilderness_Area4", "Soil_Type40")
@@ -446,7 +450,7 @@ def test_all_columns_that_are_no_features_are_told_at_once(tmp_path: Path) -> No
 
 
 @pytest.mark.process
-def test_times_in_parquet_and_json(tmp_path: Path) -> None:
+def test_times_in_parquet_and_json_are_read_or_left_out(tmp_path: Path) -> None:
     path = tmp_path / "f.parquet"
     when = pl.Series([TEN_PAST_EIGHT * 1000, None]).cast(pl.Int64).cast(pl.Datetime("ms"))
     pl.DataFrame({"when": when, "many": [[1], [2]], "a": [1, 2], "y": [0, 1]}).write_parquet(path)
@@ -466,7 +470,7 @@ word = st.one_of(st.none(), st.sampled_from(["p", "q r", "Ä"]))
 label = st.one_of(st.none(), st.sampled_from(["0", "1", "ok"]))
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(st.tuples(cell, word, label), min_size=1, max_size=12))
 def test_csv_and_jsonl_make_the_same_table(rows: list[tuple[object, ...]], tmp_path: Path) -> None:
     rows = [(1, "p", "0"), *rows]

@@ -68,7 +68,7 @@ def test_a_batch_by_hand() -> None:
 
 
 @given(bad=bads, limits=st.lists(st.integers(0, 9), max_size=20))
-def test_any_chunking_reads_the_same(bad: list[bool], limits: list[int]) -> None:
+def test_a_source_reads_the_same_records_in_batches_of_any_size(bad: list[bool], limits: list[int]) -> None:
     batches = drained(source(bad), limits)
     assert facts(batches) == facts(drained(source(bad), [1000]))
     assert [fact[0] for fact in facts(batches)] == list(range(len(bad)))
@@ -78,7 +78,7 @@ def test_any_chunking_reads_the_same(bad: list[bool], limits: list[int]) -> None
 
 
 @given(bad=bads, data=st.data())
-def test_seek_goes_on_anywhere(bad: list[bool], data: st.DataObject) -> None:
+def test_a_source_continues_from_any_position_after_a_seek(bad: list[bool], data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(bad)))
     reader = source(bad)
     whole = facts(drained(reader, []))

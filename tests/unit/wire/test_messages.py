@@ -14,6 +14,7 @@ import pytest
 import safetensors.numpy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from suites.examples import examples
 
 import streamfl
 from streamfl import codec, compact, messages
@@ -100,7 +101,7 @@ def same(a: Any, b: Any) -> bool:
 # --- there and back --------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 def test_every_kind_comes_back_as_it_was(kind, data):
@@ -149,7 +150,7 @@ def test_arrays_in_any_layout_arrive_as_they_read(array):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(10), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_messages_without_arrays_are_json_that_begins_with_the_type(kind, data):
     message = data.draw(strategy(messages.KINDS[kind]))
@@ -244,13 +245,11 @@ def decoded_or_refused(data: bytes) -> None:
     assert type(message) in messages.TYPES
 
 
-@settings(max_examples=300)
 @given(st.binary(max_size=64))
 def test_random_bytes_are_refused(data):
     refused(data)
 
 
-@settings(max_examples=200)
 @given(st.binary(max_size=40))
 def test_random_json_and_random_headers_are_refused(data):
     refused(b"{" + data)
@@ -264,7 +263,6 @@ def test_bytes_cut_short_anywhere_are_refused(whole):
 
 
 @pytest.mark.parametrize("whole", WHOLE)
-@settings(max_examples=150)
 @given(data=st.data())
 def test_spoilt_bytes_are_refused_or_still_a_message(whole, data):
     spoilt = bytearray(WHOLE[whole])
@@ -280,7 +278,6 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=60)
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 def test_fields_of_any_type_are_refused_or_fit(kind, data):
@@ -315,7 +312,7 @@ def test_fields_of_any_type_are_refused_or_fit(kind, data):
         (2**63).to_bytes(8, "little") + b"{}",
     ],
 )
-def test_what_does_not_fit_is_refused(data):
+def test_a_message_with_fields_that_do_not_fit_is_refused(data):
     refused(data)
 
 

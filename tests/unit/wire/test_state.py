@@ -29,7 +29,7 @@ def states(profile: str) -> list[CoordinatorState]:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_it_comes_back_to_the_last_bit(profile):
+def test_a_coordinator_state_survives_encoding_to_the_last_bit(profile):
     found = states(profile)
     assert len(found) > 16
     for state in found:
@@ -42,7 +42,7 @@ def test_it_comes_back_to_the_last_bit(profile):
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_a_new_one_comes_back_too(profile):
+def test_a_new_coordinator_state_survives_encoding(profile):
     new = PROFILES[profile]()
     again = codec.decode(CoordinatorState, codec.encode(new))
     assert type(again.profile) is KINDS[profile]
@@ -57,7 +57,7 @@ def test_members_keep_their_history_samples():
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_bytes_cut_short_are_refused(profile):
+def test_coordinator_state_bytes_that_are_cut_short_are_refused(profile):
     data = codec.encode(states(profile)[-1])
     for end in (0, 1, 8, 100, len(data) // 2, len(data) - 1):
         with pytest.raises(PeerError):

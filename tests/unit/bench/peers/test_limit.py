@@ -29,7 +29,7 @@ def test_the_gradient_is_near_zero_and_nothing_near_by_is_better() -> None:
         assert objective(SOFTMAX, near, own.Z, own.y, l2=2e-4) > least
 
 
-def test_on_coins_it_is_the_share_of_each_label() -> None:
+def test_the_limit_on_coins_is_the_share_of_each_label() -> None:
     # Three quarters of label 1: without a penalty the log-odds are ln 3.
     W = fit(ClientRecords(np.ones((4, 1)), np.array([0.0, 1.0, 1.0, 1.0])), 1, 2, l2=0.0)
     assert W[0, 1] - W[0, 0] == pytest.approx(math.log(3.0), abs=1e-3)

@@ -37,37 +37,37 @@ def after(peer: Peer, *rounds: list[ClientRecords]) -> float:
     return float(peer.W[0, 0])
 
 
-def test_fedavg_with_one_step() -> None:
+def test_fedavg_with_one_step_gives_the_model_computed_by_hand() -> None:
     # A: 0 - (0.5 - 0.75) = 0.25. B: 0 - 0.5 = -0.5. 0.25 / 4 - 3 * 0.5 / 4.
     assert after(FedAvgPeer(SCRATCH, 1.0, l2=0.0), [A, B]) == pytest.approx(-0.3125)
 
 
-def test_fedavg_with_two_steps_and_a_client_without_records() -> None:
+def test_fedavg_with_two_steps_and_a_client_without_records_gives_the_model_computed_by_hand() -> None:
     # A: 0.25, then 0.25 - (0.62246 - 0.75) = 0.37754. B: -0.5, then -0.5 - 0.26894 = -0.76894.
     w = after(FedAvgPeer(SCRATCH, 1.0, LocalWork(2), l2=0.0), [A, NONE, B])
     assert w == pytest.approx(0.25 * 0.37754 - 0.75 * 0.76894, abs=1e-5)
 
 
-def test_fedavg_with_a_penalty() -> None:
+def test_fedavg_with_a_penalty_gives_the_model_computed_by_hand() -> None:
     # The first step as above; the second round's gradient is s(-0.625) - 3/16 - 0.1 * 0.3125.
     w = after(FedAvgPeer(SCRATCH, 1.0, l2=0.1), [A, B], [A, B])
     assert w == pytest.approx(-0.3125 - (s(-0.625) - 0.1875) + 0.03125)
 
 
-def test_fedprox_with_two_steps() -> None:
+def test_fedprox_with_two_steps_gives_the_model_computed_by_hand() -> None:
     # The second steps as FedAvg's, and 0.5 of the way from x = 0 back: A 0.37754 - 0.125, B -0.76894 + 0.25.
     w = after(FedProx(SCRATCH, 1.0, mu=0.5, work=LocalWork(2), l2=0.0), [A, B])
     assert w == pytest.approx(0.25 * 0.25254 - 0.75 * 0.51894, abs=1e-5)
 
 
-def test_fednova_with_three_times_the_steps_on_the_larger_client() -> None:
+def test_fednova_with_more_steps_on_the_larger_client_gives_the_model_computed_by_hand() -> None:
     # Batches of 4: A takes one step to 0.25, B three, to -0.5, -0.76894, -0.76894 - s(-1.53788) = -0.94578.
     # d_A = -0.25, d_B = 0.94578 / 3, tau_eff = 1/4 + 3 * 3/4 = 2.5.
     w = after(FedNova(SCRATCH, 1.0, work=LocalWork(batch=4), l2=0.0), [A, B])
     assert w == pytest.approx(-2.5 * (0.25 * -0.25 + 0.75 * 0.94578 / 3), abs=1e-5)
 
 
-def test_fednova_with_momentum() -> None:
+def test_fednova_with_momentum_gives_the_model_computed_by_hand() -> None:
     # Momentum 0.5, B: velocities 0.5, 0.25 + s(-1) = 0.51894, 0.25947 + s(-2.03788) = 0.37476; so w = -1.39370.
     # The first gradient enters 1 + 0.5 + 0.25 times, the second 1.5, the third once: a = 4.25. A: a = 1.
     w = after(FedNova(SCRATCH, 1.0, momentum=0.5, work=LocalWork(batch=4), l2=0.0), [A, B])
@@ -75,7 +75,7 @@ def test_fednova_with_momentum() -> None:
     assert w == pytest.approx(-tau_eff * (0.25 * -0.25 + 0.75 * 1.39370 / 4.25), abs=1e-5)
 
 
-def test_fednova_with_a_pull() -> None:
+def test_fednova_with_a_pull_gives_the_model_computed_by_hand() -> None:
     # eta mu = 0.5, B: -0.5; -0.25 - s(-1) = -0.51894; -0.25947 - s(-1.03788) = -0.52103. Weights of the gradients:
     # 0.25, 0.5, 1: a = 1.75. tau_eff counts steps: 2.5.
     w = after(FedNova(SCRATCH, 1.0, mu=0.5, work=LocalWork(batch=4), l2=0.0), [A, B])
@@ -93,7 +93,7 @@ def test_the_pull_is_to_the_rounds_model_not_to_zero() -> None:
     assert after(nova, [A]) == pytest.approx(1.0 - 2.0 * (1.0 - w2) / 1.5)
 
 
-def test_adaptive_fedavg_over_three_rounds() -> None:
+def test_adaptive_fedavg_over_three_rounds_gives_the_model_computed_by_hand() -> None:
     # Round 1: w1 = -0.3125, from a mean of 0, so v = w1^2. Round 2 has still eta = 1. Before correction m = w1/2 and
     # v = w1^2/2; then v = w1^2/4 + (w2 - w1)^2/2, over 0.75; the ratio's own: 1/2, then 1/4 + ratio/2, over 0.75.
     w1 = -0.3125
@@ -124,7 +124,7 @@ SQUARE = 0.3125**2
     ("rule", "v"),
     [("adagrad", 0.01 + SQUARE), ("adam", 0.99 * 0.01 + 0.01 * SQUARE), ("yogi", 0.01 + 0.01 * SQUARE)],
 )
-def test_adaptive_servers(rule: str, v: float) -> None:
+def test_adaptive_servers_give_the_models_computed_by_hand(rule: str, v: float) -> None:
     # beta1 = 0.9: m = 0.1 D, and no correction of its bias.
     peer = ServerAdaptive(SCRATCH, rule, server_step=2.0, tau=0.1, beta1=0.9, l2=0.0)  # type: ignore[arg-type]
     assert after(peer, [A, B]) == pytest.approx(2.0 * 0.1 * -0.3125 / (math.sqrt(v) + 0.1))
@@ -145,7 +145,7 @@ def test_the_server_remembers_from_round_to_round() -> None:
     assert after(peer, [A, B], [A, B]) == pytest.approx(w2)
 
 
-def test_clients_with_adagrad() -> None:
+def test_clients_with_adagrad_give_the_model_computed_by_hand() -> None:
     # A: g = -0.25, w = 0.1 * 0.25 / 0.26; g' = s(2w) - 0.75 and v = g^2 + g'^2. B alike with q = 0.
     ws = []
     for q in (0.75, 0.0):
@@ -157,7 +157,7 @@ def test_clients_with_adagrad() -> None:
     assert after(peer, [A, B]) == pytest.approx(0.25 * ws[0] + 0.75 * ws[1])
 
 
-def test_clients_with_adam() -> None:
+def test_clients_with_adam_give_the_model_computed_by_hand() -> None:
     # Corrected for bias, the first step's moments are g and g^2; the second's (0.09 g + 0.1 g') / 0.19 and
     # (0.0099 g^2 + 0.01 g'^2) / 0.0199.
     ws = []

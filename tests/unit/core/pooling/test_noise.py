@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from unit.machines.script import LEARNER, answer
 
@@ -64,7 +64,6 @@ def sums(records: list[tuple[float, float, int]], weights: list[float]) -> dict[
     return LAYOUT.unpacked(sums_of(update, OPENED, LAYOUT, REGISTRY))
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(RECORD, min_size=3, max_size=8), RECORD, WEIGHTS, st.data())
 def test_no_record_in_place_of_another_moves_a_block_farther_than_noise_reckons_with(records, other, weights, data):
     at = data.draw(st.integers(0, len(records) - 1))
@@ -81,7 +80,7 @@ def test_no_record_in_place_of_another_moves_a_block_farther_than_noise_reckons_
     assert np.linalg.norm(scaled) <= 1.0 + 1e-5
 
 
-def test_a_record_can_move_steps_nearly_as_far_as_that():
+def test_one_record_can_move_steps_nearly_as_far_as_the_noise_assumes():
     weights = [0.0] * 27
     weights[6] = weights[15] = weights[24] = 60.0  # all are sure of the first label, by the constant 1
     far, near = sums([(0.0, 3.0, 1)], weights), sums([(0.0, -3.0, 1)], weights)
@@ -89,7 +88,7 @@ def test_a_record_can_move_steps_nearly_as_far_as_that():
     assert np.linalg.norm(far["step step 0"] - near["step step 0"]) > 0.9 * length
 
 
-def test_what_has_no_bound_is_not_hidden():
+def test_noise_for_sums_without_a_bound_is_refused():
     for name in ("means", "squares", "values", "by_label"):
         with pytest.raises(PeerError, match="without bound"):
             NOISE.deviations(Layout((Block(name, (2, 2)),)))

@@ -1,7 +1,7 @@
 """What clients add up: the total is what the aggregation of single updates would be, and never impossible."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from unit.machines.script import LEARNER, REGISTRY, answer
 
@@ -44,7 +44,7 @@ def together(*updates: Update) -> Update:
     return pooled(sent, total, OPENED, LAYOUT, REGISTRY)
 
 
-def test_the_total_of_two_clients():
+def test_the_total_of_two_clients_is_the_sum_computed_by_hand():
     both = together(update("c1", records=4, loss=0.5), update("c3", records=12, loss=0.25))
     assert (both.records, both.trained, both.client) == (16, 16, "")
     assert both.losses["average"].loss == 4 * 0.5 + 12 * 0.25
@@ -77,7 +77,6 @@ def test_what_concerns_a_new_label_is_left_out_and_has_a_column_of_zeros():
     assert not both.differences["step"][:, 2].any()
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=LAYOUT.size, max_size=LAYOUT.size))
 def test_whatever_is_added_up_the_numbers_are_possible(numbers):
     made = pooled([update("c1")], np.array(numbers, np.int64), OPENED, LAYOUT, REGISTRY)
@@ -93,7 +92,6 @@ def test_whatever_is_added_up_the_numbers_are_possible(numbers):
     assert np.isfinite(SecondMoments(made.second_moments, 4.0).whitened(np.ones((2, 1)))).all()
 
 
-@settings(max_examples=100, deadline=None)
 @given(VALUES, VALUES, st.floats(-1e9, 1e9))
 def test_moments_in_limbs_add_up_to_those_of_all_values(first, second, about):
     each = [Moments.of(("x",), about + np.array([values]).T) for values in (first, second)]

@@ -189,7 +189,7 @@ def test_targets_are_fp64_and_have_no_probabilities():
     assert "there is prediction" in infer(TARGETS, column("x", [1.0]), outputs=[{"name": "probabilities"}]).error
 
 
-def test_only_what_is_asked_for_is_answered():
+def test_a_reply_has_only_the_outputs_that_are_asked_for():
     asked_for = [{"name": "probabilities"}, {"name": "prediction"}]
     assert list(outputs(infer(TWO, A, B, outputs=asked_for))) == ["probabilities", "prediction"]
     assert list(outputs(infer(TWO, A, B, outputs=asked_for[1:]))) == ["prediction"]
@@ -264,7 +264,7 @@ def test_bytes_after_the_json_are_read_and_written_beside_tensors_in_it():
         ([A, B], b"", 0, "no request for inference"),
     ],
 )
-def test_bytes_that_lie_are_refused(inputs, data, told, reason):
+def test_a_request_with_impossible_tensor_bytes_is_refused(inputs, data, told, reason):
     reply = binary(inputs, data, told=told)
     assert reply.status == 400
     assert reason in reply.error
@@ -322,7 +322,7 @@ def test_texts_that_lie_about_their_lengths_are_refused(data, reason):
         ([A, 5], "Expected `object`, got `int`"),
     ],
 )
-def test_tensors_that_lie_are_refused(inputs, reason):
+def test_a_request_with_impossible_tensors_is_refused(inputs, reason):
     reply = infer(TWO, *inputs)
     assert reply.status == 400
     assert reason in reply.error

@@ -3,7 +3,7 @@
 import copy
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from unit.services.page.told import accepted, closed, drifted, heard, joined, left, opened, refused, restarted
 
@@ -35,7 +35,6 @@ def small_chunks():
 
 
 @given(st.lists(BESIDE, max_size=4), STEPS)
-@settings(deadline=None)
 def test_the_view_of_an_entry_is_the_one_that_was_live(before, steps):
     history, live = heard(*before), {}
     for entry, (updates, beside) in enumerate(steps, 1):

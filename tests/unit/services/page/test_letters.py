@@ -29,14 +29,14 @@ def test_letters_of_one_kind_are_counted_together_without_the_values_of_a_record
     assert (first.topic, first.partition, first.offset) == ("r.c0", 0, 1)
 
 
-def test_they_are_counted_as_of_a_time():
+def test_dead_letters_are_counted_as_of_a_time():
     found = letters("no label", "no label", "not UTF-8")
     assert counts(found, until=100) == {"no label": 1}
     assert counts(found, until=101) == {"no label": 2}
     assert counts(found, until=99) == {}
 
 
-def test_kinds_and_letters_are_bounded(monkeypatch):
+def test_dead_letters_and_their_kinds_are_bounded(monkeypatch):
     monkeypatch.setattr(bounds, "KINDS", 3)
     monkeypatch.setattr(bounds, "LETTERS", 10)
     found = letters(*(f"reason {'x' * n}" for n in range(1, 21)))
@@ -73,7 +73,7 @@ def test_who_writes_records_neither_gives_advice_nor_is_quoted(text):
         ("something new", "r.c0", LOOK),
     ],
 )
-def test_each_kind_has_a_remedy(reason, topic, told):
+def test_each_kind_of_dead_letter_has_a_remedy(reason, topic, told):
     assert remedy(kind_of(reason), topic) == told
 
 

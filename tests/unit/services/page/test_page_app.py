@@ -42,7 +42,7 @@ def two_rounds():
 
 class TestPage:
     @pytest.mark.parametrize("path", ["/", "/page.js", "/page.css", "/uplot.js", "/uplot.css"])
-    def test_is_a_few_files_that_may_load_nothing_from_elsewhere(self, two_rounds, path):
+    def test_the_page_is_a_few_files_that_may_load_nothing_from_elsewhere(self, two_rounds, path):
         reply = get(two_rounds, path)
         assert reply.status == 200
         policy = reply.headers["content-security-policy"]
@@ -50,7 +50,7 @@ class TestPage:
         assert "unsafe" not in policy
         assert "http" not in policy
 
-    def test_has_no_script_nor_style_in_its_text_and_asks_no_other_server(self):
+    def test_the_page_has_no_script_nor_style_in_its_text_and_asks_no_other_server(self):
         html = (STATIC / "page.html").read_text(encoding="utf-8")
         assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\son\w+=|\sstyle=", html)
         ours = (
@@ -64,7 +64,7 @@ class TestPage:
         assert "MIT License" in (STATIC / "uplot.LICENSE").read_text(encoding="utf-8")
         assert "uPlot" in (STATIC / "uplot.js").read_text(encoding="utf-8")[:200]
 
-    def test_is_not_shown_under_the_name_of_another_site(self, two_rounds):
+    def test_the_page_is_not_shown_under_the_name_of_another_site(self, two_rounds):
         rebound = {"host": "evil.example:8080"}
         for path in ("/", "/view", "/events"):
             refused = call(app(two_rounds), "GET", path, headers=rebound)
@@ -75,24 +75,24 @@ class TestPage:
 
 
 class TestView:
-    def test_now_and_as_of_an_entry(self, two_rounds):
+    def test_the_view_is_given_now_and_as_of_an_entry(self, two_rounds):
         now, then = get(two_rounds, "/view").json, get(two_rounds, "/view?entry=1").json
         assert (now["headline"]["value"], now["headline"]["records"], now["headline"]["entry"]) == (0.25, 80, 2)
         assert (then["headline"]["value"], then["headline"]["records"], then["headline"]["round"]) == (0.75, 40, 2)
         assert now["about"] | {"name": "forest", "first": 1, "last": 2} == now["about"]
 
     @pytest.mark.parametrize("entry", ["3", "0", "9999999999999999"])
-    def test_an_entry_that_is_not_held(self, two_rounds, entry):
+    def test_the_view_of_an_entry_that_is_not_held_is_not_found(self, two_rounds, entry):
         reply = get(two_rounds, f"/view?entry={entry}")
         assert (reply.status, reply.error) == (404, f"entry {entry} is not held")
 
     @pytest.mark.parametrize("entry", ["x", "-1", "1.5", "1" * 99, ""])
-    def test_what_is_no_number_is_refused_and_not_the_page_as_it_is_now(self, two_rounds, entry):
+    def test_the_view_of_an_entry_that_is_no_number_is_refused(self, two_rounds, entry):
         reply = get(two_rounds, f"/view?entry={entry}")
         assert (reply.status, reply.error) == (400, "entry is a whole number")
         assert get(two_rounds, "/view?entry=%31").json["headline"]["entry"] == 1
 
-    def test_the_updates_of_an_entry(self, two_rounds):
+    def test_the_updates_of_an_entry_are_listed_with_their_positions(self, two_rounds):
         found = get(two_rounds, "/entry?entry=1").json
         assert found["updates"] == [
             ["c0", 30, 2, [["r.c0/0", 0, 32]], 0.8, 0.5],
@@ -107,7 +107,7 @@ class TestView:
         assert reply.headers["content-encoding"] == "gzip"
         assert len(reply.body) < len(get(made, "/view").body) / 2
 
-    def test_letters_are_those_until_the_entry(self, two_rounds):
+    def test_the_view_of_an_entry_has_the_dead_letters_until_it(self, two_rounds):
         for minutes in (1, 10):
             two_rounds.letters.add(Buried("r.c0", 0, 1, "no label", 1_700_000_000_000 + 60_000 * minutes))
         count = [get(two_rounds, f"/view{query}").json["letters"][0]["count"] for query in ("", "?entry=2")]
@@ -138,7 +138,7 @@ def at_once(monkeypatch):
 
 
 class TestStream:
-    def test_tells_all_and_then_what_changes(self, two_rounds):
+    def test_the_stream_sends_the_whole_view_and_then_its_changes(self, two_rounds):
         third = lambda: two_rounds.history.hear(closed(3, [("c0", 5)], correct=5))  # noqa: E731
         nothing = lambda: None  # noqa: E731
         events = stream(two_rounds, [nothing, nothing, third, nothing])
@@ -148,12 +148,12 @@ class TestStream:
         page = patched(patched({}, events[0][1]), events[1][1])
         assert page == get(two_rounds, "/view").json
 
-    def test_there_are_only_so_many(self, two_rounds, monkeypatch):
+    def test_the_number_of_open_streams_is_bounded(self, two_rounds, monkeypatch):
         monkeypatch.setattr(served, "STREAMS", 0)
         reply = call(app(two_rounds), "GET", "/events", headers=HERE)
         assert (reply.status, reply.error) == (503, "0 pages are open; ask /view instead")
 
-    def test_one_that_ended_makes_room(self, two_rounds, monkeypatch):
+    def test_a_stream_that_ended_makes_room_for_another(self, two_rounds, monkeypatch):
         monkeypatch.setattr(served, "STREAMS", 1)
         made = app(two_rounds, ending=lambda: True)
         for _ in range(3):
@@ -189,7 +189,7 @@ def entries(*numbers):
 
 
 class TestReading:
-    def test_shows_the_end_of_the_log_until_all_of_it_is_read(self):
+    def test_the_page_shows_the_end_of_the_log_until_all_of_it_is_read(self):
         made = Source("forest")
         end, whole = Log(entries(4, 5)), Log(entries(1, 2), entries(3, 4, 5), entries(6))
         reading = Reading(made, end, whole)
@@ -203,7 +203,7 @@ class TestReading:
         reading.step(NOW)
         assert made.history.now.entry == 6
 
-    def test_letters_are_counted_once(self):
+    def test_the_page_counts_each_dead_letter_once(self):
         letter = Buried("r.c0", 0, 1, "no label")
         made = Source("forest")
         reading = Reading(made, Log([*entries(1), letter]), Log(entries(1), [letter, *entries(2)]))
@@ -257,7 +257,7 @@ class TestReading:
         made["source"].status = lambda: {"unread": "no topic forest.control"}
         assert get(made["source"], "/view").json["about"]["unread"] == "no topic forest.control"
 
-    def test_says_since_when_the_log_does_not_answer(self):
+    def test_the_page_says_since_when_the_log_does_not_answer(self):
         made, silence = Source("forest"), PeerError("no answer from 127.0.0.1:9")
         whole = Log(entries(1), silence, silence, entries(2))
         reading, told = Reading(made, Log(), whole), []
@@ -269,7 +269,7 @@ class TestReading:
         assert told == ["", "2023-11-14T22:13:21Z", "2023-11-14T22:13:21Z", ""]
 
 
-def test_an_address_that_is_none_is_refused():
+def test_a_page_refuses_text_that_is_no_address():
     with (
         pytest.raises(UsageError, match="'here' is no address"),
         shown(Source("f"), "here"),

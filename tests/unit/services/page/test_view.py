@@ -43,12 +43,12 @@ def client(found, name):
 
 
 class TestHeadline:
-    def test_before_any_round_it_waits(self):
+    def test_the_headline_says_that_it_waits_before_any_round(self):
         head = shown(joined("c0"), joined("c1"))["headline"]
         assert (head["phase"], head["clients"], head["round"]) == ("waiting for the first round", 2, 0)
         assert (head["value"], head["naive"], head["lately"]) == (None, None, None)
 
-    def test_counts_and_means_by_hand(self):
+    def test_the_headline_has_the_counts_and_means_computed_by_hand(self):
         first = closed(1, [("c0", 30), ("c1", 10)], correct=30, no_change=16.0)
         second = closed(2, [("c0", 40), accepted("c1", 20, rejected=4)], correct=30, no_change=30.0)
         head = shown(opened(1), first, opened(2), second, opened(3))["headline"]
@@ -77,7 +77,7 @@ class TestHeadline:
         assert (head["value"], head["naive"]) == (pytest.approx(error / 20_000), pytest.approx(naive / 20_000))
 
     @pytest.mark.parametrize("wrong", [math.inf, math.nan])
-    def test_a_sum_that_is_none_is_no_measurement(self, wrong):
+    def test_an_entry_with_an_impossible_sum_counts_as_no_measurement(self, wrong):
         first = closed(1, [("c0", 10)], correct=7, no_change=4.0)
         for served in (Served(records=10, absolute_error=wrong), Served(records=10, correct=9, no_change=wrong)):
             found = shown(first, closed(2, [("c0", 10)], served=served))
@@ -99,7 +99,7 @@ class TestHeadline:
         head = shown(closed(1, [("c0", 10)], correct=7), closed(2, []))["headline"]
         assert (head["entry"], head["records_of_entry"], head["measured_in"]) == (2, 0, 1)
 
-    def test_what_serves_and_since_when(self):
+    def test_the_headline_names_the_serving_model_and_since_when_it_serves(self):
         found = heard(closed(1, [("c0", 9)]), closed(2, [("c0", 9)]), closed(3, [("c0", 9)], promotions=1))
         assert (found.now.serves, found.now.serves_since) == ("rung-1", 3)
         found = heard(closed(4, [("c0", 9)], promotions=1), history=found)
@@ -119,7 +119,7 @@ class TestHeadline:
             (Ended(entry=1), "the federation has ended"),
         ],
     )
-    def test_phases(self, message, phase):
+    def test_the_headline_names_the_phase_of_the_federation(self, message, phase):
         assert shown(opened(1), message)["headline"]["phase"] == phase
 
 
@@ -149,7 +149,7 @@ class TestClients:
         found = shown(joined("a"), opened(7), refused("a"), closed(7, [("a", 5)]), opened(8))
         assert (client(found, "a")["refused_in"], client(found, "a")["learnt"]) == (7, 7)
 
-    def test_left_evicted_admitted(self):
+    def test_a_client_is_shown_as_left_evicted_or_admitted(self):
         told = [joined("a"), joined("b"), left("a"), refused("b", "a loss of\nNaN", evicted=True)]
         found = shown(*told)
         assert (client(found, "a")["state"], client(found, "a")["missed"]) == ("left", None)
@@ -175,7 +175,7 @@ class TestClients:
         out = MemberChanged(action="evict", client="b", number=2, by="", entry=2)
         assert client(shown(*told, admit, joined("b"), out), "b")["state"] == "evicted"
 
-    def test_how_good_its_predictions_were_by_hand(self):
+    def test_the_accuracy_of_a_client_is_the_one_computed_by_hand(self):
         told = [
             closed(1, [accepted("a", 30, measured=(24.0, 9.0)), accepted("b", 10, measured=(1.0, 10.0))], 25, 19.0)
         ]
@@ -194,7 +194,7 @@ class TestClients:
         found = shown(closed(1, [accepted("a", 10, measured=measured)], correct=5, no_change=5.0))
         assert (client(found, "a")["value"], client(found, "a")["naive"]) == (None, None)
 
-    def test_only_its_last_rounds_are_told(self):
+    def test_the_accuracy_of_a_client_covers_its_last_rounds_only(self):
         # 10 rounds without a right prediction, then 20 in which all are right: the first 10 are forgotten.
         told = [closed(n, [accepted("a", 10, measured=(10.0 * (n > 10), 5.0))]) for n in range(1, 31)]
         assert [client(shown(*told[:n]), "a")["value"] for n in (10, 15, 20, 21, 30)] == [
@@ -351,7 +351,7 @@ class TestBounds:
         assert len(msgspec.json.encode(found["drifts"])) < bounds.CHANGES * 16_000
         assert (found["drifts"][0]["of_clients"], found["drifts"][0]["of_labels"]) == (500, 500)
 
-    def test_clients_are_bounded(self, monkeypatch):
+    def test_the_clients_on_the_page_are_bounded(self, monkeypatch):
         monkeypatch.setattr(bounds, "NAMED", Limits(clients=3))
         found = shown(*(joined(f"c{i}") for i in range(5)), closed(1, [(f"c{i}", 10) for i in range(5)]))
         assert [row[0] for row in found["clients"]] == ["c0", "c1", "c2"]
@@ -416,7 +416,7 @@ def lies():
 
 
 @given(st.lists(lies(), max_size=12), NUMBERS)
-def test_whatever_is_told_the_page_is_json_that_a_browser_reads(told, time):
+def test_the_page_is_json_that_a_browser_reads_whatever_the_coordinator_sends(told, time):
     history = heard()
     for message in told:
         history.hear(message, time)
@@ -443,7 +443,7 @@ def _numbers(found):
 
 
 @given(st.lists(lies(), max_size=8), st.integers(0, 8))
-def test_changes_make_one_page_of_another(told, at):
+def test_the_changes_between_two_pages_make_one_of_the_other(told, at):
     before, after = (json.loads(msgspec.json.encode(shown(*part))) for part in (told[:at], told))
     assert patched(before, changed(before, after)) == after
     assert changed(after, after) == {}

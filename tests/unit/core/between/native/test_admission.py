@@ -57,7 +57,7 @@ def wrong(
 
 @pytest.mark.parametrize("features", ["linear", "ferns", "auto"])
 @pytest.mark.parametrize("targets", [False, True])
-def test_what_is_true_is_admitted(features, targets):
+def test_honest_learnt_numbers_are_admitted(features, targets):
     settings = NativeSettings(features, targets=targets)
     nothing = NativeState.none(settings)
     later = agreed(settings, learnt(settings, drawn(30, targets=targets)), labels=() if targets else LABELS)
@@ -114,7 +114,7 @@ def test_steps_are_always_told_and_within_bounds():
     assert wrong(replace(first, steps=Steps((110,) * models, (-110,) * KINDS, half=3)), begin) is None
 
 
-def test_what_is_true_after_a_million_records_is_admitted():
+def test_honest_learnt_numbers_after_a_million_records_are_admitted():
     many = replace(
         AGREED,
         seen=10**6,
@@ -282,7 +282,7 @@ def test_the_largest_difference_that_is_admitted_is_that_of_the_exact_sum():
 
 @pytest.mark.parametrize("coarser", [1, 5, 8])
 @pytest.mark.parametrize("records", [1, 5, 40])
-def test_what_a_budget_makes_of_the_truth_is_admitted(coarser, records):
+def test_honest_learnt_numbers_rounded_for_a_budget_are_admitted(coarser, records):
     learner = NativeLearner(AUTO)
     learner.begin(AGREED)
     learner.learn(*drawn(records).part(0, records))

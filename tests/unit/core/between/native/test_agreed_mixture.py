@@ -50,7 +50,7 @@ def trained() -> NativeState:
     return rounds(SETTINGS, 12)[0]
 
 
-def test_own_memory_has_no_part_in_what_is_agreed(trained: NativeState):
+def test_a_clients_own_memory_has_no_part_in_the_agreed_mixture(trained: NativeState):
     alone, _ = rounds(ALONE, 12)
     assert trained.mixture.best.shape == (len(SETTINGS.agreed_experts),)
     assert trained.chain == alone.chain
@@ -177,7 +177,7 @@ def learnt_from(agreed: NativeState) -> NativeLearnt:
     return client.learnt()
 
 
-def test_targets_are_mixed_alike():
+def test_the_agreed_mixture_predicts_targets_that_no_linear_model_can():
     settings = NativeSettings("auto", targets=True)
     client, agreed = NativeLearner(settings), NativeState.none(settings)
     rng = np.random.default_rng(1)

@@ -20,7 +20,7 @@ def runs(rng, n: int, length: int) -> np.ndarray:
 
 
 @pytest.mark.compiles
-def test_with_a_label_that_comes_before_the_next_record_it_is_the_last_answer_itself():
+def test_delayed_labels_that_come_before_the_next_record_leave_the_last_answer_as_it_is():
     rng = np.random.default_rng(0)
     P, y = others(rng, 300), runs(rng, 300, 20)
     late, plain = Asked(LastAnswer()), LastAnswer()
@@ -39,7 +39,7 @@ def test_with_a_label_that_comes_before_the_next_record_it_is_the_last_answer_it
 
 
 @pytest.mark.compiles
-def test_targets_likewise():
+def test_delayed_targets_that_come_before_the_next_record_leave_the_last_answer_as_it_is():
     rng = np.random.default_rng(1)
     y = 100.0 + np.cumsum(rng.normal(size=200))
     late, plain = Asked(LastAnswer(targets=True)), LastAnswer(targets=True)
@@ -56,7 +56,7 @@ def test_targets_likewise():
 
 @pytest.mark.compiles
 @pytest.mark.parametrize(("delay", "serves"), [(5, True), (40, False)])
-def test_it_serves_only_where_it_was_better_when_it_was_asked(delay, serves):
+def test_the_last_answer_serves_only_where_it_was_better_when_the_record_was_answered(delay, serves):
     """Labels come in runs of 20: five records later the last one still helps, forty later it says nothing."""
     rng = np.random.default_rng(2)
     n = 800
@@ -72,7 +72,7 @@ def test_it_serves_only_where_it_was_better_when_it_was_asked(delay, serves):
 
 
 @pytest.mark.compiles
-def test_what_was_said_is_bounded_and_the_oldest_is_forgotten(monkeypatch):
+def test_remembered_answers_are_bounded_and_the_oldest_is_forgotten(monkeypatch):
     late = Asked(LastAnswer())
     even = np.full((1, 3), 1 / 3)
     late.mixed(np.array([0]), even, LABELS)
@@ -85,7 +85,7 @@ def test_what_was_said_is_bounded_and_the_oldest_is_forgotten(monkeypatch):
 
 
 @pytest.mark.compiles
-def test_labels_that_are_new_since_it_was_asked_have_a_column():
+def test_labels_that_came_after_the_answer_have_a_column():
     late = Asked(LastAnswer())
     late.mixed(np.array([7]), np.full((1, 2), 0.5), ("a", "b"))
     late.learn(np.array([7]), np.array([2.0]), ("b", "a", "c"))

@@ -103,14 +103,14 @@ def trial(gains):
     return serves
 
 
-def test_it_serves_once_its_gain_is_two_standard_errors():
+def test_the_last_answer_serves_once_its_gain_is_two_standard_errors():
     # sqrt(4) of four gains of 1 is half of 4; the sums decay, so it takes a fifth.
     assert trial([1.0] * 6) == [False] * 4 + [True] * 2
     # With two losses, eight gains are not enough, 6 < 2 sqrt(10), nine are: 7 > 2 sqrt(11).
     assert trial([1.0, -1.0, 1.0, -1.0] + [1.0] * 8).index(True) == 4 + 7 - 1
 
 
-def test_it_serves_until_nothing_is_gained():
+def test_the_last_answer_serves_until_nothing_is_gained():
     served = trial([1.0] * 6 + [-1.0] * 8)
     # Six gains have decayed by the time that as many losses come.
     assert served.index(False, 5) == 11
@@ -127,7 +127,7 @@ def test_a_gain_is_one_record_that_only_the_mixture_has_right():
     assert one.state().trial[2] == 1.0
 
 
-def test_while_it_does_not_serve_not_a_bit_of_a_prediction_changes():
+def test_a_last_answer_that_does_not_serve_changes_no_bit_of_a_prediction():
     settings = NativeSettings("linear")
     rng = generator(3, "independent")
     y = rng.integers(0, 2, 400).astype(float)
@@ -143,7 +143,7 @@ def test_while_it_does_not_serve_not_a_bit_of_a_prediction_changes():
     assert not one.last._trial[0]["serves"]
 
 
-def test_shares_sum_to_one_with_it_and_without():
+def test_shares_sum_to_one_with_and_without_the_last_answer():
     client = NativeAtClient(NativeSettings("linear"))
     assert client.shares()["last-answer"] == 0.0
     client.learner.learn(("x", "y"), noise(300), np.arange(300.0) % 3, LABELS)
@@ -214,7 +214,7 @@ def test_of_several_records_only_the_next_one_is_predicted_from_it():
 
 
 @pytest.mark.parametrize("targets", [False, True])
-def test_the_same_bits_however_records_are_cut(targets):
+def test_the_last_answer_has_the_same_bits_however_records_are_split(targets):
     y, X = in_runs(400, 3, 10), noise(400)
     settings, names = NativeSettings("linear", targets=targets), () if targets else LABELS
     whole, one_by_one = NativeLearner(settings), NativeLearner(settings)
@@ -245,7 +245,7 @@ def test_an_outlier_among_the_first_targets_is_undone():
 
 @pytest.mark.parametrize("features", ["linear", "ferns", "auto"])
 @pytest.mark.parametrize("targets", [False, True])
-def test_what_is_learnt_for_others_is_the_same_without_it(features, targets):
+def test_what_a_client_sends_is_the_same_with_and_without_the_last_answer(features, targets):
     settings, names = NativeSettings(features, targets=targets), () if targets else LABELS
     one, other = NativeLearner(settings), NativeLearner(replace(settings, last_answer=False))
     y, X, models = in_runs(400, 3, 20), noise(400), NativeState.none(settings)
@@ -310,7 +310,7 @@ def test_a_restart_that_brings_labels_in_another_order_carries_it_over():
 
 
 @pytest.mark.parametrize("targets", [False, True])
-def test_what_is_saved_goes_on_to_the_last_bit(targets):
+def test_a_saved_last_answer_continues_to_the_last_bit(targets):
     names = () if targets else LABELS
     one = NativeLearner(NativeSettings("linear", targets=targets))
     one.learn(("x", "y"), noise(200), in_runs(200, 3, 10), names)

@@ -54,7 +54,7 @@ def test_restore_undoes_all_that_a_round_did_to_the_models(features, from_nothin
 
 @FEATURES
 @pytest.mark.parametrize("targets", [False, True])
-def test_asking_changes_nothing(features, targets):
+def test_predicting_changes_no_model(features, targets):
     settings = NativeSettings(features, targets=targets)
     stream, learner = drawn(targets=targets), NativeLearner(settings)
     asked = drawn(20, seed=9, targets=targets)
@@ -99,7 +99,7 @@ def test_the_order_of_columns_changes_no_bit_and_unknown_ones_are_not_looked_at(
 
 
 @FEATURES
-def test_no_records_teach_nothing(features):
+def test_learning_no_records_changes_no_model(features):
     learner = NativeLearner(NativeSettings(features))
     before = state(learner)
     assert learner.learn(("x",), np.zeros((0, 1)), np.zeros(0), ("a",)).shape == (0,)
@@ -215,7 +215,7 @@ def test_of_targets_the_mean_of_the_models_stands_in_for_what_serves_rounds():
 
 
 @FEATURES
-def test_a_change_is_as_good_as_the_whole_state(features):
+def test_a_change_of_the_models_does_what_the_whole_state_does(features):
     settings = NativeSettings(features)
     learner, whole = NativeLearner(settings), NativeLearner(settings)
     before = agreed(settings, learnt(settings, drawn(20)))
@@ -271,7 +271,7 @@ def test_a_change_that_does_not_fit_leaves_everything_as_it_is():
 
 
 @FEATURES
-def test_nothing_learnt_is_no_difference(features):
+def test_a_learner_that_learnt_nothing_sends_no_difference(features):
     settings = NativeSettings(features)
     learner = NativeLearner(settings)
     learner.begin(agreed(settings, learnt(settings, drawn())))
@@ -284,7 +284,7 @@ def test_nothing_learnt_is_no_difference(features):
 
 
 @FEATURES
-def test_what_is_learnt_is_the_difference_to_the_agreed_models(features):
+def test_a_learner_sends_the_difference_to_the_agreed_models(features):
     settings = NativeSettings(features)
     models = agreed(settings, learnt(settings, drawn()), labels=("a", "b", "c"))
     learner = NativeLearner(settings)
@@ -306,7 +306,7 @@ def test_what_is_learnt_is_the_difference_to_the_agreed_models(features):
 
 @FEATURES
 @pytest.mark.parametrize("targets", [False, True])
-def test_what_was_predicted_before_is_learnt_to_the_same_bits(features, targets):
+def test_records_that_were_predicted_before_are_learnt_to_the_same_bits(features, targets):
     settings = NativeSettings(features, targets=targets)
     stream = drawn(60, targets=targets, missing=0.3)
     asked, silent = NativeLearner(settings), NativeLearner(settings)

@@ -22,7 +22,7 @@ def nearest(records, z, memory):
 
 
 @pytest.mark.parametrize("n", [1, 4, 99, 101, 1003])
-def test_they_are_those_of_a_brute_force_search(n):
+def test_the_nearest_neighbours_are_those_of_a_brute_force_search(n):
     rng = generator(n, "neighbours")
     near, targets = Neighbours(), Neighbours()
     near.over(("x", "y"), ("a", "b", "c"))
@@ -60,7 +60,7 @@ def test_records_at_the_very_place_weigh_the_same():
     assert near.probabilities(np.array([2.0]))[0] == pytest.approx([(2 / 3 + 0.05) / 1.1, (1 / 3 + 0.05) / 1.1])
 
 
-def test_all_that_are_as_near_as_the_fifth_are_asked() -> None:
+def test_all_neighbours_as_near_as_the_fifth_vote() -> None:
     near = Neighbours()
     near.over(("x",), ("a", "b"))
     for x, y in [(2.0, 0.0)] * 4 + [(3.0, 1.0)] * 6 + [(7.0, 0.0)] * 9:
@@ -122,7 +122,7 @@ def test_names_that_vanish_take_their_votes_with_them_and_may_come_back():
     assert near.probabilities(np.array([0.0, 7.0])).argmax(axis=1).tolist() == [0, 0]
 
 
-def test_what_they_say_goes_on_when_a_round_ends_with_labels_and_features_in_another_order():
+def test_neighbours_answer_the_same_when_a_round_ends_with_names_in_another_order():
     settings = NativeSettings("linear")
     stream = drawn(40, missing=0.0)
     # This client meets y before x, and the labels in an order that is not that of the federation.

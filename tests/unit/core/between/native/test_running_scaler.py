@@ -26,7 +26,7 @@ def test_each_record_is_scaled_by_those_before_it():
     assert z[:, 0] == pytest.approx([0.0, 0.0, 2.0, (0.0 - 8 / 3) / np.sqrt(14 / 9)])
 
 
-def test_it_goes_on_from_moments_by_name():
+def test_a_scaler_continues_from_moments_by_the_names_of_features():
     moments = Moments(("x", "y"), np.array([4.0, 2.0]), np.array([10.0, -1.0]), np.array([16.0, 0.5]))
     one = RunningScaler.of(moments, ("y", "new", "x"))
     assert one.scaled(np.array([[-0.5, 7.0, 14.0]]), count=False).tolist() == [[1.0, 0.0, 2.0]]
@@ -64,7 +64,7 @@ def test_no_value_is_so_large_that_a_square_overflows():
     assert abs(moments.mean[0]) <= LARGEST
 
 
-def test_asking_counts_nothing():
+def test_scaling_a_record_for_a_prediction_counts_nothing():
     one = scaler()
     one.scaled(column(1.0, 3.0, 4.0))
     before = [a.copy() for a in one.sums]
@@ -107,7 +107,7 @@ def test_a_value_farther_than_twenty_deviations_counts_as_five():
     assert one.moments(("x",), since=NOTHING).mean[0] == pytest.approx(-19.9 / 31.0)
 
 
-def test_while_few_are_known_it_must_be_farther():
+def test_a_value_must_be_farther_out_to_be_clipped_while_few_values_are_known():
     # Ten are known: not 20 deviations, but 60.
     for far, counts_as in ((59.0, 59.0), (-61.0, -5.0)):
         one = scaler()
@@ -117,7 +117,7 @@ def test_while_few_are_known_it_must_be_farther():
 
 
 @pytest.mark.parametrize("at", range(8))
-def test_one_far_out_among_the_first_eight_is_judged_by_the_others(at):
+def test_a_value_far_out_among_the_first_eight_is_judged_by_the_others(at):
     # The others are 1 from their median at most, and it counts as 10 away.
     values = [-1.0, 1.0, 0.0, 0.5, -0.5, 1.0, -1.0]
     values.insert(at, 1e9)
@@ -164,7 +164,7 @@ def test_a_sensor_that_is_broken_now_and_then_still_tells_something():
     assert np.abs(scaler().scaled(broken)[1001:1050]).mean() > 0.3
 
 
-def test_what_has_no_spread_yet_has_no_bounds():
+def test_a_feature_without_spread_has_no_bounds():
     one = scaler()
     one.scaled(np.full((50, 1), 3.0))
     one.scaled(column(1e6))

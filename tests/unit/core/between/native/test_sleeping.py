@@ -56,7 +56,7 @@ def test_a_round_with_a_part_wakes_for_good():
     assert rested(rested(rests, []), ["x"]) == {"x": Rest(idle=1)}
 
 
-def test_those_that_share_their_work_sleep_only_together_and_ferns_alone():
+def test_experts_that_share_their_work_sleep_only_together_and_ferns_alone():
     parts = np.zeros(len(AUTO.experts))
     parts[[AUTO.experts.index("fern-8-10"), AUTO.experts.index("neighbours-1000")]] = [0.99, 0.01]
     assert unused(AUTO.experts, parts) == (
@@ -167,7 +167,7 @@ def test_what_serves_rounds_is_not_asked_while_it_sleeps():
 
 
 @pytest.mark.compiles
-def test_where_all_would_sleep_all_serve():
+def test_all_experts_serve_where_all_would_sleep():
     learner = beginning(models(*GROUPS))
     served = learner.learn(*drawn(40, seed=4).part(0, 40))
     assert learner.mixture.mixing.awake.all()
@@ -257,7 +257,7 @@ def test_without_a_sleeper_a_mixture_of_targets_is_that_of_the_others():
 
 
 @pytest.mark.compiles
-def test_who_wakes_begins_without_a_weight_and_earns_one():
+def test_an_expert_that_wakes_begins_without_a_weight_and_earns_one():
     mixture = LabelMixture(3)
     mixture.wake(np.array([True, True, False]))
     mixture.wake(np.ones(3, np.bool_))
@@ -277,7 +277,7 @@ def test_a_mixture_of_which_only_newcomers_are_left_shares_alike():
 
 
 @pytest.mark.compiles
-def test_what_argues_against_others_has_an_influence_and_no_share():
+def test_an_expert_with_a_negative_weight_has_an_influence_and_no_share():
     mixture = LabelMixture(2)
     for _ in range(100):
         mixture.mixed(P[:2])

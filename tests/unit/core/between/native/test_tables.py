@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl.core.between.native.tables import AgreedTables, ClientTable
@@ -232,7 +232,6 @@ def act(client: ClientTable, step: tuple, chain: str) -> ClientTable:
     return client
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), STEP, st.sampled_from(["", "a"])), max_size=25))
 def test_shared_tables_give_what_own_tables_give(script):
     tables = AgreedTables()

@@ -19,7 +19,7 @@ def said(caplog):
     return caplog
 
 
-def test_is_said_once_however_much_is_compiled(said):
+def test_compiling_is_announced_once_however_much_is_compiled(said):
     first, second = numba.njit(lambda x: x + 1), numba.njit(lambda x: x + 2)
     with announced():
         assert (first(1), second(1)) == (2, 3)
@@ -27,7 +27,7 @@ def test_is_said_once_however_much_is_compiled(said):
     assert message.startswith("compiling the models that learn record by record, once after installation")
 
 
-def test_what_is_compiled_already_is_not_said(said):
+def test_code_that_is_compiled_already_is_not_announced(said):
     function = numba.njit(lambda x: x + 3)
     function(1)
     with announced():
@@ -35,14 +35,14 @@ def test_what_is_compiled_already_is_not_said(said):
     assert said.messages == []
 
 
-def test_what_is_compiled_outside_is_not_said(said):
+def test_compiling_outside_of_the_announced_block_is_not_announced(said):
     with announced():
         pass
     numba.njit(lambda x: x + 4)(1)
     assert said.messages == []
 
 
-def test_it_says_where_code_is_carried_that_does_not_fit(said, monkeypatch):
+def test_the_announcement_of_compiling_says_where_carried_code_does_not_fit(said, monkeypatch):
     monkeypatch.setattr(module, "unfit", lambda: True)
     with announced():
         numba.njit(lambda x: x + 5)(1)

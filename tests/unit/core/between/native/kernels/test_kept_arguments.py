@@ -82,11 +82,11 @@ def tail(inside):
     return inside.inner.table[0, 0] + read(inside)[1]
 
 
-def test_they_are_passed_on_as_one_pointer():
+def test_kept_arguments_are_passed_on_as_one_pointer():
     assert tail(kept(outer(True))) == 0.0 + 5.0
 
 
-def test_what_is_no_word_is_refused():
+def test_a_kept_argument_that_is_no_word_is_refused():
     with pytest.raises(TypeError, match="float"):
         KeptArguments(outer(True)._replace(last=0.5))
 
@@ -96,7 +96,7 @@ def test_a_field_that_there_is_not_is_refused():
         compiled(lambda inside: inside.other)(KeptArguments(outer(True)))
 
 
-def test_what_is_kept_is_not_freed():
+def test_arrays_of_kept_arguments_are_not_freed():
     held = KeptArguments(outer(False))
     gc.collect()
     others = [np.full((2, 3), 9.0, np.float32) for _ in range(100)]
