@@ -73,6 +73,10 @@ class InFlight:
         """Tell whether an update for an entry is in flight."""
         return self.sent is not None and self.sent.update.entry == entry
 
+    def is_current(self, score: Score) -> bool:
+        """Tell whether a Score is about the update in flight, and no later stage is known."""
+        return self.is_for(score.entry) and (self.score is None or score.stage >= self.score.stage)
+
     def ask(self, score: Score) -> None:
         """Keep a Score about the update if its stage is newer."""
         is_newest = self.score is None or score.stage > self.score.stage

@@ -197,7 +197,7 @@ class Client(ClientState):
                 ledger = self._ledger
                 return ledger.place is not None and event.entry == ledger.entry + 1 and not self._is_done()
             case Score():
-                return self._flight.is_for(event.entry)
+                return self._flight.is_current(event)  # an earlier stage, published again for others, tells nothing
             case FeaturesEnded() | SourceEnded() | BufferDue() | Stopped() | RecordsFetched():
                 return True
             case _:

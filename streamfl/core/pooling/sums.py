@@ -240,5 +240,5 @@ def _second(triangle: FloatArray, rows: int) -> FloatArray:
         values, vectors = np.linalg.eigh(C)
         C = (vectors * np.maximum(0.0, values)) @ vectors.T
         C = 0.5 * (C + C.T)
-        np.fill_diagonal(C, np.maximum(0.0, np.diag(C)))
+    np.fill_diagonal(C, np.maximum(0.0, np.diag(C)))  # the slack lets through what is a little below 0
     return C

@@ -522,10 +522,14 @@ REFUSED_WHILE_OTHERS_ASK = {
     97: [("refusals", 1), ("answers to no question", 5), ("openings far ahead", 5)],
 }
 
+# A stage of scoring that never comes, while another client asks again and again for the one that is open.
+A_LATER_STAGE_WHILE_OTHERS_ASK = {72: [("closings far ahead", 5)], 102: [("refusals", 1)], 124: [("scores", 4)]}
+
 
 @settings(phases=[Phase.explicit, Phase.generate])
 @given(st.dictionaries(PLACES, FORGED, min_size=1, max_size=12))
 @example(REFUSED_WHILE_OTHERS_ASK)
+@example(A_LATER_STAGE_WHILE_OTHERS_ASK)
 def test_after_any_forged_messages_the_model_is_the_undisturbed_one(forged):
     digest, events = undisturbed()
     assert events > 130

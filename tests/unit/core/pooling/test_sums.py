@@ -1,7 +1,7 @@
 """What clients add up: the total is what the aggregation of single updates would be, and never impossible."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from unit.machines.script import LEARNER, REGISTRY, answer
 
@@ -78,6 +78,7 @@ def test_what_concerns_a_new_label_is_left_out_and_has_a_column_of_zeros():
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=LAYOUT.size, max_size=LAYOUT.size))
+@example([0] * (LAYOUT.size - 3) + [-1, 0, 2000002])  # a second moment a little below 0
 def test_whatever_is_added_up_the_numbers_are_possible(numbers):
     made = pooled([update("c1")], np.array(numbers, np.int64), OPENED, LAYOUT, REGISTRY)
     for losses in made.losses.values():
