@@ -39,9 +39,9 @@ FEW, KEPT = 64, 4096
 # With more columns, there are more moves than a byte has room for. OTHER is any row that is none.
 MOST_MOVED, OTHER = 14, 255
 
-# Of a table of more numbers not every form is tried: where at most one row in FEW_OTHERS is no move, the moves have
-# always been the shortest, and small numbers have always been shorter several at a time. To try every form would take
-# twice the time. A reader accepts every form.
+# Of a table of more numbers, with more columns than make one symbol, not every form is tried: where at most one row in
+# FEW_OTHERS is no move, the moves have always been the shortest, and small numbers have always been shorter several at
+# a time. To try every form would take twice the time. A reader accepts every form.
 LARGE, FEW_OTHERS = 4096, 5
 
 
@@ -78,7 +78,7 @@ def _forms(m: IntArray) -> Iterator[tuple[int, bytes]]:
     signed = bool((m < 0).any())
     moves = _moves(m) if signed and 1 < m.shape[1] <= MOST_MOVED else np.zeros(0, np.uint8)
     others = np.flatnonzero(moves == OTHER)
-    if not (m.size > LARGE and len(moves) and FEW_OTHERS * len(others) <= len(m)):
+    if not (_is_large(m) and len(moves) and FEW_OTHERS * len(others) <= len(m)):
         for form, data in _of_numbers(np.where(m < 0, -2 * m - 1, 2 * m) if signed else m):
             yield form | signed * SIGNED, data
     if len(moves) and 2 * len(others) < len(m):
@@ -87,12 +87,16 @@ def _forms(m: IntArray) -> Iterator[tuple[int, bytes]]:
 
 def _of_numbers(u: IntArray) -> Iterator[tuple[int, bytes]]:
     are_small = bool(u.size) and 4 * np.count_nonzero(u >= ESCAPE) < u.size
-    if not (are_small and u.size > LARGE and u.any()):
+    if not (are_small and _is_large(u) and u.any()):
         yield PLANES, _planes(u.ravel())
     if are_small:
         yield IN_ORDER, _packed(u.reshape(1, -1), _thirds(u))
         if TOGETHER <= u.shape[1] <= MOST_COLUMNS:
             yield BY_COLUMNS, _packed(u, _by_columns(u))
+
+
+def _is_large(m: IntArray) -> bool:
+    return m.size > LARGE and m.shape[1] > TOGETHER
 
 
 def _planes(u: IntArray) -> bytes:
