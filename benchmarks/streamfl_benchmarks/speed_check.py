@@ -157,7 +157,8 @@ def slowed(compared: Comparison, times: float, clock: Clock = time.process_time)
     """Return a comparison of which our work takes so many times as much CPU time."""
 
     def ours() -> None:
-        until = clock() + (times - 1.0) * seconds_of(compared.ours, clock)
+        took = seconds_of(compared.ours, clock)
+        until = clock() + (times - 1.0) * took
         while clock() < until:
             pass
 
