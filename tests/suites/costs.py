@@ -23,9 +23,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     if file:
         cost = {"test": item.nodeid, "wall": time.perf_counter() - wall, "cpu": processor_seconds() - cpu}
         with open(file, "a", encoding="utf-8") as costs:  # a line at once, so that processes do not mix theirs
-            costs.write(
-                json.dumps({name: round(of, 3) if name != "test" else of for name, of in cost.items()}) + "\n"
-            )
+            costs.write(json.dumps({name: round(of, 3) if name != "test" else of for name, of in cost.items()}) + "\n")
     return result
 
 
