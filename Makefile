@@ -3,7 +3,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: setup demo kafka console test test-all test-costs test-fast check results results-check docs bench-drift bench-river format clean
+.PHONY: setup demo kafka console test test-all test-costs test-fast check results results-check speed-check speed-renew docs bench-drift bench-river format clean
 
 setup: .venv/.ready
 
@@ -63,6 +63,14 @@ results: setup
 # Fails if a page differs from its runs; lists the runs that other code has made.
 results-check: setup
 	@PYTHONPATH=benchmarks $(BIN)/python -m streamfl_benchmarks.pages --check
+
+# CPU time beside yardsticks, compared with benchmarks/speed.json: fails if something takes 1.25 times the CPU time that
+# it took. Two minutes. speed-renew writes the figures: commit them with the reason why something costs more.
+speed-check: setup
+	@PYTHONPATH=benchmarks $(BIN)/python -m streamfl_benchmarks.speed_check
+
+speed-renew: setup
+	@PYTHONPATH=benchmarks $(BIN)/python -m streamfl_benchmarks.speed_check --renew
 
 # The site of the documentation, in site/: open site/index.html. What it warns of is an error, in the tests too.
 docs: setup

@@ -91,7 +91,8 @@ def _on_grid(x: FloatArray, form: int) -> Iterator[tuple[int, bytes]]:
         yield from _in_steps(x, matrix, rows, columns, form)
     least = int((rows[:, None] + columns)[matrix != 0.0].min(initial=FARTHEST)) if x.any() else 0
     # Chance makes exponents of small numbers larger, which costs more than it saves.
-    if rows.any() or columns.any() or x.size > LARGE:
+    alike = x.size <= LARGE and bool((rows == least).all()) and not columns.any()
+    if not alike and (rows.any() or columns.any() or x.size > LARGE):
         yield from _in_steps(x, matrix, np.full_like(rows, least), np.zeros_like(columns), form)
 
 

@@ -256,9 +256,14 @@ class ServedCoordinatorLink(CoordinatorLink, Protocol):
     ----------
     bytes_read
         The bytes of clients' messages that were read since the link was made, by any writer, unusable ones included.
+    bytes_written
+        The bytes of messages that were written for clients since the link was made, each counted where it is encoded
+        (`streamfl.messages.size_on_log`). A message that the log has already, and that is not written again, does not
+        count. Saved states do not count.
     """
 
     bytes_read: int
+    bytes_written: int
 
     def ends(self, partitions: Collection[str]) -> Mapping[str, int | None]:
         """Return the position after the last record of each of some partitions, by their names in the ledger.

@@ -94,6 +94,9 @@ class ReplaySettings:
         What the coordinator may know of the numbers about records.
     measure
         Whether predictions are measured: without it the result has no accuracy, and the run is faster.
+    count_bytes
+        Whether messages are encoded in order to count their bytes: without it the result has no bytes, and the run is
+        faster, since nothing else encodes messages here.
     """
 
     round_size: int = 100
@@ -107,6 +110,7 @@ class ReplaySettings:
     aggregation: Aggregator = "mean"
     privacy: PrivacySettings = PrivacySettings()
     measure: bool = True
+    count_bytes: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "learning", self.learning.beside(self.profile, self.privacy))
@@ -353,7 +357,7 @@ class Replay:
 
     def run(self) -> Replayed:
         """Run the federation over all its records."""
-        transport = MemoryTransport(observe=self._traffic.add)
+        transport = MemoryTransport(observe=self._traffic.add if self.settings.count_bytes else None)
         self._machine = self._coordinator()
         if self._history.unlearnt is None:  # a River model has no file
             self._file = FileErrors(self.table, self.logs, self.horizon, self._model)
@@ -534,11 +538,13 @@ class Replay:
             privacy="none" if result.privacy is None else result.privacy.sums,
             epsilon=None if result.privacy is None else result.privacy.epsilon,
             delta=None if result.privacy is None else result.privacy.delta,
-            **self._bytes().model_dump(),
+            **({} if result.bytes is None else result.bytes.model_dump()),
         )
 
-    def _bytes(self) -> BytesARecord:
-        """Return the bytes of messages and of raw features, a record."""
+    def _bytes(self) -> BytesARecord | None:
+        """Return the bytes of messages and of raw features, a record; None if they are not counted."""
+        if not self.settings.count_bytes:
+            return None
         up, down = self._traffic.a_record
         return BytesARecord(up=round(up, 1), down=round(down, 1), raw=4.0 * len(self.table.features))
 

@@ -39,6 +39,11 @@ FEW, KEPT = 64, 4096
 # With more columns, there are more moves than a byte has room for. OTHER is any row that is none.
 MOST_MOVED, OTHER = 14, 255
 
+# Of a table of more numbers, with more columns than make one symbol, not every form is tried: where at most one row
+# in FEW_OTHERS is no move, the moves have always been the shortest; small numbers have always been shorter several
+# at a time. To try every form would take twice the time. A reader accepts every form.
+LARGE, FEW_OTHERS = 4096, 5
+
 
 def written(m: IntArray) -> bytes:
     """Return whole numbers as bytes.
@@ -71,22 +76,27 @@ def _shortest(m: IntArray) -> bytes:
 
 def _forms(m: IntArray) -> Iterator[tuple[int, bytes]]:
     signed = bool((m < 0).any())
-    u = np.where(m < 0, -2 * m - 1, 2 * m) if signed else m
-    for form, data in _of_numbers(u):
-        yield form | signed * SIGNED, data
-    if signed and 1 < m.shape[1] <= MOST_MOVED:
-        moves = _moves(m)
-        others = m[moves == OTHER]
-        if 2 * len(others) < len(m):
-            yield MOVES, sized(_deflated_plane(moves)) + written(others)
+    moves = _moves(m) if signed and 1 < m.shape[1] <= MOST_MOVED else np.zeros(0, np.uint8)
+    others = np.flatnonzero(moves == OTHER)
+    if not (_is_large(m) and len(moves) and FEW_OTHERS * len(others) <= len(m)):
+        for form, data in _of_numbers(np.where(m < 0, -2 * m - 1, 2 * m) if signed else m):
+            yield form | signed * SIGNED, data
+    if len(moves) and 2 * len(others) < len(m):
+        yield MOVES, sized(_deflated_plane(moves)) + written(m[others])
 
 
 def _of_numbers(u: IntArray) -> Iterator[tuple[int, bytes]]:
-    yield PLANES, _planes(u.ravel())
-    if u.size and 4 * np.count_nonzero(u >= ESCAPE) < u.size:
+    are_small = bool(u.size) and 4 * np.count_nonzero(u >= ESCAPE) < u.size
+    if not (are_small and _is_large(u) and u.any()):
+        yield PLANES, _planes(u.ravel())
+    if are_small:
         yield IN_ORDER, _packed(u.reshape(1, -1), _thirds(u))
         if TOGETHER <= u.shape[1] <= MOST_COLUMNS:
             yield BY_COLUMNS, _packed(u, _by_columns(u))
+
+
+def _is_large(m: IntArray) -> bool:
+    return m.size > LARGE and m.shape[1] > TOGETHER
 
 
 def _planes(u: IntArray) -> bytes:
@@ -128,10 +138,13 @@ def _moves(m: IntArray) -> npt.NDArray[np.uint8]:
     >>> _moves(np.array([[0, 0], [1, -1], [0, 1], [2, 0]]))
     array([  0,   1,   5, 255], dtype=uint8)
     """
-    whole = np.column_stack([m, -m.sum(axis=1)])
-    size = np.abs(whole).sum(axis=1)
-    moves = np.where(size == 0, 0, whole.shape[1] * whole.argmax(axis=1) + whole.argmin(axis=1))
-    return np.where((size == 0) | ((size == 2) & (whole.max(axis=1) == 1)), moves, OTHER).astype(np.uint8)
+    last = -m.sum(axis=1)
+    size = np.abs(m).sum(axis=1) + np.abs(last)
+    moves = np.where(size == 0, 0, OTHER)
+    moved = np.flatnonzero(size == 2)  # by one up and one down, since all add up to 0
+    whole = np.column_stack([m[moved], last[moved]])
+    moves[moved] = whole.shape[1] * whole.argmax(axis=1) + whole.argmin(axis=1)
+    return moves.astype(np.uint8)
 
 
 def _deflated_plane(plane: npt.NDArray[np.uint8]) -> bytes:

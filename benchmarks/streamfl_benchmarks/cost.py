@@ -90,7 +90,11 @@ def cost(profile: str) -> Cost:
 
     named = ProfileSettings.model_validate({"profile": profile, "optimistic": "regret"})
     settings = ReplaySettings(
-        round_size=RECORDS, learning=LearningSettings(features="rounds"), profile=named, measure=False
+        round_size=RECORDS,
+        learning=LearningSettings(features="rounds"),
+        profile=named,
+        measure=False,
+        count_bytes=False,
     )
     replay = Replay(table, deal(table, CLIENTS, "round-robin", 0), settings, observe)
     before = sys.getprofile()

@@ -97,7 +97,11 @@ def federation(table: Table, profile: str) -> None:
         table,
         logs,
         ReplaySettings(
-            round_size=RECORDS, learning=LearningSettings(features="rounds"), profile=named, measure=False
+            round_size=RECORDS,
+            learning=LearningSettings(features="rounds"),
+            profile=named,
+            measure=False,
+            count_bytes=False,
         ),
     ).run()
 

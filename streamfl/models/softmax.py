@@ -16,7 +16,8 @@ def bounded(cross_entropy: FloatArray, bound: float) -> FloatArray:
     >>> bounded(np.array([0.0, np.log(7), 99.0]), score_bound(7))
     array([0. , 0.5, 1. ])
     """
-    score: FloatArray = np.minimum(cross_entropy, bound) / bound
+    score: FloatArray = np.minimum(cross_entropy, bound)
+    score /= bound
     return score
 
 

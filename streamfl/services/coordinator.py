@@ -21,6 +21,7 @@ from streamfl.core.protocol.messages import (
     MemberChanged,
     Noticed,
     Refusal,
+    RegistryPublished,
     Restarted,
     RoundClosed,
 )
@@ -45,7 +46,6 @@ from streamfl.services.model_out import ModelOut
 from streamfl.services.settings import FederationSettings
 from streamfl.services.stopping import Stop
 from streamfl.services.whereabouts import whereabouts
-from streamfl.transport.traffic import Traffic
 
 if TYPE_CHECKING:
     from streamfl.services.tracing.rounds import Spans
@@ -73,20 +73,21 @@ class CoordinatorLog:
     ----------
     bytes_read
         Returns the bytes of clients' messages that the coordinator has read.
-    published
-        Counts the bytes of what it has published.
+    bytes_written
+        Returns the bytes of messages that it has written for clients.
     """
 
     bytes_read: Callable[[], int] = lambda: 0
-    published: Traffic = field(default_factory=Traffic)
+    bytes_written: Callable[[], int] = lambda: 0
     _refusals: dict[str, str] = field(default_factory=dict)
     _records: int = 0
+    _features: int = 0
 
     def take(self, event: FromCoordinator | Refused) -> None:
         """Log one event."""
-        if not isinstance(event, Refused):
-            self.published.add(event)
         match event:
+            case RegistryPublished():
+                self._features = len(event.registry.features)
             case RoundClosed():
                 self._closed(event)
             case Restarted():
@@ -166,11 +167,12 @@ class CoordinatorLog:
     def bytes_a_record(self) -> dict[str, float]:
         """Return the bytes a record since this coordinator began.
 
-        `up`: of clients' messages, those that were refused or forged included; `down`: of what was published, see
-        `Traffic`; `raw`: of features as floats of 32 bits.
+        `up`: of clients' messages, those that were refused or forged included; `down`: of what was written for
+        clients; `raw`: of features as floats of 32 bits.
         """
-        up = self.bytes_read() / self._records if self._records else 0.0
-        return {"up": round(up, 1), "down": round(self.published.a_record[1], 1), "raw": self.published.raw}
+        up, down = self.bytes_read(), self.bytes_written()
+        a_record = [round(count / self._records, 1) if self._records else 0.0 for count in (up, down)]
+        return {"up": a_record[0], "down": a_record[1], "raw": 4.0 * self._features}
 
     def waiting(self, machine: Coordinator, seconds: float) -> None:
         """Log which clients keep the round open, and why if known."""
@@ -371,9 +373,9 @@ class Serving:
         """Be the coordinator, and close its link."""
         settings, connector = self.settings, self.connector
         heart = connector.heartbeat(settings.coordinator.silence) if isinstance(connector, StandbyConnector) else None
-        log = CoordinatorLog(lambda: link.bytes_read)
+        log = CoordinatorLog(lambda: link.bytes_read, lambda: link.bytes_written)
         clock = ListeningClock(link.listen)
-        measures = CoordinatorMeasures(lambda: link.bytes_read, lambda: log.published.down, clock.now)
+        measures = CoordinatorMeasures(lambda: link.bytes_read, lambda: link.bytes_written, clock.now)
 
         takers = (log.take, measures.take, *_traces(self.spans))
 

@@ -34,7 +34,7 @@ class CoordinatorMeasures:
     Parameters
     ----------
     bytes_read, bytes_published
-        Return the bytes of clients' messages that were read, and those of what was published, see `Traffic`.
+        Return the bytes of clients' messages that were read, and those of messages that were written for clients.
     now
         Returns seconds; differences are shown.
     """

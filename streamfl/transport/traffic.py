@@ -1,6 +1,5 @@
-"""Counts the bytes of a federation's messages, as they would be on a log."""
+"""Counts the bytes that the messages of a replay would take on a log; a link to a log counts what it writes."""
 
-import gzip
 from dataclasses import dataclass
 
 from streamfl import messages
@@ -11,7 +10,6 @@ from streamfl.core.protocol.messages import (
     FromCoordinator,
     ModelPublished,
     ModelsChanged,
-    RegistryPublished,
     RoundClosed,
     RoundOpened,
 )
@@ -48,7 +46,6 @@ class Traffic:
     up: int = 0
     down: int = 0
     records: int = 0
-    features: int = 0
     _entry: int = 1
     _sent: int = 0
 
@@ -65,21 +62,13 @@ class Traffic:
             if isinstance(message, FromClient):
                 self.up += weight * len(data)
             else:
-                is_json = not isinstance(message, messages.MANY)
-                self.down += weight * len(gzip.compress(data, mtime=0) if is_json else data)
+                self.down += weight * messages.size_on_log(message, data)
             if isinstance(message, RoundClosed):
                 self.records += weight * message.records
         if isinstance(message, RoundOpened):
             self._entry, self._sent = message.entry, 0
-        elif isinstance(message, RegistryPublished):
-            self.features = len(message.registry.features)
 
     @property
     def a_record(self) -> tuple[float, float]:
         """Return the bytes that clients sent and that the coordinator published, each over the records of all."""
         return (self.up / self.records, self.down / self.records) if self.records else (0.0, 0.0)
-
-    @property
-    def raw(self) -> float:
-        """Return the bytes of a record's features as floats of 32 bits; 0 before a registry was published."""
-        return 4.0 * self.features

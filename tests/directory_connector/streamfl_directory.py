@@ -159,7 +159,7 @@ class DirectoryCoordinatorLink:
 
     def __init__(self, place: Place, placement: Placement, stride: int, wrong: WrongState) -> None:
         self._place, self._placement, self._stride = place, placement, stride
-        self.bytes_read = 0
+        self.bytes_read = self.bytes_written = 0
         transactions = [place.transaction(message) for message in place.control.read(0)]
         commits = [
             transaction
@@ -171,7 +171,9 @@ class DirectoryCoordinatorLink:
         self.publish([])  # from here on no other coordinator can write
 
     def publish(self, published: Sequence[FromCoordinator], state: bytes = b"") -> None:
-        data = msgpack.encode((state, self._handled, [messages.encode(message) for message in published]))
+        encoded = [messages.encode(message) for message in published]
+        self.bytes_written += sum(map(messages.size_on_log, published, encoded))
+        data = msgpack.encode((state, self._handled, encoded))
         try:
             signed = sealed(self._place.signatures.own, f"transaction {self._next}", data)
             self._place.control.append(signed, at=self._next)

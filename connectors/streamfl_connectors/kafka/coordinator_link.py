@@ -97,6 +97,7 @@ class KafkaCoordinatorLink:
         self._letter_bytes = 0
         self.unwritten = 0
         self.bytes_read = 0
+        self.bytes_written = 0
         self._unusable = Tally(LOG, "unusable message")
         self._written: dict[str, tuple[int, int]] = {}
         self._live: set[str] = set()
@@ -204,12 +205,15 @@ class KafkaCoordinatorLink:
             if not isinstance(message, Tensors):
                 for value, headers in control.written(message, signer=self._signatures.own):
                     self._send(self._topics.control, value, headers)
+                    self.bytes_written += messages.size_on_log(message, value)
                 self._mark_end(message)
                 continue
             slot = slot_of(message)
             version, most = written.get(slot, (-1, 0))
             if version != version_of(message):
-                parts = self._write_models(key_of(message), messages.encode(message))
+                data = messages.encode(message)
+                self.bytes_written += len(data)
+                parts = self._write_models(key_of(message), data)
                 written[slot] = (version_of(message), max(parts, most))
         for slot in self._dead(published):
             self._bury(slot)

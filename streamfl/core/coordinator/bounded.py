@@ -15,7 +15,17 @@ from streamfl.core.arrays import FloatArray
 from streamfl.core.coordinator.agreement import Agreement, labels_seen_first
 from streamfl.core.drift.evidence import LiveModel
 from streamfl.core.learning.between_rounds import BetweenRounds
-from streamfl.core.learning.influence import FEWEST, HEAVIEST, LEAST, Influence, Judged, Sent, judged, smallest
+from streamfl.core.learning.influence import (
+    FEWEST,
+    HEAVIEST,
+    LEAST,
+    Influence,
+    Judged,
+    Sent,
+    are_compared,
+    judged,
+    smallest,
+)
 from streamfl.core.protocol.messages import AgreedState, LabelSums, Scores, SlotLosses, Update
 from streamfl.core.protocol.registry import placed_columns
 
@@ -102,6 +112,8 @@ def _judged_steps(
     before = influence.histories.get(STEPS, {})
     if not senders or not names:
         return Judged({}, dict(before))
+    if not are_compared(len(senders)):
+        return Judged(dict.fromkeys([update.client for update in senders], 1.0), dict(before))
     X = _stacked(senders, names, agreement)
     records = np.array([update.trained for update in senders], np.float64)
     least = 0.0

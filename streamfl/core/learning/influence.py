@@ -65,6 +65,11 @@ class Influence:
     histories: dict[str, dict[str, FloatArray]] = field(default_factory=dict)
 
 
+def are_compared(clients: int) -> bool:
+    """Tell whether so many clients are compared with each other: of fewer nobody can tell which is far off."""
+    return clients >= FEWEST
+
+
 class Sent(NamedTuple):
     """What clients sent of one kind: means over their records, in units in which noise is alike in all directions.
 
@@ -97,6 +102,16 @@ class Sent(NamedTuple):
         (1.67, 2.0)
         """
         return min(WIDEST, 1.0 + CHANCE / (len(self.clients) * self.independent))
+
+    @property
+    def is_compared(self) -> bool:
+        """Tell whether there are so many clients that they are compared; else sizes do not matter."""
+        return are_compared(len(self.clients))
+
+    @classmethod
+    def of_few(cls, clients: tuple[str, ...], records: FloatArray) -> "Sent":
+        """Return what so few clients sent that it is not compared, without its sizes."""
+        return cls(clients, records, np.zeros(len(clients)), np.zeros((len(clients), NUMBERS)), 1)
 
     @classmethod
     def of(cls, kind: str, clients: tuple[str, ...], records: FloatArray, numbers: FloatArray) -> "Sent":
@@ -139,7 +154,7 @@ def judged(sent: Sent, histories: History, *, least: float = 0.0) -> Judged:
     ([1.0, 1.0, 1.0, 1.0, 0.5], 0.1)
     """
     names = sent.clients
-    if len(names) < FEWEST:
+    if not sent.is_compared:
         return Judged(dict.fromkeys(names, 1.0), dict(histories))
     # The mean over few records has more noise, so it may be larger.
     noise = np.maximum(1.0, np.sqrt(np.median(sent.records) / sent.records))

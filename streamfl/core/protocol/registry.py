@@ -164,8 +164,9 @@ class Registry:
         Z[:, -1] = 1.0
         z, at, unit = Z[:, :-1], 0, 1.0 / self.scale
         for batch in batches:
-            centred = aligned(batch.X, batch.features, self.features) - self.mean
-            np.multiply(centred, unit, out=z[at : at + len(batch)])
+            rows = z[at : at + len(batch)]
+            np.subtract(aligned(batch.X, batch.features, self.features), self.mean, out=rows)
+            rows *= unit  # in place: an array of its own would take as long as both operations
             at += len(batch)
         norms = np.einsum("ij,ij->i", Z, Z)
         if not norms.max(initial=0.0) <= self.farthest * self.farthest:  # a value is missing, or may need clipping

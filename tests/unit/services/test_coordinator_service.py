@@ -207,7 +207,7 @@ class TestRefusals:
 
 class TestLog:
     def test_the_bytes_of_a_record_are_logged_every_hundred_entries(self):
-        log = CoordinatorLog(lambda: 3000)
+        log = CoordinatorLog(lambda: 3000, lambda: 500)
         closed = RoundClosed(
             entry=99, round=99, epoch=1, block=0, accepted=(), records=100, trained=100, rejected=0, losses={},
             serves="m", readings={}, served=Served(), model="", registry=1,
@@ -216,7 +216,7 @@ class TestLog:
             log.take(closed)
             log.take(replace(closed, entry=100))
         (told,) = [line for line in logged if line["event"] == "bytes a record"]
-        assert (told["up"], told["raw"]) == (15.0, 0.0)
+        assert (told["up"], told["down"], told["raw"]) == (15.0, 2.5, 0.0)
 
     def test_a_refusal_is_logged_once_for_the_same_reason(self):
         log = CoordinatorLog()
@@ -353,7 +353,7 @@ class Link:
 
     def __init__(self, transport, stop, sent=()):
         self.inner, self.stop, self.idle, self.closed = transport.coordinator(), stop, 0, False
-        self.bytes_read = 0
+        self.bytes_read = self.bytes_written = 0
         self.outside = transport.client("outside")
         for message in sent:
             self.outside.send(message)
@@ -365,6 +365,14 @@ class Link:
         arrived = self.inner.receive()
         self.bytes_read += sum(len(messages.encode(message)) for message in arrived)
         return arrived
+
+    def publish(self, published):
+        self.bytes_written += sum(messages.size_on_log(message, messages.encode(message)) for message in published)
+        self.inner.publish(published)
+
+    def commit(self, published, state):
+        self.publish(published)
+        self.inner.commit((), state)
 
     def ends(self, partitions):
         return dict.fromkeys(partitions)

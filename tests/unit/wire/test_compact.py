@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streamfl import compact, messages
+from streamfl import compact, messages, whole_numbers
 from streamfl.core.errors import PeerError
 from streamfl.core.protocol.messages import HeldRecord, LabelSums, Served, SlotLosses, Update
 from streamfl.core.protocol.records import Span
-from streamfl.wire_bytes import deflated, floats_written, varint, whole_written
+from streamfl.wire_bytes import Bytes, deflated, floats_written, varint, whole_written
 
 SLOTS = ("step 16", "step 4", "step 1", "step 4 with momentum", "shadow")
 
@@ -110,3 +110,36 @@ def test_arrays_of_a_few_bytes_cannot_take_much_memory_together(monkeypatch):
     assert len(compact.unpack(data)[1]) == 3
     with pytest.raises(PeerError, match="an array of 32768 numbers; at most 0"):
         compact.unpack(data + b"".join(compact.arrays_written([zeros])))
+
+
+def read_back(m: np.ndarray) -> list[list[int]]:
+    data = Bytes(whole_numbers.written(m))
+    numbers = whole_numbers.read(data, *m.shape).tolist()
+    assert not data.left
+    return numbers
+
+
+def test_that_a_large_table_is_read_back_whichever_forms_are_left_out() -> None:
+    rng = np.random.default_rng(0)
+    moves = np.zeros((3000, 6), np.int64)
+    rows = np.flatnonzero(rng.random(3000) < 0.5)
+    moves[rows, rng.integers(3, size=len(rows))] += 1
+    moves[rows, 3 + rng.integers(3, size=len(rows))] -= 1
+    some_are_none = moves.copy()
+    some_are_none[::6] = rng.integers(-9, 9, (500, 6))
+    for m in (
+        moves,
+        some_are_none,
+        np.abs(moves),
+        rng.integers(-3000, 3000, (3000, 6)),
+        np.zeros((3000, 6), np.int64),
+    ):
+        assert read_back(m) == m.tolist()
+
+
+def test_that_a_large_table_of_zeros_takes_two_bytes_and_one_of_moves_a_few() -> None:
+    assert len(whole_numbers.written(np.zeros((3000, 6), np.int64))) == 2
+    moves = np.zeros((3000, 6), np.int64)
+    moves[::2, 0], moves[::2, 1] = 1, -1
+    assert whole_numbers.written(moves)[0] == whole_numbers.MOVES
+    assert len(whole_numbers.written(moves)) < 40  # as single bytes they are one pattern that repeats

@@ -8,7 +8,7 @@ import numpy as np
 
 from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.between.native.grids import depth_of, step_of_cells, step_of_weights
-from streamfl.core.learning.influence import NUMBERS, Sent
+from streamfl.core.learning.influence import NUMBERS, Sent, are_compared
 from streamfl.core.protocol.early import FEW
 from streamfl.core.protocol.native.learnt import NativeLearnt
 from streamfl.core.protocol.native.models import NativeState
@@ -39,6 +39,8 @@ def sent(learnt: Mapping[str, NativeLearnt], agreed: NativeState) -> dict[str, S
         return {}
     each = tuple(parts.values())
     names, records = tuple(parts), np.array([part.records for part in each], np.float64)
+    if not are_compared(len(names)):
+        return dict.fromkeys((WEIGHTS, TABLE) if len(agreed.table) else (WEIGHTS,), Sent.of_few(names, records))
     labels = (*agreed.labels, *_new([part.labels for part in each], agreed.labels))
     kinds = {WEIGHTS: Sent.of(WEIGHTS, names, records, _weights(each, agreed, labels, records))}
     if len(agreed.table):
