@@ -61,7 +61,7 @@ def candidates(found: Reach, mutation: Mutation, suite: Suite, work: Path) -> se
     about = [path.relative_to(TESTS.parent) for path in TESTS.rglob("test_*.py") if "kernels" in path.read_text()]
     kernels = [str(path) for path in about]
     tests = found.of(mutation, kernels)
-    if suite.name == "full" and (work / "done.quick").exists():
+    if suite.name == "full" and (work / f"done.{Suite('quick').label}").exists():
         quick = reach(work / "copy", Suite("quick"), work)
         drawn = quick.of(mutation, kernels) & quick.drawn
         found.costs |= {test: quick.costs[test] for test in drawn}

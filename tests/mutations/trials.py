@@ -1,5 +1,6 @@
 """Runs tests in the copy: once to see which of them reach the place of each mutation, then these on each mutation."""
 
+import hashlib
 import json
 import os
 import signal
@@ -77,6 +78,17 @@ class Suite:
         return not self.also and not self.paths
 
     @property
+    def label(self) -> str:
+        """Return a name for files about them.
+
+        >>> Suite("quick").label, Suite("quick", "not broker").label
+        ('quick', 'quick-38cf7c18')
+        """
+        if self.is_whole:
+            return self.name
+        return f"{self.name}-{hashlib.sha256(repr((self.also, self.paths)).encode()).hexdigest()[:8]}"
+
+    @property
     def arguments(self) -> list[str]:
         """Return the arguments that collect them."""
         marker = "full" if self.name == "full" else "not full"
@@ -126,9 +138,9 @@ def instrumented(root: Path, mutations: Sequence[Mutation] = MUTATIONS) -> dict[
 
 def reach(copy: Path, suite: Suite, work: Path) -> Reach:
     """Run the tests once, without mutations, and note which of them reach which place; keep that in `work`."""
-    name = "-".join((suite.name, *suite.paths, *suite.also.split())).replace("/", ".")[:80]
-    reached, results, running = (work / f"{kind}.{name}" for kind in ("reached", "results", "running"))
-    done = work / f"done.{name}"
+    reached, results, running, done = (
+        work / f"{kind}.{suite.label}" for kind in ("reached", "results", "running", "done")
+    )
     if not done.exists():
         for file in (reached, results, running):
             file.write_text("")
