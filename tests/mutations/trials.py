@@ -31,6 +31,7 @@ import os
 import time
 
 _seen, _read_at, _running = set(), -1.0, ""
+_open = open  # a test may replace it
 
 
 def _test():
@@ -40,7 +41,7 @@ def _test():
         return os.environ.get("PYTEST_CURRENT_TEST", "")
     if time.monotonic() > _read_at + 0.1:
         _read_at = time.monotonic()
-        with open({running!r}, encoding="utf-8") as running:
+        with _open({running!r}, encoding="utf-8") as running:
             _running = running.read() + " (process)"
     return _running
 
@@ -49,7 +50,7 @@ def at(place):
     pair = place, _test()
     if pair not in _seen:
         _seen.add(pair)
-        with open({reached!r}, "a", encoding="utf-8") as reached:
+        with _open({reached!r}, "a", encoding="utf-8") as reached:
             reached.write("\\t".join(pair) + "\\n")
 '''
 
@@ -150,7 +151,9 @@ def reach(copy: Path, suite: Suite, work: Path) -> Reach:
             for file, text in instrumented(copy).items():
                 stack.enter_context(written(copy / file, text))
             arguments = [*suite.arguments, *suite.profile, "--results", str(results), "--running", str(running)]
-            _run_pytest(copy, arguments, seconds=None)
+            ended = _run_pytest(copy, arguments, seconds=None)
+        if ended not in (0, 1):  # all passed, or some failed
+            raise RuntimeError(f"pytest ended with {ended} before all tests were run; the last ones are in {results}")
         done.touch()
     return read(reached.read_text(encoding="utf-8"), results.read_text(encoding="utf-8"))
 

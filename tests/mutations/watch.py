@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -38,29 +39,36 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     """Note the seconds and the result of each phase of a test."""
     report = yield
-    if file := item.config.getoption("--results"):
-        seconds = round(call.duration, 4)
-        line = {"test": item.nodeid, "phase": call.when, "outcome": report.outcome, "seconds": seconds}
-        draws = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
-        _note(file, {**line, "draws": True} if draws else line)
+    seconds = round(call.duration, 4)
+    line = {"test": item.nodeid, "phase": call.when, "outcome": report.outcome, "seconds": seconds}
+    draws = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+    _note({**line, "draws": True} if draws else line)
     return report
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
     """Note a file that cannot be imported."""
-    if report.failed and (file := _RESULTS.get("file")):
-        _note(file, {"test": report.nodeid, "phase": "import", "outcome": "failed", "seconds": 0.0})
+    if report.failed:
+        _note({"test": report.nodeid, "phase": "import", "outcome": "failed", "seconds": 0.0})
 
 
-_RESULTS: dict[str, str] = {}
+# Open from the beginning: a test may replace what opens files.
+_results: list[TextIO] = []
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep where results go: a report of a collection does not say of which run it is."""
+    """Open the file of results."""
     if file := config.getoption("--results"):
-        _RESULTS["file"] = file
+        _results.append(Path(file).open("a", encoding="utf-8", buffering=1))  # noqa: SIM115  closed at the end
 
 
-def _note(file: str, line: dict[str, object]) -> None:
-    with Path(file).open("a", encoding="utf-8") as results:
+def pytest_unconfigure() -> None:
+    """Close it."""
+    for results in _results:
+        results.close()
+    _results.clear()
+
+
+def _note(line: dict[str, object]) -> None:
+    for results in _results:
         results.write(json.dumps(line) + "\n")
