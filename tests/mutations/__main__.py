@@ -18,6 +18,7 @@ TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
 
 from mutations import copy, report  # noqa: E402  after the path is set
+from mutations.order import batches  # noqa: E402
 from mutations.table import MUTATIONS, Mutation  # noqa: E402
 from mutations.trials import Reach, Suite, first_failure, reach  # noqa: E402
 
@@ -42,15 +43,30 @@ def main() -> None:
     chosen = [m for m in MUTATIONS if asked.only in m.name]
     left = [m for m in chosen if asked.again or not report.is_known(caught.get(m.name, {}), suite.name)]
     found = reach(place, suite, asked.work) if left else Reach()
-    for mutation in left:
-        began = time.monotonic()
-        by = first_failure(place, mutation, candidates(found, mutation, suite, asked.work), found, suite)
-        say(f"{time.monotonic() - began:6.0f} s  {mutation.name}: {by or 'none of these tests'}")
-        of = caught.setdefault(mutation.name, {"change": mutation.digest})
-        if by or suite.is_whole:
-            of[suite.name] = by or ""
-        report.write(caught)
+    for is_last in (False, True):  # what cheap tests catch is known soon
+        survivors = []
+        for mutation in left:
+            began = time.monotonic()
+            tries = batches(candidates(found, mutation, suite, asked.work), found.costs, mutation.file)
+            by = first_failure(place, mutation, tries[-1:] if is_last else tries[:-1], found, suite)
+            say(f"{time.monotonic() - began:6.0f} s  {mutation.name}: {by or f'none of {what(tries, is_last)}'}")
+            if by or (is_last and suite.is_whole):
+                caught.setdefault(mutation.name, {"change": mutation.digest})[suite.name] = by or ""
+                report.write(caught)
+            if not by:
+                survivors.append(mutation)
+        left = survivors
     report.write(caught)
+
+
+def what(tries: list[list[str]], is_last: bool) -> str:
+    """Return how many tests were tried.
+
+    >>> what([["a"], ["b", "c"], ["d"]], False), what([["a"], ["b", "c"], ["d"]], True)
+    ('the 3 cheapest tests of 4', '4 tests')
+    """
+    tests = sum(map(len, tries))
+    return f"{tests} tests" if is_last else f"the {tests - len(tries[-1])} cheapest tests of {tests}"
 
 
 def candidates(found: Reach, mutation: Mutation, suite: Suite, work: Path) -> set[str]:

@@ -1,6 +1,6 @@
 """Which of the tests that reach a place are tried first: a mutation should die of few seconds of tests."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -22,8 +22,8 @@ class Cost:
     fixtures: float = 0.0
 
 
-def batches(tests: Iterable[str], costs: Mapping[str, Cost], file: str) -> Iterator[list[str]]:
-    """Yield tests in the order in which they should try a mutation of a file.
+def batches(tests: Iterable[str], costs: Mapping[str, Cost], file: str) -> list[list[str]]:
+    """Return tests in the order in which they should try a mutation of a file: cheap ones, further ones, the rest.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def batches(tests: Iterable[str], costs: Mapping[str, Cost], file: str) -> Itera
     --------
     >>> costs = {"a.py::slow": Cost(9.0), "a.py::fast[1]": Cost(1.0), "a.py::fast[2]": Cost(1.0)}
     >>> costs |= {"a.py::fast[3]": Cost(1.0), "test_ledger.py::x": Cost(2.0), "b.py::y": Cost(0.0, 99.0)}
-    >>> [*batches(costs, costs, "core/ledger.py")]
+    >>> batches(costs, costs, "core/ledger.py")
     [['test_ledger.py::x', 'a.py::fast[1]', 'a.py::fast[2]'], ['a.py::fast[3]', 'a.py::slow'], ['b.py::y']]
     """
     fixtures: dict[str, float] = {}
@@ -51,14 +51,13 @@ def batches(tests: Iterable[str], costs: Mapping[str, Cost], file: str) -> Itera
 
     words = words_of(file)
     left.sort(key=lambda test: (not words & words_of(file_of(test)), price(test), test))
+    found = []
     for number, seconds in enumerate(BATCHES):
         batch = _within(left, seconds, costs, fixtures, CASES if number == 0 else None)
-        if batch:
-            yield by_file(batch)
+        found.append(by_file(batch))
         chosen = set(batch)
         left = [test for test in left if test not in chosen]
-    if left:
-        yield by_file(left)
+    return [*found, by_file(left)]
 
 
 def _within(

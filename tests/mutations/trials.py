@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mutations.copy import packages_of, python_of, written
-from mutations.order import Cost, batches, file_of
+from mutations.order import Cost, file_of
 from mutations.table import MUTATIONS, NATIVE, Mutation
 from mutations.text import changed, with_calls
 
@@ -191,15 +191,17 @@ def read(reached: str, results: str) -> Reach:
     return found
 
 
-def first_failure(copy: Path, mutation: Mutation, tests: Iterable[str], found: Reach, suite: Suite) -> str | None:
-    """Return the first test that a mutation fails, None if all pass."""
+def first_failure(
+    copy: Path, mutation: Mutation, tries: Iterable[Sequence[str]], found: Reach, suite: Suite
+) -> str | None:
+    """Return the first test that a mutation fails, None if all pass; each of `tries` is a run of pytest."""
     file = copy / mutation.file
     text = changed(file.read_text(encoding="utf-8"), mutation)
     with TemporaryDirectory() as compiled:
         # Machine code of a mutation must not push the true one out of its cache.
         environment = {"NUMBA_CACHE_DIR": compiled} if mutation.is_compiled else {}
-        for batch in batches(tests, found.costs, mutation.file):
-            left = batch
+        for tests in tries:
+            left = [*tests]
             while left:
                 with written(file, text):
                     failed = _first_of(copy, left, found.costs, suite, environment)
