@@ -39,6 +39,7 @@ def main() -> None:
         for file in asked.work.glob("done.*"):
             file.unlink()
         copy.make(TESTS.parent, place)
+    copy.mend(place)
     caught = report.read()
     chosen = [m for m in MUTATIONS if asked.only in m.name]
     left = [m for m in chosen if asked.again or not report.is_known(caught.get(m.name, {}), suite.name)]

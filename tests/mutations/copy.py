@@ -12,6 +12,9 @@ from pathlib import Path
 # in one second may have the same size.
 _TIMES = count(1_000_000_000)
 
+# What the name of a file ends in that holds the text before a change.
+BEFORE = ".before"
+
 # What git does not have, and tests use.
 BESIDE = (".kafka",)
 
@@ -71,12 +74,22 @@ def packages_of(copy: Path) -> Path:
 @contextmanager
 def written(file: Path, text: str) -> Iterator[None]:
     """Let a file of the copy have another text."""
-    before, times = file.read_bytes(), file.stat()
+    shutil.copy2(file, _before(file))
     try:
         file.write_text(text, encoding="utf-8")
         now = next(_TIMES)
         os.utime(file, (now, now))
         yield
     finally:
-        file.write_bytes(before)
-        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+        _before(file).replace(file)
+
+
+def mend(copy: Path) -> None:
+    """Give the files of a copy their own texts again, after a run that was killed."""
+    for folder in ("streamfl", "connectors"):
+        for before in (copy / folder).rglob(f"*{BEFORE}"):
+            before.replace(before.with_suffix(""))
+
+
+def _before(file: Path) -> Path:
+    return file.with_name(file.name + BEFORE)

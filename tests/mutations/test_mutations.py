@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mutations import report
+from mutations import copy, report
 from mutations.table import MUTATIONS, Mutation
 from mutations.text import changed, with_calls
 from mutations.trials import instrumented
@@ -67,6 +67,20 @@ def f(a):
         "        h(",
         "            3)",
     ]
+
+
+def test_a_file_gets_its_text_back_also_after_a_kill(tmp_path):
+    file = tmp_path / "streamfl" / "a.py"
+    file.parent.mkdir()
+    file.write_text("1")
+    before = file.stat().st_mtime_ns
+    with copy.written(file, "2"):
+        assert (file.read_text(), file.stat().st_mtime_ns == before) == ("2", False)
+    assert (file.read_text(), file.stat().st_mtime_ns) == ("1", before)
+    killed = copy.written(file, "3")
+    killed.__enter__()
+    copy.mend(tmp_path)
+    assert (file.read_text(), [*tmp_path.rglob("*.before")]) == ("1", [])
 
 
 def test_what_is_kept_is_about_the_present_mutations():
