@@ -444,6 +444,7 @@ REFUSED: dict[str, tuple[Callable[[Update], Update], str]] = {
     "gap after the ledger": (lambda u: replace(u, spans=(Span("c1", 5, 9),)), "do not follow the ledger"),
     "records again": (lambda u: replace(u, spans=(Span("c1", 0, 4),)), "do not follow the ledger"),
     "backwards": (lambda u: replace(u, spans=(Span("c1", 4, 3),)), "run backwards"),
+    "one record more than positions": (lambda u: replace(u, rejected=1), "more records than positions"),
     "wrong rows": (lambda u: stepping(u, np.zeros((3, 2))), "of shape (3, 2), not (2, 2)"),
     "wrong columns": (lambda u: stepping(u, np.zeros((2, 3))), "of shape (2, 3), not (2, 2)"),
     "no matrix": (lambda u: stepping(u, np.zeros(4)), "of shape (4,), not (2, 2)"),
