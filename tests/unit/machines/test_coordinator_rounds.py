@@ -183,12 +183,13 @@ def fenced(decisions):
     return [(told.client, told.nonce, told.after, told.incarnation) for told in broadcast(decisions, Fenced)]
 
 
-def test_a_start_is_told_the_present_incarnation_before_it_can_take_its_place():
+@pytest.mark.parametrize("after", [0, 2])  # a later one: a kill of the coordinator undid it
+def test_a_start_is_told_the_present_incarnation_before_it_can_take_its_place(after):
     machine = coordinator(1)
     begun(machine, "c0")
-    (told,) = feed(machine, join("c0", start=2, after=0))
+    (told,) = feed(machine, join("c0", start=2, after=after))
     assert isinstance(told, Publish)
-    assert fenced([told]) == [("c0", "i2", 0, 1)]
+    assert fenced([told]) == [("c0", "i2", after, 1)]
     assert machine.state.members["c0"].nonce == "i1"
     (answered,) = broadcast(feed(machine, join("c0", start=2, after=1)), Joined)
     assert (answered.nonce, answered.incarnation) == ("i2", 2)
