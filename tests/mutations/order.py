@@ -30,14 +30,14 @@ def batches(tests: Iterable[str], costs: Mapping[str, Cost], file: str) -> list[
     tests
         Their node ids.
     costs
-        What they cost; nothing is known of others, which count as nothing.
+        What they cost, in their usual order; nothing is known of others, which count as nothing.
     file
         The mutated file: tests of files that are named alike come first.
 
     Examples
     --------
-    >>> costs = {"a.py::slow": Cost(9.0), "a.py::fast[1]": Cost(1.0), "a.py::fast[2]": Cost(1.0)}
-    >>> costs |= {"a.py::fast[3]": Cost(1.0), "test_ledger.py::x": Cost(2.0), "b.py::y": Cost(0.0, 99.0)}
+    >>> costs = {"a.py::fast[1]": Cost(1.0), "a.py::fast[2]": Cost(1.0), "a.py::fast[3]": Cost(1.0)}
+    >>> costs |= {"a.py::slow": Cost(9.0), "b.py::y": Cost(0.0, 99.0), "test_ledger.py::x": Cost(2.0)}
     >>> batches(costs, costs, "core/ledger.py")
     [['test_ledger.py::x', 'a.py::fast[1]', 'a.py::fast[2]'], ['a.py::fast[3]', 'a.py::slow'], ['b.py::y']]
     """
@@ -54,10 +54,10 @@ def batches(tests: Iterable[str], costs: Mapping[str, Cost], file: str) -> list[
     found = []
     for number, seconds in enumerate(BATCHES):
         batch = _within(left, seconds, costs, fixtures, CASES if number == 0 else None)
-        found.append(by_file(batch))
+        found.append(by_file(batch, costs))
         chosen = set(batch)
         left = [test for test in left if test not in chosen]
-    return [*found, by_file(left)]
+    return [*found, by_file(left, costs)]
 
 
 def _within(
@@ -79,14 +79,17 @@ def _within(
     return taken
 
 
-def by_file(tests: Sequence[str]) -> list[str]:
+def by_file(tests: Sequence[str], known: Iterable[str]) -> list[str]:
     """Return tests with those of a file together, so that its fixtures are made once; files as they come first.
 
-    >>> by_file(["b::1", "a::1", "b::2"])
+    Within a file tests come in their usual order, which `known` has: what one leaves behind harms no later one.
+
+    >>> by_file(["b::2", "a::1", "b::1"], ["a::1", "b::1", "b::2"])
     ['b::1', 'b::2', 'a::1']
     """
-    place = {file: i for i, file in reversed([*enumerate(map(file_of, tests))])}
-    return sorted(tests, key=lambda test: place[file_of(test)])
+    file = {file: i for i, file in reversed([*enumerate(map(file_of, tests))])}
+    usual = {test: i for i, test in enumerate(known)}
+    return sorted(tests, key=lambda test: (file[file_of(test)], usual.get(test, len(usual))))
 
 
 def file_of(test: str) -> str:

@@ -22,6 +22,9 @@ COMPILED, CALLS_COMPILED = "compiled", (NATIVE + "learner.py", "if not predict_a
 # Seconds after which a test has got stuck: so many times what it takes, within bounds.
 TIMES, LEAST, MOST = 20.0, 60.0, 900.0
 
+# What is said of a test, or of the one before it, that ended no run: it crashed, or took far too long.
+STUCK = " did not end"
+
 # Tests of these may fail by chance of time; a failure counts only if they pass without the mutation.
 TIMED = "tests/integration/"
 
@@ -207,6 +210,8 @@ def first_failure(
                     failed = _first_of(copy, left, found.costs, suite, environment)
                 if failed is None:
                     break
+                if failed.endswith(STUCK) and _first_of(copy, left, found.costs, suite, {}) is not None:
+                    raise RuntimeError(f"without the mutation, too: {failed}")
                 if not failed.startswith(TIMED) or _first_of(copy, [failed], found.costs, suite, {}) is None:
                     return failed
                 left = left[left.index(failed) + 1 :] if failed in left else []
@@ -232,7 +237,7 @@ def _first_of(
     failed = next((line["test"] for line in lines if line["outcome"] == "failed"), None)
     if failed is not None or ended == 0:
         return failed
-    return f"{lines[-1]['test'] if lines else tests[0]}, which did not end"
+    return f"{lines[-1]['test'] if lines else tests[0]}{STUCK}"
 
 
 def _run_pytest(
