@@ -209,6 +209,12 @@ def test_moments_far_out_are_moved_nearer_and_honest_ones_are_not():
     assert far.m2[0] == pytest.approx(50.0 * bound**2)
 
 
+def test_values_that_count_as_fewer_keep_their_variance():
+    each = [Moments(("x",), np.array([50.0]), np.array([0.1 * i]), np.array([50.0])) for i in range(8)]
+    heavy = tempered([*each, Moments(("x",), np.array([50_000.0]), np.array([0.3]), np.array([50_000.0]))])[-1]
+    assert (heavy.count, heavy.mean, heavy.variance) == pytest.approx((500.0, 0.3, 1.0))
+
+
 @pytest.mark.parametrize("name", AGGREGATORS)
 def test_three_liars_of_ten_do_not_move_an_aggregation(name):
     rng = np.random.default_rng(0)
