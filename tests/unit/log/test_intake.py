@@ -52,6 +52,14 @@ def test_what_is_read_again_is_counted_and_kept_once(counts):
     assert counts.unrouted == 2
 
 
+def test_what_is_read_again_in_parts_is_kept_once(counts):
+    intake, reader = begun(counts)
+    block = [Message(0, b"junk"), good(1), Message(2, b"junk")]
+    assert len(intake.take(reader, block, ())) == 2
+    reader.head = 0
+    assert [intake.take(reader, [message], ()) for message in block] == [[], [], []]
+
+
 def test_late_records_are_counted_once(counts):
     intake, reader = begun(counts, Placement(("f.*",), late_after=10.0), JsonRecords(FieldMap(time="t")))
     block = [Message(i, b'{"x":1,"label":"a","t":%d}' % t) for i, t in enumerate((100, 200, 189, 191, 150))]

@@ -78,6 +78,13 @@ def test_a_start_that_is_fenced_by_a_later_one_ends():
     assert machine.superseded
 
 
+def test_a_start_whose_incarnation_was_issued_to_another_start_ends():
+    machine = client()
+    feed(machine, RecordsRead((batch("abab"),)), joined(incarnation=3))
+    assert feed(machine, fenced(after=2, present=3)) == [Finished()]
+    assert machine.superseded
+
+
 def test_a_start_whose_incarnation_a_kill_of_the_coordinator_undid_asks_for_another():
     machine = client()
     feed(machine, RecordsRead((batch("abab"),)), joined(incarnation=3))

@@ -183,12 +183,13 @@ def fenced(decisions):
     return [(told.client, told.nonce, told.after, told.incarnation) for told in broadcast(decisions, Fenced)]
 
 
-def test_a_start_is_told_the_present_incarnation_before_it_can_take_its_place():
+@pytest.mark.parametrize("after", [0, 2])  # a later one: a kill of the coordinator undid it
+def test_a_start_is_told_the_present_incarnation_before_it_can_take_its_place(after):
     machine = coordinator(1)
     begun(machine, "c0")
-    (told,) = feed(machine, join("c0", start=2, after=0))
+    (told,) = feed(machine, join("c0", start=2, after=after))
     assert isinstance(told, Publish)
-    assert fenced([told]) == [("c0", "i2", 0, 1)]
+    assert fenced([told]) == [("c0", "i2", after, 1)]
     assert machine.state.members["c0"].nonce == "i1"
     (answered,) = broadcast(feed(machine, join("c0", start=2, after=1)), Joined)
     assert (answered.nonce, answered.incarnation) == ("i2", 2)
@@ -444,6 +445,7 @@ REFUSED: dict[str, tuple[Callable[[Update], Update], str]] = {
     "gap after the ledger": (lambda u: replace(u, spans=(Span("c1", 5, 9),)), "do not follow the ledger"),
     "records again": (lambda u: replace(u, spans=(Span("c1", 0, 4),)), "do not follow the ledger"),
     "backwards": (lambda u: replace(u, spans=(Span("c1", 4, 3),)), "run backwards"),
+    "one record more than positions": (lambda u: replace(u, rejected=1), "more records than positions"),
     "wrong rows": (lambda u: stepping(u, np.zeros((3, 2))), "of shape (3, 2), not (2, 2)"),
     "wrong columns": (lambda u: stepping(u, np.zeros((2, 3))), "of shape (2, 3), not (2, 2)"),
     "no matrix": (lambda u: stepping(u, np.zeros(4)), "of shape (4,), not (2, 2)"),

@@ -9,18 +9,22 @@ from hypothesis import strategies as st
 from suites.examples import examples
 from unit.machines.script import answer, begun, coordinator, feed
 
+from streamfl.core.coordinator.aggregate import Aggregation
 from streamfl.core.coordinator.aggregations import AGGREGATORS
 from streamfl.core.coordinator.agreement import Agreement
 from streamfl.core.coordinator.bounded import bounded
 from streamfl.core.drift.detectors.excess import Excess
 from streamfl.core.drift.evidence import ClientPart, LiveModel, Observed
+from streamfl.core.learning.algorithms import FedAvg
 from streamfl.core.learning.influence import Influence, Sent, judged, odd
+from streamfl.core.learning.local_round import Learner
 from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.messages import LabelSums, SlotLosses, Update
 from streamfl.core.protocol.moments import Moments
 from streamfl.core.protocol.records import Span
 from streamfl.core.protocol.registry import Registry
 from streamfl.core.protocol.tempered import tempered
+from streamfl.models import Softmax
 
 REGISTRY = Registry(1, ("x",), ("a", "b"), np.zeros(1), np.ones(1))
 LIVE = (LiveModel("m", np.zeros((2, 2)), 1.0, whitened=True),)
@@ -153,6 +157,14 @@ def test_losses_that_rank_models_the_other_way_round_are_outliers():
     assert odd(parts | {"liar": np.array([0.2, 0.5])}) == {"liar"}
 
 
+def test_losses_that_are_odd_change_no_mean():
+    sent, live = [*honest(4), update("c9", records=300, loss=0.9)], (replace(LIVE[0], whitened=False),)
+    learner, agreement = Learner(Softmax(), FedAvg()), Agreement(REGISTRY, 2.0)
+    without = Aggregation.of(learner, agreement, sent, odd=frozenset({"c9"}))
+    played = without.observed(sent, live, t=1, known_labels=("a", "b"), serves="m").played["m"]
+    assert (played.loss, played.proper, played.variance) == pytest.approx((0.3, 0.3, 0.0))
+
+
 def excess_of(liars: int, new: float, old: float, rise: float) -> tuple[list[int], list[tuple[str, ...]]]:
     """Rounds of alarms for all, and the clients of local ones: eight or nine honest clients rise in round 20."""
     rng, detector = np.random.default_rng(1), Excess()
@@ -195,6 +207,12 @@ def test_moments_that_are_outliers_are_moved_nearer_and_honest_ones_are_not():
     bound = 10.0 * np.sqrt(1.0 + (1.4826 * 0.2) ** 2)
     assert far.mean[0] == pytest.approx(0.4 + bound)
     assert far.m2[0] == pytest.approx(50.0 * bound**2)
+
+
+def test_values_that_count_as_fewer_keep_their_variance():
+    each = [Moments(("x",), np.array([50.0]), np.array([0.1 * i]), np.array([50.0])) for i in range(8)]
+    heavy = tempered([*each, Moments(("x",), np.array([50_000.0]), np.array([0.3]), np.array([50_000.0]))])[-1]
+    assert (heavy.count, heavy.mean, heavy.variance) == pytest.approx((500.0, 0.3, 1.0))
 
 
 @pytest.mark.parametrize("name", AGGREGATORS)

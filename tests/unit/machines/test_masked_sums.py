@@ -131,6 +131,15 @@ def test_a_total_of_fewer_than_three_is_not_asked_for_and_the_round_stays_open()
     assert sorted(asked_by(feed(machine, members.update("c2"))).attempts) == ["c0", "c1", "c2"]
 
 
+def test_a_total_of_two_is_not_asked_for_because_the_update_of_a_third_was_refused():
+    machine, members = federation(deadline=5.0)
+    feed(machine, *(members.update(name) for name in NAMES[:2]), replace(members.update("c2"), sums="none"))
+    decisions = feed(machine, Tick(), now=100.0)
+    assert broadcast(decisions, Unmask) == []
+    (closed,) = broadcast(decisions, RoundClosed)
+    assert (closed.accepted, closed.records) == ((), 0)
+
+
 def test_a_client_that_sends_no_seeds_has_nothing_learnt_and_no_record_lost():
     machine, members = federation(deadline=5.0)
     asked = asked_by(feed(machine, *(members.update(name) for name in NAMES)))

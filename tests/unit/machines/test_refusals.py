@@ -562,6 +562,18 @@ def test_what_was_refused_since_the_last_commit_stays_counted_when_something_rai
     assert saved.machine.state.refused == 3
 
 
+def test_what_was_found_out_about_a_member_since_the_last_commit_is_kept_when_something_raises(monkeypatch):
+    saved = Saved(2)
+    (first,) = broadcast(saved.feed(join("c0"), join("c1")), RoundOpened)
+    saved.feed(join("c2"))
+    (second,) = broadcast(saved.feed(scaled(first, "c0"), scaled(first, "c1")), RoundOpened)
+    saved.feed(scaled(first, "c2"))  # too late: from now on rounds wait for it
+    assert saved.machine.waited_for == {"c0", "c1", "c2"}
+    monkeypatch.setattr(admission, "refusal", lambda *_, **__: 1 / 0)
+    saved.feed(scaled(second, "c0", start=4))
+    assert saved.machine.waited_for == {"c1", "c2"}  # c0 is at fault
+
+
 def before_the_last():
     saved = Saved()
     (opened,) = broadcast(saved.feed(*(join(name) for name in ("c0", "c1", "c2"))), RoundOpened)

@@ -1,6 +1,7 @@
 """The compact form of messages: what it costs, and that no bytes make a reader use more than its bounds."""
 
 import json
+import zlib
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from streamfl import compact, messages, whole_numbers
 from streamfl.core.errors import PeerError
 from streamfl.core.protocol.messages import HeldRecord, LabelSums, Served, SlotLosses, Update
 from streamfl.core.protocol.records import Span
-from streamfl.wire_bytes import Bytes, deflated, floats_written, varint, whole_written
+from streamfl.wire_bytes import Bytes, deflated, floats_written, inflated, varint, whole_written
 
 SLOTS = ("step 16", "step 4", "step 1", "step 4 with momentum", "shadow")
 
@@ -99,6 +100,15 @@ def test_fields_with_their_default_take_no_bytes_and_come_back():
     assert plain["losses"]["step 4"] == {"loss": 12.5, "square": float(np.float32(0.1)), "proper": 3.25}
     assert not {"moments", "second_moments", "served", "learnt", "new_labels"} & plain.keys()
     assert len(arrays) == len(SLOTS)
+
+
+@pytest.mark.parametrize("strategy", [zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY])
+def test_deflated_bytes_that_were_cut_off_are_refused(strategy):
+    data = deflated(bytes(range(200)), strategy)
+    assert inflated(data, 200) == bytes(range(200))
+    for end in range(len(data)):
+        with pytest.raises(PeerError, match="not all there"):
+            inflated(data[:end], 200)
 
 
 def test_arrays_of_a_few_bytes_cannot_take_much_memory_together(monkeypatch):
