@@ -17,7 +17,8 @@ from streamfl.core.errors import PeerError
 EACH = 60
 
 # A saved model is asked for predictions, by compiled loops.
-NAMES = [pytest.param(name, marks=pytest.mark.compiles if name == "model" else ()) for name in DECODERS]
+NEEDS = {"model": pytest.mark.compiles, "parquet": pytest.mark.process}  # Parquet is read in a process of its own
+NAMES = [pytest.param(name, marks=NEEDS.get(name, ())) for name in DECODERS]
 
 
 @contextmanager
@@ -65,6 +66,7 @@ def test_inputs_that_are_nearly_right_are_read_or_refused(name):
             tried(decoder, data, tally, count=i % 10 == 0)
 
 
+@pytest.mark.process
 @given(st.sampled_from(sorted(DECODERS)), st.binary(max_size=200))
 @example("message", b"{" * 5000)
 @example("message", b'{"type":' + b"[" * 100_000)

@@ -790,6 +790,7 @@ def test_the_program_ends_with_the_exit_code_and_the_error_of_its_command(tmp_pa
     assert json.loads(done.stdout)["accepted"] == 100
 
 
+@pytest.mark.process
 def test_the_package_itself_is_the_command_line() -> None:
     shown = subprocess.run([sys.executable, "-m", "streamfl", "--help"], capture_output=True, text=True, check=True)
     assert "Commands:" in shown.stdout

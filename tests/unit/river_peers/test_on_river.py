@@ -8,6 +8,8 @@ from click.testing import CliRunner
 import on_river
 from river_peers.results import Results
 
+pytestmark = pytest.mark.process
+
 
 def call(path: Path, *more: str) -> tuple[str, str]:
     told = CliRunner().invoke(
