@@ -38,8 +38,8 @@ test: setup
 # Every test at full count. SHARD=3/8 takes an eighth; MINUTES=20 starts no test later, and names what it left out.
 # COSTS=FILE notes what each test takes, for test-costs.
 test-all: setup
-	$(BIN)/pytest --numprocesses 2 --hypothesis-profile full $(if $(SHARD),--shard $(SHARD)) \
-	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(COSTS),--costs $(COSTS))
+	$(BIN)/pytest --numprocesses 2 --hypothesis-profile full $(if $(SHARD),--shard=$(SHARD)) \
+	  $(if $(MINUTES),--minutes=$(MINUTES)) $(if $(COSTS),--costs=$(COSTS))
 
 # Balance the shards by what tests took: make test-all COSTS=costs.jsonl, or some shards of it, then this.
 test-costs: setup

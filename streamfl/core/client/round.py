@@ -15,6 +15,7 @@ from streamfl.core.learning.local_round import Learner, LocalResult, LocalRound,
 from streamfl.core.protocol.messages import (
     HoldoutRule,
     Learnt,
+    Mark,
     RoundOpened,
     SampledRound,
     Score,
@@ -100,6 +101,8 @@ class ClientRound:
         served: Served,
         learnt: Learnt | None,
         sample: SampledRound | None,
+        mark: Mark | None = None,
+        period: int | None = None,
     ) -> Update:
         """Return the update for the round.
 
@@ -115,6 +118,10 @@ class ClientRound:
             What the models between rounds learnt.
         sample
             The places of the records that go to the history sample.
+        mark
+            How far the client has come in records whose labels come later.
+        period
+            With rounds by event time, the period of the next record, if it is known.
         """
         opened, registry, records = self.opened, self.registry, self.records
         unknown, measured = registry.unknown_features(self.batches), opened.is_measured(self.client)
@@ -140,11 +147,13 @@ class ClientRound:
             served=served,
             learnt=learnt,
             times=first_and_last_time(self.batches),
+            mark=mark,
+            period=period,
         )
 
-    def empty_update(self, attempt: str) -> Update:
+    def empty_update(self, attempt: str, mark: Mark | None, period: int | None) -> Update:
         """Return the update for a round without good records: only the positions of bad ones."""
-        return self._update(attempt, records=0, trained=0, losses={}, differences={})
+        return self._update(attempt, records=0, trained=0, losses={}, differences={}, mark=mark, period=period)
 
     def _update(self, attempt: str, **fields: Any) -> Update:
         opened = self.opened

@@ -82,7 +82,7 @@ class Work:
         part = self._part(opened, batches, opened.registry)
         if not any(map(len, batches)):
             models.learn(opened, ())
-            empty = replace(part.empty_update(attempt), mark=self._mark(batches), period=period)
+            empty = part.empty_update(attempt, self._mark(batches), period)
             return Sent(empty, batches, (), earlier.comparison, np.zeros(0), ()), []
         records = part.records
         result = part.work(models.weights(opened), earlier.history)
@@ -99,8 +99,10 @@ class Work:
             served=served_counts(records, result.served, repeated, models.shares()),
             learnt=models.learnt(opened, self.settings.limits),
             sample=sample,
+            mark=self._mark(batches),
+            period=period,
         )
-        update = self._within_budget(replace(update, mark=self._mark(batches), period=period), opened)
+        update = self._within_budget(update, opened)
         predicted = self.measurement.before(update, records, result, repeated)
         over = self._over(update)
         update = self._pooled(update, opened) if opened.pooled else update

@@ -59,6 +59,8 @@ def named(update: Update, state: CoordinatorState, between: BetweenRounds[Any, A
         moments = replace(moments, features=(*state.registry.features, *update.new_features))
     if between is not None:
         learnt = between.completed(learnt, state.between)
+    if moments is update.moments and learnt is update.learnt:
+        return update
     return replace(update, moments=moments, learnt=learnt)
 
 
