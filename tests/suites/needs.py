@@ -19,6 +19,9 @@ BY_PLACE = {
     "process": ("tests/examples/", "tests/integration/kafka/"),
 }
 
+# kafka-python loses a socket of a broker that it has left now and then, which is then closed as garbage.
+OF_KAFKA = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+
 # The test that runs.
 running: list[pytest.Item] = []
 
@@ -29,6 +32,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker, places in BY_PLACE.items():
             if item.nodeid.startswith(places):
                 item.add_marker(marker)
+        if item.nodeid.startswith(BY_PLACE["broker"]):
+            item.add_marker(OF_KAFKA)
 
 
 def pytest_configure(config: pytest.Config) -> None:
