@@ -5,13 +5,12 @@ import signal
 import pytest
 from kafka_stream import check_as_undisturbed
 from small_stream import ROUNDS
-
-pytestmark = pytest.mark.full
+from suites.parameters import full
 
 TAKEN_OVER = "another coordinator of this federation has taken over; this one ends"
 
 
-@pytest.mark.parametrize("stopped", [False, True], ids=["while the first runs", "while the first is stopped"])
+@pytest.mark.parametrize("stopped", [False, full(True)], ids=["while the first runs", "while the first is stopped"])
 def test_a_second_coordinator_continues_the_federation_and_fences_the_first(stopped, federate, small):
     federation = federate(small)
     federation.start("a")

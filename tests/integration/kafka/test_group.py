@@ -5,8 +5,6 @@ from kafka_federation import check_ledger
 from kafka_stream import check_as_undisturbed
 from small_stream import NAMES, ROUNDS, make
 
-pytestmark = pytest.mark.full
-
 SOON = "kafka.session_timeout_ms=3000"
 
 
@@ -39,6 +37,7 @@ def test_a_host_that_is_killed_leaves_its_clients_to_the_other(federation, small
     assert [process.popen.returncode for process in federation.running] == [0, -9, 0]
 
 
+@pytest.mark.full
 def test_a_host_that_joins_while_a_round_is_open_changes_nothing_that_is_learnt(federation, small):
     c = federation.start("c")
     federation.until("the new one has a client", lambda: bool(c.serves()))
@@ -49,6 +48,7 @@ def test_a_host_that_joins_while_a_round_is_open_changes_nothing_that_is_learnt(
     assert sum(process.said("ended")[-1]["accepted"] > 0 for process in federation.running) == 4
 
 
+@pytest.mark.full
 def test_topics_that_come_later_are_shared_too(federate, small):
     federation = federate(small, SOON)
     hosts = [federation.start(name) for name in ("a", "b", "c")]
@@ -62,6 +62,7 @@ def test_topics_that_come_later_are_shared_too(federate, small):
         federation.until("new clients are served, each once", lambda: shared(sorted(small.names)), patience=40.0)
 
 
+@pytest.mark.full
 def test_a_host_that_is_stopped_and_restarted_changes_nothing_that_is_learnt(federation, small):
     b, coordinator = host(federation, "b"), host(federation, "coordinator")
     gone, before = b.serves(), len(b.said("client taken"))
@@ -83,6 +84,7 @@ def test_a_host_that_is_stopped_and_restarted_changes_nothing_that_is_learnt(fed
     assert [process.ended() for process in federation.running] == [0, 0, 0]
 
 
+@pytest.mark.full
 def test_the_first_of_two_hosts_of_one_name_ends(federation, small):
     first = host(federation, "b")
     second = federation.start("second", role=("client", "--host", "b", "--until-end"))

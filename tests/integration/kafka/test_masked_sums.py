@@ -9,8 +9,6 @@ from small_stream import NAMES, ROUNDS
 from streamfl.core.protocol.messages import Join, Roster, RoundOpened, Unmask, Update
 from streamfl.settings import PrivacySettings
 
-pytestmark = pytest.mark.full
-
 
 @pytest.fixture
 def hidden(small):

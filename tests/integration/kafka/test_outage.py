@@ -6,8 +6,6 @@ import pytest
 from kafka_stream import check_as_undisturbed
 from small_stream import ROUNDS
 
-pytestmark = pytest.mark.full
-
 AWAY = 10.0
 
 
@@ -30,6 +28,7 @@ def test_running_services_survive_ten_seconds_without_the_broker(federate, small
     assert [process.popen.returncode for process in federation.running] == [0, 0]
 
 
+@pytest.mark.full
 def test_services_that_start_before_the_broker_wait_for_it_as_long_as_set(federate, small, own_broker):
     small.write(until=ROUNDS)
     small.end()
@@ -49,6 +48,7 @@ def test_services_that_start_before_the_broker_wait_for_it_as_long_as_set(federa
     assert [process.popen.returncode for process in processes] == [0, 0]
 
 
+@pytest.mark.full
 def test_a_producer_that_starts_before_the_broker_waits_for_it_as_long_as_set(federate, small, own_broker):
     own_broker.down()
     federation, hasty = federate(small, "kafka.patience=90"), federate(small, "kafka.patience=0")
