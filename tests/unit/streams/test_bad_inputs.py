@@ -155,6 +155,7 @@ def test_the_error_about_a_bad_file_names_the_file_the_place_and_the_remedy(bad:
     assert [part for part in bad.says if part not in message] == []
 
 
+@pytest.mark.process
 @pytest.mark.full
 def test_damaged_parquet_is_one_line_and_rust_prints_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]

@@ -63,6 +63,7 @@ def changed(copy: Path, file: str, old: str, new: str) -> None:
     source.write_text(source.read_text().replace(old, new))
 
 
+@pytest.mark.process
 @pytest.mark.full
 def test_what_is_compiled_in_is_compiled_anew_and_nothing_else_is(copy):
     both = [begun(copy) for _ in range(2)]  # at once, in an empty place
