@@ -1,11 +1,13 @@
 """How long a coordinator may be silent before another one takes over."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl_connectors.kafka import standby
-from streamfl_connectors.kafka.standby import Silence
+from streamfl_connectors.kafka.standby import Silence, until_silent
 
 GAPS = st.lists(st.floats(0.01, 2.0), max_size=30)
 
@@ -47,3 +49,36 @@ def test_a_gap_as_long_as_one_heard_before_is_no_silence(gaps, least):
     silence, now = heard(least, gaps)
     assert not silence.is_over(now + 0.99 * min(max([0.0, *gaps]), 4.0 * least))
     assert silence.is_over(now + 4.0 * least + 1e-6)
+
+
+class Heard:
+    """A consumer of heartbeats that reads nothing, of a topic that ends later and later, then stays as it is."""
+
+    def __init__(self, ends):
+        self.ends = iter(ends)
+        self.asked = 0
+
+    def assign(self, partitions): ...
+
+    def seek_to_end(self, partition): ...
+
+    def position(self, partition):
+        return 7
+
+    def poll(self, timeout_ms):
+        return {}
+
+    def end_offsets(self, partitions):
+        self.asked += 1
+        return dict.fromkeys(partitions, next(self.ends))
+
+    def close(self): ...
+
+
+def test_a_standby_that_has_not_read_all_heartbeats_calls_nobody_silent():
+    consumer = Heard([8, 9, 7])
+    connection = SimpleNamespace(
+        consumer=lambda **_: consumer, settings=SimpleNamespace(bootstrap_servers=["127.0.0.1:9"])
+    )
+    assert until_silent(connection, "f.heartbeats", 0.01, lambda: False)
+    assert consumer.asked == 3

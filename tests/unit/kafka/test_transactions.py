@@ -1,0 +1,100 @@
+"""A coordinator's transaction: the state, the offsets of what was handled, and once, whatever the broker answers."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka import TopicPartition
+from kafka.errors import KafkaTimeoutError
+
+from streamfl import state_bytes
+from streamfl.core.coordinator.state import CoordinatorState
+from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.log.topics import Topics
+from streamfl.signing import OPEN
+from streamfl_connectors.kafka import coordinator_link
+from streamfl_connectors.kafka.coordinator_link import KafkaCoordinatorLink
+from streamfl_connectors.kafka.settings import KafkaSettings
+from streamfl_connectors.kafka.state_topic import KEYS
+
+UPDATES = TopicPartition("f.updates", 0)
+
+
+class Log:
+    """What a producer commits that fails `fails` times: before the commit, or after it (`answer_is_lost`)."""
+
+    def __init__(self, fails: int = 0, *, answer_is_lost: bool = False) -> None:
+        self.fails, self.answer_is_lost = fails, answer_is_lost
+        self.states: list[tuple[bytes, bytes]] = []
+        self.offsets: dict[TopicPartition, int] = {}
+        self.open: list[tuple[bytes, bytes]] = []
+        self.moved: dict[TopicPartition, int] = {}
+
+    def begin_transaction(self) -> None:
+        self.open, self.moved = [], {}
+
+    def init_transactions(self) -> None: ...
+
+    def send(self, topic: str, value: bytes, *, key: bytes, **_: Any) -> Any:
+        self.open.append((key, value))
+        return SimpleNamespace(failed=lambda: False)
+
+    def send_offsets_to_transaction(self, offsets: dict[TopicPartition, Any], _: object) -> None:
+        self.moved = {partition: told.offset for partition, told in offsets.items()}
+
+    def commit_transaction(self) -> None:
+        fails, self.fails = self.fails > 0, self.fails - 1
+        if not fails or self.answer_is_lost:
+            self.states += self.open
+            self.offsets |= self.moved
+        if fails:
+            raise KafkaTimeoutError
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return what makes a link that has begun, and writes to a log."""
+
+    def make(log: Log) -> KafkaCoordinatorLink:
+        settings = KafkaSettings.model_validate({"bootstrap_servers": "127.0.0.1:9", "patience": 5})
+        consumer = SimpleNamespace(group_metadata=lambda: None, close=lambda: None)
+        connection = SimpleNamespace(
+            settings=settings, signatures=OPEN, consumer=lambda **_: consumer, producer=lambda **_: log
+        )
+        link = KafkaCoordinatorLink(connection, Topics("f"), ends=None)  # type: ignore[arg-type]
+        monkeypatch.setattr(
+            link, "_last_state", lambda _: SimpleNamespace(data=log.states[-1][1] if log.states else None)
+        )
+        return link
+
+    monkeypatch.setattr(coordinator_link, "let_go", lambda *_: None)
+    monkeypatch.setattr(coordinator_link, "PAUSE", 0.0)
+    return make
+
+
+def state(entry: int) -> CoordinatorState:
+    return CoordinatorState(Promotion(), entry=entry)
+
+
+def test_a_commit_moves_the_offsets_past_what_was_handled(begun: Any) -> None:
+    link = begun(log := Log())
+    link._handled[UPDATES] = 12
+    link.commit([], state(1))
+    assert log.offsets == {UPDATES: 12}
+
+
+def test_two_states_in_turn_are_under_two_keys_so_that_compaction_leaves_the_one_before(begun: Any) -> None:
+    link = begun(log := Log())
+    for entry in (1, 2, 3):
+        link.commit([], state(entry))
+    keys = [key.decode().partition("/")[0] for key, _ in log.states]
+    assert keys == [KEYS[0], KEYS[1], KEYS[0]]
+
+
+@pytest.mark.parametrize("answer_is_lost", [False, True], ids=["not committed", "committed, and the answer is lost"])
+def test_a_transaction_that_failed_is_in_the_log_once(answer_is_lost: bool, begun: Any) -> None:
+    link = begun(log := Log(1, answer_is_lost=answer_is_lost))
+    link.commit([], state(1))
+    assert [value for _, value in log.states] == [state_bytes.encode(state(1))]
+    link.commit([], state(2))
+    assert len(log.states) == 2
