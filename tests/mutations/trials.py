@@ -153,7 +153,7 @@ def reach(copy: Path, suite: Suite, work: Path) -> Reach:
         with ExitStack() as stack:
             for file, text in instrumented(copy).items():
                 stack.enter_context(written(copy / file, text))
-            arguments = [*suite.arguments, *suite.profile, "--results", str(results), "--running", str(running)]
+            arguments = [*suite.arguments, *suite.profile, f"--results={results}", f"--running={running}"]
             ended = _run_pytest(copy, arguments, seconds=None)
         if ended not in (0, 1):  # all passed, or some failed
             raise RuntimeError(f"pytest ended with {ended} before all tests were run; the last ones are in {results}")
@@ -230,7 +230,7 @@ def _first_of(
         longest = max(cost.own + cost.fixtures for cost in each)
         limit = min(MOST, max(LEAST, TIMES * longest))
         arguments = [*dict.fromkeys(map(file_of, tests)), *suite.profile, "-x", "--timeout", f"{limit:.0f}"]
-        arguments += ["--chosen", str(chosen), "--results", str(results)]
+        arguments += [f"--chosen={chosen}", f"--results={results}"]
         seconds = MOST + TIMES * sum(cost.own + cost.fixtures for cost in each)
         ended = _run_pytest(copy, arguments, seconds, environment)
         lines = [*map(json.loads, results.read_text(encoding="utf-8").splitlines())]
