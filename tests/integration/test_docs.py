@@ -24,7 +24,6 @@ def blocks(page: str, *kinds: str) -> list[tuple[str, str]]:
 # --- the site -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.full
 @pytest.mark.process
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
