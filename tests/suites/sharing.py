@@ -1,5 +1,7 @@
 """How tests are shared out among processes: what must stay together does, and what takes longest comes first."""
 
+import math
+
 import pytest
 
 from suites.costs import seconds_of
@@ -34,19 +36,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def longest_first(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return the tests in the order in which processes take them; the tests of a unit stay in their order."""
+    """Return the tests in the order in which processes take them; those of a unit, and of a broker, keep theirs."""
     seconds: dict[str, float] = {}
     for item in items:
         seconds[unit_of(item.nodeid)] = seconds.get(unit_of(item.nodeid), 0.0) + seconds_of(item.nodeid)
-    return sorted(items, key=lambda item: (not item.nodeid.startswith(KAFKA), -seconds[unit_of(item.nodeid)]))
+    return sorted(
+        items, key=lambda item: -math.inf if item.nodeid.startswith(KAFKA) else -seconds[unit_of(item.nodeid)]
+    )
 
 
 def unit_of(nodeid: str) -> str:
     """Return what runs in one process and belongs to one shard: a file, whose tests share fixtures and replays.
 
-    Simulated worlds share nothing and take long: each is a unit.
+    Simulated worlds share nothing and take long: each is a unit. Of tests that need the broker a function or a class
+    is one: a shard runs them in one process anyway, and a file may take longer than a shard.
 
     >>> unit_of("tests/unit/test_signing.py::test_a"), unit_of("tests/simulation/test_masks.py::test_a[seed7]")
     ('tests/unit/test_signing.py', 'tests/simulation/test_masks.py::test_a[seed7]')
     """
+    if nodeid.startswith(KAFKA):
+        return "::".join(nodeid.partition("[")[0].split("::")[:2])
     return nodeid if nodeid.startswith(WORLDS) else nodeid.partition("::")[0]
