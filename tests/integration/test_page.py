@@ -37,10 +37,10 @@ def read(url):
 
 def test_a_replay_is_shown_and_stays_until_it_is_interrupted(table):
     words = [COMMAND, "replay", str(table), "--features", "rounds", "--clients", "3", "--json", "-", "--per-round"]
-    # A shell that starts it in the background would have it ignore Ctrl-C.
-    with subprocess.Popen(
-        [*words, "--page", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    # Tests that a shell has started in the background ignore Ctrl-C, and so would the process.
+    heeds = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*words, "--page", "0"], **pipes, text=True, preexec_fn=heeds) as process:  # noqa: PLW1509
         lines = iter(process.stderr.readline, "")
         url = next(found[1] for line in lines if (found := re.search(r"stays at (http\S+/) until Ctrl-C", line)))
         shown = read(f"{url}view")
