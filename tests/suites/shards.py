@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from suites.costs import seconds_of
-from suites.sharing import KAFKA, unit_of
+from suites.sharing import KAFKA, seconds_of_units, unit_of
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -48,9 +47,7 @@ def shard_of_units(tests: Iterable[str], parts: int) -> dict[str, int]:
     >>> shard_of_units(["a.py::one", "b.py::one", "b.py::two", "c.py::one"], 2)
     {'b.py': 1, 'a.py': 2, 'c.py': 2}
     """
-    seconds: dict[str, float] = {}
-    for test in tests:
-        seconds[unit_of(test)] = seconds.get(unit_of(test), 0.0) + seconds_of(test)
+    seconds = seconds_of_units(tests)
     kafka = {unit: of for unit, of in seconds.items() if unit.startswith(KAFKA)}
     others = {unit: of for unit, of in seconds.items() if unit not in kafka}
     return balanced(kafka, parts) | balanced(others, parts)

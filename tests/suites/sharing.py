@@ -1,6 +1,7 @@
 """How tests are shared out among processes: what must stay together does, and what takes longest comes first."""
 
 import math
+from collections.abc import Iterable
 
 import pytest
 
@@ -37,12 +38,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def longest_first(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the tests in the order in which processes take them; those of a unit, and of a broker, keep theirs."""
-    seconds: dict[str, float] = {}
-    for item in items:
-        seconds[unit_of(item.nodeid)] = seconds.get(unit_of(item.nodeid), 0.0) + seconds_of(item.nodeid)
+    seconds = seconds_of_units(item.nodeid for item in items)
     return sorted(
         items, key=lambda item: -math.inf if item.nodeid.startswith(KAFKA) else -seconds[unit_of(item.nodeid)]
     )
+
+
+def seconds_of_units(tests: Iterable[str]) -> dict[str, float]:
+    """Return the seconds that the tests of each unit take together."""
+    seconds: dict[str, float] = {}
+    for test in tests:
+        seconds[unit_of(test)] = seconds.get(unit_of(test), 0.0) + seconds_of(test)
+    return seconds
 
 
 def unit_of(nodeid: str) -> str:
