@@ -417,7 +417,12 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
     help="Columns that the model does not know. The label of training is known, and not used.",
 )
 @_on_bad_record
-@click.option("--client", metavar="NAME", help="Predict as for a client that has drifted alone, with its own model.")
+@click.option(
+    "--client",
+    metavar="NAME",
+    help="The client of all records: one that drifted alone has its own model. "
+    "Default: the column that --split named in training says whose each record is.",
+)
 def predict(file: str, **options: Any) -> None:
     """Predict the records of a file with a saved model.
 
@@ -452,14 +457,14 @@ def _of_file(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(file: str, options: dict[str, Any]) -> Any:
+    from streamfl.streams.dealing import client_column  # noqa: PLC0415
     from streamfl.streams.readers import read  # noqa: PLC0415
 
-    kind, _, column = options["split"].partition(":")
     return read(
         file,
         time=options["time"],
         task=options["task"],
-        keep=column if kind == "column" else None,
+        keep=client_column(options["split"]) or None,
         **_of_file(options),
     )
 

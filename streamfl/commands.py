@@ -31,7 +31,7 @@ from streamfl.evaluation.result import Result
 from streamfl.replay import Replay, Replayed, ReplaySettings, round_line
 from streamfl.report.html import render
 from streamfl.report.words import counted
-from streamfl.streams.dealing import FEWEST, Log, deal, usual_size
+from streamfl.streams.dealing import FEWEST, Log, client_column, deal, usual_size
 from streamfl.streams.drift import Injection, inject
 from streamfl.streams.labels import identifier
 from streamfl.streams.table import Table
@@ -176,7 +176,11 @@ def run_replay(
     if injection is not None:
         logs = inject(table, logs, injection, size, settings.seed)
     replay = Replay(
-        table, logs, replace(settings, round_size=size), answers=_recorded(table, logs, settings, answers)
+        table,
+        logs,
+        replace(settings, round_size=size),
+        client_column=client_column(split),
+        answers=_recorded(table, logs, settings, answers),
     )
     if injection is not None and injection.rounds[-1] > replay.horizon:
         what = f"{table.name} has {replay.horizon} rounds of {size} records a client"

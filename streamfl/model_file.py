@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from streamfl import codec, safe_file
-from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray, IntArray
 from streamfl.core.between.native.at_client import NativeAtClient
 from streamfl.core.between.native.between_rounds import NativeBetweenRounds
 from streamfl.core.between.native.served import ServedNative
@@ -24,12 +25,15 @@ from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.records import Batch, Span
 from streamfl.core.protocol.registry import Registry, wrong_registry
 from streamfl.settings import MODELS, LearningSettings, ProfileSettings, Task
-from streamfl.streams.cells import listed
+from streamfl.streams.cells import Cells, listed, text
 from streamfl.streams.encoding import Encoding, columns_of
 
 FORMAT = 3
 
 WHAT = "a streamfl model file"
+
+# No records of clients that have drifted alone.
+NOBODY: Mapping[str, IntArray] = MappingProxyType({})
 
 Loss = Literal["softmax", "logistic", "squared", "huber"]
 Missing = Literal["warn", "mean", "raise"]
@@ -146,11 +150,14 @@ class ServedModel:
     native
         The models that learn record by record and their mixture; None if there are none, as in older files.
     branches
-        The weights of the model of rounds of each client that has drifted alone, by client.
+        The weights of the model of each client that has drifted alone, by client. It alone answers their records:
+        what learns between rounds has learnt at the others, too.
     provenance
         Where the model comes from; None in older files.
     label, left_out
         The label column, and the columns that were left out of training: both are ignored in records.
+    client_column
+        The column whose value v names a record's client, `v` or `column=v`; empty if no column does.
 
     Examples
     --------
@@ -174,6 +181,7 @@ class ServedModel:
     provenance: Provenance | None = None
     label: str = ""
     left_out: tuple[str, ...] = ()
+    client_column: str = ""
 
     @classmethod
     def of(cls, machine: Coordinator, learning: LearningSettings, **names: Any) -> "ServedModel":
@@ -186,7 +194,7 @@ class ServedModel:
         learning
             How the federation learns.
         names
-            `categories`, `label` and `left_out`.
+            `categories`, `label`, `left_out` and `client_column`.
 
         Raises
         ------
@@ -220,7 +228,7 @@ class ServedModel:
         learning, task
             How the federation learns, and what.
         names
-            `categories`, `label` and `left_out`.
+            `categories`, `label`, `left_out` and `client_column`.
 
         Raises
         ------
@@ -302,7 +310,8 @@ class ServedModel:
     @cached_property
     def encoding(self) -> Encoding:
         """Return how records become features."""
-        return Encoding(self.registry.features, self.categories, frozenset({self.label, *self.left_out}))
+        others = frozenset({self.label, self.client_column, *self.left_out})
+        return Encoding(self.registry.features, self.categories, others)
 
     def predict(
         self,
@@ -331,14 +340,15 @@ class ServedModel:
             `raise`: refuse names that the model does not know; the label and the columns that were left out of
             training are known. `ignore`: do not use these columns.
         client
-            A client, if the records are of one: those in `branches` have a model of rounds of their own.
+            The client of all records, `east` or `site=east`. None: `client_column` names each record's, if there is
+            one; without it, a model with `branches` warns.
 
         Raises
         ------
         UsageError
             A value is not a number, a shape does not match the names, or names are refused.
         """
-        return self.decided(self.predictions(*self._encoded(X, features, missing, unknown), client))
+        return self.decided(self.predictions(*self._encoded(X, features, missing, unknown, client)))
 
     def predict_proba(
         self,
@@ -371,7 +381,7 @@ class ServedModel:
         """
         if self.task == "regression":
             raise UsageError("the model predicts targets, which have no probabilities; call predict")
-        return self.predictions(*self._encoded(X, features, missing, unknown), client)
+        return self.predictions(*self._encoded(X, features, missing, unknown, client))
 
     def decided(self, predictions: FloatArray) -> list[str] | list[float]:
         """Return the likeliest label, or the target, of each row of predictions."""
@@ -412,11 +422,12 @@ class ServedModel:
         >>> why.predicted, round(why.score, 2), round(why.intercept, 2), why.contributions, why.shares
         ('yes', 1.85, 0.1, {'x': 2.0, 'y': -0.25}, {'rounds': 1.0})
         """
-        features, X = self._encoded([record], None, missing, unknown)
-        predictions = self.predictions(features, X, client)
+        features, X, apart = self._encoded([record], None, missing, unknown, client)
+        predictions = self.predictions(features, X, apart)
         best, native = int(predictions[0].argmax()), self.native
-        shares, parts = {"rounds": 1.0}, {"rounds": self._linear_by_rounds(features, X, client)}
-        if native is not None and native.agreed.seen:
+        W = self.branches[next(iter(apart))] if apart else self.weights
+        shares, parts = {"rounds": 1.0}, {"rounds": self._linear_by_rounds(features, X, W)}
+        if not apart and native is not None and native.agreed.seen:
             added = native.contributions(features, X[0])
             shares, parts = native.shares, {**parts, **{e: _named(native, part) for e, part in added.items()}}
         total = dict.fromkeys(("", *self.registry.features), 0.0)
@@ -434,12 +445,10 @@ class ServedModel:
             shares=shares,
         )
 
-    def _linear_by_rounds(
-        self, features: tuple[str, ...], X: FloatArray, client: str | None
-    ) -> dict[str, FloatArray]:
+    def _linear_by_rounds(self, features: tuple[str, ...], X: FloatArray, W: FloatArray) -> dict[str, FloatArray]:
         """Return what each feature, and the constant 1 (named ""), adds to the outputs of the model of rounds."""
         target = self.registry.target
-        added = self.registry.design([_batch(features, X)])[0][:, None] * self._weights_of(client)
+        added = self.registry.design([_batch(features, X)])[0][:, None] * W
         if self.loss == "logistic":
             added = np.hstack([-0.5 * added, 0.5 * added])  # one column, the difference of two
         elif self.task == "regression":
@@ -447,15 +456,75 @@ class ServedModel:
             added[-1] += target.centre
         return dict(zip((*self.registry.features, ""), added, strict=True))
 
-    def _weights_of(self, client: str | None) -> FloatArray:
-        return self.weights if client is None else self.branches.get(client, self.weights)
+    def apart(self, given: Mapping[str, Cells], n: int, client: str | None = None) -> dict[str, IntArray]:
+        """Return the records of clients that have drifted alone, as indices by client.
 
-    def predictions(self, features: tuple[str, ...], X: FloatArray, client: str | None = None) -> FloatArray:
-        """Return probabilities, shape (n, labels), or targets, shape (n, 1), for the features of `encoding`.
-
-        It may be called by several threads at once.
+        Parameters
+        ----------
+        given
+            The cells of each column.
+        n
+            How many records there are.
+        client
+            The client of all of them; None: each record's `client_column` names it.
         """
-        rounds = self._by_rounds(features, X, client)
+        if client is not None:
+            named = self.branch_named(client)
+            return {} if named is None else {named: np.arange(n)}
+        if not self.branches or self.client_column not in given:
+            return {}
+        found: dict[str, list[int]] = {}
+        for i, cell in enumerate(given[self.client_column]):
+            if (named := self.branch_named(text(cell))) is not None:
+                found.setdefault(named, []).append(i)
+        return {named: np.array(rows, np.intp) for named, rows in found.items()}
+
+    def branch_named(self, client: str) -> str | None:
+        """Return the client of `branches` that is called so, or `column=` so; None if there is none.
+
+        >>> registry = Registry(1, ("x",), ("no", "yes"), np.zeros(1), np.ones(1))
+        >>> W = np.zeros((2, 2))
+        >>> model = ServedModel(
+        ...     "classification", "softmax", registry, W, branches={"site=east": W}, client_column="site"
+        ... )
+        >>> model.branch_named("east"), model.branch_named("site=east"), model.branch_named("west")
+        ('site=east', 'site=east', None)
+        """
+        names = client, f"{self.client_column}={client}"
+        return next((name for name in names if name in self.branches), None)
+
+    def unnamed(self, given: Sequence[str]) -> str:
+        """Return a warning if clients have models of their own and no column names a record's client; else ""."""
+        if not self.branches or self.client_column in given:
+            return ""
+        column = f"; column {self.client_column!r} would, but is missing" if self.client_column else ""
+        whose = f"nothing says which records are of {listed(list(self.branches))}"
+        return f"{whose}, which drifted alone and have models of their own{column}"
+
+    def predictions(
+        self, features: tuple[str, ...], X: FloatArray, apart: Mapping[str, IntArray] = NOBODY
+    ) -> FloatArray:
+        """Return predictions of records; it may be called by several threads at once.
+
+        Parameters
+        ----------
+        features, X
+            Features of `encoding`, and their values, shape (n, features).
+        apart
+            The records of clients that have drifted alone, as `apart` returns them.
+
+        Returns
+        -------
+        Probabilities, shape (n, labels), or targets, shape (n, 1).
+        """
+        predictions = self._of_all(features, X)
+        for client, rows in apart.items():
+            predictions[rows] = self._by_rounds(features, X[rows], self.branches[client])
+        return predictions
+
+    def _of_all(self, features: tuple[str, ...], X: FloatArray) -> FloatArray:
+        """Return the predictions for records of clients that have not drifted alone."""
+        rounds = self._by_rounds(features, X, self.weights)
         if self.native is None or not self.native.agreed.seen:
             return rounds
         known = len(self.native.agreed.labels) or 1
@@ -463,10 +532,10 @@ class ServedModel:
         predictions[:, :known] = self.native.predictions(features, X, rounds)
         return predictions
 
-    def _by_rounds(self, features: tuple[str, ...], X: FloatArray, client: str | None) -> FloatArray:
-        """Return the predictions of the model that rounds train."""
+    def _by_rounds(self, features: tuple[str, ...], X: FloatArray, W: FloatArray) -> FloatArray:
+        """Return the predictions of a model that rounds train."""
         model, target = MODELS[self.loss], self.registry.target
-        outputs = self.registry.design([_batch(features, X)]) @ self._weights_of(client)
+        outputs = self.registry.design([_batch(features, X)]) @ W
         if self.task == "regression":
             return (model.predict(outputs) * target.scale + target.centre)[:, None]
         known = model.probabilities(outputs)[:, : len(self.labels)]  # logistic always returns two
@@ -474,18 +543,25 @@ class ServedModel:
         return shares
 
     def _encoded(
-        self, records: Any, features: Sequence[str] | None, missing: Missing, unknown: Unknown
-    ) -> tuple[tuple[str, ...], FloatArray]:
+        self,
+        records: Any,
+        features: Sequence[str] | None,
+        missing: Missing,
+        unknown: Unknown,
+        client: str | None,
+    ) -> tuple[tuple[str, ...], FloatArray, dict[str, IntArray]]:
         columns, n = columns_of(records, features)
         if not n:
-            return self.registry.features, np.zeros((0, len(self.registry.features)))
+            return self.registry.features, np.zeros((0, len(self.registry.features))), {}
         if lacking := self.check_names(tuple(columns), missing, unknown):
             warnings.warn(f'{lacking}; say missing="mean" if that is meant', stacklevel=3)
+        if client is None and (unnamed := self.unnamed(tuple(columns))):
+            warnings.warn(f'{unnamed}; say client=, or client="" if they are of none of these', stacklevel=3)
         given, X, wrong = self.encoding.encoded(columns)
         if wrong:
             i = min(wrong)
             raise UsageError(f"X must be rows of numbers, NaN where one is missing: record {i}, {wrong[i]}")
-        return given, X
+        return given, X, self.apart(columns, n, client)
 
     def check_names(
         self, given: tuple[str, ...], missing: Missing = "warn", unknown: Unknown = "raise", *, flags: bool = False

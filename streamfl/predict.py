@@ -51,7 +51,7 @@ class Asked:
     missing, unknown
         What becomes of columns that the file lacks, or that the model does not know: see `ServedModel.predict`.
     client
-        A client, if the records are of one.
+        The client of all records; None: the file says whose each record is, as in `ServedModel.predict`.
     """
 
     request: Request
@@ -144,7 +144,7 @@ def run_predict(asked: Asked, console: Console) -> None:
     """
     asked.check()
     model, began = ServedModel.load(asked.model), stopwatch()
-    if asked.client is not None and asked.client not in model.branches:
+    if asked.client is not None and model.branch_named(asked.client) is None:
         have = f"they are {listed(list(model.branches))}" if model.branches else "none has"
         raise UsageError(f"--client {asked.client}: it has no model of its own; {have}; leave --client out")
     with blocks(asked.request) as opened, _written(asked, model) as to:
@@ -162,6 +162,7 @@ class _Part(NamedTuple):
     truth: list[object]
     features: tuple[str, ...]
     X: FloatArray
+    apart: dict[str, IntArray]
 
 
 def ahead(pool: Executor, function: Callable[[T], R], items: Iterable[T], most: int) -> Iterator[tuple[T, R]]:
@@ -208,7 +209,7 @@ class _Run:
             raise self._nothing()
 
     def _predicted(self, part: "_Part") -> FloatArray:
-        return self.model.predictions(part.features, part.X, self.asked.client)
+        return self.model.predictions(part.features, part.X, part.apart)
 
     def _parts(self) -> Iterator["_Part"]:
         """Yield the good records of each block."""
@@ -220,7 +221,10 @@ class _Run:
             good = np.array([i for i in range(len(block.places)) if i not in wrong and i not in unusable], np.intp)
             whole = len(good) == len(block.places)
             truth = truth if whole else [truth[i] for i in good.tolist()] if truth else []
-            yield _Part(block.places[good], truth, features, X if whole else X[good])
+            apart = self.model.apart(block.features, len(X), self.asked.client)
+            if not whole:
+                apart = {client: np.flatnonzero(np.isin(good, rows)) for client, rows in apart.items()}
+            yield _Part(block.places[good], truth, features, X if whole else X[good], apart)
 
     def _check_names(self, block: RowBlock) -> None:
         """Check all names of the first block, and those that are new in later ones."""
@@ -229,6 +233,8 @@ class _Run:
             lacking = self.model.check_names(tuple(new), self.asked.missing, self.asked.unknown, flags=True)
             if lacking:
                 self._say(f"{lacking}; add --missing mean if that is meant", "yellow")
+            if self.asked.client is None and (unnamed := self.model.unnamed(tuple(new))):
+                self._say(f"{unnamed}; if all are of one of these, add --client", "yellow")
         elif new and self.asked.unknown == "raise" and (others := self.model.encoding.unknown(new)):
             self.model.check_names((*self.model.encoding.columns, *others), flags=True)
         self._columns.update(new)

@@ -249,6 +249,8 @@ class Replay:
         Called with every event as it happens.
     sizes
         The sizes of each client's rounds, if the stream was recorded in rounds; else all have `round_size`.
+    client_column
+        The column whose values the clients are named by, for the model file; empty if there is none.
     answers
         With labels that come later: what a live federation answered to each record, by client. Those answers count,
         whatever the delay, and what is learnt is what it learnt.
@@ -268,6 +270,7 @@ class Replay:
     settings: ReplaySettings
     observe: Observer = unobserved
     sizes: Mapping[str, tuple[int, ...]] | None = None
+    client_column: str = ""
     answers: Mapping[str, Recorded] = field(default_factory=dict)
     _history: History = field(init=False)
     _traffic: Traffic = field(default_factory=Traffic)
@@ -501,6 +504,7 @@ class Replay:
             categories=dict(self.table.categories),
             label=self.table.label,
             left_out=(*self.table.left_out, *self.table.excluded),
+            client_column=self.client_column,
         )
 
     def _figures(self, measure: Literal["accuracy", "mae", "rmse"]) -> Figures:

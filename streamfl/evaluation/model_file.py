@@ -60,7 +60,8 @@ class FileErrors:
         rows = np.concatenate(
             [log.rows[log.good_before(span.start) : log.good_before(span.end)] for span in predicted.spans]
         )
-        predictions = file.predictions(self.table.features, self.table.X[rows].astype(np.float64), predicted.client)
+        X = self.table.X[rows].astype(np.float64)
+        predictions = file.predictions(self.table.features, X, file.apart({}, len(X), predicted.client))
         if not predicted.labels:
             return predictions[:, 0]
         places = {label: float(code) for code, label in enumerate(predicted.labels)}

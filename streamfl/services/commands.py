@@ -370,19 +370,19 @@ def _copied(to: Path) -> str:
 
 def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -> "Table":
     from streamfl.streams.covtype import covtype  # noqa: PLC0415
+    from streamfl.streams.dealing import client_column  # noqa: PLC0415
     from streamfl.streams.readers import read  # noqa: PLC0415
     from streamfl.streams.table import shuffled  # noqa: PLC0415
 
     if file == "covtype" and not Path(file).exists():
         return shuffled(covtype(), options["seed"])
-    kind, _, column = options["split"].partition(":")
     return read(
         file,
         label=options["label"],
         drop=[name for name in options["drop"].split(",") if name],
         time=options["time"],
         task=settings.federation.task,
-        keep=column if kind == "column" else None,
+        keep=client_column(options["split"]) or None,
     )
 
 

@@ -77,7 +77,8 @@ class ModelOut:
             self.settings.learning,
             categories=dict(fields.categories),
             label=fields.label,
-            left_out=tuple(name for name in (fields.client, fields.time, *fields.drop) if name is not None),
+            left_out=tuple(name for name in (fields.time, *fields.drop) if name is not None),
+            client_column=fields.client or "",
         )
         replace(model, provenance=self._provenance(machine, bytes_a_record)).save(self.path)
         self._entry = machine.state.entry

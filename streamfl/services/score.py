@@ -233,7 +233,8 @@ class _OverHTTP:
             settings.federation.task,
             categories=dict(fields.categories),
             label=fields.label,
-            left_out=tuple(name for name in (fields.client, fields.time, *fields.drop) if name is not None),
+            left_out=tuple(name for name in (fields.time, *fields.drop) if name is not None),
+            client_column=fields.client or "",
         )
         self.answering = Answering(model, opened.round, opened.epoch, opened.entry - 1)
 

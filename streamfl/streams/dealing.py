@@ -102,9 +102,9 @@ def deal(table: Table, clients: int | None, split: str, seed: int) -> dict[str, 
     (['c00', 'c01'], array([ 1, 13, 25]), 7746)
     """
     kind, _, argument = split.partition(":")
-    if kind == "column" and argument:
-        dealt = _by_column(table, argument)
-        _check_count(table, clients, argument, len(dealt.names))
+    if column := client_column(split):
+        dealt = _by_column(table, column)
+        _check_count(table, clients, column, len(dealt.names))
     elif kind == "dirichlet":
         dealt = _by_dirichlet(table, _counted(table, clients), _concentration(argument, split), seed)
     elif split == "round-robin":
@@ -112,6 +112,16 @@ def deal(table: Table, clients: int | None, split: str, seed: int) -> dict[str, 
     else:
         raise UsageError(f"--split {split}: unknown; take one of {SPLITS}")
     return _logs(table, dealt)
+
+
+def client_column(split: str) -> str:
+    """Return the column whose values are the clients of a split; empty if there is none.
+
+    >>> client_column("column:site"), client_column("round-robin")
+    ('site', '')
+    """
+    kind, _, column = split.partition(":")
+    return column if kind == "column" else ""
 
 
 def usual_size(records: int, clients: int, *, least: int, fewest: int = FEWEST) -> int:

@@ -64,8 +64,18 @@ class Run:
         assert labels == self.replayed.model.labels[: len(labels)]
         return predictions
 
-    def of_file(self) -> np.ndarray:
-        return self.replayed.model.predictions(self.table.features, self.table.X[:50].astype(np.float64))
+    def of_file(self, client: str = "") -> np.ndarray:
+        model, X = self.replayed.model, self.table.X[:50].astype(np.float64)
+        return model.predictions(self.table.features, X, model.apart({}, len(X), client))
+
+
+def steady(n: int, targets: bool) -> Table:
+    """Return two classes, or a target, that never change."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, 3))
+    score = X @ [2.0, -1.0, 0.5]
+    y = score if targets else (score > 0).astype(np.float64)
+    return Table("steady", ("a", "b", "c"), X, y, () if targets else ("0", "1"), np.arange(n))
 
 
 def swapped(n: int, targets: bool) -> Table:
@@ -117,6 +127,32 @@ def test_a_follower_follows_every_round_and_answers_as_the_model_file(run):
     assert follower.behind == 0
     if not isinstance(run.learning.model, str) or not run.learning.model.startswith("river:"):
         np.testing.assert_allclose(run.answers(follower), run.of_file(), rtol=1e-12)  # matrix products differ
+
+
+@pytest.mark.parametrize("targets", [False, True])
+def test_a_client_whose_labels_were_swapped_alone_is_answered_by_its_branch_alone(targets):
+    table, published = steady(9600, targets), Published()
+    logs = deal(table, 4, "round-robin", 0)
+    alone = logs["c3"]
+    y = np.where(np.arange(len(alone.y)) < 1200, alone.y, -alone.y if targets else 1.0 - alone.y)
+    logs["c3"] = replace(alone, y=y)
+    learning = LearningSettings()
+    replayed = Replay(table, logs, ReplaySettings(round_size=30, learning=learning), _traffic=published).run()
+    run = Run(learning, table, tuple(published.sent), replayed)
+    follower = run.follower()
+    for message in map(messages.decode, published.sent):
+        follower.take(message)
+
+    def error(answers: np.ndarray, turned: bool) -> float:
+        if targets:
+            return float(np.mean(np.abs(answers[:, 0] - (-1.0 if turned else 1.0) * table.y[:50])))
+        return float(np.mean(answers.argmax(axis=1) != (1.0 - table.y[:50] if turned else table.y[:50])))
+
+    assert replayed.model.branches.keys() == {"c3"}
+    for answers in (run.answers(follower, "c3"), run.of_file("c3")):
+        assert error(answers, turned=True) < (0.3 if targets else 0.05)
+    for answers in (run.answers(follower, "c0"), run.of_file("c0"), run.of_file()):
+        assert error(answers, turned=False) < (0.3 if targets else 0.05)
 
 
 def test_what_is_published_whole_changes_no_model_of_any_client(run, monkeypatch):

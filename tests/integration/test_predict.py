@@ -7,6 +7,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,6 +55,7 @@ def predict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     monkeypatch.chdir(tmp_path)
     LABELS.save("labels")
     TARGETS.save("targets")
+    BRANCHED.save("branched")
 
     def command(file: str, *arguments: str, model: str = "labels") -> Ended:
         monkeypatch.setattr(sys, "argv", ["streamfl", "predict", file, "--model", model, *arguments])
@@ -67,6 +69,10 @@ def predict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         return Ended(code, told.out, told.err)
 
     return command
+
+
+# Turns LABELS round for the client `site=east`.
+BRANCHED = replace(LABELS, branches={"site=east": -LABELS.weights}, client_column="site")
 
 
 RECORDS: list[dict[str, Any]] = [
@@ -170,6 +176,24 @@ def test_columns_that_do_not_fit_are_refused_or_filled_as_asked(predict: Predict
     assert "colour" not in predict("records.csv", "--drop", "weight", "--missing", "mean").err
     ended = predict("records.csv", "--drop", "weight", "--missing", "refuse")
     assert (ended.code, "colour of the model's features are missing; add them" in ended.err) == (2, True)
+
+
+def test_each_row_is_predicted_for_the_client_that_its_column_names(predict: Predict):
+    bad, rows = "much,red,east", ["2,blue,west", "2,blue,east", "-2,blue,east"]
+    Path("rows.csv").write_text("\n".join(["x,colour,site", rows[0], bad, *rows[1:]]) + "\n")
+    ended = predict("rows.csv", model="branched")
+    assert [line.split(",")[1] for line in ended.out.splitlines()[1:]] == ["yes", "no", "yes"]
+    for name in ("east", "site=east"):
+        ended = predict("rows.csv", "--client", name, model="branched")
+        assert [line.split(",")[1] for line in ended.out.splitlines()[1:]] == ["no", "no", "yes"]
+    assert "nothing says" not in ended.err
+    assert (
+        "it has no model of its own; they are site=east" in predict("rows.csv", "--client", "w", model="branched").err
+    )
+    Path("whose.csv").write_text("x,colour\n2,blue\n")
+    ended = predict("whose.csv", model="branched")
+    assert "nothing says which records are of site=east" in ended.err
+    assert "column 'site' would, but is missing; if all are of one of these, add --client" in ended.err
 
 
 def test_a_name_that_is_unknown_may_come_late(predict: Predict):

@@ -188,8 +188,21 @@ def test_a_target_is_explained_in_its_own_unit():
 def test_a_client_that_has_drifted_alone_has_its_own_model():
     model = replace(MODEL, branches={"c7": -MODEL.weights})
     records = [{"a": 2.0, "b": 1.0}]
-    assert [model.predict(records, client=client) for client in (None, "c0", "c7")] == [["yes"], ["yes"], ["no"]]
+    assert [model.predict(records, client=client) for client in ("", "c0", "c7")] == [["yes"], ["yes"], ["no"]]
     assert model.explain(records[0], client="c7").contributions == {"a": 2.0, "b": -1.0}
+    with pytest.warns(UserWarning, match="^nothing says which records are of c7") as told:
+        assert model.predict(records) == ["yes"]
+    assert told[0].filename == __file__
+
+
+def test_each_record_is_answered_for_the_client_that_its_column_names():
+    model = replace(MODEL, branches={"site=east": -MODEL.weights, "7": -MODEL.weights}, client_column="site")
+    records = [{"a": 2.0, "b": 1.0, "site": site} for site in ("west", "east", "site=east", 7.0, None)]
+    assert model.predict(records) == ["yes", "no", "no", "no", "yes"]
+    assert [model.explain(one).predicted for one in records] == ["yes", "no", "no", "no", "yes"]
+    assert model.predict(records, client="west") == ["yes"] * 5
+    with pytest.warns(UserWarning, match="column 'site' would, but is missing"):
+        model.predict([{"a": 2.0, "b": 1.0}])
 
 
 # --- models that learn record by record --------------------------------------------------------------------
@@ -216,7 +229,6 @@ def native(settings: NativeSettings) -> ServedModel:
         registry,
         0.1 * rng.normal(size=(3, len(labels) or 1)),
         native=ServedNative.of(settings, agreed),
-        branches={"c7": np.ones((3, len(labels) or 1))},
     )
 
 
@@ -224,17 +236,32 @@ RECORD = {"a": 5.5, "b": -3.0}
 
 
 @pytest.mark.compiles
+def test_what_learns_between_rounds_has_no_part_in_answers_to_a_client_that_has_drifted_alone():
+    model = native(NativeSettings())
+    W = np.random.default_rng(2).normal(size=model.weights.shape)
+    branched = replace(model, branches={"c7": W})
+    alone = replace(branched, native=None, weights=W)
+    records = [{"a": 2.0, "b": 1.0}, {"a": 7.0, "b": -9.0}]
+    assert branched.predict_proba(records, client="c7") == pytest.approx(alone.predict_proba(records, client=""))
+    why = branched.explain(records[0], client="c7")
+    assert why.shares == {"rounds": 1.0}
+    assert why == alone.explain(records[0], client="")
+    assert branched.predict_proba(records, client="c0") == pytest.approx(model.predict_proba(records))
+
+
+@pytest.mark.compiles
 @pytest.mark.parametrize("targets", [False, True])
 @pytest.mark.parametrize("features", ["linear", "auto", "ferns"])
 def test_a_file_keeps_the_models_that_learn_record_by_record(features: Any, targets: bool, tmp_path: Path):
     model = native(NativeSettings(features, targets=targets, seed=4))
+    model = replace(model, branches={"site=c7": np.ones(model.weights.shape)}, client_column="site")
     model.save(tmp_path / "model")
     read = ServedModel.load(tmp_path / "model")
     X = np.random.default_rng(2).normal([5.0, 0.0], 1.0, (50, 2))
-    assert read.predict(X, ("a", "b")) == model.predict(X, ("a", "b"))
+    assert read.predict(X, ("a", "b"), client="c1") == model.predict(X, ("a", "b"), client="c1")
     assert read.native is not None
     assert read.native.settings.neighbours is False
-    for client in (None, "c7", "another"):
+    for client in ("c7", "another"):
         assert read.explain(RECORD, client=client) == model.explain(RECORD, client=client)
 
 

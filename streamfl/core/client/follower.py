@@ -142,7 +142,8 @@ class Follower:
         batch
             The records; their truth is not used.
         client
-            Their client, if it is known: one that has drifted alone has a model of rounds of its own.
+            Their client, if it is known. One that has drifted alone is answered by its own model of rounds, without
+            what learns between rounds: that has learnt at the others, too.
 
         Returns
         -------
@@ -155,7 +156,7 @@ class Follower:
         """
         serving = self.serving(client)
         between = self._models.between
-        if between is None:
+        if between is None or serving is not self.serving():
             return serving.predictions(batch), serving.registry.labels
         return between.answer(batch, serving), between.labels
 
@@ -173,8 +174,9 @@ class Follower:
         name = opened.served_by(client)
         slots = [slot for slot in opened.slots if slot.name == name]
         if name not in self._serving:
-            is_here = self._models.published.has(opened.registry, slots, self.learner.model.columns)
-            self._serving[name] = self._served_by(opened, name if is_here else opened.serves)
+            if not self._models.published.has(opened.registry, slots, self.learner.model.columns):
+                return self.serving()
+            self._serving[name] = self._served_by(opened, name)
         return self._serving[name]
 
     def _served_by(self, opened: RoundOpened, name: str) -> Serving:

@@ -115,7 +115,7 @@ class Asked:
     missing
         `raise`: columns that are not sent are refused. `mean`: they count as their means.
     client
-        The client whose records they are, if one is named.
+        The client whose records they are, if one is named; else the model's `client_column` names each record's.
     id
         The request's name.
     """
@@ -290,7 +290,7 @@ def predicted(asked: Asked, model: ServedModel) -> FloatArray:
     if len(set(features)) != len(features):
         raise PeerError("a text column is there as texts and as numbers of its values: send one of them")
     with np.errstate(over="ignore"):  # what is that far out is clipped
-        return model.predictions(features, X, asked.client)
+        return model.predictions(features, X, model.apart(asked.columns, asked.records, asked.client))
 
 
 def answer(asked: Asked, answering: Answering, name: str) -> tuple[bytes, int | None]:

@@ -209,6 +209,8 @@ def test_the_label_is_ignored_and_a_client_with_its_own_model_is_answered_by_it(
     told = infer(TWO, A, B, parameters={"client": "upside-down"})
     assert outputs(told)["prediction"] == ["no", "yes"]
     assert outputs(infer(TWO, A, B, parameters={"client": "another"}))["prediction"] == ["yes", "no"]
+    named = infer(replace(TWO, client_column="site"), A, B, column("site", ["upside-down", "another"], "BYTES"))
+    assert outputs(named)["prediction"] == ["no", "no"]
 
 
 def binary(
@@ -237,7 +239,7 @@ def test_bytes_after_the_json_are_read_and_written_beside_tensors_in_it():
     length = int(reply.headers["inference-header-content-length"])
     assert json.loads(reply.body[:length])["outputs"][1]["data"] == ["yes", "no"]
     shares = np.frombuffer(reply.body[length:]).reshape(2, 2)
-    np.testing.assert_array_equal(shares, TWO.predict_proba([[2.0, 1.0], [-2.0, np.nan]], ("a", "b")))
+    np.testing.assert_array_equal(shares, TWO.predict_proba([[2.0, 1.0], [-2.0, np.nan]], ("a", "b"), client=""))
     texts = struct.pack("<I3sI", 3, b"red", 0)
     reply = binary([column("x", [-1.0, 1.0]), sized("colour", len(texts), "BYTES")], texts, COLOURED)
     assert outputs(reply)["prediction"] == ["yes", "yes"]
