@@ -1,6 +1,7 @@
 """What moved when the concept changed: the features' means before and since, at the clients concerned."""
 
 import math
+import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.core.arrays import BoolArray, FloatArray, IntArray
 from streamfl.core.protocol.messages import RoundClosed
 from streamfl.evaluation.part import Part
 from streamfl.streams.dealing import Log
@@ -21,6 +22,11 @@ LEAST, SURE, MOST = 0.5, 3.0, 3
 ENOUGH = 1.0
 # Compared are the newest records before a change and before its alarm: so many rounds back, and so many values.
 ROUNDS, VALUES = 64, 500_000
+# A value is far out if it lies so many times as far from the median as three quarters of the values; if these are all
+# equal, as all but a fortieth. Far values, such as -9999 for "no value", are left out.
+FAR, NEAR, NEARLY_ALL = 10.0, 0.75, 0.975
+# A feature is a counter if of so many changes from record to record, this part goes the same way.
+CHANGES, ONE_WAY = 8, 0.95
 
 Kind = Literal["restart", "local drift"]
 
@@ -53,7 +59,7 @@ class Change(Part):
 
 
 def moved(features: Sequence[str], before: FloatArray, since: FloatArray) -> tuple[Moved, ...]:
-    """Return the features whose mean moved, the one that moved most first.
+    """Return the features whose mean moved, the one that moved most first; values far out do not count.
 
     Parameters
     ----------
@@ -66,6 +72,7 @@ def moved(features: Sequence[str], before: FloatArray, since: FloatArray) -> tup
     >>> moved(("a", "b"), before, before + [4.0, 0.1])
     (Moved(feature='a', before=1.0, since=5.0, deviations=1.789),)
     """
+    before, since = _without_far(before), _without_far(since)
     means, deviations = _compared(before, since)
     least = np.maximum(LEAST, _chance(np.isfinite(before).sum(axis=0), np.isfinite(since).sum(axis=0)))
     size = np.where(np.abs(deviations) >= least, np.abs(deviations), 0.0)
@@ -80,6 +87,36 @@ def moved(features: Sequence[str], before: FloatArray, since: FloatArray) -> tup
         for j in order.tolist()
         if size[j] > 0.0
     )
+
+
+def _without_far(X: FloatArray) -> FloatArray:
+    """Return records, shape (n, d), in which values far out are missing."""
+    known = np.where(np.isfinite(X), X, np.nan)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a column without any value has no median
+        distance = np.abs(known - np.nanmedian(known, axis=0))
+        near, nearly_all = np.nanquantile(distance, (NEAR, NEARLY_ALL), axis=0, method="lower")
+        limit = FAR * np.where(near > 0.0, near, nearly_all)
+        without: FloatArray = np.where((limit > 0.0) & (distance > limit), np.nan, known)
+    return without
+
+
+def counters(clients: Sequence[FloatArray]) -> BoolArray:
+    """Return which features rise, or fall, all the time: a number of a record, a time, a meter. Shape (d,).
+
+    Parameters
+    ----------
+    clients
+        The records of each client in their order, shapes (n, d).
+
+    >>> counters([np.array([[float(i), i % 2] for i in range(20)])])
+    array([ True, False])
+    """
+    steps = [np.diff(X, axis=0) for X in clients]
+    rises, falls = (sum((way(step, 0.0).sum(axis=0) for step in steps), np.int64(0)) for way in (np.greater, np.less))
+    changes = rises + falls
+    found: BoolArray = (changes >= CHANGES) & (np.maximum(rises, falls) >= ONE_WAY * changes)
+    return found
 
 
 def _compared(before: FloatArray, since: FloatArray) -> tuple[list[FloatArray], FloatArray]:
@@ -159,19 +196,20 @@ class Changes:
         known = self._moved(self._records(before), self._records(now))
         return Change(kind=kind, round=at, since=since, moved=known)
 
-    def _moved(self, before: FloatArray, since: FloatArray) -> tuple[Moved, ...] | None:
-        if not len(before) or not len(since):
+    def _moved(self, before: Sequence[FloatArray], since: Sequence[FloatArray]) -> tuple[Moved, ...] | None:
+        """Return what moved between some records of each client; what rises all the time has not moved."""
+        if not sum(map(len, before)) or not sum(map(len, since)):
             return None
-        found = moved(self.table.features, before, since)
-        few = _chance(*(np.full(X.shape[1], len(X)) for X in (before, since)))
+        lasting = ~counters([np.concatenate(both) for both in zip(before, since, strict=True)])
+        features = [name for name, lasts in zip(self.table.features, lasting, strict=True) if lasts]
+        found = moved(features, np.concatenate(before)[:, lasting], np.concatenate(since)[:, lasting])
+        few = _chance(*(np.full(len(features), sum(map(len, each))) for each in (before, since)))
         return found if found or (few < ENOUGH).all() else None
 
-    def _records(self, rows: Sequence[IntArray]) -> FloatArray:
+    def _records(self, rows: Sequence[IntArray]) -> list[FloatArray]:
         """Return the newest of some records of each client."""
         most = max(1, VALUES // max(1, len(rows) * len(self.table.features)))
-        newest = np.concatenate([np.empty(0, np.int64), *(each[-most:] for each in rows)])
-        records: FloatArray = self.table.X[newest].astype(np.float64)
-        return records
+        return [self.table.X[each[-most:]].astype(np.float64) for each in rows]
 
     def _rows(self, first: int, last: int, clients: Sequence[str]) -> list[IntArray]:
         """Return the rows of some rounds, first and last among them, client by client."""

@@ -49,6 +49,22 @@ def test_a_constant_that_becomes_another_has_moved() -> None:
     assert [(each.feature, each.deviations) for each in moved(NAMES, before, since)] == [("b", 2.0)]
 
 
+@pytest.mark.parametrize("every", [67, 10, 5])
+def test_values_far_out_neither_hide_a_move_nor_make_one(every: int) -> None:
+    before, since = ALTERNATE.copy(), ALTERNATE + np.array([0.0, 3.0, 0.0, 0.0, 0.0])
+    before[::every, :2] = since[::every, :2] = -9999.0
+    before[::every, 2] = 1e300
+    found = [(each.feature, round(each.before), round(each.since)) for each in moved(NAMES, before, since)]
+    assert found == [("b", 0, 3)]
+
+
+def test_a_rare_value_is_not_far_out() -> None:
+    rare, common = np.zeros((400, 5)), np.zeros((400, 5))
+    rare[::40, 0] = common[::2, 0] = 1.0
+    (found,) = moved(NAMES, rare, common)
+    assert (found.feature, found.before, found.since) == ("a", 0.025, 0.5)
+
+
 def test_missing_values_do_not_count_and_what_cannot_be_compared_has_not_moved() -> None:
     before, since = ALTERNATE.copy(), ALTERNATE.copy()
     before[::2, 0] = np.nan  # what is left is 1 everywhere
@@ -121,6 +137,15 @@ def test_the_rounds_before_are_compared_with_those_since_at_the_clients_named() 
     everywhere = watched.found("restart", 5, 4, ()).moved
     assert everywhere is not None
     assert [(each.before, each.since) for each in everywhere] == [(0.0, 3.0)]
+
+
+def test_what_rises_all_the_time_has_not_moved() -> None:
+    meter = [float(i) for i in range(500)]
+    meter[250] = 0.0  # it was exchanged
+    table, logs = table_of(meter, [-each for each in meter])
+    assert changes(table, logs, 5).found("restart", 5, 4, ()).moved == ()
+    table, logs = table_of([0.0] * 300 + [7.0] * 200)  # one step is no counter
+    assert changes(table, logs, 5).found("restart", 5, 4, ()).moved != ()
 
 
 def test_after_a_restart_the_records_before_it_are_not_compared() -> None:
