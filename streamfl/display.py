@@ -22,7 +22,7 @@ from streamfl.evaluation.result import (
     Result,
     RoundLine,
 )
-from streamfl.report.story import ledger, unaccounted
+from streamfl.report.story import drifts_found, ledger, unaccounted
 from streamfl.report.words import (
     beginning,
     count,
@@ -351,6 +351,7 @@ def _lines(result: Result) -> list[tuple[str, str]]:
         *lines,
         *label,
         *serving,
+        ("drifts", drifts_found(result)),
         ("restarts", _restarts(result.restarts)),
         ("records", ledger(result)),
         *([("labels", _late(result))] if result.label_delay else []),

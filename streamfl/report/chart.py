@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from typing import Literal
 
 from streamfl.report.labels import LabelPlace, place
 from streamfl.report.scale import Scale, ceiling, multiples, step, tick_text
@@ -52,6 +53,7 @@ class Event:
     round: int
     note: str
     label: str = ""
+    kind: Literal["restart", "local", "imposed"] = "restart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +107,18 @@ class Chart:
     y_ticks: tuple[Tick, ...]
     bands: tuple[EpochBand, ...]
     paths: tuple[Curve, ...]
-    restarts: tuple[EventLine, ...]
-    drifts: tuple[EventLine, ...]
+    found: tuple[EventLine, ...]
+    imposed: tuple[EventLine, ...]
 
     @property
     def dense(self) -> bool:
         """Whether there are so many event lines that they must be thin not to hide the curves."""
-        return len(self.restarts) + len(self.drifts) > self.canvas.width / 16
+        return len(self.found) + len(self.imposed) > self.canvas.width / 16
 
     @property
     def unlabelled(self) -> int:
-        """The number of restart labels that found no room."""
-        return sum(1 for line in self.restarts if line.event.label and line.label is None)
+        """The number of labels that found no room."""
+        return sum(1 for line in self.found if line.event.label and line.label is None)
 
 
 def chart(
@@ -125,8 +127,8 @@ def chart(
     series: Sequence[Series],
     *,
     epochs: Sequence[tuple[int, int]],
-    restarts: Sequence[Event] = (),
-    drifts: Sequence[Event] = (),
+    found: Sequence[Event] = (),
+    imposed: Sequence[Event] = (),
     y_max: float | None = None,
 ) -> Chart:
     """Lay out a chart over rounds.
@@ -141,8 +143,8 @@ def chart(
         The curves, each with one value per round.
     epochs
         The number and first round of each epoch, starting with the epoch of the first round.
-    restarts, drifts
-        Events; those outside the rounds are left out.
+    found, imposed
+        Drifts that were found, with labels, and those that were imposed; those outside the rounds are left out.
     y_max
         The upper end of the value axis, which starts at 0; by default it follows from the values.
 
@@ -152,7 +154,7 @@ def chart(
         The coordinates of everything in it.
     """
     x = Scale(rounds[0] - 0.5, rounds[-1] + 0.5, canvas.left, canvas.width - canvas.right)
-    shown = sorted((e for e in restarts if x.low <= e.round <= x.high), key=lambda e: e.round)
+    shown = sorted((e for e in found if x.low <= e.round <= x.high), key=lambda e: e.round)
     places = place([(x(e.round), _width(e.label)) for e in shown if e.label], x.end, _LANES)
     lanes = 1 + max((p.lane for p in places if p), default=-1)
     top = _ABOVE + lanes * _LANE
@@ -171,8 +173,8 @@ def chart(
         y_ticks=_value_ticks(y, canvas.y_ticks),
         bands=bands(epochs, x),
         paths=tuple(Curve(s.colour, path(rounds, s.values, x, y)) for s in series),
-        restarts=_restart_lines(shown, places, x, top),
-        drifts=tuple(EventLine(x(e.round), top, e) for e in drifts if x.low <= e.round <= x.high),
+        found=_lines(shown, places, x, top),
+        imposed=tuple(EventLine(x(e.round), top, e) for e in imposed if x.low <= e.round <= x.high),
     )
 
 
@@ -234,7 +236,7 @@ def _value_ticks(y: Scale, at_most: int) -> tuple[Tick, ...]:
     return tuple(Tick(y(value), tick_text(value, size)) for value in multiples(0.0, y.high, size))
 
 
-def _restart_lines(
+def _lines(
     events: Sequence[Event], places: Sequence[LabelPlace | None], x: Scale, top: float
 ) -> tuple[EventLine, ...]:
     remaining = iter(places)

@@ -7,9 +7,9 @@ from statistics import median
 
 from streamfl.evaluation.result import Result, RoundLine
 from streamfl.report.chart import NARROW, WIDE, Chart, Event, Series, chart, finite
-from streamfl.report.story import epochs
+from streamfl.report.story import alone, epochs
 from streamfl.report.thin import selected
-from streamfl.report.words import count, evidence
+from streamfl.report.words import count, evidence, listed, local_evidence
 
 _STRETCHES = 300
 _SPARSE = 0.5  # share of the median records of a round below which its figures are mostly chance and not drawn
@@ -121,16 +121,16 @@ def _quality(columns: dict[str, list[float | None]]) -> _Plan | None:
 
 
 def _figure(plan: _Plan, rounds: Sequence[int], result: Result, drifts: Sequence[int]) -> Figure:
-    restarts = _restarts(result, labelled=plan.labelled)
-    imposed = [Event(drift, f"drift imposed at round {count(drift)}") for drift in drifts]
+    found = [*_restarts(result, labelled=plan.labelled), *_local(result, labelled=plan.labelled)]
+    imposed = [Event(drift, f"drift imposed at round {count(drift)}", kind="imposed") for drift in drifts]
     charts = tuple(
         chart(
             canvas,
             rounds,
             plan.series,
             epochs=epochs(result),
-            restarts=restarts,
-            drifts=imposed,
+            found=found,
+            imposed=imposed,
             y_max=plan.y_max,
         )
         for canvas in (WIDE, NARROW)
@@ -146,6 +146,18 @@ def _restarts(result: Result, *, labelled: bool) -> list[Event]:
             label=_cut(f"{r.round}: {r.cause} → {r.chosen}") if labelled else "",
         )
         for r in result.restarts
+    ]
+
+
+def _local(result: Result, *, labelled: bool) -> list[Event]:
+    return [
+        Event(
+            round=drift.round,
+            note=f"round {count(drift.round)}: drift of {listed(drift.clients)} only, {local_evidence(drift)}",
+            label=_cut(f"{drift.round}: {listed(drift.clients, 1)}") if labelled else "",
+            kind="local",
+        )
+        for drift in alone(result)
     ]
 
 

@@ -8,7 +8,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from streamfl.evaluation.result import Result
 from streamfl.report.breakdown import class_rows, client_rows, matrix
 from streamfl.report.charts import drawing
-from streamfl.report.story import ledger, story, unaccounted
+from streamfl.report.story import alone, ledger, story, unaccounted
 from streamfl.report.tables import facts, headline, local_rows, measured, restart_rows
 from streamfl.report.words import count, counted, listed
 
@@ -43,6 +43,8 @@ def render(result: Result, *, drifts: Sequence[int] = (), title: str) -> str:
             story=story(result, known),
             headline=headline(result),
             drawing=drawing(result, known),
+            of_all=sum(restart.cause != "operator" for restart in result.restarts),
+            of_some=len(alone(result)),
             restarts=restart_rows(result.restarts, known),
             timed=any(restart.time for restart in result.restarts),
             local=local_rows(result.local_drifts),

@@ -121,29 +121,47 @@ def story(result: Result, drifts: Sequence[int]) -> list[Sentence]:
     """
     if result.rounds == 0:
         return [Sentence("No round was closed, so nothing was learnt.", warns=True), *_records(result)]
-    changes = [*_restarts(result), *_missed(result, drifts), *_local(result)]
+    changes = [*_changes(result), *_missed(result, drifts), *_others(result)]
     return [*changes, *_quality(result), *_records(result)]
 
 
-def _restarts(result: Result) -> Iterator[Sentence]:
-    over = counted(result.rounds, "round")
-    if not result.restarts:
-        local = sum(drift.state == "latched" for drift in result.local_drifts)
-        but = f", but {counted(local, 'drift')} of some clients only" if local else ""
-        yield Sentence(f"There was no restart in {over}{but}.")
-        return
-    yield Sentence(f"There {_were(len(result.restarts), 'restart')} in {over}.")
-    yield from _sentences(result, result.restarts)
-    if len(result.restarts) > _SHOWN:
-        yield Sentence(f"The table of restarts lists {count(len(result.restarts) - _SHOWN)} more.")
+def alone(result: Result) -> list[DatedLocalDrift]:
+    """Return the drifts of some clients only, as they were found."""
+    corrected = {drift.drift for drift in result.local_drifts if drift.state == "corrected"}
+    return [drift for drift in result.local_drifts if drift.state == "latched" and drift.drift not in corrected]
 
 
-def _sentences(result: Result, announced: Sequence[DatedRestart] | Sequence[DatedLocalDrift]) -> Iterator[Sentence]:
-    """Yield what is known of the first restarts, or of the first local drifts."""
+def drifts_found(result: Result) -> str:
+    """Return in one line which drifts were found: of all clients, and of some only.
+
+    For instance ``1 of all (round 76), 1 of some (site=east, since round 50)``, or ``none``.
+    """
+    of_all = [count(restart.round) for restart in result.restarts if restart.cause != "operator"]
+    of_some = alone(result)
+    parts = []
+    if of_all:
+        parts.append(f"{count(len(of_all))} of all ({'round' if len(of_all) == 1 else 'rounds'} {listed(of_all)})")
+    if of_some:
+        whose = "; ".join(
+            f"{listed(drift.clients, 2)}, since round {count(drift.since)}" for drift in of_some[:_SHOWN]
+        )
+        more = f"; and {count(len(of_some) - _SHOWN)} more" if len(of_some) > _SHOWN else ""
+        parts.append(f"{count(len(of_some))} of some ({whose}{more})")
+    return ", ".join(parts) or "none"
+
+
+def _changes(result: Result) -> Iterator[Sentence]:
+    """Yield the drifts that were found, and then each of the first ones, as time went."""
+    over, found = counted(result.rounds, "round"), drifts_found(result)
+    yield Sentence(f"No drift was found in {over}." if found == "none" else f"Drifts found in {over}: {found}.")
     known = {(change.kind, change.round): change.sentence for change in result.changes}
+    every: list[DatedRestart | DatedLocalDrift] = [*result.restarts, *alone(result)]
+    announced = sorted(every, key=lambda change: change.round)
     for change in announced[:_SHOWN]:
         kind: Kind = "local drift" if isinstance(change, DatedLocalDrift) else "restart"
         yield Sentence(known.get((kind, change.round)) or sentence(change, clients=result.clients))
+    if len(announced) > _SHOWN:
+        yield Sentence(f"The tables of drifts list {count(len(announced) - _SHOWN)} more.")
 
 
 def _missed(result: Result, drifts: Sequence[int]) -> Iterator[Sentence]:
@@ -192,14 +210,11 @@ def _verdict(better: float | None, worse: float | None) -> str:
     return " That baseline did better than the model." if beaten else ""
 
 
-def _local(result: Result) -> Iterator[Sentence]:
+def _others(result: Result) -> Iterator[Sentence]:
+    """Yield the drifts that reached clients in turn, and what was found that is no drift."""
     corrected = sorted({drift.drift for drift in result.local_drifts if drift.state == "corrected"})
     for number in corrected[:_SHOWN]:
         yield Sentence(_in_turn(result, number))
-    latched = [drift for drift in result.local_drifts if drift.state == "latched" and drift.drift not in corrected]
-    yield from _sentences(result, latched)
-    if len(latched) > _SHOWN:
-        yield Sentence(f"The table of local drifts lists {count(len(latched) - _SHOWN)} more.")
     if result.notices:
         rounds = listed(sorted({notice.round for notice in result.notices}))
         yield Sentence(f"The class mix changed (detected in round {rounds}): not a concept drift, so no restart.")
@@ -246,7 +261,3 @@ def _records(result: Result) -> Iterator[Sentence]:
 
 def _was(number: int) -> str:
     return "was" if number == 1 else "were"
-
-
-def _were(number: int, noun: str) -> str:
-    return f"{_was(number)} {counted(number, noun)}"

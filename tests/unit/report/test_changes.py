@@ -75,19 +75,35 @@ def test_the_story_begins_with_the_sentences_of_the_changes(made_up: Build, loca
     )
     both = made_up(at=[65], local_drifts=(local,), changes=known)
     assert [each.text for each in story(both, [])][:3] == [
-        "There was 1 restart in 103 rounds.",
+        "Drifts found in 103 rounds: 1 of all (round 65), 1 of some (c3, since round 64).",
         "What restarted.",
         "What drifted alone.",
     ]
     alone = [each.text for each in story(made_up(local_drifts=(local,), changes=known), [])]
     assert alone[:2] == [
-        "There was no restart in 103 rounds, but 1 drift of some clients only.",
+        "Drifts found in 103 rounds: 1 of some (c3, since round 64).",
         "What drifted alone.",
     ]
+
+
+def test_drifts_are_told_in_order_of_time(made_up: Build, local: DatedLocalDrift) -> None:
+    earlier = local.model_copy(update={"round": 30, "since": 29, "clients": ("c7",)})
+    told = [each.text for each in story(made_up(at=[20, 65], local_drifts=(earlier, local)), [])]
+    assert (
+        told[0]
+        == "Drifts found in 103 rounds: 2 of all (rounds 20, 65), 2 of some (c7, since round 29; c3, since round 64)."
+    )
+    assert [text.partition("found in round ")[2][:2] for text in told[1:5]] == ["20", "30", "65", "65"]
+
+
+def test_a_restart_that_an_operator_asked_for_is_no_drift(made_up: Build) -> None:
+    (restart,) = made_up(at=[65]).restarts
+    ordered = made_up(restarts=(restart.model_copy(update={"cause": "operator"}),))
+    assert story(ordered, [])[0].text == "No drift was found in 103 rounds."
 
 
 def test_the_later_states_of_a_local_drift_are_no_changes(made_up: Build, local: DatedLocalDrift) -> None:
     states = tuple(local.model_copy(update={"state": state}) for state in ("branched", "merged"))
     told = [each.text for each in story(made_up(local_drifts=states), [])]
-    assert told[0] == "There was no restart in 103 rounds."
+    assert told[0] == "No drift was found in 103 rounds."
     assert not any("predicted worse" in text for text in told)

@@ -44,13 +44,13 @@ def test_an_event_line_stands_at_its_round_and_epochs_meet_there() -> None:
         range(1, 101),
         [Series("loss", "model", [0.1] * 100)],
         epochs=[(1, 1), (2, 40)],
-        restarts=[Event(40, "n", "40: glr")],
-        drifts=[Event(0, "before"), Event(39, "in"), Event(101, "after")],
+        found=[Event(40, "n", "40: glr")],
+        imposed=[Event(0, "before"), Event(39, "in"), Event(101, "after")],
     )
     at = 46 + (40 - 0.5) / 100 * (980 - 20 - 46)
-    assert [line.x for line in made.restarts] == pytest.approx([at])
+    assert [line.x for line in made.found] == pytest.approx([at])
     assert [band.x for band in made.bands] == pytest.approx([46, at])
-    assert [line.event.note for line in made.drifts] == ["in"]
+    assert [line.event.note for line in made.imposed] == ["in"]
 
 
 def test_a_chart_of_nothing_but_missing_values_has_an_axis() -> None:

@@ -133,6 +133,7 @@ def test_the_summary_is_exact(made_up: Build) -> None:
         "accuracy   0.702        0.693        0.714        0.381",
         "kappa      Cohen 0.512, temporal 0.519",
         "loss       0.213",
+        "drifts     2 of all (rounds 32, 98)",
         "restarts   2: round 32 (glr, scratch), round 98 (glr, scratch)",
         "records    read 92,962 = accepted 92,960 + rejected 2 + pending 0",
         "           rejected: line 3: no label",

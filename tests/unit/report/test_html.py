@@ -141,7 +141,7 @@ def test_the_table_of_restarts_gives_delays_only_when_drifts_are_known(made_up: 
 
 def test_a_run_without_restarts_says_so(made_up: Build) -> None:
     page = Page(render(made_up(), title="Replay"))
-    assert "There was no restart in 103 rounds." in page.text
+    assert "No drift was found in 103 rounds." in page.text
     assert "There were no restarts." in page.text
 
 
@@ -151,6 +151,18 @@ def test_local_drifts_have_a_table_only_if_there_are_any(made_up: Build) -> None
     )
     assert "80|78|latched|excess 11 > 9.2|c9|4|" in Page(render(made_up(local_drifts=(drifted,)), title="R")).rows
     assert "Local drifts" not in render(made_up(), title="R")
+
+
+def test_a_drift_of_some_clients_is_marked_in_each_chart(made_up: Build) -> None:
+    drifted = DatedLocalDrift(
+        round=80, epoch=1, clients=("c9",), labels=("4",), since=78, state="latched", statistic=11.0, threshold=9.2
+    )
+    later = drifted.model_copy(update={"state": "merged", "round": 90})
+    page = render(made_up(at=[32], local_drifts=(drifted, later)), title="R")
+    for key in ("Loss", "Accuracy"):
+        assert wide(page, key).count('class="local-line"') == wide(page, key).count('class="restart-line"') == 1
+    assert re.findall(r'class="label[^>]*>([^<]*)', wide(page, "Loss")) == ["32: glr → scratch", "80: c9"]
+    assert "round 80: drift of c9 only, excess 11 &gt; 9.2" in wide(page, "Loss")
 
 
 def test_missing_figures_are_en_dashes(made_up: Build) -> None:

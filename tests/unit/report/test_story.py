@@ -31,9 +31,9 @@ def test_epochs_begin_at_their_restarts(made_up: Build) -> None:
 
 def test_many_restarts_are_told_in_few_sentences(made_up: Build) -> None:
     told = [sentence.text for sentence in story(made_up(at=list(range(10, 100, 5))), [])]
-    assert told[0] == "There were 18 restarts in 103 rounds."
+    assert told[0] == "Drifts found in 103 rounds: 18 of all (rounds 10, 15, 20, 25, 30, 35, 40, 45 and 10 more)."
     assert sum(text.startswith("Since round ") for text in told) == 6
-    assert "The table of restarts lists 12 more." in told
+    assert "The tables of drifts list 12 more." in told
 
 
 def test_a_shift_of_the_mix_of_labels_is_no_drift(made_up: Build) -> None:
