@@ -219,7 +219,7 @@ def _page(name: str, address: str | None, console: Console) -> Iterator[Callable
     if address is None:
         yield lambda message: None
         return
-    from streamfl.services.page.service import shown  # noqa: PLC0415  needs streamfl[page]
+    from streamfl.services.page.service import shown  # noqa: PLC0415  needs the extra page
     from streamfl.services.page.source import Source  # noqa: PLC0415
 
     source = Source(name)

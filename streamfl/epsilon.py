@@ -36,7 +36,7 @@ def epsilon(multiplier: float, messages: int, delta: float) -> float:
         from dp_accounting.pld import PLDAccountant  # noqa: PLC0415
     except ImportError as error:
         raise UsageError(
-            f"privacy.noise needs the package dp-accounting ({error}); run pip install 'streamfl[privacy]'"
+            f"privacy.noise needs the package dp-accounting ({error}): install the extra privacy (docs/install.md)"
         ) from None
     accountant = PLDAccountant()
     accountant.compose(dp_event.GaussianDpEvent(multiplier), messages)

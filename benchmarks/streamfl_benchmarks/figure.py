@@ -90,9 +90,9 @@ def _panel(setting: Setting, losses: Mapping[str, FloatArray], order: Sequence[s
         for method, curves in by_method.items()
     ]
     rounds = range(1, first.rounds + 1)
-    drifts = [Event(at, f"drift at round {at}") for at in first.at]
+    drifts = [Event(at, f"drift at round {at}", kind="imposed") for at in first.at]
     # The best are drawn last, above the others.
-    drawn = chart(CANVAS, rounds, series[::-1], epochs=[(1, 1)], drifts=drifts)
+    drawn = chart(CANVAS, rounds, series[::-1], epochs=[(1, 1)], imposed=drifts)
     keys = _keys([*((s.name, s.colour) for s in series), *([("drift", "drift")] if drifts else [])])
     return Panel(setting.title, top, keys, drawn, keys[-1].y + 10.0)
 

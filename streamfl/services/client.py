@@ -78,7 +78,7 @@ def _turning(node: HostNode, turned: Callable[[], None], spans: "Spans | None") 
     """Return what the loop calls at each turn."""
     if spans is None:
         return turned
-    from streamfl.services.tracing.rounds import HostTraces  # noqa: PLC0415  needs streamfl[traces]
+    from streamfl.services.tracing.rounds import HostTraces  # noqa: PLC0415  needs the extra traces
 
     traces = HostTraces(spans)
 

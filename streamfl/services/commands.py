@@ -195,7 +195,7 @@ def page(path: Path, assignments: tuple[str, ...], where: str, names: tuple[str,
     """Show a federation as a web page: rounds, drifts, clients, ledger, now and as of any entry."""
     from streamfl.services.connectors import connect  # noqa: PLC0415
     from streamfl.services.identity import signatures  # noqa: PLC0415
-    from streamfl.services.page.service import serve_page  # noqa: PLC0415  needs streamfl[page]
+    from streamfl.services.page.service import serve_page  # noqa: PLC0415  needs the extra page
     from streamfl.services.stopping import stopped_by_signals  # noqa: PLC0415
 
     settings = _loaded(path, assignments)

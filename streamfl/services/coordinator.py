@@ -407,7 +407,7 @@ class Serving:
 def _traces(spans: "Spans | None") -> Iterator[Callable[[object], None]]:
     """Yield what traces the coordinator's events, if they are traced."""
     if spans is not None:
-        from streamfl.services.tracing.rounds import CoordinatorTraces  # noqa: PLC0415  needs streamfl[traces]
+        from streamfl.services.tracing.rounds import CoordinatorTraces  # noqa: PLC0415  needs the extra traces
 
         yield CoordinatorTraces(spans).take
 

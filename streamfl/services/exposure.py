@@ -46,7 +46,7 @@ def exposed(
     if not settings.telemetry.address:
         yield unwatched
         return
-    from streamfl.services.telemetry.endpoint import Endpoint, shown  # noqa: PLC0415  needs streamfl[telemetry]
+    from streamfl.services.telemetry.endpoint import Endpoint, shown  # noqa: PLC0415  needs the extra telemetry
 
     name = settings.federation.name
     info = gauge("streamfl_info", "The process.", 1.0, version=__version__, federation=name, role=role)
@@ -66,7 +66,7 @@ def traced(settings: FederationSettings, role: str) -> Iterator["Spans | None"]:
     if not settings.telemetry.traces:
         yield None
         return
-    from streamfl.services.tracing.rounds import sending  # noqa: PLC0415  needs streamfl[traces]
+    from streamfl.services.tracing.rounds import sending  # noqa: PLC0415  needs the extra traces
 
     with sending(settings.federation.name, role, settings.telemetry.traces) as spans:
         yield spans

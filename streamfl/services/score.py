@@ -241,7 +241,7 @@ class _OverHTTP:
     @contextmanager
     def served(self, not_ready: Callable[[], str | None]) -> Iterator[None]:
         """Serve until the block ends."""
-        from streamfl.services.http.app import Counts, app  # noqa: PLC0415  needs streamfl[http]
+        from streamfl.services.http.app import Counts, app  # noqa: PLC0415  needs the extra http
         from streamfl.services.http.serving import serving  # noqa: PLC0415
 
         host, port = address(self.settings.score.http)

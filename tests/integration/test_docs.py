@@ -73,7 +73,7 @@ def test_the_test_of_links_finds_the_links_of_the_documentation() -> None:
 
 # --- commands -------------------------------------------------------------------------------------------------------
 
-COMMAND = re.compile(r"^\s*(?:\(as \w+; )?(?:\.venv/bin/)?streamfl +([a-z][^#\n]*)", re.MULTILINE)
+COMMAND = re.compile(r"^\s*(?:\(as \w+; )?streamfl +([a-z][^#\n]*)", re.MULTILINE)
 FILES = (".csv", ".toml", ".safetensors", ".json", ".key", ".npz", ".properties")
 
 

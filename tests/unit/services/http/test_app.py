@@ -461,7 +461,7 @@ def test_what_is_written_is_sent_at_once():
 def test_without_the_extra_the_error_names_it():
     code = "import sys; sys.modules['uvicorn'] = None; import streamfl.services.http.app"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "UsageError: answers over HTTP need uvicorn: pip install streamfl[http]" in done.stderr
+    assert "UsageError: answers over HTTP need uvicorn: install the extra http (docs/install.md)" in done.stderr
 
 
 def test_a_connection_without_a_request_is_closed_and_others_are_answered(monkeypatch):
