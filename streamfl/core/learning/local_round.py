@@ -245,9 +245,9 @@ class LocalRound:
 
     def _outputs(self) -> FloatArray:
         """Return the outputs of every live model from one pass over the records, shape (slots, columns, n)."""
-        stacked = self.records.Z @ _side_by_side([self.weights[slot.name] for slot in self.slots])
-        columns = stacked.shape[1] // len(self.slots)
-        return np.ascontiguousarray(stacked.T).reshape(len(self.slots), columns, len(stacked))
+        # Z W, transposed: transposing the product of a thousand records takes three times as long as making it.
+        stacked = _side_by_side([self.weights[slot.name] for slot in self.slots]).T @ self.records.Z.T
+        return stacked.reshape(len(self.slots), len(stacked) // len(self.slots), stacked.shape[1])
 
     def _losses(self, slot: Slot, history: History, *, loss: float, square: float, proper: float) -> SlotLosses:
         """Return the sums over the round's records, and those over the sampled rounds that a slot names."""
@@ -323,10 +323,10 @@ class LocalRound:
         `derivatives` are those of the losses, shape (slots, columns, n); `count` records are trained on.
         """
         records, width = self.records, derivatives.shape[1]
-        side_by_side = np.ascontiguousarray(derivatives.reshape(len(slots) * width, -1).T)
+        stacked = derivatives.reshape(len(slots) * width, -1)
         if self.held is not None:
-            side_by_side[self.held] = 0.0
-        sums = (records.Z.T @ side_by_side).reshape(-1, len(slots), width)
+            stacked = np.where(self.held, 0.0, stacked)
+        sums = (records.Z.T @ stacked.T).reshape(-1, len(slots), width)
         rounded = self._on_grid(sums) if any(slot.whitened for slot in slots) else sums
         slopes = {}
         for i, slot in enumerate(slots):
