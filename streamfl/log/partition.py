@@ -171,6 +171,7 @@ class PartitionReader:
     most_clients: int = 1000
     wait: bool = False
     clients: dict[str, LogSource] = field(default_factory=dict)
+    failed: bool = False
 
     def __post_init__(self) -> None:
         if self.only is not None:
@@ -180,7 +181,9 @@ class PartitionReader:
         self.clients[client] = LogSource(self.name, start, self.read_again)
 
     def wanted(self) -> int | None:
-        """Return the position to read next, None while no client has room."""
+        """Return the position to read next, None while no client has room, or if it has failed."""
+        if self.failed:
+            return None
         if not self.clients:
             return self.head
         live = [source for source in self.clients.values() if not source.failed]
@@ -189,6 +192,13 @@ class PartitionReader:
             return None
         behind = [source.next for source in live if source.lags and source.waiting == 0]
         return min([*behind, self.head]) if self.only is None else min(with_room)
+
+    def fail(self, reason: str) -> None:
+        """Stop: what comes next cannot be read here, and may be of any client."""
+        self.failed = True
+        for source in self.clients.values():
+            if not source.failed:
+                source.fail(reason)
 
     @property
     def sought(self) -> bool:

@@ -14,6 +14,7 @@ from streamfl.core.errors import PeerError, StreamflError, TakenOverError, Usage
 from streamfl.signing import OPEN, Signatures
 from streamfl_connectors.kafka import causes, tls
 from streamfl_connectors.kafka.batches import read_leniently
+from streamfl_connectors.kafka.consumer import Consumer
 from streamfl_connectors.kafka.noise import leave_out_noise
 from streamfl_connectors.kafka.settings import KafkaSettings
 
@@ -60,7 +61,7 @@ class Connection:
             "auto_offset_reset": "none",
             "allow_auto_create_topics": False,
         }
-        return self._made(KafkaConsumer, defaults | own)
+        return self._made(Consumer, defaults | own)
 
     def producer(self, **own: Any) -> KafkaProducer:
         """Return an idempotent producer."""

@@ -13,6 +13,7 @@ from streamfl.log.intake import Intake
 from streamfl.log.partition import LogSource, PartitionReader, not_held
 from streamfl.ports import Decoded, Placement, ReadingCounts, RecordFormat
 from streamfl_connectors.kafka.connection import Connection, explained
+from streamfl_connectors.kafka.consumer import LibraryMissingError
 from streamfl_connectors.kafka.reading import bounds, is_end, name_of, read_to
 
 LOG = structlog.get_logger("streamfl.kafka.records")
@@ -109,12 +110,22 @@ class Feed:
         self._steer()
         try:
             polled: Mapping[TopicPartition, Sequence[Any]] = self._consumer.poll(timeout_ms=timeout_ms)
+        except LibraryMissingError as error:
+            return self._readable(error)
         except kafka_errors.NoOffsetForPartitionError:
             return {}  # partitions without committed offsets: the next call sets where they begin
         except kafka_errors.OffsetOutOfRangeError as error:
             self._lost(error.args[0])
             return {}
         return polled
+
+    def _readable(self, error: LibraryMissingError) -> Mapping[TopicPartition, Sequence[Any]]:
+        """Stop the clients of partitions that cannot be read here; return the messages of the others."""
+        for partition, reason in error.wrong.items():
+            LOG.error("records cannot be read", partition=name_of(partition), reason=reason)
+            if partition in self.readers:
+                self.readers[partition].fail(reason)
+        return {partition: messages for partition, messages in error.polled.items() if partition not in error.wrong}
 
     def _place(self) -> None:
         """Check positions from the ledger against the ends of the logs."""
