@@ -64,8 +64,10 @@ class Connection:
         return self._made(Consumer, defaults | own)
 
     def producer(self, **own: Any) -> KafkaProducer:
-        """Return an idempotent producer."""
-        return self._made(KafkaProducer, {"allow_auto_create_topics": False, **own})
+        """Return an idempotent producer, which tries for `patience` seconds where kafka-python gives up earlier."""
+        known, patience = KafkaProducer.DEFAULT_CONFIG, int(1000 * self.settings.patience)
+        waits = {name: max(known[name], patience) for name in ("delivery_timeout_ms", "max_block_ms")}
+        return self._made(KafkaProducer, {"allow_auto_create_topics": False, **waits, **own})
 
     def admin(self) -> KafkaAdminClient:
         """Return an admin client."""
@@ -142,6 +144,9 @@ def _ours(error: kafka_errors.KafkaError, servers: object) -> StreamflError:
         case kafka_errors.AuthorizationError():
             remedy = "grant what `streamfl acls` prints for this role"
             return UsageError(f"{servers} does not allow it: {error}; {remedy}")
+        case kafka_errors.InvalidTimestampError():
+            what = f"{servers} refuses messages with the time of this machine, which is too far ahead"
+            return PeerError(f"{what}; set its clock right")
         case kafka_errors.MessageSizeTooLargeError() | kafka_errors.RecordListTooLargeError():
             remedy = "raise max_request_size in [kafka] and the topic's max.message.bytes, or lower part_bytes"
             return UsageError(f"a message is too large ({error}); {remedy}")

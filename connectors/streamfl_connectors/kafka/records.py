@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 import structlog
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata
+from kafka import KafkaAdminClient, KafkaConsumer, OffsetAndMetadata
 from kafka import errors as kafka_errors
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.structs import MemberState
@@ -16,11 +16,12 @@ from streamfl.log.tally import Tally
 from streamfl.log.topics import Topics
 from streamfl.ports import Apart, ClientProgress, Placement, ReadingCounts, RecordFormat, Source
 from streamfl_connectors.kafka import dead_letters
-from streamfl_connectors.kafka.absence import Absence, let_go
+from streamfl_connectors.kafka.absence import Absence
 from streamfl_connectors.kafka.administration import partition_counts, require
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.feed import FETCHES, Feed
 from streamfl_connectors.kafka.labels import LabelFeed
+from streamfl_connectors.kafka.lasting import LastingProducer
 
 LOG = structlog.get_logger("streamfl.kafka.records")
 
@@ -73,7 +74,7 @@ class RecordConsumer:
             partition_assignment_strategy=(CooperativeStickyAssignor(),),
             **FETCHES,
         )
-        self._letters: KafkaProducer = connection.producer(linger_ms=20)
+        self._letters = LastingProducer(connection, linger_ms=20)
         self._unwritten = Tally(LOG, "a dead letter was not written")
         self._admin: KafkaAdminClient | None = None
         self._feed = Feed(connection, self._consumer, placement, records, counts, self._bury)
@@ -243,7 +244,7 @@ class RecordConsumer:
 
     def close(self) -> None:
         """Close the connections; a static member keeps its partitions for the session timeout."""
-        let_go(self._letters, 5.0)
+        self._letters.close(5.0)
         self._consumer.close()
         self._feed.close()
         if self.labels is not None:
