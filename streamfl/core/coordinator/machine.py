@@ -138,7 +138,7 @@ class Coordinator:
             return []
         self._rounds.keep_between()
         self._rounds.open(now)
-        messages = self._rounds.messages()
+        messages = self._rounds.messages(now)
         if self.settings.sums == "masked":  # no other sums are masked for an entry: the round gets another one
             return self._committed([*self._rounds.void(now), *self._finished()])
         resumed = tuple(replace(m, resumed=True) if isinstance(m, RoundOpened) else m for m in messages)
@@ -179,8 +179,7 @@ class Coordinator:
             return self._unsaved.unmasking.since + self.settings.deadline
         if pending_alarm is not None:
             return pending_alarm.since + self.settings.deadline
-        closes = opened.message.closes
-        return (opened.since if closes is None else closes) + self.settings.deadline
+        return (opened.since if opened.closes is None else opened.closes) + self.settings.deadline
 
     @property
     def _announces_at(self) -> float | None:
@@ -340,7 +339,7 @@ class Coordinator:
             return self._take_up(join, member, now)
         if member.left:  # it left or was evicted, and has not received the message
             return [Publish((self._evicted(member, join.client) if member.evicted else _left(join),))]
-        return [Publish(self._enter(join, member))]  # it has asked before
+        return [Publish(self._enter(join, member, now))]  # it has asked before
 
     def _take_up(self, join: Join, member: Member, now: float) -> list[CoordinatorDecision]:
         """Issue the next incarnation to a start. It is saved before it is told, so that no two starts have the same.
@@ -352,7 +351,7 @@ class Coordinator:
         if self.is_scoring and join.client not in self._unsaved.updates:
             self._unsaved.deferred[join.client] = join
             return []
-        messages = self._enter(join, member)
+        messages = self._enter(join, member, now)
         taken: list[CoordinatorDecision] = [Publish(messages) if self.is_scoring else Commit(messages)]
         return [*taken, *self._go_on_if_complete(now)] if self.settings.sums == "masked" else taken
 
@@ -363,10 +362,10 @@ class Coordinator:
         told = Fenced(client=message.client, nonce=message.nonce, after=message.after, incarnation=present)
         return [Publish((told,))]
 
-    def _enter(self, join: Join, member: Member) -> tuple[FromCoordinator, ...]:
+    def _enter(self, join: Join, member: Member, now: float) -> tuple[FromCoordinator, ...]:
         """Enter a joining client into the ledger, and return the answer."""
         account = member.joined(join.nonce, join.key)
-        messages = (self.state.joined(join, account), *self._rounds.messages())
+        messages = (self.state.joined(join, account), *self._rounds.messages(now))
         self._change(join.client, account)
         return messages
 
