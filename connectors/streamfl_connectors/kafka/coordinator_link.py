@@ -50,6 +50,10 @@ NEVER_TAKEN = (
 # one wait for so long: half a second by default, and a takeover now and then with it.
 STATE_WAIT_MS = 20
 
+# Seconds between two looks for partitions that were added to the topic of updates, and milliseconds after which the
+# consumer asks for them: clients write there as soon as their producers know of them.
+LOOK_AGAIN, NEWS_MS = 5.0, 10_000
+
 # Seconds before a failed transaction is repeated.
 PAUSE = 0.1
 
@@ -81,7 +85,7 @@ class KafkaCoordinatorLink:
         self._ends = ends
         self._wrong = wrong
         self._producer = self._new_producer()
-        self._consumer = connection.consumer(group_id=topics.coordinator_group)
+        self._consumer = connection.consumer(group_id=topics.coordinator_group, metadata_max_age_ms=NEWS_MS)
         self._states = connection.consumer(fetch_max_wait_ms=STATE_WAIT_MS)
         self._members: frozenset[str] = frozenset()
         self._assembly = PartAssembly(
@@ -102,6 +106,7 @@ class KafkaCoordinatorLink:
         self._written: dict[str, tuple[int, int]] = {}
         self._live: set[str] = set()
         self._listened = False
+        self._look_at = 0.0
         self._saved: bytes | None = None
         self._saves = 0
 
@@ -292,7 +297,6 @@ class KafkaCoordinatorLink:
 
     def _assign(self) -> bool:
         """Read from the last committed offset, or from the first message; tell whether any offset was committed."""
-        began = False
         with explained(self._settings.bootstrap_servers):
             partitions = self._partitions(self._topics.updates)
             if not partitions:
@@ -303,11 +307,30 @@ class KafkaCoordinatorLink:
                 LOG.warning("operators' commands are not read", topic=self._topics.commands, remedy=remedy)
             partitions += ordered
             self._consumer.assign(partitions)
-            for partition, begin in self._consumer.beginning_offsets(partitions).items():
-                committed = self._consumer.committed(partition)
-                began |= committed is not None
-                self._consumer.seek(partition, max(begin, committed or 0))
+            began = self._go_to(partitions)
+        self._look_at = time.monotonic() + LOOK_AGAIN
         return began
+
+    def _go_to(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Go to the last committed offsets, or to the first messages; tell whether any offset was committed."""
+        began = False
+        for partition, begin in self._consumer.beginning_offsets(partitions).items():
+            committed = self._consumer.committed(partition)
+            began |= committed is not None
+            self._consumer.seek(partition, max(begin, committed or 0))
+        return began
+
+    def _take_new_partitions(self) -> None:
+        """Read partitions that were added to the topic of updates, too."""
+        if time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + LOOK_AGAIN
+        assigned = self._consumer.assignment()
+        new = [partition for partition in self._partitions(self._topics.updates) if partition not in assigned]
+        if new:
+            LOG.info("partitions taken", topic=self._topics.updates, partitions=[one.partition for one in new])
+            self._consumer.assign([*assigned, *new])
+            self._go_to(new)
 
     def _partitions(self, topic: str) -> list[TopicPartition]:
         return [TopicPartition(topic, number) for number in sorted(self._consumer.partitions_for_topic(topic) or ())]
@@ -396,6 +419,7 @@ class KafkaCoordinatorLink:
             self._arrived.extend(batch)
 
     def _polled(self, seconds: float) -> Mapping[TopicPartition, Sequence[Any]]:
+        self._take_new_partitions()
         try:
             polled: Mapping[TopicPartition, Sequence[Any]] = self._consumer.poll(timeout_ms=int(1000 * seconds))
         except kafka_errors.OffsetOutOfRangeError as error:

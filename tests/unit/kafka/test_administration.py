@@ -36,7 +36,7 @@ class TestTopics:
         ("told", "found"),
         [
             ({"partitions": None}, "topic f.state does not exist"),
-            ({"partitions": 2}, "topic f.state has 2 partitions, not 1"),
+            ({"partitions": 2}, "topic f.state has 2 partitions, and 1 is used"),
             (
                 {"configs": FITS | {"cleanup.policy": "delete"}},
                 "topic f.state has cleanup.policy delete, not compact",
