@@ -29,6 +29,8 @@ from streamfl_connectors.kafka import dead_letters, state_topic
 from streamfl_connectors.kafka.absence import let_go
 from streamfl_connectors.kafka.connection import TAKEN_OVER, Connection, explained
 from streamfl_connectors.kafka.ends import Ends
+from streamfl_connectors.kafka.last_round import last_opened
+from streamfl_connectors.kafka.reading import bounds
 from streamfl_connectors.kafka.state_topic import KEYS, LastState, last_state
 
 LOG = structlog.get_logger("streamfl.kafka.coordinator")
@@ -126,10 +128,11 @@ class KafkaCoordinatorLink:
         """Fence every other coordinator; continue from the state and the input offsets that were committed last."""
         self._fence()
         last = self._last_state(self._states)
+        committed = self._assign()
+        self._require_state(last, began=last.data is None and (committed or self._has_ledger()))
         self._states.close()
         self._saved = last.data
         self._update_members(self.restore())
-        self._require_state(last, began=self._assign())
 
     # --- publishing --------------------------------------------------------------------------------------------
 
@@ -199,6 +202,8 @@ class KafkaCoordinatorLink:
     def _fail_if_overtaken(self, state: bytes | None) -> bytes | None:
         with closing(self._connection.consumer()) as reader:  # one from before might wait for its broker for ever
             last = self._last_state(reader).data
+        if last is None and self._saved is not None:
+            raise UsageError(self._lost_state())
         if last not in (self._saved, state):
             raise TakenOverError(TAKEN_OVER)
         return last
@@ -463,20 +468,42 @@ class KafkaCoordinatorLink:
 
     def _require_state(self, last: LastState, *, began: bool) -> None:
         """Log messages that are not states; refuse to start from nothing if the federation has begun."""
-        if not last.skipped:
+        if last.skipped:
+            consequence = "the state before it is used" if last.data is not None else "there is no state"
+            LOG.error(
+                "unusable messages among the states",
+                topic=self._topics.state,
+                count=last.skipped,
+                consequence=consequence,
+            )
+        if not began:
             return
-        consequence = "the state before it is used" if last.data is not None else "there is no state"
-        LOG.error(
-            "unusable messages among the states",
-            topic=self._topics.state,
-            count=last.skipped,
-            consequence=consequence,
-        )
-        if last.data is None and began:
-            if last.why is not None:
-                raise UsageError(f"{self._topics.state} holds no state to continue from: {last.why}")
-            remedy = "restore the topic, or take another [federation] name"
-            raise UsageError(f"{self._topics.state} holds no state any more, and the federation has begun; {remedy}")
+        if last.why is not None:
+            raise UsageError(f"{self._topics.state} holds no state to continue from: {last.why}")
+        raise UsageError(self._lost_state())
+
+    def _lost_state(self) -> str:
+        what = f"{self._topics.state} holds no state any more, and the federation has begun"
+        why = "the topic was emptied, or deleted and made again; a new state would learn records twice"
+        return f"{what}: {why}; restore the topic from a copy, or begin again under another [federation] name"
+
+    def _has_ledger(self) -> bool:
+        """Tell whether the control topic holds the round of a commit, or held one that was deleted since.
+
+        A commit is one transaction: a coordinator that was killed in its first one has left nothing to be read.
+        """
+        with explained(self._settings.bootstrap_servers):
+            begin, end = bounds(self._states, TopicPartition(self._topics.control, 0))
+            if begin == end == 0:
+                return False
+            try:
+                opened = last_opened(self._states, self._topics.control, self._signatures.coordinator)
+            except kafka_errors.AuthorizationError as error:
+                remedy = f"grant this log-in READ on {self._topics.control}"
+                LOG.warning("a lost state would not be noticed", reason=str(error), remedy=remedy)
+                return False
+            _, models = bounds(self._states, TopicPartition(self._topics.models, 0))
+        return bool(opened) or (begin > 0 and models > 0)  # models are never deleted for their age
 
     def _update_members(self, state: CoordinatorState | None) -> None:
         """Note the members: only they may send large values in parts."""

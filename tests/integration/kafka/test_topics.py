@@ -34,7 +34,7 @@ def test_a_record_topic_found_by_a_star_with_too_many_partitions_is_left_out_and
 
 def test_partitions_that_were_added_to_the_federations_own_topics_are_not_used(federate, small):
     federation = federate(small)
-    make(small.bootstrap, {f"{federation.name}.{name}": 3 for name in ("control", "models", "state", "commands")})
+    make(small.bootstrap, {f"{federation.name}.{name}": 3 for name in ("control", "commands")})
     federation.start("a")
     federation.start("coordinator")
     small.write(until=3)
