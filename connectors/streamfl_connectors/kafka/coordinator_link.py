@@ -450,6 +450,10 @@ class KafkaCoordinatorLink:
         """
         return self._ends.of(partitions)
 
+    def log_ids(self, partitions: Collection[str]) -> Mapping[str, str | None]:
+        """Return the identity of the topic of each partition: Kafka gives a new one to a topic that is made again."""
+        return self._ends.ids_of(partitions)
+
     # --- the state ---------------------------------------------------------------------------------------------
 
     def restore(self) -> CoordinatorState | None:

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import REFUSALS_IN_A_ROW, bounded
-from streamfl.core.coordinator.admission import BARRED, Admission, Grants, LogEnds, named
+from streamfl.core.coordinator.admission import BARRED, Admission, Grants, LogEnds, LogIds, named
 from streamfl.core.coordinator.checks import wrong_identity
 from streamfl.core.coordinator.commands import carry_out, wrong_command
 from streamfl.core.coordinator.ledger import Member
@@ -67,7 +67,7 @@ class Coordinator:
     recover
         Returns the state of the last Commit, or a new one, from which to continue after a message that could not be
         handled. Without it, what the message raises is raised.
-    log_ends, grants
+    log_ends, grants, log_ids
         See `Admission`.
 
     Examples
@@ -94,11 +94,12 @@ class Coordinator:
         recover: Callable[[], CoordinatorState] | None = None,
         log_ends: LogEnds | None = None,
         grants: Grants | None = None,
+        log_ids: LogIds | None = None,
     ) -> None:
         self.settings = settings
         self._rounds = Rounds(settings, state, Unsaved(refused=state.refused, saved=state.refused))
         self._recovery = Recovery(self._rounds, recover, self._catch_up)
-        self._admission = Admission(settings, log_ends, grants)
+        self._admission = Admission(settings, log_ends, grants, log_ids)
         self._announced: float | None = None
         self._expected: dict[str, float] = {}  # members of which a start is to ask again, and until when
         self._told: dict[str, str] = {}  # why a signer may not speak for them, by the clients that were told once
@@ -429,6 +430,7 @@ class Coordinator:
             self._await_if_late(update, refused)
             return self._refused(refused, sender_of(update, self.state.members), now)
         self._unsaved.updates[update.client] = update
+        self._unsaved.logs |= self._admission.logs_of(update)
         self._unsaved.refusals.at_fault.pop(update.client, None)
         return self._go_on_if_complete(now)
 

@@ -414,7 +414,8 @@ class Rounds:
         )
 
     def _accept(self, update: Update, records: int) -> Accepted:
-        share = update.records / records if records else 0.0
+        share, logs = update.records / records if records else 0.0, self.unsaved.logs
+        self.state.logs = {name: logs[name] for name in update.reached if name in logs} | self.state.logs
         return self.state.members[update.client].accept(update, share)
 
     def _count_refusals(self, entry: int) -> bool:

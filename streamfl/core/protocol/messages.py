@@ -793,6 +793,12 @@ class Update(Message):
     period: int | None = None
     sums: str = ""
 
+    @property
+    def reached(self) -> dict[str, int]:
+        """Return how far it goes in each partition, that of a mark included."""
+        reached = {span.partition: span.end for span in self.spans}
+        return reached if self.mark is None else {**reached, self.mark.partition: self.mark.features}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Score(Message):
