@@ -16,15 +16,15 @@ class LibraryMissingError(UsageError):
 
     Parameters
     ----------
-    polled
-        Everything that was polled, for a reader that can go on with other partitions.
+    unpacked
+        What was polled, of each partition up to the first of these messages: for a reader that can go on.
     wrong
         By partition, where the first of these messages is, and what to do.
     """
 
-    def __init__(self, polled: Polled, wrong: Mapping[TopicPartition, str]) -> None:
+    def __init__(self, unpacked: Polled, wrong: Mapping[TopicPartition, str]) -> None:
         super().__init__("; ".join(wrong.values()))
-        self.polled = polled
+        self.unpacked = unpacked
         self.wrong = wrong
 
 
@@ -50,12 +50,13 @@ def all_unpacked(polled: Polled) -> Polled:
     LibraryMissingError
         One could not, for lack of a library.
     """
-    wrong = {}
+    unpacked, wrong = dict(polled), {}
     for partition, messages in polled.items():
-        packed = next((message for message in messages if isinstance(message.value, Packed)), None)
-        if packed is not None:
-            place = f"{partition.topic}/{partition.partition}, up to offset {packed.offset}"
-            wrong[partition] = f"{place}: {packed.value.decode()}"
+        at = next((i for i, message in enumerate(messages) if isinstance(message.value, Packed)), None)
+        if at is not None:
+            place = f"{partition.topic}/{partition.partition}, up to offset {messages[at].offset}"
+            wrong[partition] = f"{place}: {messages[at].value.decode()}"
+            unpacked[partition] = messages[:at]
     if wrong:
-        raise LibraryMissingError(polled, wrong)
+        raise LibraryMissingError(unpacked, wrong)
     return polled

@@ -64,6 +64,7 @@ class Feed:
         self._bury = bury
         self._again: KafkaConsumer | None = None
         self._paused: set[TopicPartition] = set()
+        self._stopping: Mapping[TopicPartition, str] = {}
 
     def begin(
         self, partition: TopicPartition, hint: int | None, only: str | None = None, *, wait: bool = False
@@ -120,12 +121,11 @@ class Feed:
         return polled
 
     def _readable(self, error: LibraryMissingError) -> Mapping[TopicPartition, Sequence[Any]]:
-        """Stop the clients of partitions that cannot be read here; return the messages of the others."""
+        """Return the messages that can be read; clients of the other partitions stop when they have them."""
         for partition, reason in error.wrong.items():
             LOG.error("records cannot be read", partition=name_of(partition), reason=reason)
-            if partition in self.readers:
-                self.readers[partition].fail(reason)
-        return {partition: messages for partition, messages in error.polled.items() if partition not in error.wrong}
+        self._stopping = error.wrong
+        return error.unpacked
 
     def _place(self) -> None:
         """Check positions from the ledger against the ends of the logs."""
@@ -155,10 +155,13 @@ class Feed:
     def take(self, polled: Mapping[TopicPartition, Sequence[Any]]) -> None:
         """Route messages to the clients of their partitions."""
         for partition, messages in polled.items():
-            if partition in self.readers:
+            if partition in self.readers and messages:
                 marks = [message.offset for message in messages if is_end(message)]
                 for letter in self._intake.take(self.readers[partition], messages, marks):
                     self._bury(letter)
+        for partition in self._stopping.keys() & self.readers.keys():
+            self.readers[partition].stop(self._stopping[partition])
+        self._stopping = {}
 
     def backlog(self) -> dict[str, int]:
         """Return how many messages of each partition were not read yet, as far as the last fetch has told."""

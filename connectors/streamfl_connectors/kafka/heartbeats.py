@@ -39,7 +39,7 @@ class KafkaHeartbeat:
     def __init__(self, connection: Connection, topic: str, silence: float) -> None:
         self._connection, self._topic, self._pause = connection, topic, silence / WITHIN_SILENCE
         self._ended, self._last_turn = threading.Event(), time.monotonic()
-        self._wrong = ""
+        self._wrong: type[Exception] | None = None
         self._thread = threading.Thread(target=self._beat, name="heartbeats", daemon=True)
         self._thread.start()
 
@@ -67,10 +67,10 @@ class KafkaHeartbeat:
         producer.close(0.0)
 
     def _not_written(self, error: Exception) -> None:
-        """Log an error, if it is not the one before."""
-        if repr(error) != self._wrong:
-            self._wrong = repr(error)
-            LOG.warning("a heartbeat was not written", reason=self._wrong)
+        """Log an error, if it is of another kind than the one before."""
+        if type(error) is not self._wrong:
+            self._wrong = type(error)
+            LOG.warning("a heartbeat was not written", reason=repr(error))
 
     def close(self) -> None:
         """Send no more."""

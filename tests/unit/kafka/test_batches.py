@@ -152,14 +152,13 @@ def test_good_messages_whose_library_is_missing_stop_the_reader(
     monkeypatch.setattr(codecs, codec.module, None)
     (value,) = [value for _, _, value in read(written)]
     assert isinstance(value, Packed)
-    polled = {
-        TopicPartition("r.c0", 0): [SimpleNamespace(offset=9, value=value)],
-        TopicPartition("r.c1", 0): [SimpleNamespace(offset=0, value=b"{}")],
-    }
+    one, other = TopicPartition("r.c0", 0), TopicPartition("r.c1", 0)
+    messages = [SimpleNamespace(offset=at, value=told) for at, told in ((6, b"{}"), (9, value), (10, b"{}"))]
+    polled = {one: messages, other: messages[:1]}
     with pytest.raises(LibraryMissingError, match=f"r.c0/0, up to offset 9: .*pip install {codec.package}") as raised:
         all_unpacked(polled)
-    assert list(raised.value.wrong) == [TopicPartition("r.c0", 0)]
-    assert raised.value.polled is polled
+    assert list(raised.value.wrong) == [one]
+    assert raised.value.unpacked == {one: messages[:1], other: messages[:1]}
 
 
 def test_what_a_writer_writes_is_never_taken_for_a_missing_library() -> None:

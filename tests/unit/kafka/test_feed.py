@@ -19,10 +19,11 @@ PACKED = Packed(b"compressed with zstd; install it")
 
 
 class Partitions:
-    """A consumer of partitions that hold these messages; a poll brings one of each."""
+    """A consumer of partitions that hold these messages; a poll brings so many of each."""
 
-    def __init__(self, log: dict[TopicPartition, list[bytes]]) -> None:
+    def __init__(self, log: dict[TopicPartition, list[bytes]], polled: int) -> None:
         self.log, self.at, self.paused = log, dict.fromkeys(log, 0), set[TopicPartition]()
+        self.polled = polled
 
     def assignment(self) -> set[TopicPartition]:
         return set(self.log)
@@ -49,9 +50,11 @@ class Partitions:
         found = {}
         for partition in self.log.keys() - self.paused:
             at = self.at[partition]
-            if values := self.log[partition][at : at + 1]:
-                found[partition] = [SimpleNamespace(offset=at, key=None, value=values[0], headers=[])]
-                self.at[partition] = at + 1
+            values = self.log[partition][at : at + self.polled]
+            found[partition] = [
+                SimpleNamespace(offset=at + i, key=None, value=value, headers=[]) for i, value in enumerate(values)
+            ]
+            self.at[partition] = at + len(values)
         return all_unpacked(found)
 
 
@@ -72,21 +75,24 @@ def read(feed: Feed, times: int) -> None:
 C0, C1 = TopicPartition("r.c0", 0), TopicPartition("r.c1", 0)
 
 
-def test_a_batch_without_its_library_stops_its_client_before_it_and_no_other() -> None:
-    reading = feed(Partitions({C0: [GOOD, PACKED, GOOD], C1: [GOOD] * 3}), Placement(("r.*",)), drop=("device",))
+@pytest.mark.parametrize("polled", [1, 9], ids=["one by one", "all at once"])
+def test_a_batch_without_its_library_stops_its_client_before_it_and_no_other(polled: int) -> None:
+    log = Partitions({C0: [GOOD, PACKED, GOOD], C1: [GOOD] * 3}, polled)
+    reading = feed(log, Placement(("r.*",)), drop=("device",))
     read(reading, 5)
     stopped, other = reading.sources["c0"], reading.sources["c1"]
     assert (stopped.next, other.next) == (1, 3)
+    assert sum(batch.read for batch in stopped.poll(9)) == 1
     with pytest.raises(UsageError, match=r"r\.c0/0, up to offset 1: compressed with zstd; install it"):
         stopped.poll(9)
     assert reading.backlog() == {"r.c0/0": 2, "r.c1/0": 0}, "what was not read is told"
 
 
-def test_no_client_of_a_shared_partition_reads_on_behind_such_a_batch() -> None:
+@pytest.mark.parametrize("polled", [1, 9], ids=["one by one", "all at once"])
+def test_no_client_of_a_shared_partition_reads_on_behind_such_a_batch(polled: int) -> None:
     """It may hold records of any of them, and of clients that are not known yet."""
-    late = GOOD.replace(b"d0", b"d1")
-    reading = feed(Partitions({TopicPartition("r", 0): [GOOD, PACKED, late, GOOD]}), Placement(("r",), by="key"),
-                   client="device")  # fmt: skip
+    log = Partitions({TopicPartition("r", 0): [GOOD, PACKED, GOOD.replace(b"d0", b"d1"), GOOD]}, polled)
+    reading = feed(log, Placement(("r",), by="key"), client="device")
     read(reading, 5)
     assert list(reading.sources) == ["d0"]
     assert reading.sources["d0"].next == 1
