@@ -9,14 +9,16 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
-from kafka import TopicPartition
+from kafka import KafkaConsumer, TopicPartition
 from kafka import codec as codecs
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
 from streamfl_connectors.kafka import batches
 from streamfl_connectors.kafka.batches import CODECS, Packed, read_leniently
+from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.consumer import LibraryMissingError, all_unpacked
+from streamfl_connectors.kafka.settings import KafkaSettings
 
 ATTRIBUTES = 21  # where a batch says how it is packed
 BODY = 61
@@ -165,3 +167,12 @@ def test_what_a_writer_writes_is_never_taken_for_a_missing_library() -> None:
     text = b"messages are compressed with zstd, and the library zstandard is not installed"
     (value,) = [value for _, _, value in read(batch([text]))]
     assert not isinstance(value, Packed)
+
+
+def test_every_consumer_that_the_connector_makes_stops_at_such_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = {TopicPartition("f.control", 0): [SimpleNamespace(offset=4, value=Packed(b"install it"))]}
+    monkeypatch.setattr(KafkaConsumer, "__init__", lambda self, **configs: None)
+    monkeypatch.setattr(KafkaConsumer, "poll", lambda self, **options: packed)
+    consumer = Connection(KafkaSettings(bootstrap_servers="127.0.0.1:1")).consumer()
+    with pytest.raises(LibraryMissingError, match=r"f\.control/0, up to offset 4: install it"):
+        consumer.poll(timeout_ms=0)
