@@ -273,6 +273,13 @@ class ServedCoordinatorLink(CoordinatorLink, Protocol):
         """
         ...
 
+    def log_ids(self, partitions: Collection[str]) -> Mapping[str, str | None]:
+        """Return what tells the log of each of some partitions from one that is made in its place later.
+
+        None if nothing does: there is no such partition, or it cannot be known. A log may be asked for seconds ago.
+        """
+        ...
+
     def listen(self, seconds: float) -> None:
         """Return when a message may have arrived, or after so many seconds."""
         ...

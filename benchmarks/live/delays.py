@@ -62,7 +62,8 @@ def _delays(live: Federation, swaps: list[Swap]) -> Iterator[tuple[str, dict[str
 def _delay(live: Federation, published: list[Timed], restarted: Timed, began: float) -> dict[str, Any]:
     alarm: int = restarted.message.round  # type: ignore[union-attr]
     closed = next(t.message for t in published if isinstance(t.message, RoundClosed) and t.message.round == alarm)
-    opened = next(t.message for t in published if isinstance(t.message, RoundOpened) and t.message.round == alarm)
+    opened = next(t for t in published if isinstance(t.message, RoundOpened) and t.message.round == alarm)
+    closes = opened.at + opened.message.closes  # type: ignore[union-attr, operator]
     ends = {
         TopicPartition(span.partition.rpartition("/")[0], 0): span.end - 1
         for accepted in closed.accepted  # type: ignore[union-attr]
@@ -73,7 +74,7 @@ def _delay(live: Federation, published: list[Timed], restarted: Timed, began: fl
         "round": alarm,
         "from_first_record": restarted.at - began,
         "from_last_record": restarted.at - max(times_of(live.world.bootstrap, ends).values()),
-        "from_closes": restarted.at - opened.closes,  # type: ignore[union-attr, operator]
+        "from_closes": restarted.at - closes,
     }
 
 
@@ -129,8 +130,8 @@ def empty_round(world: World, _: int, done: dict[str, Any]) -> Iterator[tuple[st
         delays: list[float] = []
         for published in live.new_messages(60 + 2 * wanted * EMPTY_INTERVAL):
             match published.message:
-                case RoundOpened(entry=entry, closes=float(moment)):
-                    closes[entry] = moment
+                case RoundOpened(entry=entry, closes=float(seconds)):
+                    closes[entry] = published.at + seconds
                 case RoundClosed(entry=entry, records=0) if entry in closes:
                     delays.append(published.at - closes[entry])
             if len(delays) == wanted:

@@ -81,7 +81,7 @@ class LogSource:
         UsageError
             Once, if its records cannot be read; no more will come.
         """
-        if self._failure is not None:
+        if self._failure is not None and not self._inbox:
             reason, self._failure = self._failure, None
             raise UsageError(reason)
         taken: list[Batch] = []
@@ -108,8 +108,12 @@ class LogSource:
             self.lags, self.sought, self.end, self.at_end = True, True, None, False
 
     def fail(self, reason: str) -> None:
-        """Stop: this client's records cannot be read, and its next poll raises the reason."""
+        """Fail: this client's records cannot be read, and its next poll raises the reason."""
         self._inbox.clear()
+        self.stop(reason)
+
+    def stop(self, reason: str) -> None:
+        """Fail after the records that were read: those after them cannot be."""
         self.failed, self._failure = True, reason
 
     def fetch(self, positions: Mapping[str, Sequence[int]]) -> Sequence[Batch]:
@@ -171,6 +175,7 @@ class PartitionReader:
     most_clients: int = 1000
     wait: bool = False
     clients: dict[str, LogSource] = field(default_factory=dict)
+    stopped: bool = False
 
     def __post_init__(self) -> None:
         if self.only is not None:
@@ -180,7 +185,9 @@ class PartitionReader:
         self.clients[client] = LogSource(self.name, start, self.read_again)
 
     def wanted(self) -> int | None:
-        """Return the position to read next, None while no client has room."""
+        """Return the position to read next, None while no client has room, or if it is stopped."""
+        if self.stopped:
+            return None
         if not self.clients:
             return self.head
         live = [source for source in self.clients.values() if not source.failed]
@@ -189,6 +196,13 @@ class PartitionReader:
             return None
         behind = [source.next for source in live if source.lags and source.waiting == 0]
         return min([*behind, self.head]) if self.only is None else min(with_room)
+
+    def stop(self, reason: str) -> None:
+        """Read no more: what comes next cannot be read here, and may be of any client."""
+        self.stopped = True
+        for source in self.clients.values():
+            if not source.failed:
+                source.stop(reason)
 
     @property
     def sought(self) -> bool:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Container, Mapping, Sequence
 
 from streamfl.core.bounds import is_name
-from streamfl.ports import Finding, Placement
+from streamfl.ports import Placement
 
 
 def pattern(name: str) -> str:
@@ -109,39 +109,3 @@ def places_of(
         number = {"topic": 0, "partition": i, "key": None}[placement.by]
         places[client] = (topic_of_client[client], number)
     return places
-
-
-def wrong_placement(placement: Placement, partitions: Mapping[str, int]) -> list[Finding]:
-    """Return findings about record topics with a wrong number of partitions.
-
-    >>> [finding.found for finding in wrong_placement(Placement(("a",)), {"a": 3})]
-    ['topic a has 3 partitions, and one client by topic reads one']
-    """
-    wrong = []
-    for topic, has in partitions.items():
-        if placement.by == "topic" and has != 1:
-            found = f"topic {topic} has {has} partitions, and one client by topic reads one"
-            wrong.append(Finding(topic, "error", found, 'say clients = "partition" or clients = "key" in [records]'))
-        elif placement.partitions is not None and has != placement.partitions:
-            found = f"topic {topic} has {has} partitions, the settings say {placement.partitions}"
-            wrong.append(Finding(topic, "error", found, "correct partitions in [records], or the topic"))
-    return wrong
-
-
-def unequal_partitions(records: Mapping[str, int], labels: Mapping[str, int]) -> list[Finding]:
-    """Return findings about a topic of labels that has not as many partitions as that of their records.
-
-    >>> [finding.found for finding in unequal_partitions({"a": 3}, {"b": 2})]
-    ['topic b of labels has 2 partitions, and topic a of their records has 3']
-    """
-    pairs = zip(records.items(), labels.items(), strict=False)
-    return [
-        Finding(
-            name,
-            "error",
-            f"topic {name} of labels has {has} partitions, and topic {topic} of their records has {wanted}",
-            "make it anew with as many",
-        )
-        for (topic, wanted), (name, has) in pairs
-        if has != wanted
-    ]

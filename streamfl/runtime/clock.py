@@ -13,15 +13,15 @@ LONGEST_WAIT = 0.5
 
 @dataclass(frozen=True)
 class SystemClock:
-    """The system clock: seconds since 1970, so that the closing time of a round means the same on every host."""
+    """The system's monotonic clock: nobody sets it, so rounds go on when the time of day is set, ahead or back."""
 
     def now(self) -> float:
-        """Return the time."""
-        return time.time()
+        """Return the time, in seconds from when this machine was started, or the like."""
+        return time.monotonic()
 
     def sleep_until(self, moment: float) -> None:
         """Sleep until that time."""
-        time.sleep(max(0.0, moment - time.time()))
+        time.sleep(max(0.0, moment - self.now()))
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ListeningClock(SystemClock):
 
     def sleep_until(self, moment: float) -> None:
         """Wait until that time, or until something may have arrived."""
-        self.listen(max(0.0, min(moment - time.time(), LONGEST_WAIT)))
+        self.listen(max(0.0, min(moment - self.now(), LONGEST_WAIT)))
 
 
 @dataclass

@@ -448,7 +448,7 @@ def _machine(settings: FederationSettings, link: ServedCoordinatorLink) -> Coord
         return _with_settings(link.restore() or settings.first_state(), settings)
 
     state = _with_settings(before or settings.first_state(), settings)
-    return Coordinator(settings.coordinator_machine, state, recover, link.ends, grants(settings))
+    return Coordinator(settings.coordinator_machine, state, recover, link.ends, grants(settings), link.log_ids)
 
 
 def _with_settings(state: CoordinatorState, settings: FederationSettings) -> CoordinatorState:

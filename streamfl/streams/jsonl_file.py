@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from streamfl.codec import refuse_surrogates
 from streamfl.core.protocol.records import Rejection
 from streamfl.streams.assembly import BLOCK, Blocks, RowBlock
 from streamfl.streams.lines import LONGEST, MOST_HELD, decoded, whole_lines
@@ -96,6 +97,9 @@ def _parsed(request: Request, source: Iterator[bytes | None]) -> Iterator[_Line]
         except (msgspec.DecodeError, RecursionError) as error:
             yield _Line(number, {}, f"not JSON ({error})")
             continue
+        except UnicodeEncodeError:
+            yield _Line(number, {}, "not JSON (half a surrogate pair, which no text may hold)")
+            continue
         if isinstance(record, dict):
             yield _Line(number, flat(record), size=len(raw))
         else:
@@ -103,12 +107,21 @@ def _parsed(request: Request, source: Iterator[bytes | None]) -> Iterator[_Line]
 
 
 def _decoded(decoder: msgspec.json.Decoder[Any], line: str) -> Any:
-    """Decode a line. NaN and Infinity, which Python writes, are accepted although they are not JSON."""
+    """Decode a line. NaN and Infinity, which Python writes, are accepted although they are not JSON.
+
+    Raises
+    ------
+    UnicodeEncodeError
+        A text has half a surrogate pair, as Python writes it: as a name it would refuse the whole file.
+    """
     try:
         return decoder.decode(line)
     except msgspec.DecodeError:
         try:
-            return json.loads(line)
+            record = json.loads(line)
         except ValueError:
-            pass
-        raise
+            record = None
+        if record is None:
+            raise
+    refuse_surrogates(record, line)
+    return record

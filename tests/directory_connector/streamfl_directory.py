@@ -207,6 +207,9 @@ class DirectoryCoordinatorLink:
         known = {name for name in partitions if partition_of(self._placement, self._place.topics.own, name)}
         return {name: Log(self._place.path / name).end * self._stride if name in known else 0 for name in partitions}
 
+    def log_ids(self, partitions: Collection[str]) -> Mapping[str, str | None]:
+        return dict.fromkeys(partitions)
+
     def listen(self, seconds: float) -> None:
         time.sleep(min(seconds, POLL))
 

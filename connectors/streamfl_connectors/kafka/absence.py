@@ -12,6 +12,10 @@ from streamfl.core.errors import PeerError
 LOG = structlog.get_logger("streamfl.kafka")
 
 
+# Errors that end by themselves, or when somebody sets a clock right.
+PASSING = (kafka_errors.RetriableError, kafka_errors.InvalidTimestampError)
+
+
 @dataclass
 class Absence:
     """The time for which the brokers have not answered one reader.
@@ -27,7 +31,7 @@ class Absence:
 
     def bear(self, error: PeerError) -> None:
         """Tolerate an error; raise it if it has another cause, or the brokers have been away for too long."""
-        if not isinstance(error.__cause__, kafka_errors.RetriableError):
+        if not isinstance(error.__cause__, PASSING):
             raise error
         if self._since is None:
             self._since = time.monotonic()

@@ -75,7 +75,7 @@ def wrong_with(
 
     >>> plan = TopicPlan("f.control", 1, 1, {})
     >>> [finding.found for finding in wrong_with([plan], {"f.control": 3}, {}, 900_000)]
-    ['topic f.control has 3 partitions, not 1']
+    ['topic f.control has 3 partitions, and 1 is used']
     """
     return [finding for plan in plans for finding in _wrong(plan, partitions, configs.get(plan.name, {}), part_bytes)]
 
@@ -89,9 +89,9 @@ def _wrong(
             plan.name, "error", f"topic {plan.name} does not exist", "make it, or let the coordinator do so"
         )
         return
-    if plan.partitions is not None and has != plan.partitions:
-        found = f"topic {plan.name} has {has} partitions, not {plan.partitions}"
-        yield Finding(plan.name, "error", found, f"delete it, or make it anew with {plan.partitions}")
+    if plan.partitions is not None and has > plan.partitions:
+        found = f"topic {plan.name} has {has} partitions, and {plan.partitions} is used"
+        yield Finding(plan.name, "warning", found, "leave it so: nothing is written to the others")
     needed = max(part_bytes, plan.largest) + ALLOWANCE
     largest = int(configs.get("max.message.bytes", needed))
     if largest < needed and part_bytes > plan.largest:

@@ -1,15 +1,17 @@
 """Reads past batches that kafka-python cannot parse: it would raise at every poll, and no reader could continue.
 
-A broker accepts such batches from any writer: messages with a compression that is not installed here, headers with
-names that are not UTF-8, a megabyte that unpacks to a gigabyte. A batch comes from one writer. So the unreadable rest
-of a batch becomes one unusable message, at the offset of the batch's last message.
+A broker accepts such batches from any writer: headers with names that are not UTF-8, bytes that no codec can unpack,
+a megabyte that unpacks to a gigabyte. A batch comes from one writer. So the unreadable rest of a batch becomes one
+unusable message, at the offset of the batch's last message. If only the library of its codec is missing here, its
+messages are good: they become one `Packed` message, at which a reader stops.
 """
 
 import gzip
 import io
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
+from kafka import codec as codecs
 from kafka import errors as kafka_errors
 from kafka.record.default_records import DefaultRecord, DefaultRecordBatch
 
@@ -18,10 +20,32 @@ from streamfl.core.bounds import bounded
 # The most bytes of an unpacked batch; packed it has at most a megabyte, unless topics accept more.
 MOST_UNPACKED = 64 * 1024 * 1024
 
-# Errors of unpacking, for lack of a library or because of the content.
-UNREADABLE = (kafka_errors.UnsupportedCodecError, kafka_errors.CorruptRecordError, OSError, EOFError, zlib.error)
+# How a stream of snappy blocks of Java's library begins; its header has 16 bytes.
+BLOCKS = b"\x82SNAPPY\x00"
 
 _iterated, _next = DefaultRecordBatch.__iter__, DefaultRecordBatch.__next__
+
+
+class Packed(bytes):
+    """The value of a message in place of a batch that can be unpacked only with a library that is missing here.
+
+    It tells which, and how to get it.
+    """
+
+
+class _Codec(NamedTuple):
+    name: str
+    module: str
+    """Its name in `kafka.codec`, where it is None if the library is missing."""
+    package: str
+
+
+# By number, the codecs that need a library.
+CODECS: Mapping[int, _Codec] = {
+    DefaultRecordBatch.CODEC_SNAPPY: _Codec("snappy", "snappy", "python-snappy"),
+    DefaultRecordBatch.CODEC_LZ4: _Codec("lz4", "lz4", "lz4"),
+    DefaultRecordBatch.CODEC_ZSTD: _Codec("zstd", "zstd", "zstandard"),
+}
 
 
 class _Lenient(bytearray):
@@ -42,21 +66,93 @@ def read_leniently() -> None:
 
 
 def _begin(batch: DefaultRecordBatch) -> Iterator[DefaultRecord]:
-    try:
-        if batch.compression_type == batch.CODEC_GZIP and not batch._decompressed:
-            batch._buffer, batch._pos, batch._decompressed = _unpacked(batch._buffer[batch._pos :]), 0, True
-        begun: Iterator[DefaultRecord] = _iterated(batch)
-    except UNREADABLE as error:
-        return iter((_unreadable(batch, error),))
+    if batch.compression_type != batch.CODEC_NONE and not batch._decompressed:
+        lacks = _lacks(batch.compression_type)
+        if lacks is not None:
+            return iter((_in_place_of(batch, Packed(lacks.encode())),))
+        try:
+            unpacked = _unpacked(batch.compression_type, bytes(batch._buffer[batch._pos :]))
+        except Exception as error:  # each library has errors of its own
+            return iter((_unreadable(batch, error),))
+        batch._buffer, batch._pos, batch._decompressed = unpacked, 0, True
+    begun: Iterator[DefaultRecord] = _iterated(batch)
     return begun
 
 
-def _unpacked(data: bytearray) -> bytearray:
-    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-        unpacked = bytearray(file.read(MOST_UNPACKED + 1))
-    if len(unpacked) > MOST_UNPACKED:
+def _lacks(number: int) -> str | None:
+    """Return why batches of a codec cannot be unpacked here, and what to do; None if they can."""
+    if number == DefaultRecordBatch.CODEC_GZIP:
+        return None
+    codec = CODECS.get(number)
+    if codec is None:
+        return f"messages are compressed with codec {number}, which kafka-python does not know; update it"
+    if getattr(codecs, codec.module) is not None:
+        return None
+    what = f"messages are compressed with {codec.name}, and the library {codec.package} is not installed"
+    return f"{what}; install it (pip install {codec.package}), and start this process again"
+
+
+def _unpacked(codec: int, data: bytes) -> bytearray:
+    """Return the bytes of a batch.
+
+    Raises
+    ------
+    Exception
+        They cannot be unpacked, or are too many.
+    """
+    match codec:
+        case DefaultRecordBatch.CODEC_GZIP:
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+                unpacked = file.read(MOST_UNPACKED + 1)
+        case DefaultRecordBatch.CODEC_ZSTD:
+            decompressor = codecs.zstd.ZstdDecompressor()
+            with decompressor.stream_reader(io.BytesIO(data), read_across_frames=True) as stream:
+                unpacked = stream.read(MOST_UNPACKED + 1)
+        case DefaultRecordBatch.CODEC_LZ4:
+            unpacked = codecs.lz4.LZ4FrameDecompressor().decompress(data, max_length=MOST_UNPACKED + 1)
+        case _:
+            unpacked = _of_snappy(data)
+    _require_room(len(unpacked))
+    return bytearray(unpacked)
+
+
+def _require_room(size: int) -> None:
+    if size > MOST_UNPACKED:
         raise kafka_errors.CorruptRecordError(f"more than {MOST_UNPACKED} bytes when unpacked")
-    return unpacked
+
+
+def _of_snappy(data: bytes) -> bytes:
+    """Unpack one block, or blocks after their sizes; each block begins with how many bytes it unpacks to."""
+    unpacked = bytearray()
+    for block in _blocks(data):
+        _require_room(len(unpacked) + _stated_size(block))
+        unpacked += codecs.snappy.decompress(block)
+    return bytes(unpacked)
+
+
+def _blocks(data: bytes) -> Iterator[bytes]:
+    if not data.startswith(BLOCKS):
+        yield data
+        return
+    at = 16
+    while at < len(data):
+        end = at + 4 + int.from_bytes(data[at : at + 4], "big")
+        yield data[at + 4 : end]
+        at = end
+
+
+def _stated_size(block: bytes) -> int:
+    r"""Return the number at the start of a snappy block: seven bits a byte, the lowest first.
+
+    >>> _stated_size(b"\x80\x80\x04...")
+    65536
+    """
+    size = 0
+    for i, byte in enumerate(block[:5]):
+        size |= (byte & 0x7F) << (7 * i)
+        if byte < 0x80:
+            break
+    return size
 
 
 def _read(batch: DefaultRecordBatch) -> DefaultRecord:
@@ -75,5 +171,9 @@ def _read(batch: DefaultRecordBatch) -> DefaultRecord:
 def _unreadable(batch: DefaultRecordBatch, error: Exception) -> DefaultRecord:
     """Return one message in place of the unreadable ones: its value says why, and no reader can decode it."""
     reason = bounded(f"a batch of {batch.records_count} messages that cannot be read: {error}")
-    value = reason.encode(errors="backslashreplace")
-    return DefaultRecord(len(value), batch.last_offset, batch.max_timestamp, batch.timestamp_type, None, value, [])
+    return _in_place_of(batch, reason.encode(errors="backslashreplace"))
+
+
+def _in_place_of(batch: DefaultRecordBatch, value: bytes) -> DefaultRecord:
+    place: tuple[Any, ...] = (batch.last_offset, batch.max_timestamp, batch.timestamp_type)
+    return DefaultRecord(len(value), *place, None, value, [])

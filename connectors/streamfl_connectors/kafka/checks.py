@@ -9,7 +9,7 @@ from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
 
 from streamfl.core.errors import StreamflError
-from streamfl.log.placement import labels_of, pattern, unequal_partitions, wrong_placement
+from streamfl.log.placement import labels_of, pattern
 from streamfl.log.sample import listed
 from streamfl.log.topics import Topics
 from streamfl.ports import Apart, Finding, Placement, RecordFormat, Unlabelled
@@ -17,6 +17,7 @@ from streamfl_connectors.kafka import sample
 from streamfl_connectors.kafka.administration import configs_of, new_topic, wrong_with
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.granted import SMALL, Granted
+from streamfl_connectors.kafka.partitions import unequal_partitions, wrong_placement
 from streamfl_connectors.kafka.rights import Federated
 from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.topics import TopicPlan, plans

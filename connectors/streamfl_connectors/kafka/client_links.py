@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable
 
 import structlog
-from kafka import KafkaProducer
 from kafka import errors as kafka_errors
 
 from streamfl import messages
@@ -14,8 +13,8 @@ from streamfl.log.signatures import stamped
 from streamfl.log.tensors import latest
 from streamfl.log.topics import Topics
 from streamfl.log.updates import PLACE
-from streamfl_connectors.kafka.absence import let_go
 from streamfl_connectors.kafka.connection import Connection, explained
+from streamfl_connectors.kafka.lasting import LastingProducer
 from streamfl_connectors.kafka.listener import Listener
 
 LOG = structlog.get_logger("streamfl.kafka.client")
@@ -49,7 +48,7 @@ class ClientLinks(Links):
         self._before_update = before_update
         self._part_bytes = connection.settings.part_bytes
         self._listener = Listener(connection, topics, wake)
-        self._producer: KafkaProducer = connection.producer(linger_ms=0, retry_backoff_ms=20)
+        self._producer = LastingProducer(connection, linger_ms=0, retry_backoff_ms=20)
 
     @property
     def foreign(self) -> int:
@@ -90,7 +89,7 @@ class ClientLinks(Links):
     def flush(self, seconds: float) -> None:
         """Wait until all messages are stored, or for so many seconds."""
         try:
-            self._producer.flush(timeout=seconds)
+            self._producer.flush(seconds)
         except kafka_errors.KafkaError as error:
             LOG.warning("not all was sent", reason=repr(error))
 
@@ -98,7 +97,7 @@ class ClientLinks(Links):
         """Close the connections."""
         self.flush(5.0)
         self._listener.close()
-        let_go(self._producer, 1.0)
+        self._producer.close(1.0)
 
     def _lost(self, client: str, error: Exception) -> None:
         LOG.warning("a message was not sent; the client will ask again", client=client, reason=repr(error))

@@ -14,6 +14,7 @@ from streamfl.core.errors import PeerError, StreamflError, TakenOverError, Usage
 from streamfl.signing import OPEN, Signatures
 from streamfl_connectors.kafka import causes, tls
 from streamfl_connectors.kafka.batches import read_leniently
+from streamfl_connectors.kafka.consumer import Consumer
 from streamfl_connectors.kafka.noise import leave_out_noise
 from streamfl_connectors.kafka.settings import KafkaSettings
 
@@ -60,11 +61,13 @@ class Connection:
             "auto_offset_reset": "none",
             "allow_auto_create_topics": False,
         }
-        return self._made(KafkaConsumer, defaults | own)
+        return self._made(Consumer, defaults | own)
 
     def producer(self, **own: Any) -> KafkaProducer:
-        """Return an idempotent producer."""
-        return self._made(KafkaProducer, {"allow_auto_create_topics": False, **own})
+        """Return an idempotent producer, which tries for `patience` seconds where kafka-python gives up earlier."""
+        known, patience = KafkaProducer.DEFAULT_CONFIG, int(1000 * self.settings.patience)
+        waits = {name: max(known[name], patience) for name in ("delivery_timeout_ms", "max_block_ms")}
+        return self._made(KafkaProducer, {"allow_auto_create_topics": False, **waits, **own})
 
     def admin(self) -> KafkaAdminClient:
         """Return an admin client."""
@@ -141,6 +144,9 @@ def _ours(error: kafka_errors.KafkaError, servers: object) -> StreamflError:
         case kafka_errors.AuthorizationError():
             remedy = "grant what `streamfl acls` prints for this role"
             return UsageError(f"{servers} does not allow it: {error}; {remedy}")
+        case kafka_errors.InvalidTimestampError():
+            what = f"{servers} refuses messages with the time of this machine, which is too far ahead"
+            return PeerError(f"{what}; set its clock right")
         case kafka_errors.MessageSizeTooLargeError() | kafka_errors.RecordListTooLargeError():
             remedy = "raise max_request_size in [kafka] and the topic's max.message.bytes, or lower part_bytes"
             return UsageError(f"a message is too large ({error}); {remedy}")

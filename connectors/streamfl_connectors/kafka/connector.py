@@ -13,7 +13,7 @@ from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.protocol.messages import Command, RoundOpened
 from streamfl.log import commands
-from streamfl.log.placement import places_of, topic_of, unequal_partitions, wrong_placement
+from streamfl.log.placement import places_of, topic_of
 from streamfl.log.topics import Topics
 from streamfl.ports import (
     Access,
@@ -42,6 +42,7 @@ from streamfl_connectors.kafka.granted import Granted
 from streamfl_connectors.kafka.heartbeats import KafkaHeartbeat
 from streamfl_connectors.kafka.host import KafkaHost
 from streamfl_connectors.kafka.last_round import last_opened
+from streamfl_connectors.kafka.partitions import wrong_placement
 from streamfl_connectors.kafka.rights import Federated
 from streamfl_connectors.kafka.scorer import KafkaScorer
 from streamfl_connectors.kafka.settings import KafkaSettings
@@ -59,7 +60,7 @@ LOG = structlog.get_logger("streamfl.kafka")
 
 
 @contextmanager
-def closed_if_it_fails(link: KafkaCoordinatorLink) -> Iterator[None]:
+def closed_if_it_fails(link: KafkaCoordinatorLink | KafkaHost) -> Iterator[None]:
     """Close a link if the block fails: its threads would try to connect for ever."""
     try:
         yield
@@ -173,19 +174,17 @@ class KafkaConnector:
         self._require_rights("host", self._federated(placement, apart))
         there = self._connection.patiently("the topics of the records", lambda: self._records_there(placement))
         if apart is not None:
-            labels = self._connection.patiently(
-                "the topics of the labels", lambda: self._records_there(apart.placement)
-            )
-            require(unequal_partitions(there, labels))
+            self._connection.patiently("the topics of the labels", lambda: self._records_there(apart.placement))
             self._make_predictions(max(there.values(), default=1))
-        return KafkaHost(self._connection, self._topics, name, placement, records, apart)
+        host = KafkaHost(self._connection, self._topics, name, placement, records, apart)
+        with closed_if_it_fails(host):
+            self._connection.patiently("the topics of the records", host.subscribe)
+        return host
 
     def _records_there(self, placement: Placement) -> dict[str, int]:
         """Return the number of partitions of each topic that is named without a *."""
         names = [name for name in placement.topics if "*" not in name]
-        there = self._counted(names) if names else {}
-        require(wrong_placement(placement, there))
-        return there
+        return self._counted(names) if names else {}
 
     def _make_predictions(self, partitions: int) -> None:
         plan = TopicPlan(self._topics.predictions, None, partitions, WEEK)

@@ -29,6 +29,8 @@ from streamfl_connectors.kafka import dead_letters, state_topic
 from streamfl_connectors.kafka.absence import let_go
 from streamfl_connectors.kafka.connection import TAKEN_OVER, Connection, explained
 from streamfl_connectors.kafka.ends import Ends
+from streamfl_connectors.kafka.last_round import last_opened
+from streamfl_connectors.kafka.reading import bounds
 from streamfl_connectors.kafka.state_topic import KEYS, LastState, last_state
 
 LOG = structlog.get_logger("streamfl.kafka.coordinator")
@@ -49,6 +51,10 @@ NEVER_TAKEN = (
 # Milliseconds that brokers wait for further states. A fetch that is under way when a reader moves on makes the next
 # one wait for so long: half a second by default, and a takeover now and then with it.
 STATE_WAIT_MS = 20
+
+# Seconds between two looks for partitions that were added to the topic of updates, and milliseconds after which the
+# consumer asks for them: clients write there as soon as their producers know of them.
+LOOK_AGAIN, NEWS_MS = 5.0, 10_000
 
 # Seconds before a failed transaction is repeated.
 PAUSE = 0.1
@@ -81,7 +87,7 @@ class KafkaCoordinatorLink:
         self._ends = ends
         self._wrong = wrong
         self._producer = self._new_producer()
-        self._consumer = connection.consumer(group_id=topics.coordinator_group)
+        self._consumer = connection.consumer(group_id=topics.coordinator_group, metadata_max_age_ms=NEWS_MS)
         self._states = connection.consumer(fetch_max_wait_ms=STATE_WAIT_MS)
         self._members: frozenset[str] = frozenset()
         self._assembly = PartAssembly(
@@ -102,6 +108,7 @@ class KafkaCoordinatorLink:
         self._written: dict[str, tuple[int, int]] = {}
         self._live: set[str] = set()
         self._listened = False
+        self._look_at = 0.0
         self._saved: bytes | None = None
         self._saves = 0
 
@@ -121,10 +128,11 @@ class KafkaCoordinatorLink:
         """Fence every other coordinator; continue from the state and the input offsets that were committed last."""
         self._fence()
         last = self._last_state(self._states)
+        committed = self._assign()
+        self._require_state(last, began=last.data is None and (committed or self._has_ledger()))
         self._states.close()
         self._saved = last.data
         self._update_members(self.restore())
-        self._require_state(last, began=self._assign())
 
     # --- publishing --------------------------------------------------------------------------------------------
 
@@ -194,6 +202,8 @@ class KafkaCoordinatorLink:
     def _fail_if_overtaken(self, state: bytes | None) -> bytes | None:
         with closing(self._connection.consumer()) as reader:  # one from before might wait for its broker for ever
             last = self._last_state(reader).data
+        if last is None and self._saved is not None:
+            raise UsageError(self._lost_state())
         if last not in (self._saved, state):
             raise TakenOverError(TAKEN_OVER)
         return last
@@ -292,7 +302,6 @@ class KafkaCoordinatorLink:
 
     def _assign(self) -> bool:
         """Read from the last committed offset, or from the first message; tell whether any offset was committed."""
-        began = False
         with explained(self._settings.bootstrap_servers):
             partitions = self._partitions(self._topics.updates)
             if not partitions:
@@ -303,11 +312,30 @@ class KafkaCoordinatorLink:
                 LOG.warning("operators' commands are not read", topic=self._topics.commands, remedy=remedy)
             partitions += ordered
             self._consumer.assign(partitions)
-            for partition, begin in self._consumer.beginning_offsets(partitions).items():
-                committed = self._consumer.committed(partition)
-                began |= committed is not None
-                self._consumer.seek(partition, max(begin, committed or 0))
+            began = self._go_to(partitions)
+        self._look_at = time.monotonic() + LOOK_AGAIN
         return began
+
+    def _go_to(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Go to the last committed offsets, or to the first messages; tell whether any offset was committed."""
+        began = False
+        for partition, begin in self._consumer.beginning_offsets(partitions).items():
+            committed = self._consumer.committed(partition)
+            began |= committed is not None
+            self._consumer.seek(partition, max(begin, committed or 0))
+        return began
+
+    def _take_new_partitions(self) -> None:
+        """Read partitions that were added to the topic of updates, too."""
+        if time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + LOOK_AGAIN
+        assigned = self._consumer.assignment()
+        new = [partition for partition in self._partitions(self._topics.updates) if partition not in assigned]
+        if new:
+            LOG.info("partitions taken", topic=self._topics.updates, partitions=[one.partition for one in new])
+            self._consumer.assign([*assigned, *new])
+            self._go_to(new)
 
     def _partitions(self, topic: str) -> list[TopicPartition]:
         return [TopicPartition(topic, number) for number in sorted(self._consumer.partitions_for_topic(topic) or ())]
@@ -396,6 +424,7 @@ class KafkaCoordinatorLink:
             self._arrived.extend(batch)
 
     def _polled(self, seconds: float) -> Mapping[TopicPartition, Sequence[Any]]:
+        self._take_new_partitions()
         try:
             polled: Mapping[TopicPartition, Sequence[Any]] = self._consumer.poll(timeout_ms=int(1000 * seconds))
         except kafka_errors.OffsetOutOfRangeError as error:
@@ -421,6 +450,10 @@ class KafkaCoordinatorLink:
         """
         return self._ends.of(partitions)
 
+    def log_ids(self, partitions: Collection[str]) -> Mapping[str, str | None]:
+        """Return the identity of the topic of each partition: Kafka gives a new one to a topic that is made again."""
+        return self._ends.ids_of(partitions)
+
     # --- the state ---------------------------------------------------------------------------------------------
 
     def restore(self) -> CoordinatorState | None:
@@ -439,20 +472,42 @@ class KafkaCoordinatorLink:
 
     def _require_state(self, last: LastState, *, began: bool) -> None:
         """Log messages that are not states; refuse to start from nothing if the federation has begun."""
-        if not last.skipped:
+        if last.skipped:
+            consequence = "the state before it is used" if last.data is not None else "there is no state"
+            LOG.error(
+                "unusable messages among the states",
+                topic=self._topics.state,
+                count=last.skipped,
+                consequence=consequence,
+            )
+        if not began:
             return
-        consequence = "the state before it is used" if last.data is not None else "there is no state"
-        LOG.error(
-            "unusable messages among the states",
-            topic=self._topics.state,
-            count=last.skipped,
-            consequence=consequence,
-        )
-        if last.data is None and began:
-            if last.why is not None:
-                raise UsageError(f"{self._topics.state} holds no state to continue from: {last.why}")
-            remedy = "restore the topic, or take another [federation] name"
-            raise UsageError(f"{self._topics.state} holds no state any more, and the federation has begun; {remedy}")
+        if last.why is not None:
+            raise UsageError(f"{self._topics.state} holds no state to continue from: {last.why}")
+        raise UsageError(self._lost_state())
+
+    def _lost_state(self) -> str:
+        what = f"{self._topics.state} holds no state any more, and the federation has begun"
+        why = "the topic was emptied, or deleted and made again; a new state would learn records twice"
+        return f"{what}: {why}; restore the topic from a copy, or begin again under another [federation] name"
+
+    def _has_ledger(self) -> bool:
+        """Tell whether the control topic holds the round of a commit, or held one that was deleted since.
+
+        A commit is one transaction: a coordinator that was killed in its first one has left nothing to be read.
+        """
+        with explained(self._settings.bootstrap_servers):
+            begin, end = bounds(self._states, TopicPartition(self._topics.control, 0))
+            if begin == end == 0:
+                return False
+            try:
+                opened = last_opened(self._states, self._topics.control, self._signatures.coordinator)
+            except kafka_errors.AuthorizationError as error:
+                remedy = f"grant this log-in READ on {self._topics.control}"
+                LOG.warning("a lost state would not be noticed", reason=str(error), remedy=remedy)
+                return False
+            _, models = bounds(self._states, TopicPartition(self._topics.models, 0))
+        return bool(opened) or (begin > 0 and models > 0)  # models are never deleted for their age
 
     def _update_members(self, state: CoordinatorState | None) -> None:
         """Note the members: only they may send large values in parts."""

@@ -4,9 +4,10 @@ from kafka import KafkaProducer
 from kafka.producer.future import FutureRecordMetadata
 
 from streamfl.log.dead_letters import DeadLetter
+from streamfl_connectors.kafka.lasting import LastingProducer
 
 
-def write(producer: KafkaProducer, topic: str, letter: DeadLetter) -> FutureRecordMetadata:
+def write(producer: KafkaProducer | LastingProducer, topic: str, letter: DeadLetter) -> FutureRecordMetadata:
     """Write a letter; the future that is returned says whether it was stored."""
     key = b"" if letter.key is None and letter.value is None else letter.key
     return producer.send(topic, letter.value, key=key, headers=list(letter.headers))

@@ -1,5 +1,10 @@
-"""The ends of record partitions: no client can have read beyond them, whatever its update says."""
+"""What the coordinator asks about topics of records: where their partitions end, and whether they are still the same.
 
+No client can have read beyond an end, whatever its update says; and positions in a topic mean nothing in another one
+that has been made in its place.
+"""
+
+import math
 import time
 from collections.abc import Collection, Mapping
 
@@ -20,6 +25,12 @@ LOG = structlog.get_logger("streamfl.kafka.coordinator")
 
 # Seconds before brokers that did not answer are asked again.
 PAUSE = 0.2
+
+# Seconds for which the identity of a topic is taken to stay the same.
+STAYS = 5.0
+
+# What brokers before Apache Kafka 2.8 say of a topic's identity.
+NO_ID = "00000000-0000-0000-0000-000000000000"
 
 # Errors of a topic whose end cannot be known, now or ever.
 UNKNOWN_END = (
@@ -50,6 +61,8 @@ class Ends:
         self._placement = placement
         self._stride = stride
         self._admin: KafkaAdminClient | None = None
+        self._ids: dict[str, str] = {}  # by topic
+        self._asked_at = -math.inf
 
     def get_ready(self) -> None:
         """Connect before the first question."""
@@ -72,6 +85,28 @@ class Ends:
         ends = self._patiently(asked) if asked else {}
         positions = {one: None if end is None else end * self._stride for one, end in ends.items()}
         return {name: 0 if one is None else positions.get(one) for name, one in named.items()}
+
+    def ids_of(self, partitions: Collection[str]) -> dict[str, str | None]:
+        """Return the identity of the topic of each partition, as of a few seconds ago; None where it is unknown."""
+        topics = {name: one.topic for name in partitions if (one := self._partition(name)) is not None}
+        to_ask = set(topics.values()) - self._ids.keys()
+        if time.monotonic() - self._asked_at >= STAYS:
+            self._asked_at = time.monotonic()
+            to_ask |= self._ids.keys()
+        if to_ask:
+            self._ids |= self._identities(sorted(to_ask))
+        return {name: self._ids.get(topics[name]) if name in topics else None for name in partitions}
+
+    def _identities(self, topics: list[str]) -> dict[str, str]:
+        """Ask the brokers; return the identities that they tell."""
+        try:
+            with explained(self._connection.settings.bootstrap_servers):
+                self._admin = self._admin or self._connection.admin()
+                described = self._admin.describe_topics(topics)
+        except PeerError as error:
+            LOG.warning("the identities of topics are unknown", reason=str(error))
+            return {}
+        return {one["name"]: str(one["topic_id"]) for one in described if one.get("topic_id") not in (None, NO_ID)}
 
     def _partition(self, name: str) -> TopicPartition | None:
         place = partition_of(self._placement, self._own, name)

@@ -13,6 +13,7 @@ from streamfl.log.intake import Intake
 from streamfl.log.partition import LogSource, PartitionReader, not_held
 from streamfl.ports import Decoded, Placement, ReadingCounts, RecordFormat
 from streamfl_connectors.kafka.connection import Connection, explained
+from streamfl_connectors.kafka.consumer import LibraryMissingError
 from streamfl_connectors.kafka.reading import bounds, is_end, name_of, read_to
 
 LOG = structlog.get_logger("streamfl.kafka.records")
@@ -63,6 +64,7 @@ class Feed:
         self._bury = bury
         self._again: KafkaConsumer | None = None
         self._paused: set[TopicPartition] = set()
+        self._stopping: Mapping[TopicPartition, str] = {}
 
     def begin(
         self, partition: TopicPartition, hint: int | None, only: str | None = None, *, wait: bool = False
@@ -109,12 +111,21 @@ class Feed:
         self._steer()
         try:
             polled: Mapping[TopicPartition, Sequence[Any]] = self._consumer.poll(timeout_ms=timeout_ms)
+        except LibraryMissingError as error:
+            return self._readable(error)
         except kafka_errors.NoOffsetForPartitionError:
             return {}  # partitions without committed offsets: the next call sets where they begin
         except kafka_errors.OffsetOutOfRangeError as error:
             self._lost(error.args[0])
             return {}
         return polled
+
+    def _readable(self, error: LibraryMissingError) -> Mapping[TopicPartition, Sequence[Any]]:
+        """Return the messages that can be read; clients of the other partitions stop when they have them."""
+        for partition, reason in error.wrong.items():
+            LOG.error("records cannot be read", partition=name_of(partition), reason=reason)
+        self._stopping = error.wrong
+        return error.unpacked
 
     def _place(self) -> None:
         """Check positions from the ledger against the ends of the logs."""
@@ -144,10 +155,13 @@ class Feed:
     def take(self, polled: Mapping[TopicPartition, Sequence[Any]]) -> None:
         """Route messages to the clients of their partitions."""
         for partition, messages in polled.items():
-            if partition in self.readers:
+            if partition in self.readers and messages:
                 marks = [message.offset for message in messages if is_end(message)]
                 for letter in self._intake.take(self.readers[partition], messages, marks):
                     self._bury(letter)
+        for partition in self._stopping.keys() & self.readers.keys():
+            self.readers[partition].stop(self._stopping[partition])
+        self._stopping = {}
 
     def backlog(self) -> dict[str, int]:
         """Return how many messages of each partition were not read yet, as far as the last fetch has told."""

@@ -10,8 +10,9 @@ import time
 import structlog
 from kafka import errors as kafka_errors
 
-from streamfl_connectors.kafka.absence import let_go
+from streamfl.core.errors import StreamflError
 from streamfl_connectors.kafka.connection import Connection
+from streamfl_connectors.kafka.lasting import LastingProducer
 
 LOG = structlog.get_logger("streamfl.kafka.heartbeats")
 
@@ -38,6 +39,7 @@ class KafkaHeartbeat:
     def __init__(self, connection: Connection, topic: str, silence: float) -> None:
         self._connection, self._topic, self._pause = connection, topic, silence / WITHIN_SILENCE
         self._ended, self._last_turn = threading.Event(), time.monotonic()
+        self._wrong: type[Exception] | None = None
         self._thread = threading.Thread(target=self._beat, name="heartbeats", daemon=True)
         self._thread.start()
 
@@ -48,22 +50,27 @@ class KafkaHeartbeat:
     def _beat(self) -> None:
         """Write heartbeats until the end; what goes wrong is logged once, and a standby takes over."""
         try:
-            producer = self._connection.producer(linger_ms=0)
+            producer = LastingProducer(self._connection, linger_ms=0)
         except Exception as error:  # a thread that raised would only end with a traceback
             LOG.warning("no heartbeats", reason=str(error), consequence="a coordinator that stands by takes over")
             return
-        number, refused = 0, ""
+        number = 0
         while not self._ended.wait(self._pause):
             if time.monotonic() - self._last_turn > STUCK:
                 continue
             number += 1
+            beat = json.dumps({"type": "heartbeat", "number": number}).encode()
             try:
-                producer.send(self._topic, json.dumps({"type": "heartbeat", "number": number}).encode(), partition=0)
-            except kafka_errors.KafkaError as error:
-                if str(error) != refused:
-                    refused = str(error)
-                    LOG.warning("a heartbeat was not written", reason=refused)
-        let_go(producer, 0.0)
+                producer.send(self._topic, beat, partition=0).add_errback(self._not_written)
+            except (kafka_errors.KafkaError, StreamflError) as error:
+                self._not_written(error)
+        producer.close(0.0)
+
+    def _not_written(self, error: Exception) -> None:
+        """Log an error, if it is of another kind than the one before."""
+        if type(error) is not self._wrong:
+            self._wrong = type(error)
+            LOG.warning("a heartbeat was not written", reason=repr(error))
 
     def close(self) -> None:
         """Send no more."""

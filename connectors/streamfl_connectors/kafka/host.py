@@ -53,6 +53,16 @@ class KafkaHost:
         self._records = RecordConsumer(connection, topics, name, placement, records, self.counts, apart)
         self._pause, self._poll_at = SHORTEST, 0.0
 
+    def subscribe(self) -> bool:
+        """Subscribe to the topics of records that exist.
+
+        Raises
+        ------
+        UsageError
+            None of them fits.
+        """
+        return self._records.subscribe()
+
     def hosted(self) -> Mapping[str, Source]:
         """Read further records if it is time, and return the sources of this host's clients, by client.
 

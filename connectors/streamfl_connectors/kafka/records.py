@@ -4,23 +4,26 @@ import time
 from collections.abc import Mapping, Sequence
 
 import structlog
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata
+from kafka import KafkaAdminClient, KafkaConsumer, OffsetAndMetadata, TopicPartition
 from kafka import errors as kafka_errors
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.structs import MemberState
 
 from streamfl.core.errors import PeerError
 from streamfl.log.dead_letters import DeadLetter
-from streamfl.log.placement import may_hold_records, wrong_placement
+from streamfl.log.placement import may_hold_records
 from streamfl.log.tally import Tally
 from streamfl.log.topics import Topics
-from streamfl.ports import Apart, ClientProgress, Placement, ReadingCounts, RecordFormat, Source
+from streamfl.ports import Apart, ClientProgress, Finding, Placement, ReadingCounts, RecordFormat, Source
 from streamfl_connectors.kafka import dead_letters
-from streamfl_connectors.kafka.absence import Absence, let_go
+from streamfl_connectors.kafka.absence import Absence
 from streamfl_connectors.kafka.administration import partition_counts, require
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.feed import FETCHES, Feed
 from streamfl_connectors.kafka.labels import LabelFeed
+from streamfl_connectors.kafka.lasting import LastingProducer
+from streamfl_connectors.kafka.partitions import added, beyond, wrong_placement
+from streamfl_connectors.kafka.reading import name_of
 
 LOG = structlog.get_logger("streamfl.kafka.records")
 
@@ -73,7 +76,7 @@ class RecordConsumer:
             partition_assignment_strategy=(CooperativeStickyAssignor(),),
             **FETCHES,
         )
-        self._letters: KafkaProducer = connection.producer(linger_ms=20)
+        self._letters = LastingProducer(connection, linger_ms=20)
         self._unwritten = Tally(LOG, "a dead letter was not written")
         self._admin: KafkaAdminClient | None = None
         self._feed = Feed(connection, self._consumer, placement, records, counts, self._bury)
@@ -81,10 +84,25 @@ class RecordConsumer:
         if apart is not None:
             self.labels = LabelFeed(connection, topics, placement, apart, counts, self._bury)
         self._subscribed: list[str] = []
-        self._look_at = 0.0
+        self._look_at = self._count_at = 0.0
+        self._of_labels: dict[str, int] = {}  # how many partitions the topics of labels have
+        self._left_out: dict[TopicPartition, str] = {}
+        self._wrong: list[Finding] = []
         self._absence = Absence(connection.settings.patience)
 
     # --- the group ---------------------------------------------------------------------------------------------
+
+    def subscribe(self) -> bool:
+        """Subscribe to the topics that exist; return True.
+
+        Raises
+        ------
+        UsageError
+            There are some, and none fits.
+        """
+        with explained(self._connection.settings.bootstrap_servers):
+            self._subscribe()
+        return True
 
     def _subscribe(self) -> None:
         """Subscribe to the topics that exist; search again now and then if names have a *.
@@ -103,18 +121,33 @@ class RecordConsumer:
             wanted = self.labels.with_labels(wanted, there)
         if not wanted:
             LOG.warning("no topic of that name yet", topics=list(names))
-        elif wanted != self._subscribed:
-            if starred:
-                self._require(wanted)
+        wanted = self._fitting(wanted)
+        if wanted and wanted != self._subscribed:
             self._subscribed = wanted
             self._consumer.subscribe(wanted)
 
-    def _require(self, topics: Sequence[str]) -> None:
-        """Raise a UsageError if topics, or those of their labels, have a wrong number of partitions."""
-        require(wrong_placement(self._placement, partition_counts(self._administrator(), topics)))
-        if self.labels is not None:
-            beside = [self.labels.topic_of(topic) for topic in topics]
-            require(wrong_placement(self._placement, partition_counts(self._administrator(), beside)))
+    def _fitting(self, topics: Sequence[str]) -> list[str]:
+        """Return the topics without new ones that have a wrong number of partitions.
+
+        Partitions that were added to a topic which the group has read stop nobody: see `_follow_the_group`.
+        """
+        new = [topic for topic in topics if topic not in self._subscribed]
+        counts = partition_counts(self._administrator(), new) if new else {}
+        wrong = wrong_placement(self._placement, counts)
+        unfit = {one.subject for one in wrong if not self._has_begun(one.subject)}
+        fitting = [topic for topic in topics if topic not in unfit]
+        if not fitting:
+            require(wrong)
+        for one in wrong:
+            if one not in self._wrong:
+                event = "topic left out" if one.subject in unfit else "topic read as far as it fits"
+                LOG.error(event, topic=one.subject, reason=one.found, remedy=one.remedy)
+        self._wrong = wrong
+        return fitting
+
+    def _has_begun(self, topic: str) -> bool:
+        """Tell whether the group has read a topic."""
+        return self._consumer.committed(TopicPartition(topic, 0)) is not None
 
     def _listed(self) -> Sequence[str]:
         topics: Sequence[str] = self._administrator().list_topics()
@@ -126,10 +159,20 @@ class RecordConsumer:
         return self._admin
 
     def _follow_the_group(self) -> None:
-        """Begin to read partitions that were assigned to this host, and forget those that were revoked."""
+        """Begin to read partitions that were assigned to this host, and forget those that were revoked.
+
+        Those that no client can read, or not yet, stay with this host unread.
+        """
         assigned, readers = self._consumer.assignment(), self._feed.readers
-        if assigned == readers.keys():
+        if assigned == readers.keys() and not self._left_out:
             return
+        left_out = self._to_leave_out(assigned)
+        for partition in left_out.keys() - self._consumer.paused():
+            self._consumer.seek(partition, 0)  # without a position every poll would fail
+            self._consumer.pause(partition)
+        assigned -= left_out.keys()
+        self._consumer.resume(*(assigned & self._left_out.keys()))
+        self._left_out = left_out
         for partition in readers.keys() - assigned:
             self._feed.give_up(partition)
             if self.labels is not None:
@@ -139,6 +182,31 @@ class RecordConsumer:
             if self.labels is not None:
                 hint = self._consumer.committed(self.labels.beside(partition))
                 self.labels.begin(partition, reader, hint)
+
+    def _to_leave_out(self, assigned: set[TopicPartition]) -> dict[TopicPartition, str]:
+        """Return the partitions that no client can read, with the reason, which is logged once."""
+        reasons = {one: beyond(self._placement, one.partition) for one in assigned}
+        if self.labels is not None:
+            reasons |= self._lacking_labels({one for one in assigned - self._feed.readers.keys() if not reasons[one]})
+        left_out = {partition: reason for partition, reason in reasons.items() if reason is not None}
+        for partition, reason in sorted(left_out.items()):
+            if self._left_out.get(partition) != reason:
+                found, _, remedy = reason.partition("; ")
+                LOG.error("partition left out", partition=name_of(partition), reason=found, remedy=remedy)
+        return left_out
+
+    def _lacking_labels(self, partitions: set[TopicPartition]) -> dict[TopicPartition, str]:
+        """Return the partitions whose labels have none yet; the brokers are asked now and then."""
+        of = {partition: self.labels.topic_of(partition.topic) for partition in partitions} if self.labels else {}
+        if partitions - self._left_out.keys() or (of and time.monotonic() >= self._count_at):
+            self._count_at = time.monotonic() + LOOK_AGAIN
+            self._of_labels |= partition_counts(self._administrator(), sorted(set(of.values())))
+        return {
+            partition: f"topic {topic} of its labels has no partition {partition.partition}; "
+            + added(topic, partition.partition + 1)
+            for partition, topic in of.items()
+            if partition.partition >= self._of_labels.get(topic, 0)
+        }
 
     @property
     def sources(self) -> Mapping[str, Source]:
@@ -190,7 +258,7 @@ class RecordConsumer:
         would leave it so, if it is the one to which it was to go.
         """
         is_stable = bool(self._consumer.group_metadata().state == MemberState.STABLE)
-        return is_stable and bool(self._consumer.assignment() == self._feed.readers.keys())
+        return is_stable and bool(self._consumer.assignment() == self._feed.readers.keys() | self._left_out.keys())
 
     @property
     def hungry(self) -> bool:
@@ -243,7 +311,7 @@ class RecordConsumer:
 
     def close(self) -> None:
         """Close the connections; a static member keeps its partitions for the session timeout."""
-        let_go(self._letters, 5.0)
+        self._letters.close(5.0)
         self._consumer.close()
         self._feed.close()
         if self.labels is not None:

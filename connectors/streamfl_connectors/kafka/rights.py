@@ -68,7 +68,7 @@ ROLES: Mapping[str, tuple[Row, ...]] = {
         *_rows("READ", "topic", "updates", "commands", "state"),
         *_rows("WRITE", "topic", "control", "models", "state"),
         *_rows("WRITE", "topic", "dead_letters", vital=False),
-        *_rows("READ", "topic", "heartbeats", vital=False),
+        *_rows("READ", "topic", "heartbeats", "control", vital=False),
         *_rows("WRITE", "topic", "heartbeats", vital=False),
         *_rows("DESCRIBE", "topic", "records", "labels", vital=False),
         *_rows("READ", "group", "coordinator"),

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from kafka import KafkaProducer
 
-from streamfl.core.errors import UsageError
 from streamfl_connectors.kafka.connection import Connection, explained
 
 END_OF_STREAM = "end-of-stream"
@@ -49,7 +48,8 @@ class KafkaRecordWriter:
         with explained(self._servers):
             for topic, partition in sorted(ends):
                 key = END_OF_STREAM.encode()  # kafka-python sends no message without key and value
-                self._producer.send(topic, None, key=key, partition=partition, headers=[(END_OF_STREAM, b"")])
+                mark = self._producer.send(topic, None, key=key, partition=partition, headers=[(END_OF_STREAM, b"")])
+                mark.add_errback(self._failed.append)
 
     def close(self) -> None:
         """Wait until all messages are stored, then close the connection."""
@@ -60,4 +60,5 @@ class KafkaRecordWriter:
 
     def _raise_failure(self) -> None:
         if self._failed:
-            raise UsageError(f"a record could not be written: {self._failed[0]!r}")
+            with explained(self._servers):
+                raise self._failed[0]

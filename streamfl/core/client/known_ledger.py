@@ -37,7 +37,8 @@ class KnownLedger:
     place
         The client's place after it; None while unknown.
     opened
-        The opening of the round after it, or a candidate for it: see `open_round`.
+        The opening of the round after it, or a candidate for it: see `open_round`. Its `closes` is a time on the
+        client's clock.
     question, answered
         The number of the newest question, and of the last one that was answered.
 
@@ -141,9 +142,10 @@ class KnownLedger:
             return False
         if opened.resumed:
             opened = replace(opened, resumed=False)
-        is_other = opened != self.opened
-        if is_other:
-            self.opened = opened
+        known, self.opened = self.opened, opened
+        is_other = (
+            known is None or replace(opened, closes=known.closes) != known
+        )  # heard again, it closes as told last
         if self._ahead is not None and self._ahead.entry == opened.entry:
             self._ahead = None
         return is_other

@@ -258,7 +258,7 @@ class Client(ClientState):
             case Refusal() if (event.client, event.incarnation) == (self.name, self.incarnation):
                 return self._refused(event)
             case RoundOpened():
-                return self._round_opened(event)
+                return self._round_opened(event, now)
             case Score() | Unmask():
                 return self._asked(event)
             case RoundClosed() if self._ledger.place is not None:
@@ -424,7 +424,10 @@ class Client(ClientState):
         labels = dict.fromkeys(joined.positions, mark.labels)
         return {mark.partition: max(0, mark.features - self._waiting.window), **labels}
 
-    def _round_opened(self, opened: RoundOpened) -> list[ClientDecision]:
+    def _round_opened(self, opened: RoundOpened, now: float) -> list[ClientDecision]:
+        """Take an opening, whose `closes` becomes a time on this client's clock."""
+        if opened.closes is not None:
+            opened = replace(opened, closes=now + opened.closes)
         wrong = unprotected(opened, self.settings)
         if wrong is not None:
             return self._drop(PeerError(wrong))

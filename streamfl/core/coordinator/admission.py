@@ -46,6 +46,9 @@ BARRED = "evicted by an operator; `streamfl members admit` lets it in again"
 # By name of a partition, the position after its last record.
 LogEnds = Callable[[Collection[str]], Mapping[str, int | None]]
 
+# By name of a partition, what tells its log from one that is made in its place later.
+LogIds = Callable[[Collection[str]], Mapping[str, str | None]]
+
 
 def named(update: Update, state: CoordinatorState, between: BetweenRounds[Any, Any] | None) -> Update:
     """Return an update with the names that its client left out, because the coordinator knows them.
@@ -75,6 +78,9 @@ class Admission:
     log_ends
         Returns the position after the last record of each of some partitions, None where it is unknown. It is called
         only for positions beyond its earlier answers. Without it every position is accepted.
+    log_ids
+        Returns the identity of the log of each of some partitions, None where it is unknown. An update about another
+        log than that of the ledger is refused: positions in one mean nothing in the other.
     grants
         Who may speak for which client; without it everybody may for every one.
     """
@@ -82,7 +88,9 @@ class Admission:
     settings: CoordinatorSettings
     log_ends: LogEnds | None = None
     grants: Grants | None = None
+    log_ids: LogIds | None = None
     _ends: dict[str, int] = field(default_factory=dict)
+    _ids: dict[str, str] = field(default_factory=dict)
 
     def not_granted(self, client: str, signer: str, state: CoordinatorState) -> str | None:
         """Return why a signer may not speak for a client, or None."""
@@ -208,13 +216,29 @@ class Admission:
         """Return why an update's positions are impossible: another client's partition, or beyond the log's end."""
         member, settings = state.members[update.client], self.settings
         wrong = wrong_partitions(update, member, settings.partitions, settings.features)
-        told = {span.partition: span.end for span in update.spans}
-        if update.mark is not None:
-            told[update.mark.partition] = update.mark.features
-        farther = {name: end for name, end in told.items() if end > self._ends.get(name, 0)}
+        reached = update.reached
+        farther = {name: end for name, end in reached.items() if end > self._ends.get(name, 0)}
+        wrong = wrong or self._made_again(reached.keys(), state)
         if wrong is not None or self.log_ends is None or not farther:
             return wrong
         ends = {name: end for name, end in self.log_ends(farther.keys()).items() if end is not None}
         self._ends |= ends
         beyond = sorted(name for name, end in farther.items() if end > ends.get(name, end))
         return f"positions of {beyond[0]} beyond the end of its log" if beyond else None
+
+    def _made_again(self, partitions: Collection[str], state: CoordinatorState) -> str | None:
+        """Return why an update is refused if the log of one of its partitions is not the one of the ledger."""
+        if self.log_ids is None or not partitions:
+            return None
+        ids = {name: found for name, found in self.log_ids(partitions).items() if found is not None}
+        self._ids |= ids
+        other = sorted(name for name, found in ids.items() if state.logs.get(name, found) != found)
+        if not other:
+            return None
+        what = f"the topic of {other[0]} was deleted and made again: the ledger is about another one of this name"
+        remedy = "write the records to a topic of another name, or take another [federation] name"
+        return f"{what}, and its first records would be lost; {remedy}"
+
+    def logs_of(self, update: Update) -> dict[str, str]:
+        """Return the identities of the logs that an update is about, where they are known."""
+        return {name: self._ids[name] for name in update.reached if name in self._ids}

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import REFUSALS_IN_A_ROW, bounded
-from streamfl.core.coordinator.admission import BARRED, Admission, Grants, LogEnds, named
+from streamfl.core.coordinator.admission import BARRED, Admission, Grants, LogEnds, LogIds, named
 from streamfl.core.coordinator.checks import wrong_identity
 from streamfl.core.coordinator.commands import carry_out, wrong_command
 from streamfl.core.coordinator.ledger import Member
@@ -67,7 +67,7 @@ class Coordinator:
     recover
         Returns the state of the last Commit, or a new one, from which to continue after a message that could not be
         handled. Without it, what the message raises is raised.
-    log_ends, grants
+    log_ends, grants, log_ids
         See `Admission`.
 
     Examples
@@ -94,11 +94,12 @@ class Coordinator:
         recover: Callable[[], CoordinatorState] | None = None,
         log_ends: LogEnds | None = None,
         grants: Grants | None = None,
+        log_ids: LogIds | None = None,
     ) -> None:
         self.settings = settings
         self._rounds = Rounds(settings, state, Unsaved(refused=state.refused, saved=state.refused))
         self._recovery = Recovery(self._rounds, recover, self._catch_up)
-        self._admission = Admission(settings, log_ends, grants)
+        self._admission = Admission(settings, log_ends, grants, log_ids)
         self._announced: float | None = None
         self._expected: dict[str, float] = {}  # members of which a start is to ask again, and until when
         self._told: dict[str, str] = {}  # why a signer may not speak for them, by the clients that were told once
@@ -138,7 +139,7 @@ class Coordinator:
             return []
         self._rounds.keep_between()
         self._rounds.open(now)
-        messages = self._rounds.messages()
+        messages = self._rounds.messages(now)
         if self.settings.sums == "masked":  # no other sums are masked for an entry: the round gets another one
             return self._committed([*self._rounds.void(now), *self._finished()])
         resumed = tuple(replace(m, resumed=True) if isinstance(m, RoundOpened) else m for m in messages)
@@ -179,8 +180,7 @@ class Coordinator:
             return self._unsaved.unmasking.since + self.settings.deadline
         if pending_alarm is not None:
             return pending_alarm.since + self.settings.deadline
-        closes = opened.message.closes
-        return (opened.since if closes is None else closes) + self.settings.deadline
+        return (opened.since if opened.closes is None else opened.closes) + self.settings.deadline
 
     @property
     def _announces_at(self) -> float | None:
@@ -340,7 +340,7 @@ class Coordinator:
             return self._take_up(join, member, now)
         if member.left:  # it left or was evicted, and has not received the message
             return [Publish((self._evicted(member, join.client) if member.evicted else _left(join),))]
-        return [Publish(self._enter(join, member))]  # it has asked before
+        return [Publish(self._enter(join, member, now))]  # it has asked before
 
     def _take_up(self, join: Join, member: Member, now: float) -> list[CoordinatorDecision]:
         """Issue the next incarnation to a start. It is saved before it is told, so that no two starts have the same.
@@ -352,7 +352,7 @@ class Coordinator:
         if self.is_scoring and join.client not in self._unsaved.updates:
             self._unsaved.deferred[join.client] = join
             return []
-        messages = self._enter(join, member)
+        messages = self._enter(join, member, now)
         taken: list[CoordinatorDecision] = [Publish(messages) if self.is_scoring else Commit(messages)]
         return [*taken, *self._go_on_if_complete(now)] if self.settings.sums == "masked" else taken
 
@@ -363,10 +363,10 @@ class Coordinator:
         told = Fenced(client=message.client, nonce=message.nonce, after=message.after, incarnation=present)
         return [Publish((told,))]
 
-    def _enter(self, join: Join, member: Member) -> tuple[FromCoordinator, ...]:
+    def _enter(self, join: Join, member: Member, now: float) -> tuple[FromCoordinator, ...]:
         """Enter a joining client into the ledger, and return the answer."""
         account = member.joined(join.nonce, join.key)
-        messages = (self.state.joined(join, account), *self._rounds.messages())
+        messages = (self.state.joined(join, account), *self._rounds.messages(now))
         self._change(join.client, account)
         return messages
 
@@ -430,6 +430,7 @@ class Coordinator:
             self._await_if_late(update, refused)
             return self._refused(refused, sender_of(update, self.state.members), now)
         self._unsaved.updates[update.client] = update
+        self._unsaved.logs |= self._admission.logs_of(update)
         self._unsaved.refusals.at_fault.pop(update.client, None)
         return self._go_on_if_complete(now)
 

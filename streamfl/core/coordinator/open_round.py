@@ -1,7 +1,7 @@
 """The open round: the profile's round plan, and the messages that clients receive."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,11 +37,13 @@ class OpenRound:
     plan
         The profile's round plan.
     message
-        The RoundOpened that clients receive.
+        The RoundOpened that clients receive when the round is opened.
     models
         Its live models, as they are published: all that clients compute, and what serves, is of these.
     since
         When it was opened, in seconds; or its last deadline that passed without updates.
+    closes
+        When clients close their buffers, in seconds; None: each closes when its own buffer is full.
     grid
         The steps of the published weights by row, as powers of two; None: they are not on a grid.
     roster
@@ -52,6 +54,7 @@ class OpenRound:
     message: RoundOpened
     models: tuple[ModelPublished, ...]
     since: float
+    closes: float | None = None
     grid: FloatArray | None = None
     roster: Roster | None = None
 
@@ -101,7 +104,7 @@ class OpenRound:
             slots=tuple(slot(live, state) for live in plan.live),
             serves=plan.serves,
             known_labels=state.known_labels,
-            closes=None if interval is None else now + interval,
+            closes=interval,
             period=state.period,
             apart=plan.apart,
             moments=moments,
@@ -115,7 +118,8 @@ class OpenRound:
             pooled=pooled,
             roster=0 if state.roster is None else state.roster.version,
         )
-        return cls(plan, message, published(plan.live, state), now, grid_of(plan.live, state), state.roster)
+        closes = None if interval is None else now + interval
+        return cls(plan, message, published(plan.live, state), now, closes, grid_of(plan.live, state), state.roster)
 
     @property
     def weights(self) -> Mapping[str, FloatArray]:
@@ -133,11 +137,12 @@ class OpenRound:
         return frozenset(client for group in self.message.apart for client in group.clients)
 
     def all_messages(
-        self, state: CoordinatorState, between: tuple[BetweenPublished, ...]
+        self, state: CoordinatorState, between: tuple[BetweenPublished, ...], now: float
     ) -> tuple[FromCoordinator, ...]:
         """Return all messages that a new client needs for the round."""
         registry = RegistryPublished(registry=state.registry)
-        return (registry, *self._rosters(None), *self.models, *between, self.message)
+        left = None if self.closes is None else max(0.0, self.closes - now)
+        return (registry, *self._rosters(None), *self.models, *between, replace(self.message, closes=left))
 
     def _rosters(self, before: "OpenRound | None") -> tuple[Roster, ...]:
         """Return the roster, if it is another one than before."""

@@ -82,7 +82,7 @@ class Rounds:
         self.unsaved.introductions = {}
         self.open(now)
         answers = tuple(state.joined(join, state.members[join.client]) for join in joins)
-        return [Commit((*answers, *self.messages()))]
+        return [Commit((*answers, *self.messages(now)))]
 
     def open(self, now: float) -> None:
         """Ask the profile for the round plan; it gives the same answer however often it is asked.
@@ -124,7 +124,7 @@ class Rounds:
         members = self.state.members
         return {name: members[name].key for name in sorted(self.state.active()) if members[name].key}
 
-    def messages(self) -> tuple[FromCoordinator, ...]:
+    def messages(self, now: float) -> tuple[FromCoordinator, ...]:
         """Return all messages that a new client needs for the open round."""
         if self.unsaved.open is None:
             return ()
@@ -133,7 +133,7 @@ class Rounds:
             () if pending_alarm is None else (*pending_alarm.models, pending_alarm.asked)
         )
         unmasking = () if self.unsaved.unmasking is None else (self.unsaved.unmasking.asked,)
-        return (*self.unsaved.open.all_messages(self.state, self._between_published()), *scoring, *unmasking)
+        return (*self.unsaved.open.all_messages(self.state, self._between_published(), now), *scoring, *unmasking)
 
     def untrained(self) -> FloatArray:
         """Return the weights of a model that has learnt nothing, shape (d + 1, columns)."""
@@ -414,7 +414,8 @@ class Rounds:
         )
 
     def _accept(self, update: Update, records: int) -> Accepted:
-        share = update.records / records if records else 0.0
+        share, logs = update.records / records if records else 0.0, self.unsaved.logs
+        self.state.logs = {name: logs[name] for name in update.reached if name in logs} | self.state.logs
         return self.state.members[update.client].accept(update, share)
 
     def _count_refusals(self, entry: int) -> bool:

@@ -65,6 +65,8 @@ class CoordinatorState(ReadsOldNames):
         What is remembered of clients' earlier numbers, to bound their influence.
     roster
         The clients that mask their sums in the open round; None if sums are not masked.
+    logs
+        By partition, the identity of the log that its positions in the ledger are of, where it is known.
     settings
         The settings of the process that has saved it, by name, as it writes them: some 1.5 kB. Machines do not read
         them.
@@ -93,6 +95,7 @@ class CoordinatorState(ReadsOldNames):
     restart: str | None = None
     influence: Influence = field(default_factory=Influence)
     roster: Roster | None = None
+    logs: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -76,6 +76,8 @@ class Unsaved:
         The open round; None before the federation begins, or before a saved one is started.
     updates
         The accepted updates, by client.
+    logs
+        By partition, the identities of the logs that they are about, where they are known.
     counted
         The same when the round closes, in the order of the clients' names, with granted names only and bounded
         influence.
@@ -115,6 +117,7 @@ class Unsaved:
 
     open: OpenRound | None = None
     updates: dict[str, Update] = field(default_factory=dict)
+    logs: dict[str, str] = field(default_factory=dict)
     counted: tuple[Update, ...] = ()
     shares: Mapping[str, float] = field(default_factory=dict)
     influence: Influence | None = None
@@ -139,6 +142,7 @@ class Unsaved:
         return replace(
             self,
             updates=dict(self.updates),
+            logs=dict(self.logs),
             scores=dict(self.scores),
             unmasking=None
             if self.unmasking is None
@@ -151,7 +155,7 @@ class Unsaved:
 
     def collect_for(self, opened: OpenRound) -> None:
         """Start collecting for a new round."""
-        self.open, self.updates, self.counted, self.grant = opened, {}, (), None
+        self.open, self.updates, self.logs, self.counted, self.grant = opened, {}, {}, (), None
         self.shares, self.influence = {}, None
         self.unmasking, self.pooled, self.unlucky = None, (), None
         if self.begun[0] != opened.message.round:

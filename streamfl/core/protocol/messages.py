@@ -12,7 +12,7 @@ goes to the coordinator. `streamfl.messages` encodes them; the core never sees b
   candidates are compared. `streamfl.models` defines both.
 - z is the standardised feature vector of a record with a constant 1 appended, of length d + 1 for d registered
   features. A weight matrix has the shape (d + 1, columns), with a column for each label, or one for targets.
-- Times are in seconds on the clock of the process that sends the message.
+- A time is told as the seconds until then: clocks of processes differ, and are set.
 - Arrays are float64.
 
 A reader discards a message of an older round or epoch than its own, so the order between topics does not matter. The
@@ -432,7 +432,7 @@ class RoundOpened(Message):
     known_labels
         The number of labels that were registered when the epoch began. Scores are bounded by it.
     closes
-        When clients close their buffers, in seconds; None: each closes when its own buffer is full.
+        Seconds from this message until clients close their buffers; None: each closes when its own buffer is full.
     period
         With rounds by event time, the period whose records the round takes: see `streamfl.core.client.period`.
     apart
@@ -792,6 +792,12 @@ class Update(Message):
     mark: Mark | None = None
     period: int | None = None
     sums: str = ""
+
+    @property
+    def reached(self) -> dict[str, int]:
+        """Return how far it goes in each partition, that of a mark included."""
+        reached = {span.partition: span.end for span in self.spans}
+        return reached if self.mark is None else {**reached, self.mark.partition: self.mark.features}
 
 
 @dataclass(frozen=True, kw_only=True)

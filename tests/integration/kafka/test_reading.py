@@ -4,9 +4,10 @@ import json
 import time
 import uuid
 from contextlib import closing
+from itertools import islice
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition, codec
 from kafka.admin import KafkaAdminClient
 
 from streamfl.core.errors import UsageError
@@ -37,8 +38,8 @@ def make(broker, topic):
         admin.create_topics({topic: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
 
 
-def write(broker, topic, *values, end=False):
-    with KafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
+def write(broker, topic, *values, end=False, **own):
+    with KafkaProducer(bootstrap_servers=broker.bootstrap, **own) as producer:
         sent = [producer.send(topic, value, partition=0) for value in values]
         if end:
             sent.append(producer.send(topic, None, key=b"end", partition=0, headers=[(END_OF_STREAM, b"")]))
@@ -88,6 +89,40 @@ def test_what_is_read_again_is_neither_counted_nor_buried_again(broker, connecto
     partition = TopicPartition(f"{name}.dead-letter", 0)
     with KafkaConsumer(bootstrap_servers=broker.bootstrap) as consumer:
         assert consumer.end_offsets([partition])[partition] == 2
+
+
+def test_records_in_every_codec_are_read_to_their_end_mark(broker, connector, name):
+    topic = f"{name}-records"
+    make(broker, topic)
+    values = iter([record(i) for i in range(400)])
+    for kind in ("gzip", "snappy", "lz4", "zstd"):
+        write(broker, topic, *islice(values, 100), end=kind == "zstd", compression_type=kind, linger_ms=50)
+    host = connector.host("h", Placement((topic,), "key"), FORM)
+    try:
+        assert taken(host, "a", 400) == list(range(400))
+        until(lambda: host.hosted()["a"].ended)
+    finally:
+        host.close()
+
+
+def test_a_missing_library_stops_the_clients_of_its_partition_before_its_records(
+    broker, connector, name, monkeypatch
+):
+    topic = f"{name}-records"
+    make(broker, topic)
+    write(broker, topic, record(0))
+    write(broker, topic, *(record(i) for i in range(1, 99)), compression_type="zstd", linger_ms=50)
+    write(broker, topic, record(99), end=True)
+    monkeypatch.setattr(codec, "zstd", None)
+    host = connector.host("h", Placement((topic,), "key"), FORM)
+    try:
+        assert taken(host, "a", 1) == [0]
+        until(lambda: host.hosted()["a"].failed)
+        with pytest.raises(UsageError, match="compressed with zstd, and the library zstandard is not installed"):
+            host.hosted()["a"].poll(9)
+        assert host.counts.dead_letters == 0
+    finally:
+        host.close()
 
 
 def test_the_federations_own_topics_hold_no_records(broker, connector, name):

@@ -36,7 +36,7 @@ class TestTopics:
         ("told", "found"),
         [
             ({"partitions": None}, "topic f.state does not exist"),
-            ({"partitions": 2}, "topic f.state has 2 partitions, not 1"),
+            ({"partitions": 2}, "topic f.state has 2 partitions, and 1 is used"),
             (
                 {"configs": FITS | {"cleanup.policy": "delete"}},
                 "topic f.state has cleanup.policy delete, not compact",
@@ -200,7 +200,7 @@ class TestRoles:
         assert self.states(hosts=1, coordinator=1) == ["error", "error"]
 
     def test_a_log_in_that_may_do_hardly_anything_is_an_error(self):
-        assert self.states(hosts=6, coordinator=12) == ["error", "error"]
+        assert self.states(hosts=6, coordinator=13) == ["error", "error"]
         assert self.states(hosts=5, coordinator=12) == ["error", "warning"]
 
     def test_a_right_that_a_log_in_lacks_is_named_with_the_remedy(self):

@@ -1,15 +1,24 @@
-"""A batch that cannot be taken apart is one message that no reader knows, and the reader goes on behind it."""
+"""A batch that cannot be taken apart is one message that no reader knows, and the reader goes on behind it.
+
+A batch that could be, with a library that is missing here, stops the reader.
+"""
 
 import gzip
 import struct
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
+from kafka import KafkaConsumer, TopicPartition
+from kafka import codec as codecs
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
 from streamfl_connectors.kafka import batches
-from streamfl_connectors.kafka.batches import read_leniently
+from streamfl_connectors.kafka.batches import CODECS, Packed, read_leniently
+from streamfl_connectors.kafka.connection import Connection
+from streamfl_connectors.kafka.consumer import LibraryMissingError, all_unpacked
+from streamfl_connectors.kafka.settings import KafkaSettings
 
 ATTRIBUTES = 21  # where a batch says how it is packed
 BODY = 61
@@ -51,17 +60,21 @@ def read(*there: bytearray) -> list[tuple[int, bytes | None, bytes | None]]:
     return found
 
 
-VALUES = [b"one", b"two", b"three"]
-THREE = [(7, b"c0", b"one"), (8, b"c0", b"two"), (9, b"c0", b"three")]
+VALUES = [b"one" * 99, b"two" * 99, b"three" * 99]  # a batch that would not become smaller is not packed
+THREE = [(7 + i, b"c0", value) for i, value in enumerate(VALUES)]
 AFTER = (batch([b"after"], at=10), (10, b"c0", b"after"))
 
 
-def test_every_message_of_a_readable_batch_is_read() -> None:
-    assert read(batch(VALUES, at=7), AFTER[0]) == [*THREE, AFTER[1]]
-    assert read(batch(VALUES, codec=1, at=7), AFTER[0]) == [*THREE, AFTER[1]]
+# By number: none, gzip, snappy, lz4, zstd.
+EVERY_CODEC = range(5)
 
 
-@pytest.mark.parametrize("codec", [0, 1])
+@pytest.mark.parametrize("codec", EVERY_CODEC)
+def test_every_message_of_a_readable_batch_is_read(codec: int) -> None:
+    assert read(batch(VALUES, codec=codec, at=7), AFTER[0]) == [*THREE, AFTER[1]]
+
+
+@pytest.mark.parametrize("codec", EVERY_CODEC)
 def test_the_name_of_a_header_may_be_any_bytes(codec: int) -> None:
     spoilt = batch(VALUES, name=Name("x"), codec=codec, at=7)
     assert read(spoilt, AFTER[0]) == [*THREE, AFTER[1]]
@@ -80,7 +93,12 @@ def packed(data: bytes, codec: int) -> bytearray:
 @pytest.mark.parametrize(
     ("spoilt", "why"),
     [
-        (packed(b"\x28\xb5\x2f\xfd\x00", 4), b"Libraries for zstd compression codec not found"),
+        (packed(b"no zstd", 4), b"Unknown frame descriptor"),
+        (packed(b"\x28\xb5\x2f\xfd\x00", 4), b"index out of range"),
+        (packed(b"no lz4, and long enough", 3), b"LZ4F_decompress failed"),
+        (packed(b"no snappy", 2), b""),
+        (packed(batches.BLOCKS + bytes(8) + b"\xff" * 9, 2), b""),
+        (packed(b"\xff\xff\xff\xff\x0f no snappy", 2), b"more than 67108864 bytes when unpacked"),
         (packed(b"no gzip", 1), b"Not a gzipped file (b'no')"),
         (
             packed(gzip.compress(b"x" * 100)[:-9], 1),
@@ -89,7 +107,18 @@ def packed(data: bytes, codec: int) -> bytearray:
         (packed(gzip.compress(b"\x00" * 100), 1), b"Invalid record size"),
         (packed(b"\x02\x02", 0), b"index out of range"),
     ],
-    ids=["zstd", "junk", "cut", "zeros", "short"],
+    ids=[
+        "zstd",
+        "zstd cut",
+        "lz4",
+        "snappy",
+        "snappy blocks",
+        "snappy of GBs",
+        "junk",
+        "cut",
+        "zeros",
+        "short",
+    ],
 )
 def test_a_batch_that_cannot_be_read_is_one_message_and_the_next_is_read(spoilt: bytearray, why: bytes) -> None:
     (offset, key, value), after = read(spoilt, AFTER[0])
@@ -100,11 +129,12 @@ def test_a_batch_that_cannot_be_read_is_one_message_and_the_next_is_read(spoilt:
     assert after == AFTER[1]
 
 
-def test_a_batch_that_unpacks_to_more_than_it_may_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("codec", EVERY_CODEC[1:])
+def test_a_batch_that_unpacks_to_more_than_it_may_is_not_held(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "MOST_UNPACKED", 10_000)
-    fits = batch([b"x" * 9_000], codec=1, at=9)
+    fits = batch([b"x" * 9_000], codec=codec, at=9)
     assert [len(value or b"") for _, _, value in read(fits)] == [9_000]
-    (*place, value), after = read(batch([b"x" * 10_000], codec=1, at=9), AFTER[0])
+    (*place, value), after = read(batch([b"x" * 10_000], codec=codec, at=9), AFTER[0])
     assert place == [9, None]
     assert value is not None
     assert value.endswith(b"more than 10000 bytes when unpacked")
@@ -113,3 +143,36 @@ def test_a_batch_that_unpacks_to_more_than_it_may_is_not_held(monkeypatch: pytes
 
 def test_bytes_after_the_last_message_of_a_batch_are_ignored() -> None:
     assert read(packed(bytes(batch(VALUES)[BODY:]) + b"more", 0)) == THREE
+
+
+@pytest.mark.parametrize(("number", "codec"), CODECS.items(), ids=[codec.name for codec in CODECS.values()])
+def test_good_messages_whose_library_is_missing_stop_the_reader(
+    number: int, codec: batches._Codec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are no dead letters: another installation can read them."""
+    written = batch(VALUES, codec=number, at=7)
+    monkeypatch.setattr(codecs, codec.module, None)
+    (value,) = [value for _, _, value in read(written)]
+    assert isinstance(value, Packed)
+    one, other = TopicPartition("r.c0", 0), TopicPartition("r.c1", 0)
+    messages = [SimpleNamespace(offset=at, value=told) for at, told in ((6, b"{}"), (9, value), (10, b"{}"))]
+    polled = {one: messages, other: messages[:1]}
+    with pytest.raises(LibraryMissingError, match=f"r.c0/0, up to offset 9: .*pip install {codec.package}") as raised:
+        all_unpacked(polled)
+    assert list(raised.value.wrong) == [one]
+    assert raised.value.unpacked == {one: messages[:1], other: messages[:1]}
+
+
+def test_what_a_writer_writes_is_never_taken_for_a_missing_library() -> None:
+    text = b"messages are compressed with zstd, and the library zstandard is not installed"
+    (value,) = [value for _, _, value in read(batch([text]))]
+    assert not isinstance(value, Packed)
+
+
+def test_every_consumer_that_the_connector_makes_stops_at_such_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = {TopicPartition("f.control", 0): [SimpleNamespace(offset=4, value=Packed(b"install it"))]}
+    monkeypatch.setattr(KafkaConsumer, "__init__", lambda self, **configs: None)
+    monkeypatch.setattr(KafkaConsumer, "poll", lambda self, **options: packed)
+    consumer = Connection(KafkaSettings(bootstrap_servers="127.0.0.1:1")).consumer()
+    with pytest.raises(LibraryMissingError, match=r"f\.control/0, up to offset 4: install it"):
+        consumer.poll(timeout_ms=0)

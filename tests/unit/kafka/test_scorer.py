@@ -7,10 +7,12 @@ import pytest
 from kafka import TopicPartition, errors
 from kafka.structs import MemberState
 
+from streamfl.core.errors import UsageError
 from streamfl.formats import FieldMap, JsonRecords, Packed
 from streamfl.log.topics import Topics
 from streamfl.ports import Unlabelled
 from streamfl_connectors.kafka import scorer
+from streamfl_connectors.kafka.consumer import LibraryMissingError
 from streamfl_connectors.kafka.settings import KafkaSettings
 
 
@@ -141,3 +143,11 @@ def test_what_was_polled_is_read_again_if_it_may_be_answered_elsewhere(happens, 
     group.done = 1  # another scorer has answered the first
     assert blocks(node.read()) == [[1, 2, 3, 4]]
     assert node.counts.lost == 0
+
+
+def test_a_batch_without_its_library_ends_a_scorer_before_it_has_answered_anything_behind(monkeypatch):
+    node, group = reading([message(1), message(1)], monkeypatch)
+    group.after[2] = lambda: (_ for _ in ()).throw(LibraryMissingError({}, {AT: "u/0, up to offset 1: install it"}))
+    with pytest.raises(UsageError, match="install it"):
+        node.read()
+    assert group.done == 0

@@ -2,24 +2,8 @@
 
 import pytest
 
-from streamfl.log.placement import partition_of, wrong_placement
+from streamfl.log.placement import partition_of
 from streamfl.ports import Placement
-
-
-class TestPlacement:
-    @pytest.mark.parametrize(
-        ("placement", "partitions", "told"),
-        [
-            (Placement(("a",)), 1, []),
-            (Placement(("a",)), 2, ["topic a has 2 partitions, and one client by topic reads one"]),
-            (Placement(("a",), "partition"), 2, []),
-            (Placement(("a",), "partition", 2), 2, []),
-            (Placement(("a",), "partition", 3), 2, ["topic a has 2 partitions, the settings say 3"]),
-            (Placement(("a",), "key", 3), 4, ["topic a has 4 partitions, the settings say 3"]),
-        ],
-    )
-    def test_topics_of_records_have_the_partitions_that_clients_need(self, placement, partitions, told):
-        assert [finding.found for finding in wrong_placement(placement, {"a": partitions})] == told
 
 
 class TestPartitions:

@@ -405,16 +405,26 @@ def test_by_the_clock_the_buffer_closes_at_the_announced_time():
     machine = client(clock="interval", capacity=100)
     (introduction,) = sent(feed(machine, RecordsRead((batch("ab"),)), now=1.0), Join)
     assert introduction.records == 2
-    assert sent(feed(machine, joined(), *opening(closes=7.0), now=2.0), Update) == []
+    assert sent(feed(machine, joined(), *opening(closes=5.0), now=2.0), Update) == []
     assert machine.wakes_at == 7.0
     assert feed(machine, RecordsRead((batch("abaab", start=2),)), Tick(), now=6.9) == []
     (update,) = sent(feed(machine, Tick(), now=7.0), Update)
     assert (update.records, update.spans) == (7, (Span("c0", 0, 7),))
 
 
+@pytest.mark.parametrize("ahead", [0.0, 7200.0, -1e9])
+def test_when_a_buffer_closes_does_not_depend_on_what_a_clients_clock_says(ahead):
+    machine = client(clock="interval", capacity=100)
+    feed(machine, RecordsRead((batch("ab"),)), joined(), *opening(closes=5.0), now=ahead)
+    assert machine.wakes_at == ahead + 5.0
+    feed(machine, *opening(closes=3.0), now=ahead + 2.0)  # published again, for another client
+    assert machine.wakes_at == ahead + 5.0
+    assert sent(feed(machine, Tick(), now=ahead + 5.0), Update)
+
+
 def test_an_update_is_not_asked_about_before_retry_seconds_have_passed():
     machine = client(clock="interval")
-    feed(machine, RecordsRead((batch("ab"),)), joined(), *opening(closes=70.0), now=2.0)
+    feed(machine, RecordsRead((batch("ab"),)), joined(), *opening(closes=68.0), now=2.0)
     assert sent(feed(machine, Tick(), now=70.0), Update)
     assert machine.wakes_at == 70.0 + machine.settings.retry
     assert feed(machine, Tick(), now=69.9 + machine.settings.retry) == []
@@ -424,7 +434,7 @@ def test_an_update_is_not_asked_about_before_retry_seconds_have_passed():
 def test_by_the_clock_a_client_without_records_says_so():
     machine = client(clock="interval")
     feed(machine, Tick(), now=0.0)
-    feed(machine, joined(), *opening(closes=7.0), now=1.0)
+    feed(machine, joined(), *opening(closes=6.0), now=1.0)
     (update,) = sent(feed(machine, Tick(), now=7.0), Update)
     assert (update.records, update.trained, update.rejected, update.spans) == (0, 0, 0, ())
 

@@ -409,7 +409,15 @@ def test_a_round_without_any_update_at_its_deadline_stays_open():
 
 def test_the_deadline_of_a_timed_round_counts_from_the_closing_of_the_buffers():
     machine = coordinator(2, deadline=3.0, interval=5.0)
-    assert begun(machine, "c0", "c1", now=10.0).closes == 15.0
+    assert begun(machine, "c0", "c1", now=10.0).closes == 5.0
+    assert machine.wakes_at == 18.0
+
+
+def test_a_client_that_joins_is_told_how_long_the_round_still_takes():
+    machine = coordinator(2, deadline=3.0, interval=5.0)
+    begun(machine, "c0", "c1", now=10.0)
+    left = [broadcast(feed(machine, join("c2"), now=now), RoundOpened)[0].closes for now in (11.5, 17.0)]
+    assert left == [3.5, 0.0]
     assert machine.wakes_at == 18.0
 
 

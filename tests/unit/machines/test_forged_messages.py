@@ -175,7 +175,7 @@ def test_a_client_does_not_wait_for_an_announced_time_that_never_comes():
     feed(machine, RecordsRead((batch("abab"),)), joined(), *opening(closes=1e300))
     assert machine.wakes_at == 5.0 * 2**5
     (asked,) = sent(feed(machine, Tick(), now=machine.wakes_at), Join)
-    feed(machine, joined(question=asked.question), *opening(closes=170.0), now=165.0)
+    feed(machine, joined(question=asked.question), *opening(closes=5.0), now=165.0)
     assert sent(feed(machine, Tick(), now=170.0), Update)
 
 

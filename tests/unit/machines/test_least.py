@@ -103,11 +103,11 @@ def test_bad_records_that_use_the_room_up_leave_room_for_least_good_ones():
 
 def test_too_few_records_at_the_end_of_a_timed_round_stay_pending():
     machine = client(clock="interval", least=3, capacity=100)
-    feed(machine, RecordsRead((batch("!!ab!"),)), joined(), *opening(closes=7.0), now=1.0)
+    feed(machine, RecordsRead((batch("!!ab!"),)), joined(), *opening(closes=6.0), now=1.0)
     (update,) = sent(feed(machine, Tick(), now=7.0), Update)
     assert content(update) == ABOUT_NO_RECORD
     assert (update.rejected, update.spans) == (2, (Span("c0", 0, 2),))
-    feed(machine, closed(1, update), *opening(2, t=1, closes=17.0), now=8.0)
+    feed(machine, closed(1, update), *opening(2, t=1, closes=9.0), now=8.0)
     assert (machine.pending, machine.accounted, machine.rejected) == (3, 2, 2)
     feed(machine, RecordsRead((batch("b", start=5),)), now=9.0)
     (update,) = sent(feed(machine, Tick(), now=17.0), Update)

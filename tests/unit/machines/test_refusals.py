@@ -994,6 +994,44 @@ def test_an_unknown_end_of_a_log_refuses_no_update():
     assert accepted(feed(machine, answer(opened, "c0"))) == ["c0"]
 
 
+# --- a log that was made again ---------------------------------------------------------------------------------
+
+
+def test_an_update_about_a_log_that_was_made_again_is_refused_and_its_client_evicted_with_the_reason():
+    ids = {"c0": "a", "c1": "b"}
+    machine = coordinator(2)
+    machine._admission.log_ids = lambda partitions: {one: ids.get(one) for one in partitions}
+    opened = begun(machine, "c0", "c1")
+    feed(machine, answer(opened, "c0"))
+    (opened,) = broadcast(feed(machine, answer(opened, "c1")), RoundOpened)
+    assert machine.state.logs == ids
+    ids["c1"] = "made again"
+    machine = coordinator_like(machine, opened)
+    machine._admission.log_ids = lambda partitions: {one: ids.get(one) for one in partitions}
+    for _ in range(3):
+        opened = machine._rounds.unsaved.opened.message
+        ((who, why),) = refusals(feed(machine, answer(opened, "c1", start=4)))
+        assert (who, why.partition(":")[0]) == ("c1", "the topic of c1 was deleted and made again")
+        decisions = feed(machine, answer(opened, "c0", start=machine.state.members["c0"].positions["c0"]))
+        assert accepted(decisions) == ["c0"]
+    (evicted,) = [one for one in broadcast(decisions, Refusal) if one.evicted]
+    assert "the topic of c1 was deleted and made again" in evicted.reason
+    assert machine.state.members["c1"].positions == {"c1": 4}
+
+
+def test_a_log_whose_identity_is_unknown_refuses_nothing_and_the_first_that_is_known_stays():
+    ids = {}
+    machine = coordinator(1)
+    machine._admission.log_ids = lambda partitions: {one: ids.get(one) for one in partitions}
+    opened = begun(machine, "c0")
+    for start, known, logs in ((0, None, {}), (4, "a", {"c0": "a"}), (8, None, {"c0": "a"}), (12, "a", {"c0": "a"})):
+        ids["c0"] = known
+        decisions = feed(machine, answer(opened, "c0", start=start))
+        assert accepted(decisions) == ["c0"]
+        assert machine.state.logs == logs
+        (opened,) = broadcast(decisions, RoundOpened)
+
+
 # --- too many clients ------------------------------------------------------------------------------------------
 
 

@@ -377,6 +377,9 @@ class Link:
     def ends(self, partitions):
         return dict.fromkeys(partitions)
 
+    def log_ids(self, partitions):
+        return dict.fromkeys(partitions)
+
     def listen(self, seconds):
         self.idle += 1
         self.stop.requested = self.idle > 3

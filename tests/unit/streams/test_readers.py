@@ -265,6 +265,18 @@ def test_bad_jsonl_records_are_rejected_with_their_reason(tmp_path: Path) -> Non
     assert [reason.startswith(start) for reason, start in zip(found.values(), starts, strict=True)] == [True] * 5
 
 
+@pytest.mark.parametrize("place", [{"label": "\ud800"}, {"s": "\udc00"}, {"\ud800": 1}, {"in": {"\ud800": "x"}}])
+def test_half_a_surrogate_pair_costs_a_file_one_record(place: dict[str, object], tmp_path: Path) -> None:
+    """Python writes it, and it would be the name of a feature, which refuses the file."""
+    good = {"x": 1, "s": "up", "label": "a"}
+    table = jsonl(tmp_path, [good, good | place, good | {"s": "\U0001f600"}])
+    assert len(table) == 2
+    assert [bad.reason for bad in table.rejected] == [
+        "line 2: not JSON (half a surrogate pair, which no text may hold)"
+    ]
+    assert all(name.encode() for name in (*table.features, *table.labels))
+
+
 def test_a_jsonl_line_that_is_too_long_is_rejected_and_not_held(tmp_path: Path) -> None:
     long = b'{"a": 3, "note": "' + b"x" * 2 * LONGEST + b'", "y": 0}'
     path = tmp_path / "f.jsonl"

@@ -1,0 +1,98 @@
+"""How a host reads partitions: without a broker."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka import TopicPartition
+
+from streamfl.core.errors import UsageError
+from streamfl.formats import FieldMap, JsonRecords
+from streamfl.ports import Placement, ReadingCounts
+from streamfl_connectors.kafka.batches import Packed
+from streamfl_connectors.kafka.consumer import all_unpacked
+from streamfl_connectors.kafka.feed import Feed
+from streamfl_connectors.kafka.settings import KafkaSettings
+
+GOOD = b'{"device": "d0", "x": 1, "label": "a"}'
+PACKED = Packed(b"compressed with zstd; install it")
+
+
+class Partitions:
+    """A consumer of partitions that hold these messages; a poll brings so many of each."""
+
+    def __init__(self, log: dict[TopicPartition, list[bytes]], polled: int) -> None:
+        self.log, self.at, self.paused = log, dict.fromkeys(log, 0), set[TopicPartition]()
+        self.polled = polled
+
+    def assignment(self) -> set[TopicPartition]:
+        return set(self.log)
+
+    def beginning_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0)
+
+    def end_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return {partition: len(self.log[partition]) for partition in partitions}
+
+    def highwater(self, partition: TopicPartition) -> int:
+        return len(self.log[partition])
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        self.at[partition] = offset
+
+    def pause(self, partition: TopicPartition) -> None:
+        self.paused.add(partition)
+
+    def resume(self, partition: TopicPartition) -> None:
+        self.paused.discard(partition)
+
+    def poll(self, timeout_ms: int) -> Any:
+        found = {}
+        for partition in self.log.keys() - self.paused:
+            at = self.at[partition]
+            values = self.log[partition][at : at + self.polled]
+            found[partition] = [
+                SimpleNamespace(offset=at + i, key=None, value=value, headers=[]) for i, value in enumerate(values)
+            ]
+            self.at[partition] = at + len(values)
+        return all_unpacked(found)
+
+
+def feed(consumer: Partitions, placement: Placement, **fields: Any) -> Feed:
+    connection = SimpleNamespace(settings=KafkaSettings(bootstrap_servers="127.0.0.1:1"))
+    records = JsonRecords(FieldMap(**fields))
+    made = Feed(connection, consumer, placement, records, ReadingCounts(), lambda letter: None)  # type: ignore[arg-type]
+    for partition in consumer.log:
+        made.begin(partition, None)
+    return made
+
+
+def read(feed: Feed, times: int) -> None:
+    for _ in range(times):
+        feed.take(feed.polled(0))
+
+
+C0, C1 = TopicPartition("r.c0", 0), TopicPartition("r.c1", 0)
+
+
+@pytest.mark.parametrize("polled", [1, 9], ids=["one by one", "all at once"])
+def test_a_batch_without_its_library_stops_its_client_before_it_and_no_other(polled: int) -> None:
+    log = Partitions({C0: [GOOD, PACKED, GOOD], C1: [GOOD] * 3}, polled)
+    reading = feed(log, Placement(("r.*",)), drop=("device",))
+    read(reading, 5)
+    stopped, other = reading.sources["c0"], reading.sources["c1"]
+    assert (stopped.next, other.next) == (1, 3)
+    assert sum(batch.read for batch in stopped.poll(9)) == 1
+    with pytest.raises(UsageError, match=r"r\.c0/0, up to offset 1: compressed with zstd; install it"):
+        stopped.poll(9)
+    assert reading.backlog() == {"r.c0/0": 2, "r.c1/0": 0}, "what was not read is told"
+
+
+@pytest.mark.parametrize("polled", [1, 9], ids=["one by one", "all at once"])
+def test_no_client_of_a_shared_partition_reads_on_behind_such_a_batch(polled: int) -> None:
+    """It may hold records of any of them, and of clients that are not known yet."""
+    log = Partitions({TopicPartition("r", 0): [GOOD, PACKED, GOOD.replace(b"d0", b"d1"), GOOD]}, polled)
+    reading = feed(log, Placement(("r",), by="key"), client="device")
+    read(reading, 5)
+    assert list(reading.sources) == ["d0"]
+    assert reading.sources["d0"].next == 1

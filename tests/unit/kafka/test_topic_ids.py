@@ -1,0 +1,72 @@
+"""How a coordinator knows a topic from another one that was made in its place."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from streamfl.core.errors import PeerError
+from streamfl.log.topics import Topics
+from streamfl.ports import Placement
+from streamfl_connectors.kafka import ends
+from streamfl_connectors.kafka.ends import NO_ID, STAYS, Ends
+from streamfl_connectors.kafka.settings import KafkaSettings
+
+
+class Brokers:
+    """Brokers that tell the identities of these topics."""
+
+    def __init__(self, **ids: str | None) -> None:
+        self.ids, self.asked, self.away = ids, list[list[str]](), False
+        self.settings = KafkaSettings.model_validate({"bootstrap_servers": "127.0.0.1:1"})
+
+    def admin(self) -> Any:
+        return self
+
+    def describe_topics(self, topics: list[str]) -> list[dict[str, Any]]:
+        self.asked.append(topics)
+        if self.away:
+            raise PeerError("no answer")
+        return [{"name": topic, "topic_id": self.ids.get(topic)} for topic in topics]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(ends, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
+
+
+def asking(brokers: Brokers) -> Ends:
+    return Ends(brokers, Topics("f"), Placement(("r*",)), 1)  # type: ignore[arg-type]
+
+
+def test_a_topic_that_was_made_again_has_another_identity_within_seconds(clock: SimpleNamespace) -> None:
+    of = asking(brokers := Brokers(ra="1", rb="2")).ids_of
+    assert of(["ra/0", "rb/0"]) == {"ra/0": "1", "rb/0": "2"}
+    brokers.ids["ra"] = "3"
+    clock.now += STAYS
+    assert of(["rb/0"]) == {"rb/0": "2"}
+    assert of(["ra/0"]) == {"ra/0": "3"}
+    assert brokers.asked == [["ra", "rb"]] * 2, "all topics at once, now and then"
+
+
+@pytest.mark.parametrize("told", [None, NO_ID])
+def test_brokers_that_tell_none_leave_it_unknown(told: str | None, clock: SimpleNamespace) -> None:
+    of = asking(Brokers(ra=told)).ids_of
+    assert of(["ra/0", "f.state/0", "no partition"]) == {"ra/0": None, "f.state/0": None, "no partition": None}
+
+
+def test_names_of_topics_that_do_not_exist_are_not_kept(clock: SimpleNamespace) -> None:
+    asked = asking(Brokers())
+    for i in range(100):
+        asked.ids_of([f"r{i}/0"])
+    assert not asked._ids
+
+
+def test_while_brokers_are_away_topics_stay_what_they_were(clock: SimpleNamespace) -> None:
+    asked = asking(brokers := Brokers(ra="1"))
+    asked.ids_of(["ra/0"])
+    brokers.away = True
+    clock.now += STAYS
+    assert asked.ids_of(["ra/0"]) == {"ra/0": "1"}
