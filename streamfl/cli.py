@@ -13,6 +13,7 @@ import click
 
 from streamfl import __version__
 from streamfl.core.errors import StreamflError, UsageError
+from streamfl.report.terminal import tell, terminal
 from streamfl.services.commands import COMMANDS
 
 if TYPE_CHECKING:
@@ -384,7 +385,7 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
     except ValueError as error:
         raise UsageError(str(error)) from None
     for sentence in sentences:
-        click.echo(sentence)
+        tell(sentence)
 
 
 @cli.command()
@@ -540,9 +541,7 @@ def _named_outputs(options: dict[str, Any]) -> Any:
 
 def _console() -> "Console":
     """Return a console on standard error, as standard output is for machine-readable results."""
-    from rich.console import Console  # noqa: PLC0415
-
-    return Console(stderr=True)
+    return terminal(errors=True)
 
 
 def _without_a_secret(error: click.ClickException) -> click.ClickException:
@@ -565,7 +564,7 @@ def main() -> None:
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except StreamflError as error:
-        click.echo(f"streamfl: error: {error}", err=True)
+        tell(f"streamfl: error: {error}", errors=True)
         sys.exit(2 if isinstance(error, UsageError) else 1)
     except BrokenPipeError:
         sys.exit(0)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from streamfl.report.terminal import hand_out, say, tell, terminal
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -170,7 +172,7 @@ def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_
     with closing(reader(lambda: connector.watcher(last=last, letters=False), console)) as watcher:
         opened = None if from_start else connector.open_round()
         if not from_start:
-            click.echo(standing(settings.federation.name, opened))
+            say(console, standing(settings.federation.name, opened))
         show(heard(watcher), console, rounds=rounds, opened=opened)
 
 
@@ -249,9 +251,9 @@ def acls(
     connector = guarded(settings)
     found = accesses(connector, settings, role, principal, command_config)
     if strimzi is not None:
-        click.echo(connector.users(found, strimzi))
+        hand_out(connector.users(found, strimzi))
     else:
-        click.echo(as_json(found) if in_json else as_commands(found))
+        hand_out(as_json(found) if in_json else as_commands(found))
 
 
 @click.command()
@@ -294,7 +296,7 @@ def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any)
     settings = _loaded(path, assignments)
     table = _table(file, settings, options)
     for note in table.notes:
-        click.echo(f"{table.name}: {note}", err=True)
+        tell(f"{table.name}: {note}", errors=True)
     logs = deal(table, options["clients"], options["split"], options["seed"])
     if options["inject"]:
         logs = inject(table, logs, parse(options["inject"]), settings.rounds.size, options["seed"])
@@ -303,7 +305,7 @@ def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any)
     with stopped_by_signals() as stop, Progress(console=_errors()) as progress:
         task = progress.add_task(table.name, total=production.records)
         written = write(settings, connect(settings), production, stop, lambda n: progress.advance(task, n))
-    click.echo(f"{written:,} records of {len(logs)} clients written", err=True)
+    tell(f"{written:,} records of {len(logs)} clients written", errors=True)
 
 
 @click.command(name="compile")
@@ -325,7 +327,7 @@ def compile_(to: Path | None) -> None:
     folder = _kept_in()
     if to is not None:
         folder = _copied(to)
-    click.echo(f"compiled, and kept in {folder}", err=True)
+    tell(f"compiled, and kept in {folder}", errors=True)
 
 
 def _kept_in() -> str:
@@ -387,15 +389,11 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
 
 
 def _output() -> "Console":
-    from rich.console import Console  # noqa: PLC0415
-
-    return Console()
+    return terminal()
 
 
 def _errors() -> "Console":
-    from rich.console import Console  # noqa: PLC0415
-
-    return Console(stderr=True)
+    return terminal(errors=True)
 
 
 @click.command()
@@ -466,7 +464,7 @@ def init(file: str | None, assignments: tuple[str, ...], **options: Any) -> None
     settings = merged([flag(text) for text in assignments])
     named = {name: options[name] for name in ("topics", "broker", "name", "clients", "client", "out")}
     for line in write(Asked(request, settings=settings, **named)):
-        click.echo(line)
+        tell(line)
 
 
 @click.command(name="settings")
@@ -480,7 +478,7 @@ def settings_(table: str | None) -> None:
     if table is not None and table not in names:
         others = did_you_mean(table, names) or f"; name one of {', '.join(names)}"
         raise UsageError(f"there is no table [{table}]{others}")
-    click.echo(reference(table))
+    hand_out(reference(table))
 
 
 @click.group()
@@ -529,7 +527,7 @@ def _directing(action: "Action", summary: str) -> click.Command:
         from streamfl.services.members import order  # noqa: PLC0415
 
         changed = order(_as_operator(path, assignments, key), action, model=model)
-        click.echo(f"{changed.action}: done, from entry {changed.entry} on")
+        tell(f"{changed.action}: done, from entry {changed.entry} on")
 
     return model(directing) if action == "restart" else directing
 
@@ -551,7 +549,7 @@ def rollback(entry: int, path: Path, assignments: tuple[str, ...], key: Path | N
     connector = _as_operator(path, assignments, key)
     model = past_model(connector, entry)
     changed = order(connector, "restart", model=model)
-    click.echo(f"rollback to the model of {model.replace('-', ' ')}: done, from entry {changed.entry} on")
+    tell(f"rollback to the model of {model.replace('-', ' ')}: done, from entry {changed.entry} on")
 
 
 def _ordering(action: "Action", summary: str) -> click.Command:
@@ -565,7 +563,7 @@ def _ordering(action: "Action", summary: str) -> click.Command:
         from streamfl.services.members import order  # noqa: PLC0415
 
         changed = order(_as_operator(path, assignments, key), action, name)
-        click.echo(f"{changed.action} {changed.client}: done, from entry {changed.entry} on")
+        tell(f"{changed.action} {changed.client}: done, from entry {changed.entry} on")
 
     return ordering
 
@@ -581,7 +579,7 @@ def make_key_(out: Path) -> None:
     """Make a private key; print the line with its public key for members.toml."""
     from streamfl.signing import make_key  # noqa: PLC0415
 
-    click.echo(f'key = "{make_key(out)}"')
+    tell(f'key = "{make_key(out)}"')
 
 
 COMMANDS = (
