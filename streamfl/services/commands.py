@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from secrets import token_hex
@@ -27,6 +27,15 @@ _assignments = click.option(
     metavar="TABLE.NAME=VALUE",
     multiple=True,
     help="A setting that overrides the file and the environment; may be repeated.",
+)
+
+
+_host_names = click.option(
+    "--host-name",
+    "names",
+    metavar="NAME",
+    multiple=True,
+    help="A name under which it may be asked over HTTP, beside this machine's and any address; may be repeated.",
 )
 
 
@@ -109,6 +118,7 @@ def client(path: Path, assignments: tuple[str, ...], host: str | None, *, until_
 )
 @click.option("--name", metavar="NAME", help="Name of this process among the scorers; default: the machine's name.")
 @click.option("--http", metavar="[HOST:]PORT", help="Also answer over HTTP, by the V2 inference protocol.")
+@_host_names
 @click.option(
     "--model",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -116,39 +126,44 @@ def client(path: Path, assignments: tuple[str, ...], host: str | None, *, until_
     help="Answer over HTTP by this saved model, without a federation: instead of --settings.",
 )
 def score(
-    path: Path | None, assignments: tuple[str, ...], name: str | None, http: str | None, model: Path | None
+    path: Path | None,
+    assignments: tuple[str, ...],
+    name: str | None,
+    http: str | None,
+    names: tuple[str, ...],
+    model: Path | None,
 ) -> None:
     """Answer records without labels by the models of a live federation. Several such processes share them.
 
     With --model and --http it answers over HTTP by a saved model, and needs no federation.
     """
     if model is not None:
-        _score_by_file(model, http, others=bool(path or assignments or name))
+        _score_by_file(model, http, names, others=bool(path or assignments or name))
     elif path is not None:
-        _score_in_federation(path, assignments, name, http)
+        _score_in_federation(path, assignments, {"name": name, "http": http, "host_names": names})
     else:
         raise click.UsageError("Give --settings, or --model with --http.")
 
 
-def _score_by_file(model: Path, http: str | None, *, others: bool) -> None:
+def _score_by_file(model: Path, http: str | None, names: tuple[str, ...], *, others: bool) -> None:
     if http is None or others:
-        raise click.UsageError("--model goes with --http, and with nothing else.")
+        raise click.UsageError("--model goes with --http and --host-name, and with nothing else.")
     from streamfl.services.logs import configure  # noqa: PLC0415
     from streamfl.services.score_file import serve_file  # noqa: PLC0415
     from streamfl.services.stopping import stopped_by_signals  # noqa: PLC0415
 
     configure("info", "auto")
     with stopped_by_signals() as stop:
-        serve_file(model, http, stop)
+        serve_file(model, http, stop, names)
 
 
-def _score_in_federation(path: Path, assignments: tuple[str, ...], name: str | None, http: str | None) -> None:
+def _score_in_federation(path: Path, assignments: tuple[str, ...], given: Mapping[str, object]) -> None:
     from streamfl.services.connectors import connect  # noqa: PLC0415
     from streamfl.services.identity import signatures  # noqa: PLC0415
     from streamfl.services.score import serve_scores  # noqa: PLC0415
     from streamfl.services.stopping import stopped_by_signals  # noqa: PLC0415
 
-    named = [f"score.{key}={json.dumps(value)}" for key, value in (("name", name), ("http", http)) if value]
+    named = [f"score.{key}={json.dumps(value)}" for key, value in given.items() if value]
     settings = _loaded(path, (*assignments, *named))
     connector = connect(settings, signatures(settings, "reader"))
     with stopped_by_signals() as stop:
@@ -186,13 +201,7 @@ def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_
     show_default=True,
     help="Where the page is; it has neither encryption nor passwords.",
 )
-@click.option(
-    "--host-name",
-    "names",
-    metavar="NAME",
-    multiple=True,
-    help="A name under which browsers may ask for it, beside this machine's and any address; may be repeated.",
-)
+@_host_names
 def page(path: Path, assignments: tuple[str, ...], where: str, names: tuple[str, ...]) -> None:
     """Show a federation as a web page: rounds, drifts, clients, ledger, now and as of any entry."""
     from streamfl.services.connectors import connect  # noqa: PLC0415

@@ -265,6 +265,8 @@ class Score(_Table):
     """A process whose models are more rounds behind is not ready; it goes on to answer."""
     http: Address = ""
     """The address, `[HOST:]PORT`, at which it also answers over HTTP; empty: nowhere."""
+    host_names: tuple[str, ...] = ()
+    """Names under which it may be asked over HTTP, beside any address and the machine's name."""
 
     @model_validator(mode="after")
     def _topics_are_named(self) -> Self:
@@ -295,6 +297,10 @@ class Telemetry(_Table):
 
     address: Address = ""
     """Where, `[HOST:]PORT`; each process of a machine needs its own port; empty: nowhere."""
+    health: Address = ""
+    """Where `/live` and `/ready` are shown also: a listener of their own, which probes alone should reach."""
+    host_names: tuple[str, ...] = ()
+    """Names under which the process may be asked, beside any address and the machine's name: no web site has them."""
     most_behind: int = Field(3, ge=0, json_schema_extra={"unit": "rounds"})
     """A client with records that learns nothing of them for more rounds makes its host not ready."""
     traces: str = Field("", pattern=r"^(https?://\S+)?$", max_length=2000)
