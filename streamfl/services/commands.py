@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from streamfl.core.bounds import LONGEST, MOST, SHORTEST
 from streamfl.report.terminal import hand_out, say, tell, terminal
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def _score_in_federation(path: Path, assignments: tuple[str, ...], given: Mappin
 
 @click.command()
 @_service
-@click.option("--rounds", type=click.IntRange(1), help="End after so many rounds.")
+@click.option("--rounds", type=click.IntRange(1, MOST), help="End after so many rounds.")
 @click.option("--from-start", is_flag=True, help="Begin with the oldest round in the log.")
 def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_start: bool) -> None:
     """Show a federation's rounds and restarts as they happen."""
@@ -270,20 +271,20 @@ def acls(
 @_service
 @click.option(
     "--clients",
-    type=click.IntRange(1),
+    type=click.IntRange(1, MOST),
     help="How many; default: 10, or the number of values in the column of --split.",
 )
 @click.option("--split", default="round-robin", show_default=True, help="round-robin, column:NAME or dirichlet:A.")
 @click.option("--inject", metavar="KIND@R,...", help="Inject drift at these rounds, for example class-swap@30,55.")
 @click.option(
-    "--rate", type=click.FloatRange(0.0, min_open=True), help="Records a second in all; default: as fast as possible."
+    "--rate", type=click.FloatRange(SHORTEST, LONGEST), help="Records a second in all; default: as fast as possible."
 )
-@click.option("--limit", type=click.IntRange(1), help="The most records in all.")
+@click.option("--limit", type=click.IntRange(1, MOST), help="The most records in all.")
 @click.option("--end", is_flag=True, help="Mark the end of every stream; see client --until-end.")
 @click.option("--unlabelled", is_flag=True, help="Write them without labels, to the first topic of [score].")
 @click.option(
     "--labels-apart",
-    type=click.IntRange(0),
+    type=click.IntRange(0, MOST),
     metavar="N",
     help="Write each label so many records of its client later, to the topics of [labels].",
 )
@@ -433,7 +434,7 @@ def _errors() -> "Console":
 @click.option("--time", metavar="FIELD", help="The time of a record; default: the first field that looks like one.")
 @click.option("--client", metavar="FIELD", help="The field that names the client of a record.")
 @click.option(
-    "--clients", type=click.IntRange(1), help="How many clients the records of FILE are dealt to; default: 10."
+    "--clients", type=click.IntRange(1, MOST), help="How many clients the records of FILE are dealt to; default: 10."
 )
 @click.option("--drop", metavar="FIELD,...", default="", help="Fields to leave out.")
 @click.option(
@@ -547,7 +548,7 @@ restart = _directing("restart", "Begin an epoch when the open round closes, as a
 
 
 @click.command()
-@click.argument("entry", type=click.IntRange(min=1))
+@click.argument("entry", type=click.IntRange(1, MOST))
 @_service
 @_key
 def rollback(entry: int, path: Path, assignments: tuple[str, ...], key: Path | None) -> None:
