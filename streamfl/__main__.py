@@ -1,6 +1,17 @@
-"""`python -m streamfl` is the command line."""
+"""The command line: `streamfl`, and `python -m streamfl`."""
 
-from streamfl.cli import main
+import sys
+
+
+def main() -> None:
+    """Run a command; while what it needs is imported, which takes a while, it may be interrupted, too."""
+    try:
+        from streamfl.cli import main as run  # noqa: PLC0415
+    except KeyboardInterrupt:
+        sys.stderr.write("streamfl: stopped\n")
+        sys.exit(130)
+    run()
+
 
 if __name__ == "__main__":
     main()

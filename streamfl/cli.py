@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streamfl import __version__
+from streamfl.core.bounds import LONGEST, MOST, SHORTEST
 from streamfl.core.errors import StreamflError, UsageError
+from streamfl.report.terminal import tell, terminal
 from streamfl.services.commands import COMMANDS
 
 if TYPE_CHECKING:
@@ -167,7 +169,7 @@ _on_bad_record = click.option(
 )
 @click.option(
     "--clients",
-    type=click.IntRange(1),
+    type=click.IntRange(1, MOST),
     help="Number of clients. Default: 10, or the number of values with --split column:NAME.",
 )
 @click.option(
@@ -179,19 +181,19 @@ _on_bad_record = click.option(
 )
 @click.option(
     "--round-size",
-    type=click.IntRange(1),
+    type=click.IntRange(1, MOST),
     help="Records per client and round. Default: as many as give about 100 rounds, of at least 20 records in total "
     "unless --inject is given.",
 )
 @click.option(
     "--interval",
-    type=click.FloatRange(0.0, min_open=True),
+    type=click.FloatRange(SHORTEST, LONGEST),
     metavar="SECONDS",
     help="Rounds by event time: a round takes the records of so many seconds, by --time, instead of --round-size.",
 )
 @click.option(
     "--least",
-    type=click.IntRange(1),
+    type=click.IntRange(1, MOST),
     default=10,
     show_default=True,
     help="The fewest good records that a client sends an update about; fewer left at the end stay pending.",
@@ -292,7 +294,9 @@ _on_bad_record = click.option(
 )
 @click.option("--l1", type=click.FloatRange(0.0, 1e6), help="fedomd: weight of the L1 penalty. Default: 0.")
 @click.option("--l2", type=click.FloatRange(0.0, 1e6), help="Weight of the squared penalty. Default: 0.")
-@click.option("--local-batch", type=click.IntRange(1), help="Records per local step. Default: one step per round.")
+@click.option(
+    "--local-batch", type=click.IntRange(1, MOST), help="Records per local step. Default: one step per round."
+)
 @click.option(
     "--gamma",
     type=click.FloatRange(0.0, 1.0, min_open=True),
@@ -373,7 +377,7 @@ def replay(file: str, **options: Any) -> None:
 
 @cli.command()
 @click.argument("result", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.argument("round", type=click.IntRange(1), required=False)
+@click.argument("round", type=click.IntRange(1, MOST), required=False)
 def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's word
     """Tell in sentences what happened in a run, or in one round of it: RESULT is what --json has written."""
     from streamfl.evaluation.result import read_result  # noqa: PLC0415
@@ -384,7 +388,7 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
     except ValueError as error:
         raise UsageError(str(error)) from None
     for sentence in sentences:
-        click.echo(sentence)
+        tell(sentence)
 
 
 @cli.command()
@@ -545,9 +549,7 @@ def _named_outputs(options: dict[str, Any]) -> Any:
 
 def _console() -> "Console":
     """Return a console on standard error, as standard output is for machine-readable results."""
-    from rich.console import Console  # noqa: PLC0415
-
-    return Console(stderr=True)
+    return terminal(errors=True)
 
 
 def _without_a_secret(error: click.ClickException) -> click.ClickException:
@@ -562,7 +564,7 @@ def main() -> None:
     try:
         cli(standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):
-        click.echo("streamfl: stopped", err=True)
+        tell("streamfl: stopped", errors=True)
         sys.exit(130)
     except click.ClickException as error:
         _without_a_secret(error).show()
@@ -570,7 +572,7 @@ def main() -> None:
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except StreamflError as error:
-        click.echo(f"streamfl: error: {error}", err=True)
+        tell(f"streamfl: error: {error}", errors=True)
         sys.exit(2 if isinstance(error, UsageError) else 1)
     except BrokenPipeError:
         sys.exit(0)

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -30,6 +29,7 @@ from streamfl.display import Progress, file_text, local_text, notice_text, summa
 from streamfl.evaluation.result import Result
 from streamfl.replay import Replay, Replayed, ReplaySettings, round_line
 from streamfl.report.html import render
+from streamfl.report.terminal import hand_out, say
 from streamfl.report.words import counted
 from streamfl.streams.dealing import FEWEST, Log, client_column, deal, usual_size
 from streamfl.streams.drift import Injection, inject
@@ -166,11 +166,11 @@ def run_replay(
         raise UsageError(f"--model-out cannot write {river.name}, a River model: leave --model-out out")
     remark = identifier(table.label or "label", table.y) if table.labels else ""
     if remark:
-        console.print(f"{remark}; name another with --label", highlight=False, soft_wrap=True, markup=False)
+        say(console, f"{remark}; name another with --label")
     logs = deal(table, clients, split, settings.seed)
     size = _size(table, logs, round_size, FEWEST if injection is None else 1, settings.least)
     if settings.least == 1:
-        console.print(ALONE, highlight=False, soft_wrap=True)
+        say(console, ALONE)
     if settings.interval is not None and (round_size is not None or injection is not None):
         raise UsageError("--interval makes rounds by event time: leave --round-size and --inject out")
     if injection is not None:
@@ -186,9 +186,9 @@ def run_replay(
         what = f"{table.name} has {replay.horizon} rounds of {size} records a client"
         raise UsageError(f"--inject: a drift at round {injection.rounds[-1]}, but {what}; name earlier rounds")
     if outlook := replay.profile().outlook():
-        console.print(outlook, highlight=False, soft_wrap=True)
+        say(console, outlook)
     for note in table.notes:
-        console.print(f"{table.name}: {note}", style="yellow", highlight=False, soft_wrap=True, markup=False)
+        say(console, f"{table.name}: {note}", "yellow")
     with _page(table.name, page, console) as show:
         replayed = _watched(replay, injection, outputs, console, show)
         _finish(replayed, table, injection, outputs, console)
@@ -202,10 +202,10 @@ def _finish(
     summary(console, replayed.result, rejections=[r.reason for r in table.rejected[:5]])
     _write(replayed, injection, outputs)
     for what, path in outputs.files():
-        console.print(f"{what:<11}{path}", highlight=False, soft_wrap=True, markup=False)
+        say(console, f"{what:<11}{path}")
     if outputs.model is not None:
         told, is_worse = file_text(replayed.result)
-        console.print(told, style="yellow" if is_worse else "", highlight=False, soft_wrap=True, markup=False)
+        say(console, told, "yellow" if is_worse else "")
 
 
 @contextmanager
@@ -224,10 +224,10 @@ def _page(name: str, address: str | None, console: Console) -> Iterator[Callable
 
     source = Source(name)
     with shown(source, address) as url:
-        console.print(f"page        {url}", highlight=False, soft_wrap=True, markup=False)
+        say(console, f"page        {url}")
         yield source.history.hear
         source.history.hear(Ended(entry=source.history.now.entry + 1))
-        console.print(f"the page stays at {url} until Ctrl-C", highlight=False, soft_wrap=True, markup=False)
+        say(console, f"the page stays at {url} until Ctrl-C")
         with suppress(KeyboardInterrupt):
             while True:
                 time.sleep(1.0)
@@ -337,7 +337,7 @@ def _write(replayed: Replayed, injection: Injection | None, outputs: Outputs) ->
         with _opened(outputs.report) as file:
             file.write(page)
     if outputs.json == "-":
-        sys.stdout.write(as_json(result, per_round=outputs.per_round))
+        hand_out(as_json(result, per_round=outputs.per_round).rstrip())
     elif outputs.json is not None:
         with _opened(Path(outputs.json)) as file:
             file.write(as_json(result, per_round=outputs.per_round))

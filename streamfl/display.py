@@ -23,6 +23,7 @@ from streamfl.evaluation.result import (
     RoundLine,
 )
 from streamfl.report.story import drifts_found, ledger, unaccounted
+from streamfl.report.terminal import say
 from streamfl.report.words import (
     beginning,
     count,
@@ -30,7 +31,6 @@ from streamfl.report.words import (
     evidence,
     listed,
     local_evidence,
-    printable,
     quantity,
     same_drift,
     serves,
@@ -84,7 +84,7 @@ class Progress:
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
-        _print(self._console, self._title, "bold")
+        say(self._console, self._title, "bold")
         self._started = self._console.get_time()
         if self._console.is_interactive:
             self._live = self._started_live()
@@ -137,11 +137,11 @@ class Progress:
         restart
             The restart, as published on the control topic.
         """
-        _print(self._console, restart_text(restart), "yellow")
+        say(self._console, restart_text(restart), "yellow")
 
     def announce(self, text: str) -> None:
         """Print an announcement other than a restart."""
-        _print(self._console, text, "yellow")
+        say(self._console, text, "yellow")
 
     def drift(self, at: int, kind: str = "") -> None:
         """Print that a drift is imposed.
@@ -153,7 +153,7 @@ class Progress:
         kind
             The kind of drift, for instance ``class-swap``.
         """
-        _print(self._console, f"round {count(at)}  drift imposed" + (f": {kind}" if kind else ""), "magenta")
+        say(self._console, f"round {count(at)}  drift imposed" + (f": {kind}" if kind else ""), "magenta")
 
     def _started_live(self) -> Live:
         # Standard output may carry the result as JSON, so it must not be redirected to the progress display.
@@ -170,7 +170,7 @@ class Progress:
 
     def _print_round(self) -> None:
         self._printed = True
-        _print(self._console, self._text())
+        say(self._console, self._text())
 
     def _text(self, *, no_change: bool = True) -> str:
         if self._last is None:
@@ -292,13 +292,13 @@ def summary(console: Console, result: Result, rejections: Sequence[str] = ()) ->
         The reasons of the first rejected records; `result.rejected` is their total. At most five are printed.
     """
     for heading in _measures(result):
-        _print(console, heading)
+        say(console, heading)
     for key, value in _lines(result):
-        _print(console, f"{key:<{_KEY}}{value}", "red" if key == "records" and unaccounted(result) else "")
+        say(console, f"{key:<{_KEY}}{value}", "red" if key == "records" and unaccounted(result) else "")
         if key == "records":
             _list_rejections(console, rejections, result.rejected, result.records)
             if result.pending:
-                _print(console, f"{'':<{_KEY}}pending: a client's last records, fewer than --least, are never sent")
+                say(console, f"{'':<{_KEY}}pending: a client's last records, fewer than --least, are never sent")
 
 
 def file_text(result: Result) -> tuple[str, bool]:
@@ -317,12 +317,12 @@ def file_text(result: Result) -> tuple[str, bool]:
 
 def _list_rejections(console: Console, reasons: Sequence[str], total: int, records: int) -> None:
     for reason in reasons[:_LISTED]:
-        _print(console, f"{'':<{_KEY}}rejected: {reason}")
+        say(console, f"{'':<{_KEY}}rejected: {reason}")
     rest = total - len(reasons[:_LISTED])
     if reasons and rest > 0:
-        _print(console, f"{'':<{_KEY}}... and {count(rest)} more")
+        say(console, f"{'':<{_KEY}}... and {count(rest)} more")
     if total > _MANY * records:
-        _print(console, f"{'':<{_KEY}}if one column is often bad, leave it out with --drop COL")
+        say(console, f"{'':<{_KEY}}if one column is often bad, leave it out with --drop COL")
 
 
 def _measures(result: Result) -> list[str]:
@@ -397,8 +397,3 @@ def _restarts(restarts: Sequence[DatedRestart]) -> str:
     shown = ", ".join(f"round {count(r.round)} ({r.cause}, {r.chosen})" for r in restarts[:_LISTED])
     rest = len(restarts) - _LISTED
     return f"{count(len(restarts))}: {shown}" + (f" and {count(rest)} more" if rest > 0 else "")
-
-
-def _print(console: Console, text: str, style: str = "") -> None:
-    # No hard wrap: a line broken at 80 columns cannot be searched in a log.
-    console.print(Text(printable(text), style=style), soft_wrap=True, highlight=False)

@@ -428,10 +428,10 @@ class Scorer(Protocol):
 
     counts: ScoringCounts
 
-    def published(self) -> Sequence[FromCoordinator]:
-        """Return what the coordinator has published since the last call.
+    def published(self) -> Iterable[FromCoordinator]:
+        """Return what the coordinator has published since the last call; each message may be read when it is due.
 
-        At first that is all that is needed to follow it: the current models with their changes, and the open round.
+        At first that is all that is needed to follow it: the open round, and the current models with their changes.
         """
         ...
 

@@ -22,6 +22,7 @@ from streamfl.core.errors import UsageError
 from streamfl.core.protocol.records import Rejection
 from streamfl.evaluation.errors import Errors
 from streamfl.model_file import Missing, Provenance, ServedModel, Unknown
+from streamfl.report.terminal import say, standard_output
 from streamfl.report.words import count, counted, quantity, share
 from streamfl.runtime.clock import stopwatch
 from streamfl.streams.assembly import Blocks, RowBlock
@@ -294,7 +295,7 @@ class _Run:
             self._say(str(self.score))
 
     def _say(self, line: str, style: str = "") -> None:
-        self.console.print(line, style=style, highlight=False, soft_wrap=True, markup=False)
+        say(self.console, line, style)
 
 
 def _worth(made: Provenance) -> str:
@@ -350,7 +351,9 @@ class _JsonLines:
         columns |= {"predicted": decided}
         columns |= {"probability": _probabilities(predictions)} if self.is_classification else {}
         lines = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        self.to.write(msgspec.json.Encoder().encode_lines(lines).decode())
+        self.to.writelines(
+            f"{line}\n" for line in msgspec.json.Encoder().encode_lines(lines).decode().split("\n")[:-1]
+        )
 
 
 def _probabilities(predictions: FloatArray) -> list[float]:
@@ -375,7 +378,7 @@ def _opened(to: str) -> Iterator[TextIO]:
     """Open an output; an error of writing becomes a UsageError, but for a pipe that nothing reads any more."""
     try:
         if to == STDIN:
-            yield sys.stdout
+            yield standard_output()
             sys.stdout.flush()
         else:
             with Path(to).open("w", encoding="utf-8", newline="") as file:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 from streamfl import codec
 from streamfl.core.arrays import FloatArray
 from streamfl.core.errors import PeerError, UsageError
+from streamfl.replaced_file import replace
 
 DIGEST = "sha256"
-DIGEST_SINCE = 2  # files of the first format may lack it
 
 
 def write(path: Path, value: object) -> None:
@@ -29,25 +28,14 @@ def write(path: Path, value: object) -> None:
         if path.exists() and not path.is_file():
             path.write_bytes(data)  # a pipe or the like cannot be replaced
         else:
-            _replace(path.resolve(), data)
+            replace(path, data)
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def _replace(path: Path, data: bytes) -> None:
-    """Write beside a file, then replace it: a process that is killed leaves the old file."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with beside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def read(path: Path, what: str, *, newest: int) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+def read(
+    path: Path, what: str, *, newest: int, digest_since: int = 1
+) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     """Return the plain data and the arrays of a file.
 
     Parameters
@@ -58,6 +46,8 @@ def read(path: Path, what: str, *, newest: int) -> tuple[dict[str, Any], dict[st
         What the file should be, for error messages.
     newest
         The newest format that can be read.
+    digest_since
+        The first format whose files all have a digest.
 
     Raises
     ------
@@ -71,12 +61,12 @@ def read(path: Path, what: str, *, newest: int) -> tuple[dict[str, Any], dict[st
     except PeerError as error:
         raise UsageError(f"{path}: not {what}: {error}") from error
     version = plain.get("format")
-    if not isinstance(version, int):
+    if type(version) is not int or version < 1:  # true is no number
         raise UsageError(f"{path}: not {what}")
     if version > newest:
         raise UsageError(f"{path}: format {version}; this version of streamfl reads formats up to {newest}")
     expected = plain.pop(DIGEST, None)
-    if expected is None and version >= DIGEST_SINCE:
+    if expected is None and version >= digest_since:
         raise UsageError(f"{path}: the file is damaged: its digest is missing; take a copy of it")
     if expected is not None and expected != digest(plain, arrays):
         raise UsageError(f"{path}: the file is damaged: it is not what was written; take a copy of it")

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from streamfl.algorithms import ALGORITHMS, named_algorithm
 from streamfl.core.between.external.between_rounds import ExternalBetweenRounds
 from streamfl.core.between.native.between_rounds import NativeBetweenRounds
+from streamfl.core.bounds import MOST
 from streamfl.core.client.budget import Budget
 from streamfl.core.errors import UsageError
 from streamfl.core.learning.algorithms.base import RADIUS, Algorithm, AlgorithmOptions
@@ -87,7 +88,9 @@ class LearningSettings(_Settings):
     """The weight of the squared penalty."""
     radius: float = Field(RADIUS, gt=0.0)
     """The greatest norm of a model's weights."""
-    local_batch: int | None = Field(None, ge=1, json_schema_extra={"unit": "records", "unset": "one step a round"})
+    local_batch: int | None = Field(
+        None, ge=1, le=MOST, json_schema_extra={"unit": "records", "unset": "one step a round"}
+    )
     """Records of a local step."""
     gamma: float = Field(1.0, gt=0.0, le=1.0)
     """The share of a round's records that a client trains on."""
@@ -279,7 +282,7 @@ class PrivacySettings(_Settings):
     sums: Sums = "by-client"
     """`by-client`: all that each client sends; `masked`: the totals over the clients of a round; `pooled`: the same
     totals in the clear, to compare with, which protects nothing."""
-    fewest: int = Field(FEWEST_CLIENTS, ge=2, json_schema_extra={"unit": "clients", "decides": False})
+    fewest: int = Field(FEWEST_CLIENTS, ge=2, le=MOST, json_schema_extra={"unit": "clients", "decides": False})
     """With `masked`, the fewest clients of whom a total is told."""
     noise: float = Field(0.0, ge=0.0, allow_inf_nan=False)
     """The noise multiplier of the Gaussian mechanism, which hides each record in totals; 0: no noise."""

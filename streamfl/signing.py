@@ -19,6 +19,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from streamfl.core.errors import PeerError, UsageError
+from streamfl.replaced_file import replace
 
 Role = Literal["client", "coordinator", "operator"]
 
@@ -334,9 +335,7 @@ class Pinned:
             return
         if self.path is not None:
             try:
-                beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-                beside.write_text(f"{key}\n", encoding="ascii")
-                beside.replace(self.path)  # a process that is killed leaves no half of it
+                replace(self.path, f"{key}\n".encode("ascii"))
             except OSError as error:
                 raise UsageError(
                     f"{self.path}: the coordinator's key cannot be kept: {error.strerror}; let this process write "

@@ -14,6 +14,10 @@ REFUSALS_IN_A_ROW = 3
 # More positions than any log has.
 MOST_POSITIONS = 2**63
 
+# What a setting may say of seconds (from a thousandth to thirty years), and the most of anything that it counts.
+SHORTEST, LONGEST = 0.001, 1e9
+MOST = 10**9
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -255,7 +255,7 @@ class SavedEstimator:
         UsageError
             The file is not a saved estimator of this kind, has a later format, or is damaged.
         """
-        plain, arrays = safe_file.read(path, WHAT, newest=FORMAT)
+        plain, arrays = safe_file.read(path, WHAT, newest=FORMAT, digest_since=2)
         if "kind" not in plain:
             raise UsageError(f"{path}: not {WHAT}")
         if plain["kind"] != kind:

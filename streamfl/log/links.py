@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from streamfl.core.memory import MOST_AT_ONCE, memory
 from streamfl.core.protocol.messages import FromClient, FromCoordinator, Joined, Left
 
 
@@ -14,6 +15,7 @@ class Links(ABC):
     def __init__(self) -> None:
         self._links: dict[str, Link] = {}
         self._arrived: list[FromCoordinator] = []
+        self._taken = 0  # bytes of those that arrived, as decoded
 
     @abstractmethod
     def send(self, message: FromClient) -> None:
@@ -40,12 +42,18 @@ class Links(ABC):
     def receive(self) -> list[FromCoordinator]:
         """Pass on new messages; return all that were passed on since the last call, also by a link."""
         self.deliver()
-        arrived, self._arrived = self._arrived, []
+        arrived, self._arrived, self._taken = self._arrived, [], 0
         return arrived
 
     def deliver(self) -> None:
-        """Pass new messages to every link, an answer to one client to its link only."""
+        """Pass new messages to every link, an answer to one client to its link only.
+
+        Once `MOST_AT_ONCE` bytes have arrived, others wait in the log until the process has had these.
+        """
+        if self._taken >= MOST_AT_ONCE:
+            return
         received = self.received()
+        self._taken += sum(map(memory, received))
         self._arrived += received
         for message in received:
             if not isinstance(message, Joined | Left):

@@ -1,4 +1,7 @@
-"""The newest value of every key, within bounds: the content of a compacted topic, to which any writer may add."""
+"""The newest value of every key, within bounds: the content of a compacted topic, to which any writer may add.
+
+The size of a value is what is kept: the bytes of an encoded one, the memory of a decoded one.
+"""
 
 from collections.abc import Iterator
 from typing import Generic, TypeVar

@@ -1,7 +1,5 @@
 """Messages for the models topic, not for the control topic, which people read: their slot, version and key."""
 
-from collections.abc import Iterable
-
 from streamfl.core.protocol.changes import WHOLE_EVERY
 from streamfl.core.protocol.messages import BetweenPublished, ModelPublished, ModelsChanged, RegistryPublished
 
@@ -57,24 +55,16 @@ def place_of(key: bytes | None) -> str:
     return f"models {(key or b'').rpartition(b'/')[0].decode(errors='replace')}"
 
 
-def latest(messages: Iterable[Tensors]) -> list[Tensors]:
-    """Return the last `VERSIONS` messages of every slot, in order: what a client needs that asks for what it lacks.
+def place_among_newest(message: Tensors) -> str:
+    """Return where a message is kept for clients that begin now: of every slot the newest `VERSIONS`.
 
-    Parameters
-    ----------
-    messages
-        In the order in which they arrived.
+    They ask for what they lack. Under its key a message stays in the log for readers that ask for nothing, which of
+    changes need many more.
 
     >>> import numpy as np
-    >>> models = [ModelPublished(slot="m", version=n, registry=1, weights=np.zeros((1, 1))) for n in (5, 6, 7)]
-    >>> [model.version for model in latest(models)]
-    [6, 7]
+    >>> steps, numbers = np.zeros(1), np.zeros((1, 1))
+    >>> change = ModelsChanged(version=9, slots=("m",), bases=(-1,), exponents=steps, numbers=numbers, digest="")
+    >>> key_of(change), place_among_newest(change)
+    ('models-changed/9', 'models-changed/1')
     """
-    count: dict[str, int] = {}
-    kept = []
-    for message in reversed(list(messages)):
-        slot = slot_of(message)
-        count[slot] = count.get(slot, 0) + 1
-        if count[slot] <= VERSIONS:
-            kept.append(message)
-    return kept[::-1]
+    return f"{slot_of(message)}/{version_of(message) % VERSIONS}"

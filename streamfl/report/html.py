@@ -5,6 +5,7 @@ from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+from streamfl.core.printable import printable
 from streamfl.evaluation.result import Result
 from streamfl.report.breakdown import class_rows, client_rows, matrix
 from streamfl.report.charts import drawing
@@ -66,9 +67,14 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_printable,
     )
     environment.filters.update(count=count, counted=counted, listed=listed)
     return environment
+
+
+def _printable(value: object) -> object:
+    return printable(value) if type(value) is str else value  # markup is ours, or was made so
 
 
 def _source(name: str) -> str:

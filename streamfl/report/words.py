@@ -136,17 +136,6 @@ def _compared(cause: str, statistic: float, threshold: float) -> str:
     return f"{cause} {quantity(statistic)} {'>' if statistic > threshold else '<='} {quantity(threshold)}"
 
 
-def printable(text: str) -> str:
-    r"""Return the text with control characters escaped, so that data cannot control a terminal.
-
-    >>> printable("line 3: \x1b[2Jnot a number")
-    'line 3: \\x1b[2Jnot a number'
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
 def serves(shares: Mapping[str, float], most: int = 4) -> str:
     """Return the models with the largest shares in the predictions.
 

@@ -6,6 +6,7 @@ from rich.console import Console
 
 from streamfl.core.errors import UsageError
 from streamfl.ports import Finding
+from streamfl.report.terminal import say
 from streamfl.services.connectors import connect
 from streamfl.services.identity import OPEN_TO_ALL, REMEDY, Process, signatures
 from streamfl.services.settings import FederationSettings
@@ -60,6 +61,6 @@ def show(all_findings: Sequence[Finding], console: Console) -> None:
     """
     for finding in all_findings:
         line = f"{finding.state:<8} {finding.subject}: {finding.found}"
-        console.print(line, style=STYLES[finding.state], highlight=False, soft_wrap=True, markup=False)
+        say(console, line, STYLES[finding.state])
         if finding.remedy:
-            console.print(f"         -> {finding.remedy}", highlight=False, soft_wrap=True, markup=False)
+            say(console, f"         -> {finding.remedy}")

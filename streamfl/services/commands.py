@@ -2,13 +2,16 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, cast
 
 import click
+
+from streamfl.core.bounds import LONGEST, MOST, SHORTEST
+from streamfl.report.terminal import hand_out, say, tell, terminal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,6 +28,15 @@ _assignments = click.option(
     metavar="TABLE.NAME=VALUE",
     multiple=True,
     help="A setting that overrides the file and the environment; may be repeated.",
+)
+
+
+_host_names = click.option(
+    "--host-name",
+    "names",
+    metavar="NAME",
+    multiple=True,
+    help="A name under which it may be asked over HTTP, beside this machine's and any address; may be repeated.",
 )
 
 
@@ -107,6 +119,7 @@ def client(path: Path, assignments: tuple[str, ...], host: str | None, *, until_
 )
 @click.option("--name", metavar="NAME", help="Name of this process among the scorers; default: the machine's name.")
 @click.option("--http", metavar="[HOST:]PORT", help="Also answer over HTTP, by the V2 inference protocol.")
+@_host_names
 @click.option(
     "--model",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -114,39 +127,44 @@ def client(path: Path, assignments: tuple[str, ...], host: str | None, *, until_
     help="Answer over HTTP by this saved model, without a federation: instead of --settings.",
 )
 def score(
-    path: Path | None, assignments: tuple[str, ...], name: str | None, http: str | None, model: Path | None
+    path: Path | None,
+    assignments: tuple[str, ...],
+    name: str | None,
+    http: str | None,
+    names: tuple[str, ...],
+    model: Path | None,
 ) -> None:
     """Answer records without labels by the models of a live federation. Several such processes share them.
 
     With --model and --http it answers over HTTP by a saved model, and needs no federation.
     """
     if model is not None:
-        _score_by_file(model, http, others=bool(path or assignments or name))
+        _score_by_file(model, http, names, others=bool(path or assignments or name))
     elif path is not None:
-        _score_in_federation(path, assignments, name, http)
+        _score_in_federation(path, assignments, {"name": name, "http": http, "host_names": names})
     else:
         raise click.UsageError("Give --settings, or --model with --http.")
 
 
-def _score_by_file(model: Path, http: str | None, *, others: bool) -> None:
+def _score_by_file(model: Path, http: str | None, names: tuple[str, ...], *, others: bool) -> None:
     if http is None or others:
-        raise click.UsageError("--model goes with --http, and with nothing else.")
+        raise click.UsageError("--model goes with --http and --host-name, and with nothing else.")
     from streamfl.services.logs import configure  # noqa: PLC0415
     from streamfl.services.score_file import serve_file  # noqa: PLC0415
     from streamfl.services.stopping import stopped_by_signals  # noqa: PLC0415
 
     configure("info", "auto")
     with stopped_by_signals() as stop:
-        serve_file(model, http, stop)
+        serve_file(model, http, stop, names)
 
 
-def _score_in_federation(path: Path, assignments: tuple[str, ...], name: str | None, http: str | None) -> None:
+def _score_in_federation(path: Path, assignments: tuple[str, ...], given: Mapping[str, object]) -> None:
     from streamfl.services.connectors import connect  # noqa: PLC0415
     from streamfl.services.identity import signatures  # noqa: PLC0415
     from streamfl.services.score import serve_scores  # noqa: PLC0415
     from streamfl.services.stopping import stopped_by_signals  # noqa: PLC0415
 
-    named = [f"score.{key}={json.dumps(value)}" for key, value in (("name", name), ("http", http)) if value]
+    named = [f"score.{key}={json.dumps(value)}" for key, value in given.items() if value]
     settings = _loaded(path, (*assignments, *named))
     connector = connect(settings, signatures(settings, "reader"))
     with stopped_by_signals() as stop:
@@ -155,7 +173,7 @@ def _score_in_federation(path: Path, assignments: tuple[str, ...], name: str | N
 
 @click.command()
 @_service
-@click.option("--rounds", type=click.IntRange(1), help="End after so many rounds.")
+@click.option("--rounds", type=click.IntRange(1, MOST), help="End after so many rounds.")
 @click.option("--from-start", is_flag=True, help="Begin with the oldest round in the log.")
 def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_start: bool) -> None:
     """Show a federation's rounds and restarts as they happen."""
@@ -170,7 +188,7 @@ def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_
     with closing(reader(lambda: connector.watcher(last=last, letters=False), console)) as watcher:
         opened = None if from_start else connector.open_round()
         if not from_start:
-            click.echo(standing(settings.federation.name, opened))
+            say(console, standing(settings.federation.name, opened))
         show(heard(watcher), console, rounds=rounds, opened=opened)
 
 
@@ -184,13 +202,7 @@ def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_
     show_default=True,
     help="Where the page is; it has neither encryption nor passwords.",
 )
-@click.option(
-    "--host-name",
-    "names",
-    metavar="NAME",
-    multiple=True,
-    help="A name under which browsers may ask for it, beside this machine's and any address; may be repeated.",
-)
+@_host_names
 def page(path: Path, assignments: tuple[str, ...], where: str, names: tuple[str, ...]) -> None:
     """Show a federation as a web page: rounds, drifts, clients, ledger, now and as of any entry."""
     from streamfl.services.connectors import connect  # noqa: PLC0415
@@ -249,9 +261,9 @@ def acls(
     connector = guarded(settings)
     found = accesses(connector, settings, role, principal, command_config)
     if strimzi is not None:
-        click.echo(connector.users(found, strimzi))
+        hand_out(connector.users(found, strimzi))
     else:
-        click.echo(as_json(found) if in_json else as_commands(found))
+        hand_out(as_json(found) if in_json else as_commands(found))
 
 
 @click.command()
@@ -259,20 +271,20 @@ def acls(
 @_service
 @click.option(
     "--clients",
-    type=click.IntRange(1),
+    type=click.IntRange(1, MOST),
     help="How many; default: 10, or the number of values in the column of --split.",
 )
 @click.option("--split", default="round-robin", show_default=True, help="round-robin, column:NAME or dirichlet:A.")
 @click.option("--inject", metavar="KIND@R,...", help="Inject drift at these rounds, for example class-swap@30,55.")
 @click.option(
-    "--rate", type=click.FloatRange(0.0, min_open=True), help="Records a second in all; default: as fast as possible."
+    "--rate", type=click.FloatRange(SHORTEST, LONGEST), help="Records a second in all; default: as fast as possible."
 )
-@click.option("--limit", type=click.IntRange(1), help="The most records in all.")
+@click.option("--limit", type=click.IntRange(1, MOST), help="The most records in all.")
 @click.option("--end", is_flag=True, help="Mark the end of every stream; see client --until-end.")
 @click.option("--unlabelled", is_flag=True, help="Write them without labels, to the first topic of [score].")
 @click.option(
     "--labels-apart",
-    type=click.IntRange(0),
+    type=click.IntRange(0, MOST),
     metavar="N",
     help="Write each label so many records of its client later, to the topics of [labels].",
 )
@@ -294,7 +306,7 @@ def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any)
     settings = _loaded(path, assignments)
     table = _table(file, settings, options)
     for note in table.notes:
-        click.echo(f"{table.name}: {note}", err=True)
+        tell(f"{table.name}: {note}", errors=True)
     logs = deal(table, options["clients"], options["split"], options["seed"])
     if options["inject"]:
         logs = inject(table, logs, parse(options["inject"]), settings.rounds.size, options["seed"])
@@ -303,7 +315,7 @@ def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any)
     with stopped_by_signals() as stop, Progress(console=_errors()) as progress:
         task = progress.add_task(table.name, total=production.records)
         written = write(settings, connect(settings), production, stop, lambda n: progress.advance(task, n))
-    click.echo(f"{written:,} records of {len(logs)} clients written", err=True)
+    tell(f"{written:,} records of {len(logs)} clients written", errors=True)
 
 
 @click.command(name="compile")
@@ -325,7 +337,7 @@ def compile_(to: Path | None) -> None:
     folder = _kept_in()
     if to is not None:
         folder = _copied(to)
-    click.echo(f"compiled, and kept in {folder}", err=True)
+    tell(f"compiled, and kept in {folder}", errors=True)
 
 
 def _kept_in() -> str:
@@ -387,15 +399,11 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
 
 
 def _output() -> "Console":
-    from rich.console import Console  # noqa: PLC0415
-
-    return Console()
+    return terminal()
 
 
 def _errors() -> "Console":
-    from rich.console import Console  # noqa: PLC0415
-
-    return Console(stderr=True)
+    return terminal(errors=True)
 
 
 @click.command()
@@ -426,7 +434,7 @@ def _errors() -> "Console":
 @click.option("--time", metavar="FIELD", help="The time of a record; default: the first field that looks like one.")
 @click.option("--client", metavar="FIELD", help="The field that names the client of a record.")
 @click.option(
-    "--clients", type=click.IntRange(1), help="How many clients the records of FILE are dealt to; default: 10."
+    "--clients", type=click.IntRange(1, MOST), help="How many clients the records of FILE are dealt to; default: 10."
 )
 @click.option("--drop", metavar="FIELD,...", default="", help="Fields to leave out.")
 @click.option(
@@ -466,7 +474,7 @@ def init(file: str | None, assignments: tuple[str, ...], **options: Any) -> None
     settings = merged([flag(text) for text in assignments])
     named = {name: options[name] for name in ("topics", "broker", "name", "clients", "client", "out")}
     for line in write(Asked(request, settings=settings, **named)):
-        click.echo(line)
+        tell(line)
 
 
 @click.command(name="settings")
@@ -480,7 +488,7 @@ def settings_(table: str | None) -> None:
     if table is not None and table not in names:
         others = did_you_mean(table, names) or f"; name one of {', '.join(names)}"
         raise UsageError(f"there is no table [{table}]{others}")
-    click.echo(reference(table))
+    hand_out(reference(table))
 
 
 @click.group()
@@ -529,7 +537,7 @@ def _directing(action: "Action", summary: str) -> click.Command:
         from streamfl.services.members import order  # noqa: PLC0415
 
         changed = order(_as_operator(path, assignments, key), action, model=model)
-        click.echo(f"{changed.action}: done, from entry {changed.entry} on")
+        tell(f"{changed.action}: done, from entry {changed.entry} on")
 
     return model(directing) if action == "restart" else directing
 
@@ -540,7 +548,7 @@ restart = _directing("restart", "Begin an epoch when the open round closes, as a
 
 
 @click.command()
-@click.argument("entry", type=click.IntRange(min=1))
+@click.argument("entry", type=click.IntRange(1, MOST))
 @_service
 @_key
 def rollback(entry: int, path: Path, assignments: tuple[str, ...], key: Path | None) -> None:
@@ -551,7 +559,7 @@ def rollback(entry: int, path: Path, assignments: tuple[str, ...], key: Path | N
     connector = _as_operator(path, assignments, key)
     model = past_model(connector, entry)
     changed = order(connector, "restart", model=model)
-    click.echo(f"rollback to the model of {model.replace('-', ' ')}: done, from entry {changed.entry} on")
+    tell(f"rollback to the model of {model.replace('-', ' ')}: done, from entry {changed.entry} on")
 
 
 def _ordering(action: "Action", summary: str) -> click.Command:
@@ -565,7 +573,7 @@ def _ordering(action: "Action", summary: str) -> click.Command:
         from streamfl.services.members import order  # noqa: PLC0415
 
         changed = order(_as_operator(path, assignments, key), action, name)
-        click.echo(f"{changed.action} {changed.client}: done, from entry {changed.entry} on")
+        tell(f"{changed.action} {changed.client}: done, from entry {changed.entry} on")
 
     return ordering
 
@@ -581,7 +589,7 @@ def make_key_(out: Path) -> None:
     """Make a private key; print the line with its public key for members.toml."""
     from streamfl.signing import make_key  # noqa: PLC0415
 
-    click.echo(f'key = "{make_key(out)}"')
+    tell(f'key = "{make_key(out)}"')
 
 
 COMMANDS = (

@@ -1,7 +1,7 @@
 """Whether, and where, a process shows its measures and its health, and sends its traces: `[telemetry]`."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from streamfl import __version__
@@ -23,7 +23,7 @@ def exposed(
     measured: Callable[[], Iterable[Measure]],
     not_ready: Callable[[], str | None],
 ) -> Iterator[Callable[[], None]]:
-    """Show a process until the block ends, if `[telemetry] address` says where.
+    """Show a process until the block ends, if `[telemetry]` says where.
 
     Parameters
     ----------
@@ -43,15 +43,21 @@ def exposed(
     UsageError
         The address cannot be had, or packages are lacking.
     """
-    if not settings.telemetry.address:
+    where = settings.telemetry
+    if not where.address and not where.health:
         yield unwatched
         return
     from streamfl.services.telemetry.endpoint import Endpoint, shown  # noqa: PLC0415  needs the extra telemetry
 
     name = settings.federation.name
     info = gauge("streamfl_info", "The process.", 1.0, version=__version__, federation=name, role=role)
-    with shown(Endpoint(lambda: (info, *measured()), not_ready), *address(settings.telemetry.address)) as turn:
-        yield turn
+    endpoint = Endpoint(lambda: (info, *measured()), not_ready)
+    apps = ((where.address, endpoint.app()), (where.health, endpoint.app(metrics=False)))
+    with ExitStack() as stack:
+        for place, app in apps:
+            if place:
+                stack.enter_context(shown(app, *address(place), where.host_names))
+        yield endpoint.turn
 
 
 @contextmanager

@@ -6,6 +6,8 @@ from typing import Literal
 
 import structlog
 
+from streamfl.core.printable import printable
+
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
@@ -29,6 +31,8 @@ def configure(level: str, form: Literal["auto", "json", "text"]) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
     ]
+    if as_text:
+        shared.append(_printable)
     structlog.configure(
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
@@ -38,3 +42,11 @@ def configure(level: str, form: Literal["auto", "json", "text"]) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=renderer, foreign_pre_chain=shared))
     logging.basicConfig(handlers=[handler], level=max(LEVELS[level], logging.WARNING), force=True)
+
+
+def _printable(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Make every text printable, which JSON does by itself; the lines of a traceback stay."""
+    shown = {key: printable(value) if isinstance(value, str) else value for key, value in event.items()}
+    if "exception" in event:
+        shown["exception"] = "\n".join(map(printable, event["exception"].split("\n")))
+    return shown

@@ -10,6 +10,7 @@ from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError, UsageError, did_you_mean
 from streamfl.core.protocol.messages import Action, Command, MemberChanged
 from streamfl.ports import Connector
+from streamfl.report.terminal import say
 from streamfl.report.words import count
 
 # Seconds until a running coordinator has surely carried out a command, and between two looks.
@@ -95,10 +96,10 @@ def show(state: CoordinatorState | None, names: Mapping[str, str], console: Cons
     c2  evicted by an operator
     """
     if state is None:
-        console.print("the federation has not run yet")
+        say(console, "the federation has not run yet")
         return
     for name in sorted(_known(state)):
-        console.print("  ".join((name, *_line(name, state, names))), highlight=False, soft_wrap=True, markup=False)
+        say(console, "  ".join((name, *_line(name, state, names))))
 
 
 def _line(name: str, state: CoordinatorState, names: Mapping[str, str]) -> Iterator[str]:

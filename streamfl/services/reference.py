@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from streamfl.core.bounds import MOST
 from streamfl.services.installed import connector_named, installed
 from streamfl.services.kept_settings import KEPT, is_fixed
 from streamfl.services.settings import FederationSettings
@@ -18,7 +19,8 @@ what `streamfl settings` prints; `streamfl settings rounds` prints one table.
 Settings come from the TOML file that `--settings` names, from the environment (`STREAMFL_ROUNDS__SIZE=100` is `size`
 in `[rounds]`) and from flags (`--set rounds.size=100`), in rising order of precedence. `streamfl init` writes a file
 for records that you have, `deploy/federation.toml` has every setting with a comment, and `streamfl check` tries them.
-A setting that does not exist is refused, with the closest name.
+A setting that does not exist is refused, with the closest name. No count and no number of seconds may be above a
+billion.
 
 **Change** says whether a federation that has begun goes on with another value, once its processes are started again:
 *yes*; *no*, the coordinator refuses to start and names the setting
@@ -137,7 +139,9 @@ def _kind(one: Mapping[str, Any]) -> str:
         return f"{', '.join(first)} or {last}" if first else last
     kind = "file" if one.get("format") == "path" else _of_json(one)
     limits = [
-        f"{words} {one[key]:,}".removesuffix(".0") + OF.get(key, "") for key, words in RANGE.items() if key in one
+        f"{words} {one[key]:,}".removesuffix(".0") + OF.get(key, "")
+        for key, words in RANGE.items()
+        if key in one and one[key] < MOST
     ]
     return ", ".join([kind, *limits])
 

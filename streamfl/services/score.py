@@ -247,7 +247,7 @@ class _OverHTTP:
         host, port = address(self.settings.score.http)
         counts = Counts()
         made = app(self.settings.federation.name, lambda: self.answering, not_ready, counts=counts)
-        with serving(made, host, port) as taken:
+        with serving(made, host, port, self.settings.score.host_names) as taken:
             LOG.info("answers over HTTP", host=host, port=taken, model=self.settings.federation.name)
             yield
         LOG.info("ended over HTTP", requests=counts.requests, records=counts.records, refused=dict(counts.refused))

@@ -1,5 +1,6 @@
 """`streamfl score --model F --http PORT`: one process that answers over HTTP by a saved model, and no federation."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 import structlog
@@ -15,7 +16,7 @@ from streamfl.services.stopping import Stop
 LOG = structlog.get_logger("streamfl.score")
 
 
-def serve_file(path: Path, http: str, stop: Stop) -> None:
+def serve_file(path: Path, http: str, stop: Stop, names: Collection[str] = ()) -> None:
     """Answer by a saved model until stopped; its name over HTTP is the file's, without its ending.
 
     Parameters
@@ -26,6 +27,8 @@ def serve_file(path: Path, http: str, stop: Stop) -> None:
         The address, PORT or HOST:PORT.
     stop
         Set when the process is to end.
+    names
+        Names under which it may be asked, beside any address and the machine's name.
 
     Raises
     ------
@@ -46,5 +49,6 @@ def serve_file(path: Path, http: str, stop: Stop) -> None:
         host,
         port,
         began=lambda taken: LOG.info("answers over HTTP", host=host, port=taken, model=path.stem),
+        names=names,
     )
     LOG.info("ended over HTTP", requests=counts.requests, records=counts.records, refused=dict(counts.refused))

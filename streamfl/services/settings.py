@@ -31,7 +31,7 @@ from pydantic_settings import (
 
 from streamfl import messages
 from streamfl.core.between.native.between_rounds import NativeBetweenRounds
-from streamfl.core.bounds import NAMED, Limits, bounded
+from streamfl.core.bounds import LONGEST, MOST, NAMED, SHORTEST, Limits, bounded
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.aggregations import Aggregator
 from streamfl.core.coordinator.settings import CoordinatorSettings
@@ -82,7 +82,10 @@ class Federation(_Table):
     )
     """The first part of its topics' names."""
     expect: int = Field(
-        1, ge=1, json_schema_extra={"unit": "clients", "unequal": "if below the number of clients", "decides": False}
+        1,
+        ge=1,
+        le=MOST,
+        json_schema_extra={"unit": "clients", "unequal": "if below the number of clients", "decides": False},
     )
     """Round 1 opens when so many clients have joined."""
     task: Literal["classification", "regression"] = Field(
@@ -93,13 +96,13 @@ class Federation(_Table):
     """Seeds all random draws."""
     scaling: bool = True
     """Whether features are standardised by the moments that clients agree on."""
-    horizon: int = Field(10_000, ge=2, json_schema_extra={"unit": "rounds"})
+    horizon: int = Field(10_000, ge=2, le=MOST, json_schema_extra={"unit": "rounds"})
     """The number of rounds that profile `paper` prepares for."""
-    most_features: int = Field(NAMED.features, ge=1)
+    most_features: int = Field(NAMED.features, ge=1, le=MOST)
     """The most features that are registered; further ones are left out of their records, which count."""
-    most_labels: int = Field(NAMED.labels, ge=1)
+    most_labels: int = Field(NAMED.labels, ge=1, le=MOST)
     """The most labels that are registered; records of further ones are rejected."""
-    most_clients: int = Field(NAMED.clients, ge=1)
+    most_clients: int = Field(NAMED.clients, ge=1, le=MOST)
     """The most clients that are remembered, including those that have left; further ones are refused."""
     members: Literal["open", "known", "file"] = Field(
         "open", json_schema_extra={"decides": False, "change": "between `known` and `file`"}
@@ -108,7 +111,7 @@ class Federation(_Table):
     `members_file` grants it (`file`)."""
     members_file: Path = Field(Path("members.toml"), json_schema_extra={"decides": False})
     """The list of who may speak for which client; with `known` it may be absent."""
-    most_weights: int = Field(NAMED.weights, ge=2)
+    most_weights: int = Field(NAMED.weights, ge=2, le=MOST)
     """The most weights of a model, one for each label of each feature; names beyond that are not registered."""
     connector: str = Field("kafka", json_schema_extra={"decides": False, "change": "begins anew"})
     """The name of the installed connector to the log; the table of that name is its own."""
@@ -122,27 +125,27 @@ class RoundSettings(_Table):
     )
     """When clients close their buffers: with `size` records (`records`), every `interval` seconds (`interval`), or
     when their records reach the next `interval` by the times at which they were measured (`event_time`)."""
-    size: int = Field(100, ge=1, json_schema_extra={"unit": "records"})
+    size: int = Field(100, ge=1, le=MOST, json_schema_extra={"unit": "records"})
     """A client's records a round, with `clock = "records"`."""
-    least: int = Field(10, ge=1, json_schema_extra={"unit": "records"})
+    least: int = Field(10, ge=1, le=MOST, json_schema_extra={"unit": "records"})
     """A client with fewer good records sends nothing about them, and they wait for more: with 1, sums over a single
     record may be sent; hosts may differ in it."""
-    interval: float = Field(10.0, gt=0.0, json_schema_extra={"unit": "seconds"})
+    interval: float = Field(10.0, ge=SHORTEST, le=LONGEST, json_schema_extra={"unit": "seconds"})
     """The length of a round with another clock than `records`."""
     quorum: int | Literal["all"] = Field("all", json_schema_extra={"unit": "clients", "unequal": "with a number"})
     """A round closes with the updates of so many clients, 1 or more; `all`: of every client that is present."""
-    deadline: float = Field(5.0, ge=0.0, json_schema_extra={"unit": "seconds", "unequal": "above 0"})
+    deadline: float = Field(5.0, ge=0.0, le=LONGEST, json_schema_extra={"unit": "seconds", "unequal": "above 0"})
     """A round closes so long after clients should have closed their buffers, whoever is missing; 0: it waits."""
-    expire_after: int = Field(3, ge=1, json_schema_extra={"unit": "rounds", "decides": False})
+    expire_after: int = Field(3, ge=1, le=MOST, json_schema_extra={"unit": "rounds", "decides": False})
     """A client without an update in so many rounds is not waited for until it sends one."""
     aggregation: Aggregator = "mean"
     """How the differences of the models that rounds train are combined: all but `mean` bear with a minority of
     hostile clients, at some cost when all are honest."""
 
     @model_validator(mode="after")
-    def _quorum_is_positive(self) -> Self:
-        if self.quorum != "all" and self.quorum < 1:
-            raise ValueError("quorum: at least 1, or all")
+    def _quorum_is_possible(self) -> Self:
+        if self.quorum != "all" and not 1 <= self.quorum <= MOST:
+            raise ValueError(f"quorum: at least 1 and at most {MOST}, or all")
         return self
 
     @model_validator(mode="after")
@@ -162,7 +165,7 @@ class Records(_Table):
     """The topics of the records; with `clients = "topic"` a name may have one `*`, which stands for the client."""
     clients: Literal["topic", "partition", "key"] = "topic"
     """What a client is: a topic of one partition, a partition, or a value of the field `fields.client`."""
-    partitions: int | None = Field(None, ge=1, json_schema_extra={"unset": "not checked", "decides": False})
+    partitions: int | None = Field(None, ge=1, le=MOST, json_schema_extra={"unset": "not checked", "decides": False})
     """The number of partitions that each topic must have."""
     format: Literal["json", "packed"] = "json"
     """One JSON object a message, or many records a message as a safetensors file."""
@@ -172,7 +175,7 @@ class Records(_Table):
     """Where a new client begins to read."""
     lost: Literal["stop", "skip"] = Field("stop", json_schema_extra={"unequal": "with `skip`"})
     """What a client does if records were deleted before they were learnt."""
-    late_after: float = Field(60.0, gt=0.0, json_schema_extra={"unit": "seconds", "decides": False})
+    late_after: float = Field(60.0, ge=SHORTEST, le=LONGEST, json_schema_extra={"unit": "seconds", "decides": False})
     """A record so much older than one before it counts as late; it is still learnt."""
     fields: FieldMap = FieldMap()
 
@@ -221,7 +224,7 @@ class CoordinatorProcess(_Table):
 
     key: Path | None = Field(None, json_schema_extra={"unset": "messages are not signed"})
     """The file of its private key."""
-    silence: float = Field(0.3, ge=0.1, json_schema_extra={"unit": "seconds"})
+    silence: float = Field(0.3, ge=0.1, le=LONGEST, json_schema_extra={"unit": "seconds"})
     """How long one that stands by (`--standby`) hears nothing of the other before it takes over; up to four times as
     long where heartbeats come late."""
 
@@ -236,15 +239,16 @@ class ClientProcess(_Table):
     buffer: int | None = Field(
         None,
         ge=1,
+        le=MOST,
         json_schema_extra={
             "unit": "records",
             "unset": "twice `rounds.size`; 10,000 with another clock than records",
         },
     )
     """The most records a client holds that are not yet accepted: above it its partition is paused."""
-    retry: float = Field(5.0, gt=0.0, json_schema_extra={"unit": "seconds"})
+    retry: float = Field(5.0, ge=SHORTEST, le=LONGEST, json_schema_extra={"unit": "seconds"})
     """A client without an answer asks again after so long."""
-    stop_within: float = Field(10.0, ge=0.0, json_schema_extra={"unit": "seconds"})
+    stop_within: float = Field(10.0, ge=0.0, le=LONGEST, json_schema_extra={"unit": "seconds"})
     """How long a clean stop may take."""
 
 
@@ -261,10 +265,12 @@ class Score(_Table):
     """Its name in the group of scorers: each has its own, the same after a restart."""
     probabilities: bool = True
     """Whether answers tell the probability of each label."""
-    most_behind: int = Field(3, ge=0, json_schema_extra={"unit": "rounds"})
+    most_behind: int = Field(3, ge=0, le=MOST, json_schema_extra={"unit": "rounds"})
     """A process whose models are more rounds behind is not ready; it goes on to answer."""
     http: Address = ""
     """The address, `[HOST:]PORT`, at which it also answers over HTTP; empty: nowhere."""
+    host_names: tuple[str, ...] = ()
+    """Names under which it may be asked over HTTP, beside any address and the machine's name."""
 
     @model_validator(mode="after")
     def _topics_are_named(self) -> Self:
@@ -295,7 +301,11 @@ class Telemetry(_Table):
 
     address: Address = ""
     """Where, `[HOST:]PORT`; each process of a machine needs its own port; empty: nowhere."""
-    most_behind: int = Field(3, ge=0, json_schema_extra={"unit": "rounds"})
+    health: Address = ""
+    """Where `/live` and `/ready` are shown also: a listener of their own, which probes alone should reach."""
+    host_names: tuple[str, ...] = ()
+    """Names under which the process may be asked, beside any address and the machine's name: no web site has them."""
+    most_behind: int = Field(3, ge=0, le=MOST, json_schema_extra={"unit": "rounds"})
     """A client with records that learns nothing of them for more rounds makes its host not ready."""
     traces: str = Field("", pattern=r"^(https?://\S+)?$", max_length=2000)
     """Where coordinator and hosts send traces, by OTLP over HTTP, such as `http://127.0.0.1:4318`; empty: nowhere."""

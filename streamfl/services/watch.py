@@ -23,6 +23,7 @@ from streamfl.core.protocol.messages import (
 from streamfl.display import local_text, notice_text, restart_text
 from streamfl.ports import Told, Watcher
 from streamfl.report.changes import sentence
+from streamfl.report.terminal import say
 from streamfl.report.words import count
 
 # Seconds without a line after which one says what is waited for; the time then doubles.
@@ -51,7 +52,7 @@ def reader(opened: Callable[[], Watcher], console: Console, sleep: Callable[[flo
         except PeerError as error:
             if str(error) != told:
                 told = str(error)
-                console.print(f"waiting: {told}", style="dim", highlight=False, soft_wrap=True, markup=False)
+                say(console, f"waiting: {told}", "dim")
         sleep(PAUSE)
 
 
@@ -93,13 +94,13 @@ def watch(
     seen, waiting = 0, Waiting(now, opened)
     for message in messages:
         waiting.hear(message)
-        text, style = line(message) if message is not None else ("", "")
-        if text:
+        texts, style = lines(message) if message is not None else ((), "")
+        if texts:
             waiting.broken()
-        else:
-            text, style = waiting.line(), "dim"
-        if text:
-            console.print(text, style=style, highlight=False, soft_wrap=True, markup=False)
+        elif due := waiting.line():
+            texts, style = (due,), "dim"
+        for text in texts:
+            say(console, text, style)
         seen += isinstance(message, RoundClosed) and message.records > 0
         if rounds is not None and seen >= rounds:
             return
@@ -188,19 +189,24 @@ def standing(name: str, opened: RoundOpened | None) -> str:
     return f"{name}: round {count(opened.round)} is open, epoch {opened.epoch}; a line follows when it has closed"
 
 
-def line(message: FromCoordinator) -> tuple[str, str]:
-    """Return the line for a message, and its style; empty for messages that only machines need.
+def lines(message: FromCoordinator) -> tuple[tuple[str, ...], str]:
+    """Return the lines for a message, and their style; none for messages that only machines need.
 
-    >>> line(Left(client="c3", nonce="7f"))
-    ('c3 left', 'dim')
+    >>> lines(Left(client="c3", nonce="7f"))
+    (('c3 left',), 'dim')
     """
+    texts, style = _lines(message)
+    return (texts,) if isinstance(texts, str) else texts, style
+
+
+def _lines(message: FromCoordinator) -> tuple[str | tuple[str, ...], str]:
     match message:
         case RoundClosed() if message.records:
             return _round(message), ""
         case Restarted():
-            return f"{restart_text(message)}\n{sentence(message)}", "bold red"
+            return (restart_text(message), sentence(message)), "bold red"
         case LocalDrift(state="latched"):
-            return f"{local_text(message)}\n{sentence(message)}", "bold yellow"
+            return (local_text(message), sentence(message)), "bold yellow"
         case LocalDrift():
             return local_text(message), "bold yellow"
         case Noticed():
@@ -216,7 +222,7 @@ def line(message: FromCoordinator) -> tuple[str, str]:
             return "the federation has ended", "dim"
         case Refusal():
             return f"{message.client} {refusal_text(message)}", "bold red" if message.evicted else "yellow"
-    return "", ""
+    return (), ""
 
 
 def refusal_text(refusal: Refusal) -> str:

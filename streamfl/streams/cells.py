@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamfl.core.arrays import FloatArray
+from streamfl.core.printable import printable
 from streamfl.streams.csv_block import LazyTexts
 from streamfl.streams.table import Numbers
 
@@ -148,13 +149,7 @@ def quoted(cell: object) -> str:
     """
     shown = str(cell)
     shown = shown if len(shown) <= 40 else shown[:37] + "..."
-    return '"' + "".join(map(_escaped, shown)) + '"'
-
-
-def _escaped(character: str) -> str:
-    if character in '"\\':
-        return "\\" + character
-    return character if character.isprintable() else character.encode("unicode_escape").decode()
+    return '"' + printable(shown.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 
 def listed(names: Sequence[str]) -> str:

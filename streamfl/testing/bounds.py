@@ -1,11 +1,12 @@
 """What a machine may hold: every member, name, message and queue has a bound, whatever is sent."""
 
 from streamfl.core.client.machine import Client
-from streamfl.core.client.published import MODELS, NUMBERS
+from streamfl.core.client.published import MODELS
 from streamfl.core.coordinator.checks import MOST_HELD, MOST_PARTITIONS
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.refusals import STRANGERS
+from streamfl.core.memory import MOST_KEPT
 from streamfl.testing.violation import expect
 
 
@@ -51,5 +52,5 @@ def check_client(machine: Client) -> None:
     """
     published = machine._models.published
     expect(len(published.slots) <= MODELS, f"{len(published.slots)} models")
-    expect(published._most <= NUMBERS, f"{published._most} numbers of models")
+    expect(published._most <= MOST_KEPT, f"{published._most} bytes of models")
     expect(len(published.registries.versions) <= MODELS, "many registries")

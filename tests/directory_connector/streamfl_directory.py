@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from streamfl import codec, messages
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError, UsageError
+from streamfl.core.memory import MOST_KEPT, memory
 from streamfl.core.protocol.events import Ordered, Signed, Unusable
 from streamfl.core.protocol.messages import Command, Ended, FromClient, FromCoordinator, RoundOpened
 from streamfl.log.dead_letters import DeadLetter
@@ -25,7 +26,7 @@ from streamfl.log.partition import PartitionReader
 from streamfl.log.placement import may_hold_records, partition_of, places_of, topic_of
 from streamfl.log.sample import tried
 from streamfl.log.signatures import opened, sealed
-from streamfl.log.tensors import Tensors, key_of
+from streamfl.log.tensors import Tensors, place_among_newest
 from streamfl.log.topics import Topics
 from streamfl.log.updates import PLACE, understood
 from streamfl.ports import (
@@ -47,7 +48,7 @@ from streamfl.ports import (
 )
 from streamfl.signing import OPEN, Signatures
 
-POLL, MOST_AT_ONCE, MOST_BYTES = 0.02, 1000, 1 << 30
+POLL, MOST_AT_ONCE = 0.02, 1000
 
 Transaction = tuple[bytes, int, list[bytes]]  # state or nothing, updates that are in it, messages
 
@@ -128,7 +129,7 @@ class DirectoryLinks(Links):
         super().__init__()
         self.place, self.foreign, self.next = place, 0, 0
         self._last: list[FromCoordinator] = []
-        self._newest: Newest[str, Tensors] = Newest(MOST_BYTES)
+        self._newest: Newest[str, Tensors] = Newest(MOST_KEPT)
         self._last = [message for message in self.received() if not isinstance(message, Tensors)][-1:]
 
     def send(self, message: FromClient) -> None:
@@ -147,7 +148,7 @@ class DirectoryLinks(Links):
                 continue
             received += [message for message in decoded if isinstance(message, FromCoordinator)]
         for model in (message for message in received if isinstance(message, Tensors)):
-            self._newest.put(key_of(model), model, len(messages.encode(model)))
+            self._newest.put(place_among_newest(model), model, memory(model))
         return received
 
     def current(self) -> Iterator[FromCoordinator]:

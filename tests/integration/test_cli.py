@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click import FloatRange, Group, IntRange
 from click.testing import CliRunner
 from suites.parameters import full
 
+from streamfl.__main__ import main as program
 from streamfl.cli import cli, main
 from streamfl.core.errors import UsageError
 from streamfl.model_file import ServedModel
@@ -801,6 +803,51 @@ def test_the_package_itself_is_the_command_line() -> None:
     assert wrong.returncode == 2
     assert "nowhere.csv" in wrong.stderr
     assert "Traceback" not in wrong.stderr
+
+
+def test_ctrl_c_while_the_program_starts_is_no_error(monkeypatch, capsys):
+    class Interrupted:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "streamfl.cli":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "streamfl.cli")
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    with pytest.raises(SystemExit) as ended:
+        program()
+    assert (ended.value.code, capsys.readouterr().err) == (130, "streamfl: stopped\n")
+
+
+@pytest.mark.parametrize("columns", ["0", "00", "3"])
+def test_a_terminal_of_hardly_any_columns_shows_the_summary(
+    streamfl: Command, blobs: Path, monkeypatch, columns: str
+):
+    monkeypatch.setenv("COLUMNS", columns)
+    assert "accuracy" in streamfl("replay", blobs, "--clients", 3, "--features", "rounds").err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--interval", "1e-300"), ("--interval", "inf"), ("--round-size", 10**12), ("--clients", 10**300)],
+)
+def test_a_number_beyond_all_sense_is_refused_with_the_range(streamfl: Command, blobs: Path, options):
+    ended = streamfl("replay", blobs, *options)
+    assert ended.code == 2
+    assert f"{options[1]} is not in the range" in ended.err.replace("1e300", str(10**300))
+
+
+def test_every_number_of_a_command_has_a_range():
+    commands = [one for one in cli.commands.values() if one.name != "bench"]
+    commands += [one for group in commands if isinstance(group, Group) for one in group.commands.values()]
+    numbers = [
+        (command.name, one.name, one.type)
+        for command in commands
+        for one in command.params
+        if isinstance(one.type, IntRange | FloatRange) or one.type.name in {"integer", "float"}
+    ]
+    for command, name, kind in numbers:
+        bounded = isinstance(kind, IntRange | FloatRange) and kind.min is not None and kind.max is not None
+        assert bounded or name in {"seed", "noise", "radius"}, f"{command} {name}: {kind}"
 
 
 def test_what_is_compiled_can_be_compiled_beforehand_and_it_says_where_it_is_kept():

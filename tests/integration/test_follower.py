@@ -116,7 +116,7 @@ def compacted(sent: Sequence[bytes]) -> list[FromCoordinator]:
             newest.put(tensors.key_of(message), message, 0)
         elif isinstance(message, RoundOpened):
             opened = [message]
-    return [*newest.values(), *opened]
+    return [*opened, *newest.values()]
 
 
 def test_a_follower_follows_every_round_and_answers_as_the_model_file(run):

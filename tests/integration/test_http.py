@@ -198,8 +198,11 @@ def test_the_lines_of_the_page_do_what_it_says(tmp_path: Path, answering: Answer
     ("arguments", "reason"),
     [
         ((), "Give --settings, or --model with --http."),
-        (("--model", "m"), "--model goes with --http, and with nothing else."),
-        (("--model", "m", "--http", "0", "--name", "s"), "--model goes with --http, and with nothing else."),
+        (("--model", "m"), "--model goes with --http and --host-name, and with nothing else."),
+        (
+            ("--model", "m", "--http", "0", "--name", "s"),
+            "--model goes with --http and --host-name, and with nothing else.",
+        ),
         (("--model", "m", "--http", "port"), "--http: 'port' is no address"),
         (("--model", "none", "--http", "0"), "none"),
     ],

@@ -124,7 +124,7 @@ def test_probes_and_services_lead_to_ports_that_there_are(everything: list[Docum
         name: {one["name"]: one["containerPort"] for one in spec["containers"][0]["ports"]}
         for name, spec in pods(everything).items()
     }
-    assert ports["forest-scorers"] == {"http": 8000, "telemetry": 9464}
+    assert ports["forest-scorers"] == {"http": 8000, "telemetry": 9464, "health": 9465}
     for name, one in (named(everything, "StatefulSet") | named(everything, "Deployment")).items():
         scraped = one["spec"]["template"]["metadata"]["annotations"].get("prometheus.io/port")
         assert scraped == ("9464" if "telemetry" in ports[name] else None)
@@ -132,6 +132,8 @@ def test_probes_and_services_lead_to_ports_that_there_are(everything: list[Docum
         container = spec["containers"][0]
         probes = [container[key] for key in ("startupProbe", "livenessProbe", "readinessProbe") if key in container]
         assert probes
+        telemetry = {one["name"]: one.get("value") for one in container["env"]}.get("STREAMFL_TELEMETRY__HEALTH")
+        assert telemetry == ("0.0.0.0:9465" if "health" in ports[name] else None)
         for probe in probes:
             action = probe.get("httpGet") or probe["tcpSocket"]
             assert action["port"] in ports[name]
@@ -143,7 +145,8 @@ def test_probes_and_services_lead_to_ports_that_there_are(everything: list[Docum
         for rule in named(everything, "NetworkPolicy")["forest"]["spec"]["ingress"]
         for one in rule["ports"]
     ]
-    assert {port for of in ports.values() for port in of.values()} == set(open_to)
+    assert {port for of in ports.values() for name, port in of.items() if name != "health"} == set(open_to)
+    assert 9465 not in open_to  # a node's probes pass without a rule, and nobody else is to take their connections
 
 
 def test_secrets_are_named_and_never_written(everything: list[Document]) -> None:

@@ -32,9 +32,13 @@ def image(instruction: str) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
 
 
 @pytest.mark.parametrize("service", OWN)
-def test_a_service_of_the_composition_runs_a_command_that_there_is(service: str) -> None:
+def test_a_service_of_the_composition_runs_a_command_that_there_is(
+    service: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert parse([str(word) for word in OWN[service]["command"]]) in COMMANDS
-    assert all("KAFKA__BOOTSTRAP" in name for name in OWN[service]["environment"])
+    for name, value in OWN[service]["environment"].items():
+        monkeypatch.setenv(name, str(value))
+    assert load(DEPLOY / "federation.toml").telemetry.host_names
 
 
 @pytest.mark.process
@@ -73,6 +77,8 @@ def test_prometheus_reads_every_process_that_shows_itself_and_the_rules() -> Non
     _, port = address(environment["STREAMFL_TELEMETRY__ADDRESS"])
     running = {name for name, one in OWN.items() if one["command"][0] not in WITHOUT_METRICS}
     assert targets == {f"{name}:{port}" for name in running}
+    for name in running:  # else they refuse it
+        assert name in json.loads(OWN[name]["environment"]["STREAMFL_TELEMETRY__HOST_NAMES"])
     mounted = {one.split(":")[1] for one in COMPOSE["services"]["prometheus"]["volumes"]}
     assert set(told["rule_files"]) < mounted
 

@@ -54,20 +54,16 @@ def test_infinity_is_a_missing_value():
     assert MODEL.predict([[np.inf, 1.0], [1.0, np.inf]], ("a", "b")) == ["no", "yes"]
 
 
-def test_a_file_without_its_digest_is_refused_unless_it_is_of_format_1(tmp_path: Path):
+@pytest.mark.parametrize("version", [1, 2, 3, True, -5])
+def test_a_file_without_its_digest_is_refused_whatever_format_it_says(tmp_path: Path, version: object):
     path = tmp_path / "model"
     MODEL.save(path)
     plain, arrays = codec.unpack(path.read_bytes())
     assert plain["format"] == 3
     del plain["sha256"]
-    path.write_bytes(codec.pack(plain, arrays))
-    with pytest.raises(UsageError, match="the file is damaged: its digest is missing"):
+    path.write_bytes(codec.pack({**plain, "format": version}, arrays))
+    with pytest.raises(UsageError, match=r"its digest is missing|: not "):
         ServedModel.load(path)
-    path.write_bytes(codec.pack({**plain, "format": 1}, arrays))
-    old = ServedModel.load(path)
-    assert old.predict([[2.0, 1.0]], ("a", "b")) == ["yes"]
-    old.save(path)
-    assert ServedModel.load(path).sha256 == MODEL.sha256
 
 
 # --- records of any form ---------------------------------------------------------------------------------------

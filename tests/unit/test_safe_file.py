@@ -72,10 +72,32 @@ def test_a_file_that_was_cut_off_is_refused(sound: Path, tmp_path: Path):
             read(path)
 
 
-def test_files_of_before_there_was_a_digest_are_read(tmp_path: Path):
+def test_files_of_before_there_was_a_digest_are_read_where_there_are_such(tmp_path: Path):
     path = tmp_path / "old"
     path.write_bytes(codec.encode(Kept(names=("old",), format=1)))
-    assert read(path).names == ("old",)
+    plain, _ = safe_file.read(path, "a file of ours", newest=2, digest_since=2)
+    assert plain["names"] == ["old"]
+    with pytest.raises(UsageError, match="the file is damaged: its digest is missing"):
+        read(path)
+
+
+@pytest.mark.parametrize("version", [True, False, 0, -5, 1.0, "1", None])
+def test_a_format_that_no_file_has_is_refused(tmp_path: Path, version: object):
+    path = tmp_path / "other"
+    plain, arrays = codec.split(Kept())
+    path.write_bytes(codec.pack({**plain, "format": version}, arrays))
+    with pytest.raises(UsageError, match="not a file of ours"):
+        safe_file.read(path, "a file of ours", newest=2, digest_since=2)
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o666])
+def test_a_file_that_is_written_anew_keeps_who_may_read_it(tmp_path: Path, mode: int):
+    path = tmp_path / "private"
+    path.write_bytes(b"before")
+    path.chmod(mode)
+    safe_file.write(path, Kept())
+    assert path.stat().st_mode & 0o777 == mode
+    assert read(path).names == ("a", "b")
 
 
 def test_a_digest_that_was_taken_out_is_damage_since_format_2(tmp_path: Path):

@@ -10,7 +10,6 @@ from streamfl.core.protocol.messages import FromClient, FromCoordinator, Update
 from streamfl.log.links import Links
 from streamfl.log.parts import cut
 from streamfl.log.signatures import stamped
-from streamfl.log.tensors import latest
 from streamfl.log.topics import Topics
 from streamfl.log.updates import PLACE
 from streamfl_connectors.kafka.connection import Connection, explained
@@ -61,7 +60,7 @@ class ClientLinks(Links):
 
     def current(self) -> Iterable[FromCoordinator]:
         """Return the current models."""
-        return latest(self._listener.current.values())
+        return self._listener.current.values()
 
     def send(self, message: FromClient) -> None:
         """Send a client's message; if it is lost, the client asks again.

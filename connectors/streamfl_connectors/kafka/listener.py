@@ -1,7 +1,7 @@
 """Receives the coordinator's messages in a thread, so that a round never waits for a poll of records."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from queue import Empty, Full, Queue
 from typing import Any
@@ -12,13 +12,14 @@ from kafka import KafkaConsumer, TopicPartition
 from streamfl import messages
 from streamfl.core.bounds import is_name
 from streamfl.core.errors import PeerError, StreamflError
+from streamfl.core.memory import MOST_AT_ONCE, MOST_KEPT, memory
 from streamfl.core.protocol.messages import Ended, FromCoordinator, RoundOpened
 from streamfl.log.control import ControlReader
 from streamfl.log.newest import Newest
 from streamfl.log.parts import PartAssembly
 from streamfl.log.signatures import signer_of
 from streamfl.log.tally import Tally
-from streamfl.log.tensors import END, Tensors, key_of, place_of
+from streamfl.log.tensors import END, Tensors, key_of, place_among_newest, place_of
 from streamfl.log.topics import Topics
 from streamfl_connectors.kafka.absence import Absence
 from streamfl_connectors.kafka.connection import Connection, explained
@@ -29,7 +30,8 @@ LOG = structlog.get_logger("streamfl.kafka.listener")
 # The most messages that were received and not yet taken; further ones stay in the log.
 MOST_WAITING, MOST_WAITING_BYTES = 1000, 64 * 1024 * 1024
 
-# All current models may have so many times the bytes of the largest update: each is as large, and there are a few.
+# All present models, as they are in the log, may have so many times the bytes of the largest update: each is as
+# large, and there are a few.
 MODELS_BYTES = 16
 
 POLL_MS = 500
@@ -46,17 +48,17 @@ class Listener:
         Where to read.
     wake
         Called in the listener's thread when a message has arrived.
-    finds_round
-        Whether it also finds the rounds that were opened last, before it began to listen: `opened`.
+    follows
+        Whether its reader follows the models without asking: `opened` has the rounds that were opened last before it
+        began to listen, and `present` what leads to their models. Else `current` has what clients begin with.
     """
 
     def __init__(
-        self, connection: Connection, topics: Topics, wake: Callable[[], None], *, finds_round: bool = False
+        self, connection: Connection, topics: Topics, wake: Callable[[], None], *, follows: bool = False
     ) -> None:
         self._servers = connection.settings.bootstrap_servers
         self._topics = topics
         self._wake = wake
-        self._most_bytes = MODELS_BYTES * connection.settings.largest_update
         self._assembly = PartAssembly(connection.settings.largest_update, budget=connection.settings.unfinished_bytes)
         self._verifier = connection.signatures.coordinator
         self._control = ControlReader(verifier=self._verifier)
@@ -65,13 +67,15 @@ class Listener:
         self._failed: StreamflError | None = None
         self._put_bytes = self._taken_bytes = 0  # the thread writes the former, the caller of `take` the latter
         self._unusable = Tally(LOG, "unusable message")
-        self.current: Newest[str, Tensors] = Newest(self._most_bytes)
+        self.current: Newest[str, Tensors] = Newest(MOST_KEPT)
+        self._present: Newest[bytes | None, Any] = Newest(MODELS_BYTES * connection.settings.largest_update)
+        self._follows = follows
         self._had_ended: Ended | None = None
         self._absence = Absence(connection.settings.patience)
         self.opened: tuple[RoundOpened, ...] = ()
         self._consumer: KafkaConsumer = connection.consumer()
         with explained(self._servers):
-            if finds_round:
+            if follows:
                 self.opened = last_opened(self._consumer, topics.control, self._verifier)
             self._catch_up()
         self._thread = threading.Thread(target=self._listen, name="streamfl-listener", daemon=True)
@@ -86,15 +90,24 @@ class Listener:
         self._consumer.position(control)  # fixes the end
         self._consumer.pause(control)  # messages from now on wait in the log
         end = self._consumer.end_offsets([models])[models]
-        newest: Newest[bytes | None, Any] = Newest(self._most_bytes)
         while self._consumer.position(models) < end:
             for batch in self._consumer.poll(timeout_ms=POLL_MS).values():
                 for message in batch:
-                    newest.put(message.key, message, len(message.key or b"") + len(message.value or b""))
-        for message in newest.values():
-            if isinstance(ended := self._understand(message), Ended):
-                self._had_ended = ended
+                    self._present.put(message.key, message, len(message.key or b"") + len(message.value or b""))
+        if not self._follows:
+            for _ in self.present():
+                pass
         self._consumer.resume(control)
+
+    def present(self) -> Iterator[Tensors]:
+        """Yield, once, the models that were in the log; each is decoded when the one before it was used."""
+        present, self._present = self._present, Newest(0)
+        for message in present.values():
+            understood = self._understand(message)
+            if isinstance(understood, Ended):
+                self._had_ended = understood
+            elif isinstance(understood, Tensors):
+                yield understood
 
     def _listen(self) -> None:
         try:
@@ -128,7 +141,7 @@ class Listener:
             self._wake()
 
     def take(self) -> list[FromCoordinator]:
-        """Return the messages received since the last call, at most MOST_WAITING.
+        """Return the messages received since the last call, at most MOST_WAITING, and MOST_AT_ONCE bytes as decoded.
 
         Raises
         ------
@@ -138,8 +151,8 @@ class Listener:
         if self._failed is not None:
             raise self._failed
         received: list[FromCoordinator] = [] if self._had_ended is None else [self._had_ended]
-        self._had_ended = None
-        for _ in range(MOST_WAITING):
+        self._had_ended, taken = None, 0
+        while len(received) < MOST_WAITING and taken < MOST_AT_ONCE:
             try:
                 message = self._queue.get_nowait()
             except Empty:
@@ -149,6 +162,7 @@ class Listener:
             is_copy = isinstance(understood, Ended) and message.topic == self._topics.models
             if understood is not None and not is_copy:  # of the end, whose place among other messages matters
                 received.append(understood)
+                taken += memory(understood)
         return received
 
     @property
@@ -182,7 +196,8 @@ class Listener:
             raise PeerError("not a model, in the topic of models")
         if key_of(model) != name:
             raise PeerError(f"{key_of(model)!r} under the key of another model")
-        self.current.put(name, model, len(whole))
+        if not self._follows:
+            self.current.put(place_among_newest(model), model, memory(model))
         return model
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -83,7 +83,7 @@ class KafkaScorer:
         self._connection, self._topics, self._name = connection, topics, name
         self._unlabelled, self._records = unlabelled, records
         self._arrived = threading.Event()
-        self._listener = Listener(connection, topics, self._arrived.set, finds_round=True)
+        self._listener = Listener(connection, topics, self._arrived.set, follows=True)
         self._is_new = True
         self._formats: dict[TopicPartition, RecordFormat] = {}
         self._letters: list[DeadLetter] = []
@@ -120,15 +120,17 @@ class KafkaScorer:
 
     # --- the models --------------------------------------------------------------------------------------------
 
-    def published(self) -> Sequence[FromCoordinator]:
-        """Return what the coordinator has published since the last call, at first what is needed to follow it."""
-        first: list[FromCoordinator] = []
+    def published(self) -> Iterator[FromCoordinator]:
+        """Yield what the coordinator has published since the last call, at first what is needed to follow it.
+
+        The round comes first: of the models before it, the reader then keeps only the newest.
+        """
         if self._is_new:
             self._is_new = False
-            first = [*self._listener.current.values(), *self._listener.opened]
-        received = self._listener.take()
+            yield from self._listener.opened
+            yield from self._listener.present()
+        yield from self._listener.take()
         self.counts.foreign = self._listener.foreign
-        return [*first, *received]
 
     # --- reading -----------------------------------------------------------------------------------------------
 

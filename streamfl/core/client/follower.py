@@ -1,18 +1,15 @@
 """Follows the agreed models without taking part: what the coordinator publishes goes in, predictions come out."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
-
-import numpy as np
+from dataclasses import dataclass, field
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.client.models import Models
-from streamfl.core.client.published import NUMBERS
 from streamfl.core.client.usable import unusable
 from streamfl.core.errors import PeerError
 from streamfl.core.learning.between_rounds import AtClient
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.learning.serving import Serving
+from streamfl.core.memory import MOST_KEPT, memory
 from streamfl.core.protocol.changes import WHOLE_EVERY
 from streamfl.core.protocol.messages import (
     BetweenPublished,
@@ -27,7 +24,7 @@ from streamfl.core.protocol.records import Batch
 Published = ModelPublished | ModelsChanged | BetweenPublished
 
 # The most messages that wait for their round: two kinds of changes since the last whole round, and many models.
-# Together they have at most `NUMBERS` numbers.
+# Together they take at most `MOST_KEPT` bytes.
 MOST_WAITING = 4 * WHOLE_EVERY
 
 
@@ -54,7 +51,7 @@ class Follower:
     _models: Models = field(init=False)
     _next: RoundOpened | None = None
     _waiting: list[Published] = field(default_factory=list)
-    _numbers: int = 0  # in those that wait
+    _kept: int = 0  # bytes of those that wait
     _serving: dict[str, Serving] = field(default_factory=dict)  # by slot
 
     def __post_init__(self) -> None:
@@ -83,17 +80,27 @@ class Follower:
         match message:
             case RegistryPublished():
                 self._models.keep(message)
+            case ModelPublished() if self._lacks(message):
+                return self._models.keep(message)
             case ModelPublished() | ModelsChanged() | BetweenPublished():
                 self._wait(message)
             case RoundOpened():
                 self._next, self.newest = message, message.round
         return self._advance()
 
+    def _lacks(self, message: ModelPublished) -> bool:
+        """Tell whether the round that answers names a model that has not arrived: of a client that drifted alone."""
+        opened = self.opened
+        if opened is None or self._next is not None:
+            return False
+        named = [slot for slot in opened.slots if (slot.name, slot.version) == (message.slot, message.version)]
+        return bool(named) and not self._models.published.has(opened.registry, named)
+
     def _wait(self, message: Published) -> None:
         self._waiting.append(message)
-        self._numbers += numbers_in(message)
-        while len(self._waiting) > MOST_WAITING or (self._numbers > NUMBERS and len(self._waiting) > 1):
-            self._numbers -= numbers_in(self._waiting.pop(0))
+        self._kept += memory(message)
+        while len(self._waiting) > MOST_WAITING or (self._kept > MOST_KEPT and len(self._waiting) > 1):
+            self._kept -= memory(self._waiting.pop(0))
 
     def _advance(self) -> list[PeerError]:
         """Go on to the round that was opened last, if all that it names is here."""
@@ -123,7 +130,7 @@ class Follower:
         """Follow what is published up to a round, version by version."""
         due = [message for message in self._waiting if message.version <= round_]
         self._waiting = [message for message in self._waiting if message.version > round_]
-        self._numbers -= sum(map(numbers_in, due))
+        self._kept -= sum(map(memory, due))
         errors = []
         for message in sorted(due, key=_version):
             errors += self._models.keep(message)
@@ -187,16 +194,3 @@ class Follower:
 
 def _version(message: Published) -> int:
     return message.version
-
-
-def numbers_in(value: object) -> int:
-    """Return how many numbers the arrays of a message have.
-
-    >>> numbers_in(ModelPublished(slot="m", version=2, registry=1, weights=np.zeros((3, 2))))
-    6
-    """
-    if isinstance(value, np.ndarray):
-        return value.size
-    if is_dataclass(value):
-        return sum([numbers_in(getattr(value, part.name)) for part in fields(value)])
-    return sum([numbers_in(part) for part in value.values()]) if isinstance(value, Mapping) else 0

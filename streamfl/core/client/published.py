@@ -5,14 +5,15 @@ from dataclasses import dataclass, field
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.errors import PeerError
+from streamfl.core.memory import MOST_KEPT, memory
 from streamfl.core.protocol.arrived import Arrived
 from streamfl.core.protocol.changes import followed
 from streamfl.core.protocol.messages import ModelPublished, ModelsChanged, RegistryPublished, Slot
 from streamfl.core.protocol.registry import Registry
 
-# The most models that are kept, models for other clients included, and the most numbers in all of them together.
-# Beyond that the oldest arrivals are dropped.
-MODELS, NUMBERS = 512, 2**28
+# The most models that are kept, models for other clients included. Beyond that, or `MOST_KEPT` bytes, the oldest
+# arrivals are dropped.
+MODELS = 512
 
 
 @dataclass
@@ -31,7 +32,7 @@ class Published:
     registries: Arrived[Registry] = field(default_factory=Arrived)
     slots: dict[str, Arrived[FloatArray]] = field(default_factory=dict)
     changes: Arrived[ModelsChanged] = field(default_factory=Arrived)  # that wait for the version before
-    _most: int = 0  # an upper bound of the numbers kept: dropped ones count until it is exceeded
+    _most: int = 0  # an upper bound of the bytes of models: dropped ones count until it is exceeded
 
     def add(self, message: RegistryPublished | ModelPublished | ModelsChanged) -> list[PeerError]:
         """Keep a message; all but the last few versions are dropped. Return what turned out to be forged."""
@@ -48,8 +49,8 @@ class Published:
     def _keep(self, slot: str, version: int, weights: FloatArray) -> None:
         versions = self.slots[slot] = self.slots.pop(slot, Arrived())
         versions.take(version, weights)
-        self._most += weights.size
-        if len(self.slots) > MODELS or self._most > NUMBERS:
+        self._most += memory(weights)
+        if len(self.slots) > MODELS or self._most > MOST_KEPT:
             self._shed()
 
     def _follow(self) -> list[PeerError]:
@@ -71,10 +72,10 @@ class Published:
 
     def _shed(self) -> None:
         """Drop the slots that arrived longest ago, until the others are within bounds."""
-        numbers = sum(map(_size, self.slots.values()))
-        while len(self.slots) > MODELS or (numbers > NUMBERS and len(self.slots) > 1):
-            numbers -= _size(self.slots.pop(next(iter(self.slots))))
-        self._most = numbers
+        kept = sum([versions.memory for versions in self.slots.values()])
+        while len(self.slots) > MODELS or (kept > MOST_KEPT and len(self.slots) > 1):
+            kept -= self.slots.pop(next(iter(self.slots))).memory
+        self._most = kept
 
     def has(self, registry: int, slots: Iterable[Slot], columns: Callable[[int], int] | None = None) -> bool:
         """Tell whether the registry and all slots have arrived in the versions named.
@@ -107,7 +108,3 @@ class Published:
     def _weights(self, slot: Slot) -> FloatArray | None:
         versions = self.slots.get(slot.name)
         return None if versions is None else versions.get(slot.version)
-
-
-def _size(versions: Arrived[FloatArray]) -> int:
-    return sum([W.size for W in versions.versions.values()])

@@ -23,6 +23,7 @@ from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.coordinator.unsaved import Unsaved
 from streamfl.core.learning.between_rounds import BetweenRounds, Covered
+from streamfl.core.memory import MOST_KEPT
 from streamfl.core.pooling.masks import absent_peers, is_seed
 from streamfl.core.protocol.decisions import Refused
 from streamfl.core.protocol.messages import Join, RoundOpened, Scores, Unmasked, Update
@@ -104,7 +105,11 @@ class Admission:
 
     def wrong_join(self, join: Join, state: CoordinatorState, unsaved: Unsaved) -> str | None:
         """Return why a Join cannot be used, or None."""
-        return wrong_introduction(join, self.settings.limits) or self._one_too_many(join.client, state, unsaved)
+        return (
+            wrong_introduction(join, self.settings.limits)
+            or self._one_too_many(join.client, state, unsaved)
+            or self._too_much(join, state, unsaved)
+        )
 
     def _one_too_many(self, client: str, state: CoordinatorState, unsaved: Unsaved) -> str | None:
         """Return why the ledger has no room for a client, or None: any writer can invent names."""
@@ -115,6 +120,15 @@ class Admission:
         if client in remembered or len(remembered) < most:
             return None
         return f"one client more than the {most} that the federation takes"
+
+    def _too_much(self, join: Join, state: CoordinatorState, unsaved: Unsaved) -> str | None:
+        """Return why the names and moments of a client cannot wait for the federation to begin, or None."""
+        if state.agreement is not None:
+            return None
+        others = sum([one.memory for name, one in unsaved.introductions.items() if name != join.client])
+        if others + join.memory <= MOST_KEPT:
+            return None
+        return f"what all clients say of their records takes more than {MOST_KEPT} bytes"
 
     def update(self, update: Update, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
         """Return why an update is refused, or None; a late update is not a fault."""

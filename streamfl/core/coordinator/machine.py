@@ -43,6 +43,7 @@ from streamfl.core.protocol.messages import (
     Unmasked,
     Update,
 )
+from streamfl.core.protocol.moments import NOTHING
 from streamfl.core.protocol.registry import Registry
 
 # Seconds between two separate announcements of refusals: each saves the whole state.
@@ -350,7 +351,7 @@ class Coordinator:
         the Joined of that one makes it ask.
         """
         if self.is_scoring and join.client not in self._unsaved.updates:
-            self._unsaved.deferred[join.client] = join
+            self._unsaved.deferred[join.client] = replace(join, moments=NOTHING, labels=())  # nobody asks for them
             return []
         messages = self._enter(join, member, now)
         taken: list[CoordinatorDecision] = [Publish(messages) if self.is_scoring else Commit(messages)]

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from streamfl.core.memory import MOST_KEPT, memory
+
 V = TypeVar("V")
 
 # The version of the open round, the next one (it may arrive before its RoundOpened), and one that is late or forged.
@@ -26,11 +28,16 @@ class Arrived(Generic[V]):
     versions: dict[int, V] = field(default_factory=dict)
 
     def take(self, version: int, value: V) -> None:
-        """Store a version as the last arrival; beyond `VERSIONS` the first arrival is dropped."""
+        """Store a version as the last arrival; beyond `VERSIONS`, or `MOST_KEPT` bytes, the first are dropped."""
         self.versions.pop(version, None)
         self.versions[version] = value
-        if len(self.versions) > VERSIONS:
+        while len(self.versions) > VERSIONS or (len(self.versions) > 1 and self.memory > MOST_KEPT):
             del self.versions[next(iter(self.versions))]
+
+    @property
+    def memory(self) -> int:
+        """Return about how many bytes all versions take."""
+        return sum(map(memory, self.versions.values()))
 
     def get(self, version: int) -> V | None:
         """Return the value of a version, None if it is not stored."""

@@ -30,6 +30,7 @@ import numpy as np
 
 from streamfl.core.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.core.digits import significant
+from streamfl.core.memory import memory
 from streamfl.core.protocol.alarm import Reading
 from streamfl.core.protocol.external.state import ExternalLearnt, ExternalState
 from streamfl.core.protocol.moments import Moments
@@ -97,6 +98,11 @@ class Join(Message):
     question: int = 0
     period: int | None = None
     key: str = ""
+
+    @cached_property
+    def memory(self) -> int:
+        """Return about how many bytes it takes."""
+        return memory(self)
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,8 @@ class _V2:
     counts: Counts
 
     def __post_init__(self) -> None:
-        self._begun = 0  # requests that are read or answered now
+        self._begun = 0  # requests that are answered now
+        self._held = 0  # bytes of the bodies of requests
         self._threads = asyncio.Semaphore(THREADS)
         self._refusals = Tally(structlog.get_logger("streamfl.http"), "request refused")
 
@@ -117,27 +118,35 @@ class _V2:
         return _json(metadata(self.name, self._asked_of(request)))
 
     async def _infer(self, request: Request) -> Response:
-        if self._begun >= self.limits.at_once:
-            why = f"{self._begun} requests are being answered; try again"
-            raise HTTPException(503, why, headers={"Retry-After": "1"})
-        self._begun += 1
+        answering = self._asked_of(request)
+        header, body, whole = _length(request, HEADER), bytearray(), b""
         try:
-            answering = self._asked_of(request)
-            header = _length(request, HEADER)
-            body = await self._body(request)
-            async with self._threads:
-                content, head, records = await run_in_threadpool(self._answer, body, header, answering)
+            await self._read(request, body)
+            whole = bytes(body)
+            body.clear()
+            content, head, records = await self._answered(whole, header, answering)
         except TooLargeError as error:
             raise HTTPException(413, str(error)) from error
         except (PeerError, UsageError) as error:
             raise HTTPException(400, str(error)) from error
         finally:
-            self._begun -= 1
+            self._held -= len(body) + len(whole)
         self.counts.requests += 1
         self.counts.records += records
         if head is None:
             return Response(content, media_type="application/json")
         return Response(content, media_type="application/octet-stream", headers={HEADER: str(head)})
+
+    async def _answered(self, body: bytes, header: int | None, answering: Answering) -> tuple[bytes, int | None, int]:
+        """Answer a request that is here, unless too many others are."""
+        if self._begun >= self.limits.at_once:
+            raise _busy(f"{self._begun} requests are being answered")
+        self._begun += 1
+        try:
+            async with self._threads:
+                return await run_in_threadpool(self._answer, body, header, answering)
+        finally:
+            self._begun -= 1
 
     def _answer(self, body: bytes, header: int | None, answering: Answering) -> tuple[bytes, int | None, int]:
         """Return the body of an answer, the bytes of its JSON if others follow, and the number of records."""
@@ -160,11 +169,11 @@ class _V2:
         if reason is not None:
             raise HTTPException(503, reason)
 
-    async def _body(self, request: Request) -> bytes:
-        """Read the body, within the limits of bytes and of time."""
+    async def _read(self, request: Request, body: bytearray) -> None:
+        """Read the body, within the limits of bytes, also of all bodies together, and of time."""
         if request.headers.get("content-encoding", "identity") != "identity":
             raise HTTPException(415, "the body is compressed: send it as it is")
-        declared, most, body = _length(request, "Content-Length"), self.limits.most_bytes, bytearray()
+        declared, most = _length(request, "Content-Length"), self.limits.most_bytes
         too_large = HTTPException(413, f"the body has more than {most} bytes; send fewer records at a time")
         if declared is not None and declared > most:
             raise too_large
@@ -173,6 +182,9 @@ class _V2:
                 async for chunk in request.stream():
                     if len(body) + len(chunk) > most:
                         raise too_large
+                    if self._held + len(chunk) > most * self.limits.at_once:
+                        raise _busy(f"requests of {self._held} bytes are being read")
+                    self._held += len(chunk)
                     body += chunk
         except TimeoutError:
             raise HTTPException(408, f"the body did not arrive within {self.limits.seconds:g} s") from None
@@ -180,7 +192,6 @@ class _V2:
             raise HTTPException(400, "the connection ended before the body") from None
         if declared not in (None, len(body)):
             raise HTTPException(400, f"Content-Length is {declared}, and the body has {len(body)} bytes")
-        return bytes(body)
 
     async def _refused(self, request: Request, error: Exception) -> Response:
         """Count a refusal and tell it, in one line."""
@@ -196,6 +207,10 @@ class _V2:
 
 def _json(told: dict[str, object], status: int = 200) -> Response:
     return Response(msgspec.json.encode(told), status, media_type="application/json")
+
+
+def _busy(why: str) -> HTTPException:
+    return HTTPException(503, f"{why}; try again", headers={"Retry-After": "1"})
 
 
 def _length(request: Request, header: str) -> int | None:

@@ -43,7 +43,8 @@ class Limits:
     most_records
         The most records in it.
     at_once
-        The most requests that are read or answered at the same time; others are refused until one has ended.
+        The most requests that are answered at the same time; others are refused until one has ended. All that are
+        read have at most so many times `most_bytes`.
     seconds
         The longest that a body may take to arrive.
     """

@@ -3,39 +3,105 @@
 import asyncio
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from ipaddress import ip_address
 from threading import Thread
+from typing import Literal
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from streamfl.core.errors import UsageError
+from streamfl.services.http.names import UnderItsNames
 from streamfl.services.stopping import Stop
 
-# Connections at once, of which most wait; further ones are answered with 503.
-MOST_CONNECTIONS = 256
+# Connections at once, of which most wait; further ones are answered with 503. And those of one address, of IPv6 of
+# one network; further ones are closed, so that nobody alone keeps all others out.
+MOST_CONNECTIONS, MOST_OF_ADDRESS = 256, 128
 
-# Seconds that requests have to end when the server stops, and that a new connection has for its first request.
-GRACE, FIRST_REQUEST = 10, 10.0
+# Seconds that requests have to end when the server stops.
+GRACE = 10
+
+# Seconds within which the head of a request, and then the rest of it, must arrive, and within which a client must
+# take more of an answer. An app may be less patient.
+HEAD, BODY, UNREAD = 10.0, 40.0, 30.0
 
 
 class ImpatientProtocol(H11Protocol):
-    """HTTP that closes a connection on which no request comes: uvicorn waits for the first one for ever."""
+    """HTTP with a time limit on everything that a client has to do: uvicorn has one between requests only."""
+
+    _arriving: Literal["head", "body", None] = None
+    _due: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection, and look after a while whether there was a request."""
+        """Take a connection, unless its address has too many, and wait for a request."""
         super().connection_made(transport)
-        self.loop.call_later(FIRST_REQUEST, self._close_if_unused)
+        others = [one for one in self.connections if isinstance(one, H11Protocol)]
+        if sum(_network(one.client) == _network(self.client) for one in others) > MOST_OF_ADDRESS:
+            transport.close()
+        self._expect("head")
 
-    def _close_if_unused(self) -> None:
-        if self.cycle is None:
-            self.transport.close()
+    def data_received(self, data: bytes) -> None:
+        """Take a part of a request."""
+        super().data_received(data)
+        self._look()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request; uvicorn closes a connection on which nothing of one comes."""
+        super().on_response_complete()
+        self._look()
+
+    def pause_writing(self) -> None:
+        """Wait until the client takes more of an answer."""
+        super().pause_writing()
+        if self._unread is None:
+            self._unread = self.loop.call_later(UNREAD, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on to answer."""
+        super().resume_writing()
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        super().connection_lost(exc)
+        self._expect(None)
+        if self._unread is not None:
+            self._unread.cancel()
+
+    def _look(self) -> None:
+        """See what has yet to arrive."""
+        state, (rest, _) = self.conn.their_state, self.conn.trailing_data
+        if state is h11.SEND_BODY:
+            self._expect("body")
+        else:
+            self._expect("head" if state is h11.IDLE and (rest or self.cycle is None) else None)
+
+    def _expect(self, arriving: Literal["head", "body", None]) -> None:
+        """Close the connection in time, unless something else arrives, or is waited for, by then."""
+        if arriving == self._arriving:
+            return
+        self._arriving = arriving
+        if self._due is not None:
+            self._due.cancel()
+        if arriving is not None:
+            self._due = self.loop.call_later(HEAD if arriving == "head" else BODY, self.transport.close)
+
+
+def _network(client: tuple[str, int] | None) -> bytes:
+    """Return the address of a client; of IPv6 its network, all of whose addresses one client may have."""
+    address = ip_address(client[0]) if client else None
+    return b"" if address is None else address.packed[: 4 if address.version == 4 else 8]
 
 
 @contextmanager
-def serving(app: ASGIApp, host: str = "127.0.0.1", port: int = 8000) -> Iterator[int]:
+def serving(app: ASGIApp, host: str = "127.0.0.1", port: int = 8000, names: Collection[str] = ()) -> Iterator[int]:
     """Serve an app in a thread of its own, until the block ends.
 
     Parameters
@@ -46,6 +112,8 @@ def serving(app: ASGIApp, host: str = "127.0.0.1", port: int = 8000) -> Iterator
         The address; by default only this machine can reach it.
     port
         The port; 0 takes any that is free.
+    names
+        Names under which it may be asked, beside those of this machine and any address.
 
     Yields
     ------
@@ -57,7 +125,7 @@ def serving(app: ASGIApp, host: str = "127.0.0.1", port: int = 8000) -> Iterator
         The address cannot be had.
     """
     config = uvicorn.Config(
-        app,
+        UnderItsNames(app, names),
         http=ImpatientProtocol,
         ws="none",
         lifespan="off",
@@ -85,6 +153,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     began: Callable[[int], None] = lambda port: None,
+    names: Collection[str] = (),
 ) -> None:
     """Serve an app until the process is asked to stop.
 
@@ -96,13 +165,15 @@ def serve(
         Whether to stop.
     began
         Called with the port once connections are taken.
+    names
+        As in `serving`.
 
     Raises
     ------
     UsageError
         The address cannot be had.
     """
-    with serving(app, host, port) as taken:
+    with serving(app, host, port, names) as taken:
         began(taken)
         while not stop.requested:
             time.sleep(0.1)

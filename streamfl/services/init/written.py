@@ -119,10 +119,15 @@ def _labels(roles: Roles) -> Iterator[str]:
 def value(it: object) -> str:
     r"""Return a text, number, truth value or list of texts as TOML.
 
-    >>> value('say "hi"\x7f'), value(["a", "b"]), value(True), value(5.0)
-    ('"say \\"hi\\"\\u007f"', '["a", "b"]', 'true', '5.0')
+    >>> value('say "hi"\x7f'), value(["a", "Größe \u202e"]), value(True), value(5.0)
+    ('"say \\"hi\\"\\u007f"', '["a", "Größe \\u202e"]', 'true', '5.0')
     """
-    return json.dumps(it, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return "".join(c if c.isprintable() else _escaped(ord(c)) for c in json.dumps(it, ensure_ascii=False))
+
+
+def _escaped(number: int) -> str:
+    """Return a character that cannot be shown as TOML writes it, which is not as Python does."""
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 def key(name: str) -> str:

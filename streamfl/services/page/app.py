@@ -2,20 +2,18 @@
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable
 from importlib.resources import files
 from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from streamfl.services.page.names import UnderItsNames, own_names
 from streamfl.services.page.sections import Sections, changed
 from streamfl.services.page.source import Source
 
@@ -48,7 +46,7 @@ STATIC = {
 }
 
 
-def app(source: Source, *, ending: Callable[[], bool] = lambda: False, names: Collection[str] = ()) -> ASGIApp:
+def app(source: Source, *, ending: Callable[[], bool] = lambda: False) -> ASGIApp:
     """Return the app.
 
     Parameters
@@ -57,11 +55,8 @@ def app(source: Source, *, ending: Callable[[], bool] = lambda: False, names: Co
         What the page shows.
     ending
         Whether the process is to end: streams end then, too.
-    names
-        Names under which it is shown, beside those of this machine and any address.
     """
     page = _Page(source, ending)
-    middleware = [Middleware(UnderItsNames, names=own_names() | {name.lower() for name in names})]
     static = [Route(path, _file(*file)) for path, file in STATIC.items()]
     routes = [
         *static,
@@ -69,7 +64,7 @@ def app(source: Source, *, ending: Callable[[], bool] = lambda: False, names: Co
         Route("/entry", page.entry),
         Route("/events", page.events),
     ]
-    return Starlette(routes=routes, middleware=middleware)
+    return Starlette(routes=routes)
 
 
 def _file(name: str, kind: str) -> Callable[[Request], Any]:
@@ -110,28 +105,43 @@ class _Page:
         """Answer with a stream: first all sections, then whatever changes."""
         if self._streams >= STREAMS:
             return _json({"error": f"{STREAMS} pages are open; ask /view instead"}, 503)
+        self._streams += 1  # now: many may ask before the first stream begins
         headers = HEADERS | {"X-Accel-Buffering": "no"}
-        return StreamingResponse(self._stream(), media_type="text/event-stream", headers=headers)
+        return _Stream(self._stream(), self._ended, media_type="text/event-stream", headers=headers)
+
+    def _ended(self) -> None:
+        self._streams -= 1
 
     async def _stream(self) -> AsyncIterator[bytes]:
-        self._streams += 1
+        version: Any = None
+        before: Sections = {}
+        silent = 0.0
+        while not self._ending():
+            if self._source.version != version:
+                version, after = await run_in_threadpool(self._source.now)
+                if changes := changed(before, after):
+                    yield _event("view" if not before else "changes", changes)
+                before, silent = after, 0.0
+            elif silent >= ALIVE:
+                yield b": alive\n\n"
+                silent = 0.0
+            await asyncio.sleep(LOOK)
+            silent += LOOK
+
+
+class _Stream(StreamingResponse):
+    """A stream that tells when it has ended, also if it never began."""
+
+    def __init__(self, content: AsyncIterator[bytes], ended: Callable[[], None], **options: Any) -> None:
+        super().__init__(content, **options)
+        self._ended = ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
         try:
-            version: Any = None
-            before: Sections = {}
-            silent = 0.0
-            while not self._ending():
-                if self._source.version != version:
-                    version, after = await run_in_threadpool(self._source.now)
-                    if changes := changed(before, after):
-                        yield _event("view" if not before else "changes", changes)
-                    before, silent = after, 0.0
-                elif silent >= ALIVE:
-                    yield b": alive\n\n"
-                    silent = 0.0
-                await asyncio.sleep(LOOK)
-                silent += LOOK
+            await super().__call__(scope, receive, send)
         finally:
-            self._streams -= 1
+            self._ended()
 
 
 def _event(kind: str, sections: Sections) -> bytes:

@@ -12,6 +12,7 @@ from dataclasses import replace
 import msgspec
 
 from streamfl.core.bounds import NAME_BYTES, NAMED, REASON_CHARS, bounded
+from streamfl.core.printable import printable
 from streamfl.core.protocol.messages import (
     Accepted,
     Ended,
@@ -30,7 +31,7 @@ from streamfl.core.protocol.messages import (
 )
 from streamfl.display import notice_text
 from streamfl.report.changes import sentence
-from streamfl.report.words import evidence, local_evidence, printable, serves, since_time, time_of
+from streamfl.report.words import evidence, local_evidence, serves, since_time, time_of
 from streamfl.streams.times import FIRST, LAST
 
 # The largest whole number that JavaScript tells from its neighbours.

@@ -177,7 +177,7 @@ def shown(source: Source, where: str, names: Collection[str] = ()) -> Iterator[s
     except ValueError as error:
         raise UsageError(str(error)) from None
     ended = False
-    with serving(app(source, ending=lambda: ended, names=names), host, port) as taken:
+    with serving(app(source, ending=lambda: ended), host, port, names) as taken:
         try:
             yield f"http://{f'[{host}]' if ':' in host else host}:{taken}/"
         finally:

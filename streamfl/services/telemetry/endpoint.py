@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -83,8 +83,8 @@ class Endpoint:
     def _is_ready(self) -> float:
         return float(self._reason is None and self.stuck is None)
 
-    def app(self) -> Starlette:
-        """Return the ASGI app."""
+    def app(self, *, metrics: bool = True) -> Starlette:
+        """Return the ASGI app; without `metrics` it shows the health alone."""
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
@@ -97,11 +97,12 @@ class Endpoint:
         async def ready(request: Request) -> Response:
             return _health(self.stuck or self._reason)
 
-        async def metrics(request: Request) -> Response:
+        async def measures(request: Request) -> Response:
             encode, kind = choose_encoder(request.headers.get("accept", ""))
             return Response(encode(registry), media_type=kind)
 
-        return Starlette(routes=[Route("/live", live), Route("/ready", ready), Route("/metrics", metrics)])
+        more = [Route("/metrics", measures)] if metrics else []
+        return Starlette(routes=[Route("/live", live), Route("/ready", ready), *more])
 
 
 def _health(reason: str | None) -> Response:
@@ -111,18 +112,14 @@ def _health(reason: str | None) -> Response:
 
 
 @contextmanager
-def shown(endpoint: Endpoint, host: str, port: int) -> Iterator[Callable[[], None]]:
-    """Serve an endpoint until the block ends.
-
-    Yields
-    ------
-    What the loop calls at each turn.
+def shown(app: Starlette, host: str, port: int, names: Collection[str] = ()) -> Iterator[None]:
+    """Serve the app of an endpoint until the block ends; it is also asked under `names`.
 
     Raises
     ------
     UsageError
         The address cannot be had.
     """
-    with serving(endpoint.app(), host, port) as taken:
+    with serving(app, host, port, names) as taken:
         LOG.info("telemetry", address=f"{host}:{taken}")
-        yield endpoint.turn
+        yield

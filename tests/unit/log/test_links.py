@@ -2,7 +2,10 @@
 
 from collections.abc import Iterable
 
-from streamfl.core.protocol.messages import Ended, FromClient, FromCoordinator, Left
+import numpy as np
+
+from streamfl.core.protocol.messages import Ended, FromClient, FromCoordinator, Left, ModelPublished
+from streamfl.log import links
 from streamfl.log.links import Links
 
 LEFT, ENDED = Left(client="c0", nonce="1"), Ended(entry=3)
@@ -42,3 +45,17 @@ def test_the_process_gets_what_its_clients_were_the_first_to_ask_for():
     log.link("c1")
     assert log.receive() == [LEFT, ENDED]
     assert log.receive() == []
+
+
+def test_what_the_clients_have_not_used_yet_is_bounded_by_what_it_takes_decoded(monkeypatch):
+    monkeypatch.setattr(links, "MOST_AT_ONCE", 100_000)
+    log, zeros = Log(), np.zeros((100, 200))  # 160 kB, in a few bytes
+    all_links = [log.link(f"c{i}") for i in range(3)]
+    taken = []
+    for i in range(3):
+        log.arriving = [ModelPublished(slot="m", version=i, registry=1, weights=zeros)]
+        taken.append([message.version for link in all_links for message in link.receive()])
+        log.arriving = [ModelPublished(slot="m", version=10 + i, registry=1, weights=zeros)]
+        assert [link.receive() for link in all_links] == [[], [], []]
+        log.receive()
+    assert taken == [[0] * 3, [1] * 3, [2] * 3]

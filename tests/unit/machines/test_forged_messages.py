@@ -29,12 +29,14 @@ from unit.machines.script import (
     swapping,
 )
 
+from streamfl.core.arrays import FloatArray
 from streamfl.core.client import published
 from streamfl.core.client.machine import Client
 from streamfl.core.client.published import MODELS, Published
 from streamfl.core.client.settings import ClientSettings
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.settings import CoordinatorSettings
+from streamfl.core.protocol import arrived
 from streamfl.core.protocol.arrived import VERSIONS
 from streamfl.core.protocol.changes import changed
 from streamfl.core.protocol.decisions import Dropped, Finished, Seek
@@ -48,6 +50,7 @@ from streamfl.core.protocol.messages import (
     Leave,
     Left,
     ModelPublished,
+    ModelsChanged,
     Refusal,
     RegistryPublished,
     RoundOpened,
@@ -311,16 +314,26 @@ def test_received_models_are_bounded_under_any_names():
     )
 
 
-def test_the_numbers_of_all_models_are_bounded(monkeypatch):
-    monkeypatch.setattr(published, "NUMBERS", 100)
+def test_the_memory_of_all_models_is_bounded(monkeypatch):
+    monkeypatch.setattr(published, "MOST_KEPT", 2000)
     here = Published()
     for i in range(200):
         here.add(ModelPublished(slot=f"m{i % 7}", version=i, registry=1, weights=np.zeros((1 + i % 5, 3))))
         if i % 50 == 49:
             here.forget_before([Slot(name="m0", version=i - 9, eta=0.1)])
-        kept = [W.size for versions in here.slots.values() for W in versions.versions.values()]
-        assert sum(kept) <= 100
-        assert sum(kept) > 50 or i % 50 < 10 or i < 20  # no more is dropped than must be
+        kept = sum(versions.memory for versions in here.slots.values())
+        assert kept <= 2000
+        assert kept > 1000 or i % 50 < 10 or i < 20  # no more is dropped than must be
+
+
+def test_changes_and_states_that_wait_count_as_what_they_take_not_as_what_was_sent(monkeypatch):
+    monkeypatch.setattr(arrived, "MOST_KEPT", 100_000)
+    here, states = Published(), arrived.Arrived[dict[bool, FloatArray]]()
+    zeros = np.zeros((10, 1000))  # 80 kB, in a few bytes
+    for n in range(900, 906):
+        here.add(ModelsChanged(version=n, slots=("m",), bases=(-1,), exponents=zeros[:, 0], numbers=zeros, digest=""))
+        states.take(n, {True: zeros})
+        assert list(here.changes.versions) == list(states.versions) == [n]
 
 
 # --- refusals --------------------------------------------------------------------------------------------------

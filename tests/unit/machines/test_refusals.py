@@ -40,6 +40,7 @@ from streamfl.core.profiles.adaptive.promotion import Promotion
 from streamfl.core.protocol.decisions import Commit, Finished, Publish, Refused
 from streamfl.core.protocol.events import Tick, Unusable
 from streamfl.core.protocol.messages import Joined, Left, Mark, Refusal, RoundClosed, RoundOpened, Score
+from streamfl.core.protocol.moments import Moments
 from streamfl.core.protocol.records import Span
 from streamfl.runtime.nodes import CoordinatorNode
 from streamfl.transport.memory import MemoryTransport
@@ -1058,3 +1059,20 @@ def test_no_more_clients_than_the_limit_are_remembered_before_a_federation_has_b
     machine = coordinator(9, limits=Limits(clients=3))
     feed(machine, *(join(f"x{i}") for i in range(50)))
     assert machine.introduced == 3
+
+
+def test_what_clients_say_before_a_federation_has_begun_is_bounded_by_what_it_takes(monkeypatch):
+    names, zeros = tuple(f"x{i}" for i in range(400)), np.zeros(400)
+    large = {"moments": Moments(names, zeros, zeros, zeros), "records": 4}
+    monkeypatch.setattr(admission, "MOST_KEPT", 5 * join("x0", **large).memory // 2)
+    machine = coordinator(9)
+    refused = refusals(feed(machine, *(join(f"x{i}", **large) for i in range(5))))
+    assert [name for name, _ in refused] == ["x2", "x3", "x4"]
+    assert refusals(feed(machine, join("x0", start=2, **large))) == []  # in place of its own
+    assert (machine.introduced, refusals(feed(machine, join("x5")))) == (2, [])
+
+
+def test_a_client_that_waits_for_the_scores_of_others_is_known_by_no_more_than_its_place():
+    machine, _, _ = deliberating(coordinator(3))
+    feed(machine, join("x1"))
+    assert not machine._unsaved.deferred["x1"].moments.features

@@ -81,7 +81,7 @@ def _row(table, name):
 @pytest.mark.parametrize(
     ("table", "name", "value", "default", "change", "equal_bytes"),
     [
-        ("rounds", "interval", "number, above 0, seconds", "`10.0`", "yes", "other"),
+        ("rounds", "interval", "number, at least 0.001, seconds", "`10.0`", "yes", "other"),
         (
             "rounds",
             "quorum",

@@ -115,8 +115,11 @@ def test_an_answer_names_its_record_and_its_model(script, node):
     assert node.not_ready is None
 
 
-def test_records_of_a_client_that_drifted_alone_are_answered_by_its_own_model(script, node):
-    script.models = opening(7, apart=(BranchGroup(clients=("c1",), serves="own"),))
+@pytest.mark.parametrize("first", ["models", "round"])
+def test_records_of_a_client_that_drifted_alone_are_answered_by_its_own_model(script, node, first):
+    *models, last = opening(7, apart=(BranchGroup(clients=("c1",), serves="own"),))
+    last = replace(last, slots=(last.slots[0], replace(last.slots[1], clients=("c1",))))
+    script.models = [*models, last] if first == "models" else [last, *models]
     script.records = [asked(2.0, 2.0, 2.0, clients=("c0", "c1", "c2"))]
     node.step(0.0)
     assert [answer["prediction"] for answer in script.answered[0]] == ["yes", "no", "yes"]

@@ -143,7 +143,7 @@ class TestErrors:
             ("[rounds]\nsize = 0", "rounds.size: Input should be greater than or equal to 1"),
             ("[rounds]\nsiez = 5", "rounds.siez: there is no such setting; did you mean size?"),
             ("[round]\nsize = 5", "round: there is no such setting; did you mean rounds?"),
-            ("[rounds]\nquorum = 0", "rounds: quorum: at least 1, or all"),
+            ("[rounds]\nquorum = 0", "rounds: quorum: at least 1 and at most 1000000000, or all"),
             (
                 "[rounds]\nsize = 9",
                 "rounds: size is 9 and least is 10: a client sends nothing about fewer than rounds.least",
@@ -824,3 +824,27 @@ class TestNames:
 @pytest.mark.parametrize("given", [9464, "9464", "127.0.0.1:9464"])
 def test_an_address_may_be_a_port_alone_as_the_number_that_it_is(given):
     assert address(Telemetry(address=given).address) == ("127.0.0.1", 9464)
+
+
+def numbers_of(kind, place):
+    """Yield the numbers among settings, with their schemas."""
+    shape = kind.model_json_schema()
+    tables = {"": shape, **shape.get("$defs", {})}
+    for table, schema in tables.items():
+        for name, field in schema.get("properties", {}).items():
+            for one in field.get("anyOf", [field]):
+                if one.get("type") in {"integer", "number"}:
+                    yield f"{place}{table}.{name}", one
+
+
+@pytest.mark.parametrize("kind", [FederationSettings, KafkaSettings])
+def test_every_number_among_the_settings_has_a_range(kind):
+    """What is beyond all sense would be found out much later, by an overflow far away."""
+    without = {
+        place
+        for place, one in numbers_of(kind, "")
+        if not one.keys() & {"minimum", "exclusiveMinimum"} or not one.keys() & {"maximum", "exclusiveMaximum"}
+    }
+    assert {place.rpartition(".")[2] for place in without} <= {
+        "seed", "quorum", "bytes", "max_order", "l1", "l2", "radius", "step", "noise", "rho_scale",
+    }  # fmt: skip

@@ -294,6 +294,18 @@ class TestExposure:
         assert "\nm 1.0\n" in text
         assert f'streamfl_info{{federation="federation",role="client",version="{__version__}"}} 1.0' in text
 
+    def test_probes_have_a_listener_of_their_own_which_shows_nothing_else(self):
+        settings = FederationSettings(records=Records(topics=("r.*",)), telemetry=Telemetry(address="0", health="0"))
+        with capture_logs() as logged, exposed(settings, "client", list, lambda: None) as turned:
+            turned()
+            first, second = [line["address"] for line in logged if line["event"] == "telemetry"]
+            for path in ("live", "ready"):
+                with urllib.request.urlopen(f"http://{second}/{path}") as reply:
+                    assert json.load(reply) == {"status": "ok"}
+            with pytest.raises(urllib.error.HTTPError):
+                urllib.request.urlopen(f"http://{second}/metrics")
+        assert first != second
+
     def test_a_process_without_an_address_shows_no_metrics(self):
         with exposed(self.settings(""), "client", lambda: 1 / 0, lambda: None) as turned:
             turned()

@@ -22,7 +22,7 @@ from streamfl.core.protocol.messages import (
     Slot,
 )
 from streamfl.runtime.clock import ManualClock
-from streamfl.services.watch import line, reader, watch
+from streamfl.services.watch import lines, reader, watch
 
 
 def closed(t=7, records=600, **more):
@@ -56,6 +56,12 @@ OPENED = RoundOpened(
     serves="m",
     known_labels=2,
 )
+
+
+def line(message):
+    """Return the lines of a message as one text, and their style."""
+    texts, style = lines(message)
+    return "\n".join(texts), style
 
 
 def seen(messages, **more):

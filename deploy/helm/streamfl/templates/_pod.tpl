@@ -59,6 +59,10 @@ spec:
         - {name: STREAMFL_KAFKA__BOOTSTRAP_SERVERS, value: {{ .root.Values.kafka.bootstrapServers | quote }}}
         {{- if hasKey .ports "telemetry" }}
         - {name: STREAMFL_TELEMETRY__ADDRESS, value: "0.0.0.0:9464"}
+        - {name: STREAMFL_TELEMETRY__HEALTH, value: "0.0.0.0:9465"}
+        {{- $service := printf "%s-%s" (include "streamfl.name" .root) .role }}
+        {{- $names := list (printf "$(NAME).%s" $service) (printf "$(NAME).%s.%s" $service .root.Release.Namespace) (printf "$(NAME).%s.%s.svc" $service .root.Release.Namespace) }}
+        - {name: STREAMFL_TELEMETRY__HOST_NAMES, value: {{ toJson $names | quote }}}
         {{- end }}
       {{- with $environment }}
       envFrom:
@@ -68,11 +72,14 @@ spec:
         {{- range $name, $port := .ports }}
         - {name: {{ $name }}, containerPort: {{ $port }}}
         {{- end }}
+        {{- if hasKey .ports "telemetry" }}
+        - {name: health, containerPort: 9465}
+        {{- end }}
       {{- if hasKey .ports "telemetry" }}
-      # A start waits for the brokers until [kafka] patience ends the process.
-      startupProbe: {httpGet: {path: /live, port: telemetry}, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 60}
-      livenessProbe: {httpGet: {path: /live, port: telemetry}, periodSeconds: 10, timeoutSeconds: 5}
-      readinessProbe: {httpGet: {path: /ready, port: telemetry}, periodSeconds: 5, timeoutSeconds: 5}
+      # On a port of their own, which the network policy keeps from everybody else. A start waits for the brokers until [kafka] patience ends the process.
+      startupProbe: {httpGet: {path: /live, port: health}, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 60}
+      livenessProbe: {httpGet: {path: /live, port: health}, periodSeconds: 10, timeoutSeconds: 5}
+      readinessProbe: {httpGet: {path: /ready, port: health}, periodSeconds: 5, timeoutSeconds: 5}
       {{- else }}
       readinessProbe: {tcpSocket: {port: page}, periodSeconds: 5}
       {{- end }}

@@ -7,10 +7,11 @@ import struct
 import subprocess
 import sys
 import threading
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from typing import Any
-from urllib.request import urlopen
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
@@ -464,13 +465,124 @@ def test_without_the_extra_the_error_names_it():
     assert "UsageError: answers over HTTP need uvicorn: install the extra http (docs/install.md)" in done.stderr
 
 
-def test_a_connection_without_a_request_is_closed_and_others_are_answered(monkeypatch):
-    monkeypatch.setattr(http, "FIRST_REQUEST", 0.2)
+GET = b"GET /v2/health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+
+
+def closed(connection: socket.socket) -> bool:
+    """Tell whether a server closes a connection; what it says before does not count."""
+    with suppress(ConnectionResetError):
+        while connection.recv(65_536):
+            pass
+    return True
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [b"", b"GET / HTTP/1.1\r\nhost: ", GET + b"\r\n" + GET, b"POST " + GET[4:] + b"Content-Length: 900\r\n\r\n"],
+    ids=["nothing", "half a head", "half a head after an answer", "a body that does not come"],
+)
+def test_a_request_that_trickles_is_cut_off_and_others_are_answered(begun, monkeypatch):
+    monkeypatch.setattr(http, "HEAD", 0.2)
+    monkeypatch.setattr(http, "BODY", 0.2)
     with serving(answers(TWO), port=0) as port:
-        idle = socket.create_connection(("127.0.0.1", port), timeout=30)
-        half = socket.create_connection(("127.0.0.1", port), timeout=30)
-        half.sendall(b"GET / HTTP/1.1\r\nhost: ")
-        with closing(idle), closing(half):
-            assert idle.recv(1) == half.recv(1) == b""
-        with urlopen(f"http://127.0.0.1:{port}/v2/health/live") as reply:
-            assert reply.status == 200
+        connection = socket.create_connection(("127.0.0.1", port), timeout=30)
+        connection.sendall(begun)
+        with closing(connection):
+            stop = threading.Event()
+            drip = threading.Thread(target=drips, args=(connection, stop), daemon=True)
+            drip.start()
+            with urlopen(f"http://127.0.0.1:{port}/v2/health/live") as reply:
+                assert reply.status == 200
+            assert closed(connection)
+            stop.set()
+            drip.join()
+
+
+def drips(connection: socket.socket, stop: threading.Event) -> None:
+    """Send a little now and then, as if more were to come."""
+    while not stop.wait(0.02):
+        with suppress(OSError):
+            connection.sendall(b"x")
+
+
+def test_one_address_cannot_take_all_connections(monkeypatch):
+    monkeypatch.setattr(http, "MOST_OF_ADDRESS", 3)
+    with serving(answers(TWO), port=0) as port, ExitStack() as stack:
+        taken = [
+            stack.enter_context(closing(socket.create_connection(("127.0.0.1", port), timeout=30))) for _ in range(5)
+        ]
+        for connection in taken:
+            with suppress(OSError):
+                connection.sendall(GET + b"\r\n")
+        answered = []
+        for connection in taken:
+            with suppress(ConnectionResetError):
+                answered.append(connection.recv(12)[9:])
+        assert answered.count(b"200") == 3
+        other = stack.enter_context(closing(socket.socket()))
+        other.bind(("127.0.0.2", 0))
+        other.settimeout(30)
+        other.connect(("127.0.0.1", port))
+        other.sendall(GET + b"\r\n")
+        assert other.recv(12)[9:] == b"200"
+
+
+def test_an_answer_that_is_not_taken_is_cut_off(monkeypatch):
+    monkeypatch.setattr(http, "UNREAD", 0.2)
+    sent = threading.Event()
+
+    async def endless(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(100):
+            await send({"type": "http.response.body", "body": bytes(1 << 20), "more_body": True})
+        sent.set()
+
+    with serving(endless, port=0) as port, closing(socket.create_connection(("127.0.0.1", port))) as connection:
+        connection.sendall(GET + b"\r\n")
+        assert sent.wait(20)
+
+
+def test_bodies_that_do_not_come_keep_nobody_from_being_answered():
+    served = answers(TWO, limits=replace(SMALL, seconds=5.0))
+
+    async def main() -> Reply:
+        waiting = [asyncio.create_task(asked(served, "POST", INFER, b"{", end=False)) for _ in range(10)]
+        await asyncio.sleep(0)
+        reply = await asked(served, "POST", INFER, json.dumps({"inputs": [A, B]}).encode())
+        for task in waiting:
+            task.cancel()
+        return reply
+
+    assert asyncio.run(main()).status == 200
+
+
+def test_bodies_together_are_bounded_and_give_their_room_back():
+    served, body = answers(TWO, limits=replace(SMALL, seconds=5.0)), json.dumps({"inputs": [A, B]}).encode()
+
+    async def main() -> tuple[Reply, Reply]:
+        large = [b" " * 1900, b" " * 50]
+        waiting = [asyncio.create_task(asked(served, "POST", INFER, large, end=False)) for _ in range(2)]
+        for _ in range(20):
+            await asyncio.sleep(0)
+        refused = await asked(served, "POST", INFER, body + b" " * 300)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        return refused, await asked(served, "POST", INFER, body)
+
+    refused, answered = asyncio.run(main())
+    assert (refused.status, refused.headers["retry-after"], answered.status) == (503, "1", 200)
+
+
+def test_a_server_answers_under_its_own_names_only():
+    def status(path: str, host: str, port: int) -> int:
+        request = Request(f"http://127.0.0.1:{port}{path}", headers={"Host": host})
+        try:
+            with urlopen(request) as reply:
+                return int(reply.status)
+        except HTTPError as error:
+            return error.code
+
+    with serving(answers(TWO), port=0, names=["Scorer.example"]) as port:
+        names = ("evil.example", "evil.example:80", "scorer.example", "localhost:9", "10.1.2.3")
+        assert [status("/v2", name, port) for name in names] == [400, 400, 200, 200, 200]

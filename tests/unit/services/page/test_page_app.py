@@ -1,5 +1,6 @@
 """The page over HTTP: what it says, to whom, and how it changes."""
 
+import asyncio
 import json
 import re
 import socket
@@ -7,12 +8,13 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
-from asgi import call
+from asgi import asked, call
 from structlog.testing import capture_logs
 from unit.services.page.told import IMAGE, accepted, closed, heard, joined, opened
 
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.ports import Buried, Told
+from streamfl.services.http.names import UnderItsNames
 from streamfl.services.page import app as served
 from streamfl.services.page import service
 from streamfl.services.page.app import app
@@ -66,12 +68,13 @@ class TestPage:
 
     def test_the_page_is_not_shown_under_the_name_of_another_site(self, two_rounds):
         rebound = {"host": "evil.example:8080"}
+        own = UnderItsNames(app(two_rounds))
         for path in ("/", "/view", "/events"):
-            refused = call(app(two_rounds), "GET", path, headers=rebound)
-            assert (refused.status, b"--host-name" in refused.body) == (400, True)
-        assert call(app(two_rounds, names=["Evil.example"]), "GET", "/view", headers=rebound).status == 200
+            refused = call(own, "GET", path, headers=rebound)
+            assert (refused.status, "--host-name" in refused.error) == (400, True)
+        assert call(UnderItsNames(app(two_rounds), ["Evil.example"]), "GET", "/view", headers=rebound).status == 200
         for host in ("127.0.0.2:8080", "[::1]:8080", "10.1.2.3", socket.gethostname()):
-            assert call(app(two_rounds), "GET", "/view", headers={"host": host}).status == 200
+            assert call(own, "GET", "/view", headers={"host": host}).status == 200
 
 
 class TestView:
@@ -148,10 +151,17 @@ class TestStream:
         page = patched(patched({}, events[0][1]), events[1][1])
         assert page == get(two_rounds, "/view").json
 
-    def test_the_number_of_open_streams_is_bounded(self, two_rounds, monkeypatch):
-        monkeypatch.setattr(served, "STREAMS", 0)
-        reply = call(app(two_rounds), "GET", "/events", headers=HERE)
-        assert (reply.status, reply.error) == (503, "0 pages are open; ask /view instead")
+    def test_the_number_of_open_streams_is_bounded_however_many_ask_at_once(self, two_rounds, monkeypatch):
+        monkeypatch.setattr(served, "STREAMS", 2)
+        looks = iter(range(20))
+        made = app(two_rounds, ending=lambda: next(looks, None) is None)
+
+        async def main():
+            return await asyncio.gather(*(asked(made, "GET", "/events", headers=HERE) for _ in range(6)))
+
+        replies = asyncio.run(main())
+        assert [reply.status for reply in replies].count(200) == 2
+        assert {reply.error for reply in replies if reply.status != 200} == {"2 pages are open; ask /view instead"}
 
     def test_a_stream_that_ended_makes_room_for_another(self, two_rounds, monkeypatch):
         monkeypatch.setattr(served, "STREAMS", 1)
