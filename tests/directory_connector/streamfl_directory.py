@@ -56,6 +56,7 @@ class Message(NamedTuple):
     offset: int
     value: bytes
     key: None = None
+    timestamp: int = -1
 
 
 class Log:
