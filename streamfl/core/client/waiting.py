@@ -46,6 +46,7 @@ from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.bounds import bounded
 from streamfl.core.client.no_change import NoChange
 from streamfl.core.protocol.apart import answers_together
+from streamfl.core.protocol.batch_queue import BatchQueue
 from streamfl.core.protocol.messages import Mark
 from streamfl.core.protocol.records import Batch, Rejection, aligned, union
 
@@ -163,7 +164,7 @@ class Waiting:
     _taken: set[str] = field(default_factory=set)  # keys of the labels after them that have been joined
     _found: list[Batch] = field(default_factory=list)  # labels after the ledger's position that are done with
     _released: list[Released] = field(default_factory=list)  # those of them that were released
-    _labels: deque[Batch] = field(default_factory=deque)  # those after them
+    _labels: BatchQueue = field(default_factory=BatchQueue)  # those after them
     _restores: bool = False  # what was read before a restart is not settled yet
 
     # --- what comes ----------------------------------------------------------------------------------------------
@@ -196,19 +197,19 @@ class Waiting:
             self._pass(_keyed(before))
             batch = batch.after(self._passed)
         if batch.span.end > batch.span.start:
-            self._labels.append(batch)
+            self._labels.add(batch)
 
     # --- joining ---------------------------------------------------------------------------------------------------
 
     @property
     def queued(self) -> int:
         """Count the labels that have not found their records yet."""
-        return sum(batch.read for batch in self._labels)
+        return self._labels.read
 
     @property
     def awaited(self) -> Awaited | None:
         """Return the label whose record has not come, which blocks those after it; None if none does."""
-        first = self._labels[0] if self._labels and self.is_restored else None
+        first = self._labels.first if self._labels and self.is_restored else None
         if first is None or first.half is None or not len(first):
             return None
         return Awaited(first.span.start, first.half.keys[0], self.read, self._end, self._near, first.half.time(0))
@@ -261,7 +262,7 @@ class Waiting:
             self._settle(self._named)
             self._restores = False
         while self._labels:
-            labels = self._labels.popleft()
+            labels = self._labels.take()
             whole = self._whole(labels)
             if whole.span.end > whole.span.start:
                 joined.append(whole)
@@ -269,7 +270,7 @@ class Waiting:
                 self.known.learn(done.y, done.labels)
                 self._found.append(done)
             if whole.span.end < labels.span.end:
-                self._labels.appendleft(labels.after(whole.span.end))
+                self._labels.put_back([labels.after(whole.span.end)])
                 break
         return joined
 
@@ -391,7 +392,7 @@ class Waiting:
         self._settle(changed)
         again = (*self._found, *self._labels)
         anew = again if passed is None else [batch.after(passed) for batch in again if batch.span.end > passed]
-        self._taken, self._found, self._labels = set(), [], deque(anew)
+        self._taken, self._found, self._labels = set(), [], BatchQueue(anew)
         self._released = []
 
     def _forget_rejected(self) -> None:
