@@ -10,6 +10,7 @@ from streamfl.core.client.buffer import Buffer
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.protocol.messages import Fenced, Joined, RoundOpened
 from streamfl.core.protocol.records import Batch, Span
+from streamfl.log.links import Links
 from streamfl.log.partition import LogSource
 from streamfl.runtime.nodes import CoordinatorNode
 
@@ -98,6 +99,35 @@ def test_one_join_that_cannot_be_answered_is_refused_and_the_others_are_answered
         decisions += machine.answer(0.0)
     assert [one.client for one in broadcast(decisions, Joined)] == ["c2", "c3"]
     assert machine.state.refused == 1
+
+
+class Told(Links):
+    """Links that receive what a coordinator has written."""
+
+    def __init__(self, messages):
+        super().__init__()
+        self.messages = messages
+
+    def send(self, message):
+        raise AssertionError(message)
+
+    def received(self):
+        received, self.messages = self.messages, []
+        return received
+
+    def current(self):
+        return ()
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_what_each_client_is_told_when_all_join_again_does_not_grow_with_their_number(after):
+    longest = []
+    for n in (30, CLIENTS):
+        links = Told([])
+        of = [links.link(f"c{i}") for i in range(n)]
+        links.messages = joined_again(n, after=after)[0].published
+        longest.append(max(len(link.receive()) for link in of))
+    assert longest[0] == longest[1] <= 13
 
 
 def single(n: int) -> list[Batch]:
