@@ -29,12 +29,13 @@ class ReadRecord:
 
 
 class UnusableRecordError(Exception):
-    """A message is not a record; it has the reason, and the client if known, else ""."""
+    """A message is not a record; it has the reason, and the client and the key if known, else ""."""
 
-    def __init__(self, reason: str, client: str = "") -> None:
+    def __init__(self, reason: str, client: str = "", key: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
         self.client = client
+        self.key = key
 
 
 @dataclass(slots=True)
@@ -76,18 +77,19 @@ class AnyJson:
         UnusableRecordError
             If it is not a JSON object, or a cell does not fit its role.
         """
-        client = ""
+        client = key = ""
         try:
             record = self._object(message)
             named = _named(record, self.fields.client, "client")
             client = named if is_name(named) else ""
-            _named(record, self.fields.key, "key")
+            named = _named(record, self.fields.key, "key")
+            key = named if is_name(named) else ""
             head = tuple(_cell(name, record.get(name)) for name in self.fields.head)
             return ReadRecord(head, self._numbers(record))
         except RecursionError:
-            raise UnusableRecordError("objects or lists nested too deeply", client) from None
+            raise UnusableRecordError("objects or lists nested too deeply", client, key) from None
         except ValueError as error:
-            raise UnusableRecordError(str(error), client) from None
+            raise UnusableRecordError(str(error), client, key) from None
 
     def _object(self, message: bytes) -> Object:
         if not message:

@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -23,6 +24,14 @@ from streamfl.streams.cells import quoted
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
+class _Bad(NamedTuple):
+    """Why a message is refused, and its client and key, "" where they are not known."""
+
+    reason: str
+    client: str
+    key: str
+
+
 @dataclass(slots=True, eq=False)
 class _Block:
     """The messages of one call: records, and refused messages."""
@@ -32,7 +41,7 @@ class _Block:
     slow: dict[int, Mapping[str, float]] = field(
         default_factory=dict
     )  # of records read slowly: numbers by name, by index in `cells`
-    refused: dict[int, tuple[str, str]] = field(default_factory=dict)  # reason and client, by index of the message
+    refused: dict[int, _Bad] = field(default_factory=dict)  # by index of the message
 
 
 class JsonRecords:
@@ -104,7 +113,7 @@ class JsonRecords:
         X = self._matrix(flat, block, heads, wrong)
         good = np.delete(np.arange(len(block.index)), list(wrong))
         y, labels = heads.targets(good)
-        bad = {block.index[i]: (reason, heads.clients[i]) for i, reason in wrong.items()}
+        bad = {block.index[i]: _Bad(reason, heads.clients[i], heads.keys[i]) for i, reason in wrong.items()}
         bad |= block.refused
         named = self._fields.client is not None
         if self._fields.closed:
@@ -116,8 +125,8 @@ class JsonRecords:
             y=y,
             labels=labels,
             clients=tuple(map(heads.clients.__getitem__, good.tolist())) if named else (),
-            rejected=tuple(Rejection(int(offsets[i]), bad[i][0]) for i in sorted(bad)),
-            rejected_clients=tuple(bad[i][1] for i in sorted(bad)) if named else (),
+            rejected=tuple(Rejection(int(offsets[i]), bad[i].reason, key=bad[i].key) for i in sorted(bad)),
+            rejected_clients=tuple(bad[i].client for i in sorted(bad)) if named else (),
             times=heads.times[good] if self._fields.time is not None else np.empty(0),
             ignored=ignored,
             unknown=self._unknown(heads.hot[good]),
@@ -192,10 +201,8 @@ class JsonRecords:
         try:
             record = self._any.read(message)
         except UnusableRecordError as error:
-            block.refused[i] = (
-                error.reason,
-                error.client,
-            )  # not the error itself, whose frames would keep the block alive
+            # Not the error itself, whose frames would keep the block alive.
+            block.refused[i] = _Bad(error.reason, error.client, error.key)
             return
         block.slow[len(block.cells)] = record.numbers
         block.index.append(i)

@@ -1,6 +1,7 @@
 """From messages of a log to the records of clients: decoded, counted once, and routed."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -34,6 +35,11 @@ class Message(Protocol):
     @property
     def value(self) -> bytes | None:
         """Its content; None if it has none."""
+        ...
+
+    @property
+    def timestamp(self) -> int:
+        """When it was written, in milliseconds since 1970, below 0 if the log does not say."""
         ...
 
 
@@ -101,6 +107,7 @@ class Intake:
         if ends:
             messages = [message for message in messages if message.offset not in ends]
         decoded = self._formats[reader.name].decode([m.offset for m in messages], [m.value for m in messages])
+        decoded = _with_times(decoded, messages)
         end, seen = (last + 1) * stride, self._seen.get(reader.name, 0)
         if first * stride >= seen:
             self._counts.add(decoded)
@@ -133,3 +140,12 @@ class Intake:
         newest = np.maximum.accumulate(np.concatenate([[self._newest.get(name, -np.inf)], times]))
         self._counts.late += int((times < newest[:-1] - self._placement.late_after).sum())
         self._newest[name] = float(newest[-1])
+
+
+def _with_times(decoded: Decoded, messages: Sequence[Message]) -> Decoded:
+    """Add when halves of records were written; a message holds one of them."""
+    if decoded.half is None:
+        return decoded
+    times = {message.offset: message.timestamp for message in messages}
+    written = np.array([times[position] for position in decoded.positions.tolist()], np.int64)
+    return replace(decoded, half=replace(decoded.half, written=written))

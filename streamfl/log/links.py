@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from streamfl.core.memory import MOST_AT_ONCE, memory
-from streamfl.core.protocol.messages import FromClient, FromCoordinator, Joined, Left
+from streamfl.core.protocol.messages import Fenced, FromClient, FromCoordinator, Joined, Left, Refusal
 
 
 class Links(ABC):
@@ -56,7 +56,7 @@ class Links(ABC):
         self._taken += sum(map(memory, received))
         self._arrived += received
         for message in received:
-            if not isinstance(message, Joined | Left):
+            if not isinstance(message, Joined | Fenced | Left | Refusal):
                 for link in self._links.values():
                     link.inbox.append(message)
             elif message.client in self._links:

@@ -6,7 +6,6 @@ has room again the partition is read again from there, which does not affect the
 is paused instead. So a full buffer stops no other client, no record is lost, and memory is bounded.
 """
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.errors import UsageError
+from streamfl.core.protocol.batch_queue import BatchQueue
 from streamfl.core.protocol.records import Batch, Rejection, Span
 from streamfl.ports import ClientProgress, Decoded
 
@@ -52,7 +52,7 @@ class LogSource:
     at_end: bool = False  # all that has been written was read
     begun: int = field(init=False)
     _given: int = field(init=False)
-    _inbox: deque[Batch] = field(default_factory=deque)
+    _inbox: BatchQueue = field(default_factory=BatchQueue)
     _failure: str | None = None
 
     def __post_init__(self) -> None:
@@ -61,12 +61,12 @@ class LogSource:
     @property
     def waiting(self) -> int:
         """Count the records that are not polled yet."""
-        return sum(batch.read for batch in self._inbox)
+        return self._inbox.read
 
     @property
     def position(self) -> int:
         """Return the position that is polled next."""
-        return self._inbox[0].span.start if self._inbox else self._given
+        return self._inbox.first.span.start if self._inbox else self._given
 
     @property
     def ended(self) -> bool:
@@ -86,10 +86,10 @@ class LogSource:
             raise UsageError(reason)
         taken: list[Batch] = []
         while self._inbox and limit > 0:
-            batch = self._inbox.popleft()
+            batch = self._inbox.take()
             if batch.read > limit:
                 cut = _position_after(batch, limit)
-                self._inbox.appendleft(batch.after(cut))
+                self._inbox.put_back([batch.after(cut)])
                 batch = batch.before(cut)
             taken.append(batch)
             limit -= batch.read
@@ -97,7 +97,7 @@ class LogSource:
 
     def put_back(self, batches: Sequence[Batch]) -> None:
         """Take back the last batches that were polled; they are polled again."""
-        self._inbox.extendleft(reversed(batches))
+        self._inbox.put_back(batches)
 
     def seek(self, positions: Mapping[str, int], may_lack: int = 0) -> None:
         """Continue reading at a position, if this partition is named; records before `may_lack` may be gone."""
@@ -137,7 +137,7 @@ class LogSource:
         self.next, self.lags = end, False
         if len(rows) or bad:
             batch = _batch(Span(self.partition, self._given, end), decoded, rows, tuple(bad))
-            self._inbox.append(batch)
+            self._inbox.add(batch)
             self._given = end
 
     def pass_by(self, end: int) -> None:

@@ -106,6 +106,7 @@ def _close(node: HostNode, host: Host) -> None:
         expired=totals.expired,
         unmatched=totals.unmatched,
         repeated=totals.repeated,
+        unusable=totals.unusable,
         unrouted=counts.unrouted,
         late=counts.late,
         dead_letters=counts.dead_letters,

@@ -38,6 +38,7 @@ from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import CoordinatorNode
 from streamfl.services import kept_settings
+from streamfl.services.barren import MOST_BARREN, Barren
 from streamfl.services.coordinator_measures import CoordinatorMeasures
 from streamfl.services.exposure import exposed, traced, unwatched
 from streamfl.services.identity import grants, warn_if_open
@@ -82,6 +83,7 @@ class CoordinatorLog:
     _refusals: dict[str, str] = field(default_factory=dict)
     _records: int = 0
     _features: int = 0
+    _barren: Barren = field(default_factory=Barren)
 
     def take(self, event: FromCoordinator | Refused) -> None:
         """Log one event."""
@@ -155,6 +157,9 @@ class CoordinatorLog:
             loss=round(closed.losses[closed.serves], 4) if closed.serves in closed.losses else None,
             model=closed.model[:12],
         )
+        self._barren.take(closed)
+        if self._barren.reason is not None and self._barren.entries % MOST_BARREN == 0:
+            LOG.warning("nothing is learnt", round=closed.round, entry=closed.entry, reason=self._barren.reason)
         if closed.unlearnt:
             LOG.warning("records that the model could not learn", round=closed.round, records=closed.unlearnt)
         self._records += closed.records

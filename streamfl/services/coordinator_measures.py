@@ -16,6 +16,7 @@ from streamfl.core.protocol.messages import (
     RoundOpened,
     Score,
 )
+from streamfl.services.barren import Barren
 from streamfl.services.measures import Measure, Named, counter, counters, gauge, gauges, plain
 
 # Causes of restarts that no detector's reading is named after, and states of a local drift. They are shown as 0 from
@@ -43,6 +44,7 @@ class CoordinatorMeasures:
     bytes_published: Callable[[], int]
     now: Callable[[], float]
     closed: RoundClosed | None = None
+    barren: Barren = field(default_factory=Barren)
     _counts: Counter[str] = field(default_factory=Counter)
     _restarts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(CAUSES, 0)))
     _local: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(STATES, 0)))
@@ -51,18 +53,19 @@ class CoordinatorMeasures:
     _refused_clients: Named = field(default_factory=Named)
     _seconds: dict[str, float] = field(default_factory=lambda: {"gathering": 0.0, "scoring": 0.0})
     _phase: str = "gathering"
+    _round: int = 0
+    _scored: tuple[int, int] = (0, 0)  # the entry whose candidates are scored, and the stage
     _since: float | None = None
 
     def take(self, event: FromCoordinator | Refused) -> None:
         """Count one event."""
         match event:
             case RoundClosed():
-                self._turn_to("gathering")
                 self._close(event)
-            case RoundOpened():
-                self._turn_to("gathering")
-            case Score():
-                self._turn_to("scoring")
+            case RoundOpened() if event.round != self._round or event.entry > self._scored[0] > 0:
+                self._turn_to("gathering", event.round, (0, 0))
+            case Score() if (event.entry, event.stage) > self._scored:
+                self._turn_to("scoring", event.round, (event.entry, event.stage))
             case Restarted():
                 self._restarts[event.cause] += 1
             case LocalDrift():
@@ -77,13 +80,18 @@ class CoordinatorMeasures:
             case _:
                 pass
 
-    def _turn_to(self, phase: str) -> None:
-        now = self.now()
+    def _turn_to(self, phase: str, round_: int, scored: tuple[int, int]) -> None:
+        """Note that a phase has begun.
+
+        What is published again for clients that join begins none, nor does an entry that only moves positions.
+        """
+        now, self._round, self._scored = self.now(), round_, scored
         if self._since is not None:
             self._seconds[self._phase] += max(0.0, now - self._since)
         self._phase, self._since = phase, now
 
     def _close(self, closed: RoundClosed) -> None:
+        self.barren.take(closed)
         if not closed.records:
             self._counts["empty"] += 1
         else:
@@ -183,7 +191,7 @@ class CoordinatorMeasures:
         yield counters("streamfl_bytes_total", "Bytes of messages read and published.", "direction", way)
 
     def not_ready(self, machine: Coordinator) -> str | None:
-        """Return why the coordinator is not ready: the federation has not begun."""
+        """Return why the coordinator is not ready: the federation has not begun, or learns nothing."""
         if machine.state.agreement is not None:
-            return None
+            return self.barren.reason
         return f"{machine.introduced} of {machine.settings.expect} clients have joined"

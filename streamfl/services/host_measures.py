@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from streamfl.services.host_node import HostNode
+from streamfl.services.host_node import RELEASED, HostNode
 from streamfl.services.measures import Measure, counter, counters, gauge, gauges
 
 
@@ -47,8 +47,12 @@ class HostMeasures:
         yield Measure("streamfl_ledger_records", what, "gauge", tuple(({"result": k}, v) for k, v in results.items()))
         yield gauge("streamfl_waiting_records", "Records that wait for their labels.", totals.waiting)
         yield gauge("streamfl_expired_records", "Records whose label did not come in time.", totals.expired)
-        labels = {"unmatched": float(totals.unmatched), "repeated": float(totals.repeated)}
-        yield gauges("streamfl_rejected_labels", "Labels without a record, or of one that had one.", "why", labels)
+        labels = {name: float(getattr(totals, name)) for name in RELEASED}
+        what = "Labels without a record, of one that had one, or of one that was rejected."
+        yield gauges("streamfl_rejected_labels", what, "why", labels)
+        queued = {name: float(one.machine.queued) for name, one in self.node.nodes.items() if one.machine.awaited}
+        what = "Labels that wait for a record which has not come: of the first of them, or of it and those after it."
+        yield gauges("streamfl_waiting_labels", what, "client", queued)
         yield gauge("streamfl_out_of_period_records", "Records learnt in a later round.", totals.out_of_period)
 
     def _unusable(self) -> Iterator[Measure]:

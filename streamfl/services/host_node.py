@@ -8,6 +8,7 @@ import structlog
 
 from streamfl.core.client.machine import Client
 from streamfl.core.client.settings import ClientSettings
+from streamfl.core.client.waiting import SLACK
 from streamfl.core.errors import UsageError
 from streamfl.core.protocol.decisions import Answered, Dropped, OverBudget
 from streamfl.core.protocol.messages import (
@@ -28,11 +29,18 @@ from streamfl.runtime.nodes import ClientNode
 from streamfl.services.exposure import unwatched
 from streamfl.services.stopping import Stop
 from streamfl.services.whereabouts import whereabouts
+from streamfl.streams.times import iso
 
 LOG = structlog.get_logger("streamfl.client")
 
 # Seconds between two commits of the group's offsets, which are only a hint.
 SETTLE_EVERY = 5.0
+
+# Seconds for which a label waits for its record before the log says so.
+STANDS = 60.0
+
+# Why labels are rejected for want of a record: see `Mark`.
+RELEASED = ("unmatched", "repeated", "unusable")
 
 # Seconds after which a client is started again whose place another start has taken. If another host has been assigned
 # the client, this one is told so before.
@@ -55,7 +63,8 @@ class Totals:
 
     `read` is counted where records are read, the others where they are entered into the ledger.
     `waiting` are records that have been answered and wait for their labels, `expired` those that were written off.
-    `unmatched` are rejected labels without a record, `repeated` those of a record that had one.
+    `unmatched` are rejected labels without a record, `repeated` those of a record that had one, `unusable` those of a
+    record that was rejected itself.
     `out_of_period`: with rounds by event time, records that were learnt in a later round than that of their period.
     """
 
@@ -68,6 +77,7 @@ class Totals:
     expired: int = 0
     unmatched: int = 0
     repeated: int = 0
+    unusable: int = 0
 
     @property
     def unaccounted(self) -> int:
@@ -89,9 +99,10 @@ class Totals:
         self.out_of_period += machine.late
         self.waiting += machine.waiting
         self.expired += machine.expired
-        unmatched, repeated = machine.unpaired
+        unmatched, repeated, unusable = machine.unpaired
         self.unmatched += unmatched
         self.repeated += repeated
+        self.unusable += unusable
 
 
 @dataclass
@@ -140,6 +151,7 @@ class HostNode:
     _superseded: dict[str, float] = field(default_factory=dict)
     _refusals: set[str] = field(default_factory=set)
     _unpaired: dict[str, int] = field(default_factory=dict)
+    _standing: dict[str, tuple[int | None, float, bool]] = field(default_factory=dict)
     _all_left_at: float | None = None
     _ended_at: float | None = None
     _deadline: float | None = None
@@ -185,6 +197,7 @@ class HostNode:
                 LOG.warning("client superseded", client=name, reason="another start of it joined later")
                 self._superseded[name] = now + COMES_BACK
             self._complain(name, node.machine)
+            self._note_standing(name, node.machine, now)
         self._settle(now)
         self.finished = self._is_over(now)
         self.turned()
@@ -210,8 +223,8 @@ class HostNode:
         """Start the clients that were assigned to this host, and drop those that were removed."""
         for client in [name for name, node in self.nodes.items() if hosted.get(name) is not node.source]:
             LOG.info("client released", client=client)
-            self._superseded.pop(client, None)
-            self.learnt.pop(client, None)
+            for of in (self._superseded, self._standing, self.learnt):
+                of.pop(client, None)
             if not self.nodes.pop(client).finished:
                 self.host.drop(client)
         for client, source in hosted.items():
@@ -364,15 +377,35 @@ class HostNode:
         """Log a client's first labels that were rejected for want of a record; then as often as they have doubled."""
         total = sum(machine.unpaired)
         if total.bit_length() > self._unpaired.get(client, 0).bit_length():
-            unmatched, repeated = machine.unpaired
-            LOG.warning(
-                "labels rejected", client=client, unmatched=unmatched, repeated=repeated, last=machine.complaint
-            )
+            why = dict(zip(RELEASED, machine.unpaired, strict=True))
+            LOG.warning("labels rejected", client=client, **why, last=machine.complaint)
         self._unpaired[client] = total
+
+    def _note_standing(self, client: str, machine: Client, now: float) -> None:
+        """Log once of a label that it has waited for its record for long, and all labels after it."""
+        awaited = machine.awaited
+        label, since, _ = self._standing.get(client, (None, now, False))
+        if awaited is None:
+            self._standing.pop(client, None)
+        elif awaited.label != label:
+            self._standing[client] = (awaited.label, now, False)
+        elif now >= since + STANDS and not self._standing[client][2]:
+            self._standing[client] = (label, since, True)
+            after = None if awaited.written is None else iso((awaited.written + SLACK) / 1000.0)
+            LOG.warning(
+                "labels wait",
+                client=client,
+                labels=machine.queued,
+                first=awaited.label,
+                key=awaited.key,
+                reason=f"no record with this key among those read, up to position {awaited.read}",
+                until=f"position {awaited.end}"
+                + (f", or a record from {awaited.near} on that was written after {after}" if after else ""),
+            )
 
     def _apart(self, marks: Sequence[Mark]) -> dict[str, int]:
         """Return what is told of records whose labels come apart."""
-        counted = {name: sum(getattr(mark, name) for mark in marks) for name in ("expired", "unmatched", "repeated")}
+        counted = {name: sum(getattr(mark, name) for mark in marks) for name in ("expired", *RELEASED)}
         return {"waiting": self.totals().waiting, **counted}
 
     def totals(self) -> Totals:

@@ -249,7 +249,7 @@ def _round(closed: RoundClosed) -> str:
     if closed.rejected:
         parts.append(f"{count(closed.rejected)} rejected")
     marks = [one.mark for one in closed.accepted if one.mark is not None]
-    for name in ("expired", "unmatched", "repeated"):
+    for name in ("expired", "unmatched", "repeated", "unusable"):
         if total := sum(getattr(mark, name) for mark in marks):
             parts.append(f"{count(total)} {name}")
     if closed.refused:

@@ -1,11 +1,14 @@
 """What must have become of each record whose label comes apart, by what the log holds and the ledger says alone."""
 
+import math
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 
 from streamfl.core.client.known_ledger import LedgerPlace
+from streamfl.core.client.waiting import NEAR, SLACK
 from streamfl.core.errors import BrokenInvariantError
 from streamfl.core.protocol.messages import Accepted, Mark
 from streamfl.streams.apart import HalvesSource
@@ -22,16 +25,25 @@ class Halves:
         The keys of the good ones, by position. No two records have the same key.
     length
         How many labels there are, good and bad.
+    rejected
+        The positions of bad records whose keys are known, by key.
+    asked, told
+        When features and labels were written, in milliseconds, by position, as far as the log says.
     """
 
     features: Mapping[int, str]
     labels: Mapping[int, str]
     length: int
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    asked: Mapping[int, int] = field(default_factory=dict)
+    told: Mapping[int, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, source: HalvesSource) -> "Halves":
         """Return all halves of a source that nobody else reads."""
         keys: dict[str, dict[int, str]] = {"features": {}, "labels": {}}
+        times: dict[str, dict[int, int]] = {"features": {}, "labels": {}}
+        rejected: dict[str, int] = {}
         ends = {"features": 0, "labels": 0}
         while halves := source.poll(1000):
             for batch in (half.sound() for half in halves):
@@ -40,7 +52,19 @@ class Halves:
                 named = zip(batch.positions.tolist(), batch.half.keys.tolist(), strict=True)
                 keys[batch.half.kind].update(named)
                 ends[batch.half.kind] = batch.span.end
-        return cls(keys["features"], keys["labels"], ends["labels"])
+                if batch.half.written is not None:
+                    written = zip(batch.positions.tolist(), batch.half.written.tolist(), strict=True)
+                    times[batch.half.kind].update(written)
+                if batch.half.kind == "features":
+                    rejected |= {bad.key: bad.position for bad in batch.rejected if bad.key}
+        return cls(keys["features"], keys["labels"], ends["labels"], rejected, times["features"], times["labels"])
+
+    def passes(self, label: int, positions: range) -> bool:
+        """Tell whether any record at some positions was written so late that a label waits for none after it."""
+        if label not in self.told:
+            return False
+        latest = self.told[label] + SLACK
+        return any(self.asked.get(at, latest) > latest for at in positions)
 
 
 @dataclass(frozen=True)
@@ -109,17 +133,33 @@ class Account:
         """Count the records that neither were learnt nor wait."""
         return len(halves.features) - len(self.learnt) - len(self.waiting(halves, window))
 
-    def found(self, halves: Halves, window: int) -> Mapping[str, int]:
-        """Return the records that a label can find, by their keys: those that wait, up to the window's end."""
-        end = window if self.mark is None else self.mark.features + window
-        return {halves.features[at]: at for at in self.waiting(halves, window) if at < end}
+    def outcomes(self, halves: Halves, window: int, labels: Iterable[int]) -> Mapping[int, int | str]:
+        """Return what becomes of the next labels, by position: a record's position, or why it finds none.
 
-    def rejects(self, halves: Halves, window: int, keys: Iterable[str]) -> tuple[int, int]:
-        """Count those of some labels that are rejected as unmatched, and as repeated, for their records are there."""
-        mark = 0 if self.mark is None else self.mark.features
-        there = {key for at, key in halves.features.items() if mark - window <= at < mark + window}
-        repeated = [key in there for key in keys]
-        return len(repeated) - sum(repeated), sum(repeated)
+        A label that cannot be read is not named.
+        """
+        front = 0 if self.mark is None else self.mark.features
+        begin, end = front - window, front + window
+        there = {key: at for at, key in halves.features.items() if begin <= at < end}
+        bad = {key: at for key, at in halves.rejected.items() if begin <= at < end}
+        waits = {halves.features[at] for at in self.waiting(halves, window)}
+        found: dict[int, int | str] = {}
+        for label in labels:
+            key = halves.labels.get(label)
+            if key is None:
+                continue
+            at = there.get(key, bad.get(key))
+            near = front + math.ceil(window / NEAR)
+            if at is None or halves.passes(label, range(near, at)):
+                found[label] = "unmatched"
+            elif key in bad:
+                found[label], front = "unusable", max(front, at + 1)
+            elif key not in waits:
+                found[label] = "repeated"
+            else:
+                waits.remove(key)
+                found[label], front = at, max(front, at + 1)
+        return found
 
 
 @dataclass
@@ -149,7 +189,8 @@ class Accounts:
         """Take what an entry accepts, and check what becomes of each label that it passes, and what it writes off."""
         before, account = self.last, self.last.after(entered, learnt)
         self._known.append((entry, account))
-        self._check_labels(before, range(before.passed, account.passed), learnt)
+        outcomes = before.outcomes(self.halves, self.window, range(before.passed, account.passed))
+        self._check_labels(outcomes, range(before.passed, account.passed), learnt)
         expect(
             account.accepted == len(account.learnt),
             f"{account.accepted} records of {self.name} are accepted, but {len(account.learnt)} were learnt",
@@ -161,34 +202,32 @@ class Accounts:
         )
         off, told = account.written_off(self.halves, self.window), account.mark.expired if account.mark else 0
         self._off[entry] = off
-        self._check_rejected(before, account, learnt)
+        self._check_rejected(before, account, outcomes)
         expect(off == told, f"{off} records of {self.name} are written off, but the ledger says {told}")
 
-    def _check_labels(self, before: Account, passed: range, learnt: Mapping[int, int]) -> None:
+    def _check_labels(self, outcomes: Mapping[int, int | str], passed: range, learnt: Mapping[int, int]) -> None:
         """Check that of the labels that an entry passes those are learnt that find a record that waits, each once."""
         expect(all(label in passed for label in learnt), f"{self.name} learns {sorted(learnt)}, not of {passed}")
-        found = dict(before.found(self.halves, self.window))
         for label in passed:
-            key = self.halves.labels.get(label)
-            at = found.pop(key, None) if key is not None else None
+            key, at = self.halves.labels.get(label), outcomes.get(label)
+            at = at if isinstance(at, int) else None
             lacks_name = self.may_lack_names and label not in learnt
             expect(
                 learnt.get(label) == at or lacks_name,
                 f"{self.name} has for the label of {key} at {label} the record at {learnt.get(label)}, not at {at}",
             )
 
-    def _check_rejected(self, before: Account, account: Account, learnt: Mapping[int, int]) -> None:
-        """Check how many of the labels that an entry rejects have no record, and how many are second ones."""
+    def _check_rejected(self, before: Account, account: Account, outcomes: Mapping[int, int | str]) -> None:
+        """Check how many of the labels that an entry passes have no record, a labelled one, and a rejected one."""
         if account.mark is None or self.may_lack_names:
             return
-        passed = [label for label in range(before.passed, account.passed) if label not in learnt]
-        keys = [self.halves.labels[label] for label in passed if label in self.halves.labels]
-        known = (0, 0) if before.mark is None else (before.mark.unmatched, before.mark.repeated)
-        told = account.mark.unmatched - known[0], account.mark.repeated - known[1]
-        counts = before.rejects(self.halves, self.window, keys)
+        known = (0, 0, 0) if before.mark is None else before.mark.released
+        told = tuple(all_ - earlier for all_, earlier in zip(account.mark.released, known, strict=True))
+        why = Counter(outcomes.values())
+        counts = (why["unmatched"], why["repeated"], why["unusable"])
         expect(
             counts == told,
-            f"{counts} labels of {self.name} are unmatched and repeated, but the ledger says {told}",
+            f"{counts} labels of {self.name} are unmatched, repeated and unusable, but the ledger says {told}",
         )
 
     @property
@@ -220,8 +259,7 @@ class Accounts:
         missing = halves.features.keys() ^ set(answered)
         expect(not missing, f"{self.name} has not answered what its log holds: {sorted(missing)}")
         rest = range(last.passed, halves.length)
-        found = last.found(halves, self.window)
-        good = len({halves.labels[label] for label in rest if halves.labels.get(label) in found})
+        good = sum(isinstance(one, int) for one in last.outcomes(halves, self.window, rest).values())
         expect(
             not rest or 0 < good < least,
             f"{self.name} has {halves.length} labels, but the ledger has {last.passed} of them; "

@@ -344,7 +344,7 @@ class Simulation:
                 name,
                 machine._ledger,
                 told=source.read,
-                asked=self.logs[name].good_before(source.asked),
+                asked=sum(at < source.asked for at in self.audit.apart[name].halves.features),
                 pending=machine.pending,
                 waiting=machine.waiting,
             )

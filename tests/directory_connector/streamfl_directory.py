@@ -57,6 +57,7 @@ class Message(NamedTuple):
     offset: int
     value: bytes
     key: None = None
+    timestamp: int = -1
 
 
 class Log:

@@ -6,39 +6,62 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl.core.client.waiting import LABELLED, MOST_NAMED, NO_RECORD, Waiting
+from streamfl.core.client.waiting import LABELLED, MOST_NAMED, NEAR, REJECTED, SLACK, Waiting
 from streamfl.core.protocol.apart import Answers, Half
 from streamfl.core.protocol.messages import Mark
-from streamfl.core.protocol.records import Batch, Span
+from streamfl.core.protocol.records import Batch, Rejection, Span
 
 # A label that cannot be decoded has no key, as a record that cannot.
 Keys = list[str | None]
 
 
-def _half(kind: str, keys: Keys, start: int, end: int) -> Batch:
+@dataclass
+class Side:
+    """All of a partition: the keys of the good ones, those of bad ones if known, and when each was written."""
+
+    keys: Keys
+    bad: dict[int, str]
+    written: list[int]
+
+
+def _half(kind: str, side: Side, start: int, end: int) -> Batch:
+    keys = side.keys
     good = [position for position in range(start, end) if keys[position] is not None]
     n = len(good)
-    half = Half(kind, np.array([keys[position] for position in good], dtype=np.object_))
+    times = np.array([side.written[position] for position in good], np.int64)
+    half = Half(kind, np.array([keys[position] for position in good], dtype=np.object_), times)
+    bad = tuple(Rejection(at, "bad", key=side.bad.get(at, "")) for at in range(start, end) if keys[at] is None)
     X = np.array(good, np.float64)[:, None] if kind == "features" else np.zeros((n, 0))
     names, labels = (("x",), ()) if kind == "features" else ((), ("a",))
     answers = Answers(np.zeros(n), np.zeros(n), ("a",)) if kind == "features" else None
     return Batch(
-        Span(kind, start, end), np.array(good, np.int64), names, X, np.zeros(n), labels, half=half, answers=answers
+        Span(kind, start, end),
+        np.array(good, np.int64),
+        names,
+        X,
+        np.zeros(n),
+        labels,
+        bad,
+        half=half,
+        answers=answers,
     )
 
 
 @dataclass
 class Reference:
-    """The same rules, told by positions alone: `features` and `labels` are all keys."""
+    """The same rules, told by positions alone: `features` and `labels` are all keys, `asked` and `told` all else."""
 
     window: int
-    features: Keys
-    labels: Keys
+    asked: Side
+    told: Side
     m: int = 0
     passed: int = 0
     first: int = 0  # `labels` of the mark
     learnt: dict[int, int] = field(default_factory=dict)
     written_off: int = 0
+
+    def __post_init__(self) -> None:
+        self.features, self.labels = self.asked.keys, self.told.keys
 
     def window_of(self, key: str, read: int) -> int | None:
         """Return the first record with a key in the window, as far as it was read."""
@@ -54,21 +77,36 @@ class Reference:
     def outcome(self, read: int, told: int, *, ended: bool) -> list[tuple[int, int | None]]:
         """Return the labels after the ledger's position that are done with, with their records; None: rejected."""
         done: list[tuple[int, int | None]] = []
-        settled, found = self.settled(), set()
+        settled, found, front = self.settled(), set(), self.m
         is_read = ended or read >= self.m + self.window
         for position in range(self.passed, told):
             key = self.labels[position]
             if key is None:
+                done.append((position, None))
                 continue
-            at = self.window_of(key, read)
-            if at is None and not is_read:
+            good, bad = self.window_of(key, read), self.bad_of(key, read)
+            at = min((one for one in (good, bad) if one is not None), default=None)
+            until = min(read, self.m + self.window) if at is None else at
+            late = self.told.written[position] + SLACK
+            near = range(front + -(-self.window // NEAR), until)
+            is_passed = any(self.features[i] is not None and self.asked.written[i] > late for i in near)
+            if at is None and not is_read and not is_passed:
                 break
-            if at is None or at in settled or at in found:
+            if at is None or is_passed or at in settled or at in found:
+                done.append((position, None))
+                continue
+            front = max(front, at + 1)
+            if at == bad:
                 done.append((position, None))
                 continue
             found.add(at)
             done.append((position, at))
         return done
+
+    def bad_of(self, key: str, read: int) -> int | None:
+        """Return the first record with a key in the window that was rejected, as far as it was read."""
+        places = range(max(0, self.m - self.window), min(read, self.m + self.window))
+        return next((at for at in places if self.asked.bad.get(at) == key), None)
 
 
 @dataclass
@@ -76,8 +114,8 @@ class Script:
     """What happens: the keys of both partitions, the window, and draws for every step."""
 
     window: int
-    features: Keys
-    labels: Keys
+    features: Side
+    labels: Side
     steps: list[tuple[int, int]]
 
 
@@ -94,10 +132,16 @@ def script_of(seed: int) -> Script:
     labels: Keys = []
     for i in order.tolist():
         labels += [f"nobody {len(labels)}" if rng.random() < unknown else features[i]] * int(times[i])
-    for keys in (features, labels):
-        keys[:] = [None if rng.random() < bad else key for key in keys]
+    sides = []
+    speed = rng.choice([0, 1, SLACK // 2, 10 * SLACK])  # without times, and with such as let none wait
+    for keys, other in ((features, rng.choice([0, 3])), (labels, 0)):
+        known = {i: str(key) for i, key in enumerate(keys) if rng.random() < bad}
+        lies = np.where(rng.random(len(keys)) < rng.choice([0.0, 0.1]), rng.integers(-40, 40, len(keys)), other)
+        times = (speed * (np.arange(len(keys)) + lies + 50)).tolist() if speed else [-1] * len(keys)
+        named = {i: key for i, key in known.items() if i % 2}
+        sides.append(Side([None if i in known else key for i, key in enumerate(keys)], named, times))
     whats = rng.choice(6, 250, p=[0.15, 0.15, 0.15, 0.15, 0.3, 0.1])
-    return Script(window, features, labels, list(zip(whats.tolist(), rng.integers(0, 7, 250).tolist(), strict=True)))
+    return Script(window, *sides, list(zip(whats.tolist(), rng.integers(0, 7, 250).tolist(), strict=True)))
 
 
 def _pairs(batches: list[Batch]) -> list[tuple[int, int | None]]:
@@ -112,17 +156,18 @@ def _pairs(batches: list[Batch]) -> list[tuple[int, int | None]]:
 def test_labels_find_the_records_that_the_reference_says_however_they_are_read_and_restarted(script: Script) -> None:
     f, k, window = script.features, script.labels, script.window
     reference, waiting = Reference(window, f, k), Waiting(window)
+    known_features, known_labels = f.keys, k.keys
     read = told = 0
     joined: list[Batch] = []
     for what, n in script.steps:
         if what in (0, 1):  # features
             beyond = 3 * (n == 6)  # a source may return more than there is room for
-            end = min(read + n, len(f), read + waiting.room + beyond)
+            end = min(read + n, len(known_features), read + waiting.room + beyond)
             if end > read:
                 waiting.take_features(_half("features", f, read, end))
                 read = end
         elif what in (2, 3):  # labels
-            end = min(told + n, len(k))
+            end = min(told + n, len(known_labels))
             if end > told:
                 waiting.take_labels(_half("labels", k, told, end))
                 told = end
@@ -144,12 +189,14 @@ def test_labels_find_the_records_that_the_reference_says_however_they_are_read_a
         joined += waiting.joined()
         if waiting.is_restored:
             assert _pairs(joined) == reference.outcome(read, told, ended=False)
-            here = [at for at in range(max(0, reference.m - window), read) if f[at] is not None]
+            here = [at for at in range(max(0, reference.m - window), read) if known_features[at] is not None]
             assert waiting.records == len(here) - len(reference.settled())
-            good = sum(key is not None for key in f[:read])
+            good = sum(key is not None for key in known_features[:read])
             assert good == len(reference.learnt) + waiting.records + reference.written_off
         assert len(waiting._behind) + len(waiting._ahead) <= 2 * window + max(0, read - reference.m - window)
-        assert len(waiting._named) <= MOST_NAMED * window + len(k)
+        assert len(waiting._named) <= MOST_NAMED * window + len(known_labels)
+        assert len(waiting._written) <= window + max(0, read - reference.m - window)
+        assert sum(map(len, waiting._rejected.values())) <= 2 * window + max(0, read - reference.m - window)
 
 
 def _head(joined: list[Batch], n: int) -> list[Batch]:
@@ -165,7 +212,9 @@ def _enter(reference: Reference, mark: Mark, passed: int, batches: list[Batch], 
     """Check a mark, and enter the records of a round."""
     window, m = reference.window, reference.m
     pairs = {position: at for position, at in _pairs(batches) if at is not None}
-    newest = max([m, *(at + 1 for at in pairs.values())])
+    reasons = [(bad.position, bad.reason) for batch in batches for bad in batch.rejected]
+    spoilt = [reference.bad_of(str(reference.labels[at]), read) for at, why in reasons if why.startswith(REJECTED)]
+    newest = max([m, *(at + 1 for at in (*pairs.values(), *spoilt))])
     assert mark.features in (newest, m + window)
     if mark.features > newest:
         assert read >= m + window
@@ -178,7 +227,7 @@ def _enter(reference: Reference, mark: Mark, passed: int, batches: list[Batch], 
     reference.learnt |= pairs
     gone = [at for at in waited if at < mark.features - window or at in reference.settled()]
     assert mark.expired == len(gone)
-    reasons = [bad.reason for batch in batches for bad in batch.rejected]
-    assert mark.unmatched == sum(reason.startswith(NO_RECORD) for reason in reasons)
-    assert mark.repeated == sum(reason.startswith(LABELLED) for reason in reasons)
+    assert mark.repeated == sum(reason.startswith(LABELLED) for _, reason in reasons)
+    assert mark.unusable == sum(reason.startswith(REJECTED) for _, reason in reasons)
+    assert sum(mark.released) == sum(reference.labels[position] is not None for position, _ in reasons)
     reference.written_off += len(gone)

@@ -12,7 +12,7 @@ from simulation.late_labels import Disorder, late
 from simulation.test_simulation import faults_of
 from streamfl.core.client.buffer import Buffer
 from streamfl.core.client.waiting import Waiting
-from streamfl.core.protocol.messages import LocalDrift, Mark
+from streamfl.core.protocol.messages import LocalDrift, Mark, Update
 from streamfl.core.protocol.records import Batch
 from streamfl.core.sampling import generator
 from streamfl.settings import LearningSettings
@@ -118,6 +118,51 @@ def test_the_same_labels_find_the_same_records_whatever_is_killed(seed):
     labels, window = disorder(seed)
     simulation = late(labels, window=window, labels=seed, seed=seed, faults=faults_of(seed))
     assert outcome(simulation) == disordered(seed)[0]
+
+
+# --- records and labels that are rejected ---------------------------------------------------------------------------
+
+# No window of these worlds is read to its end before the features are.
+WIDE = 1000
+
+
+def spoilt(seed: int) -> Disorder:
+    """Return how labels come in a world where records and labels are rejected, and the log says when each came."""
+    rng = generator(seed, "spoilt")
+    delays = [(7,), (1, 3, 15), (2, 30), (-3, 1, 9)][seed % 4]
+    shares = rng.choice([0.0, 0.05]), 0.02, rng.choice([0.0, 0.02]), 0.05, 0.05, rng.choice([0.0, 0.0, 0.05])
+    return Disorder(delays, *map(float, shares))
+
+
+def standing(simulation: Simulation) -> tuple[Outcome, int]:
+    """Run a world; return what it comes to, and how far any update was behind the labels that were due."""
+    behind, watch = 0, simulation.audit.watch
+
+    def watching(now: float, node: str, message: Any) -> None:
+        nonlocal behind
+        watch(now, node, message)
+        if isinstance(message, Update) and node == message.client and node in simulation._nodes:
+            source = simulation._nodes[node].source
+            behind = max(behind, source.due - max((span.end for span in message.spans), default=0))
+
+    simulation.audit.watch = watching
+    return outcome(simulation), behind
+
+
+@cache
+def undisturbed_spoilt(seed: int) -> tuple[Outcome, int]:
+    return standing(late(spoilt(seed), window=WIDE, labels=seed))
+
+
+@pytest.mark.worlds(fixed=[400], drawn=2, full=range(400, 408))
+def test_rejected_records_and_labels_hold_up_no_client_and_find_the_same_whatever_is_killed(seed):
+    whole, behind = undisturbed_spoilt(seed)
+    simulation = late(spoilt(seed), window=WIDE, labels=seed, seed=seed, faults=faults_of(seed))
+    assert outcome(simulation) == whole
+    assert behind <= 2 * ROUND or spoilt(seed).lies  # a label that is dated ahead waits for its window
+    marks = [mark for mark in whole[3].values() if mark is not None]
+    assert sum(mark.unusable for mark in marks) > 0  # the label of a rejected record whose key is known
+    assert sum(mark.unmatched for mark in marks) > 0
 
 
 @pytest.mark.full
@@ -271,7 +316,7 @@ def leaves_with_its_last_labels_unsent(patch: pytest.MonkeyPatch) -> None:
         (settles_nothing_for_itself, "has read .* waiting"),
         (rejects_labels_before_their_records, "has for the label of .* the record at None, not at"),
         (writes_off_in_silence, "are written off, but the ledger says"),
-        (rejects_in_silence, "are unmatched and repeated, but the ledger says"),
+        (rejects_in_silence, "are unmatched, repeated and unusable, but the ledger says"),
         (passes_over_a_record, "has read .* waiting"),
         (leaves_with_its_last_labels_unsent, "labels, but the ledger has"),
     ],

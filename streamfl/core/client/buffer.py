@@ -36,17 +36,11 @@ class Buffer:
 
     capacity: int
     least: int = 1
-    batches: list[Batch] = field(default_factory=list)
-
-    @property
-    def size(self) -> int:
-        """Count the good records."""
-        return sum([len(batch.positions) for batch in self.batches])
-
-    @property
-    def pending(self) -> int:
-        """Count the records, good and bad."""
-        return sum(batch.read for batch in self.batches)
+    batches: list[Batch] = field(default_factory=list, init=False)
+    size: int = field(default=0, init=False)  # good records
+    pending: int = field(default=0, init=False)  # good and bad ones
+    _names: tuple[tuple[str, ...] | None, tuple[str, ...] | None] = field(default=(None, None), init=False)
+    _within: int = field(default=0, init=False)  # so many batches have no other names
 
     @property
     def room(self) -> int:
@@ -61,8 +55,19 @@ class Buffer:
     def add(self, batches: Sequence[Batch]) -> None:
         """Append the records that follow."""
         self.batches.extend(batches)
+        self._count(batches)
         if self._is_choked():
-            self.batches = _condensed(self.batches)
+            self._keep(_condensed(self.batches))
+
+    def _keep(self, batches: list[Batch]) -> None:
+        """Hold other batches."""
+        self.batches, self.size, self.pending, self._within = batches, 0, 0, 0
+        self._count(batches)
+
+    def _count(self, batches: Iterable[Batch]) -> None:
+        for batch in batches:
+            self.size += len(batch)
+            self.pending += batch.read
 
     def _is_choked(self) -> bool:
         """Tell whether bad records have used up the capacity before there are `least` good ones."""
@@ -117,19 +122,25 @@ class Buffer:
         """Drop the records up to the end of each span."""
         ends: Mapping[str, int] = {span.partition: span.end for span in accepted}
         left = [(b, ends.get(b.span.partition, b.span.start)) for b in self.batches]
-        self.batches = [b.after(end) for b, end in left if b.span.end > max(end, b.span.start)]
+        self._keep([b.after(end) for b, end in left if b.span.end > max(end, b.span.start)])
 
     def within(self, registry: Registry, limits: Limits) -> None:
         """Remove features and records whose names a full registry cannot take."""
         d, k = len(registry.features), len(registry.labels)
         features = registry.features if d >= limits.most_features(k) else None
         labels = registry.labels if k and k >= limits.most_labels(d) else None
-        if features is not None or labels is not None:
-            self.batches = [batch.within(features, labels) for batch in self.batches]
+        if features is None and labels is None:
+            return
+        if (features, labels) != self._names:
+            self._names, self._within = (features, labels), 0
+        if self._within < len(self.batches):
+            known, new = self.batches[: self._within], self.batches[self._within :]
+            self._keep([*known, *(batch.within(features, labels) for batch in new)])
+        self._within = len(self.batches)
 
     def clear(self) -> None:
         """Drop all records: they will be read again."""
-        self.batches = []
+        self._keep([])
 
     def covers(self) -> tuple[Span, ...]:
         """Return the positions held."""

@@ -191,7 +191,7 @@ class Client(ClientState):
                 return self._is_own(event) and self._leaves
             case Fenced():
                 return self._is_fenced(event)
-            case RoundOpened() if event.entry == self._flight.refused:
+            case RoundOpened() if event.entry in (self._flight.refused, self._opened_entry):
                 return False  # published again and again for others, it would postpone the next try for ever
             case RoundOpened() | RoundClosed():
                 ledger = self._ledger
@@ -202,6 +202,12 @@ class Client(ClientState):
                 return True
             case _:
                 return False
+
+    @property
+    def _opened_entry(self) -> int | None:
+        """Return the entry of the open round, if that is known."""
+        opened = self._ledger.open_round
+        return None if opened is None else opened.entry
 
     def _receive(self, message: FromCoordinator, now: float) -> list[ClientDecision]:
         """Take a message, or drop it if it cannot be used."""

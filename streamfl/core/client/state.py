@@ -14,7 +14,7 @@ from streamfl.core.client.patience import Patience
 from streamfl.core.client.period import AGREEING
 from streamfl.core.client.phase import Phase
 from streamfl.core.client.settings import ClientSettings
-from streamfl.core.client.waiting import Waiting
+from streamfl.core.client.waiting import Awaited, Waiting
 from streamfl.core.learning.between_rounds import AtClient
 from streamfl.core.pooling.masks import Masks, Secrets
 from streamfl.core.protocol.messages import Roster
@@ -93,10 +93,10 @@ class ClientState:
         """Return how many more records may be polled."""
         if self._stopped or self._left:
             return 0
-        room = max(0, self._buffer.room - self._queued)
+        room = max(0, self._buffer.room - self.queued)
         if self._waiting is None or self.settings.clock != "records":
             return room
-        return max(0, min(room, self._size() - self._buffer.size - self._queued))  # labels of one round at a time
+        return max(0, min(room, self._size() - self._buffer.size - self.queued))  # labels of one round at a time
 
     @property
     def features_room(self) -> int:
@@ -108,7 +108,7 @@ class ClientState:
     @property
     def awaits_features(self) -> bool:
         """Tell whether labels that were read wait for the features of their records."""
-        return self._queued > 0
+        return self.queued > 0
 
     @property
     def features_ended(self) -> bool:
@@ -123,10 +123,11 @@ class ClientState:
     @property
     def pending(self) -> int:
         """Count the records, or labels, that were read and not yet accepted or rejected by the ledger."""
-        return self._buffer.pending + self._queued
+        return self._buffer.pending + self.queued
 
     @property
-    def _queued(self) -> int:
+    def queued(self) -> int:
+        """Count the labels that wait for their records, or behind one that does."""
         return 0 if self._waiting is None else self._waiting.queued
 
     @property
@@ -146,10 +147,15 @@ class ClientState:
         return 0 if place is None or place.mark is None else place.mark.expired
 
     @property
-    def unpaired(self) -> tuple[int, int]:
-        """Count the labels that the ledger has rejected: those without a record, and those of a labelled record."""
+    def unpaired(self) -> tuple[int, int, int]:
+        """Count the labels that the ledger has rejected for want of a record; see `Mark.released`."""
         place = self._ledger.place
-        return (0, 0) if place is None or place.mark is None else (place.mark.unmatched, place.mark.repeated)
+        return (0, 0, 0) if place is None or place.mark is None else place.mark.released
+
+    @property
+    def awaited(self) -> Awaited | None:
+        """Return the label that waits for its record, so that those after it wait, too, and what it waits for."""
+        return None if self._waiting is None else self._waiting.awaited
 
     @property
     def complaint(self) -> str:
@@ -244,7 +250,7 @@ class ClientState:
             return False
         if self._is_alone():
             return self._ended or not self.settings.waits
-        return self._ended and not (self._buffer.has_sendable or self._queued)
+        return self._ended and not (self._buffer.has_sendable or self.queued)
 
     def _has_to_join(self) -> bool:
         """Tell whether the client has the records for Join, or cannot wait for them."""

@@ -5,19 +5,35 @@ under the same keys. The labels are the client's records in the sense of the led
 learning, and their positions are what updates and entries name. The record of a label is found by its key.
 
 Which label finds which record must not depend on how far either partition happened to be read, or a client that is
-killed and reads again would learn something else. So every entry names a *mark* m, a position among the features,
-and in the round after it a label finds only records in the window [m - w, m + w). What lies before is written off. A
-label whose key is not there yet blocks those after it until the window has been read to its end; then it is rejected.
-After the round the mark lies behind the newest record that was labelled. If no label comes before features beyond the
+killed and reads again would learn something else. So every entry names a *mark* m, a position among the features, and
+in the round after it a label finds only records in the window [m - w, m + w). What lies before is written off. After
+the round the mark lies behind the newest record that a label has found. If no label comes before features beyond the
 window do, it moves to the window's end, with an entry that passes no label.
 
+A label whose key is not there yet blocks those after it. It is *released*, which means rejected, as soon as it is
+certain that it finds no record:
+
+- A label finds the first record with its key. If that was rejected, so is the label, at once.
+- The features have *passed* the label: the log says that a record was written more than `SLACK` after it, and that
+  record lies w / 100 positions or more beyond the *front*. The front is the mark, or lies behind the newest record
+  that an earlier label of the round has found. Such a record bounds what the label can find: those after it do not
+  count, even if they have been read. So what becomes of the label follows from positions and times in the log alone.
+- The window has been read to its end.
+
+Whoever writes records or labels may lie about times, or have a wrong clock. Up to w / 100 positions beyond the front
+no time counts, so labels in the order of their records find these. Otherwise a label that is dated back, or a record
+that is dated ahead, costs labels their records; and a label that is dated ahead waits as long as the window takes, if
+its record does not come. All of them are this client's.
+
 A record before the mark is *settled*, and waits no more, once the ledger has passed any label with its key: mostly
-the one it was learnt with. A label that was rejected settles it, too: one that came long before its record, or whose
-name the registry cannot take. Such a record counts as written off. So what waits follows from the mark and the two
-partitions alone. A restarted client reads the features again from m - w, and the labels from `labels` of the mark,
-behind which lies the last label of every settled record in the window.
+the one it was learnt with. A label that was released settles it, too: one that came long before its record, or whose
+name the registry cannot take. Such a record counts as written off. A label that cannot be read settles nothing: its
+record waits for another one. So what waits follows from the mark and the two partitions alone. A restarted client
+reads the features again from m - w, and the labels from `labels` of the mark, behind which lies the last label of
+every settled record in the window.
 """
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -30,11 +46,20 @@ from streamfl.core.arrays import FloatArray, IntArray
 from streamfl.core.bounds import bounded
 from streamfl.core.client.no_change import NoChange
 from streamfl.core.protocol.apart import answers_together
+from streamfl.core.protocol.batch_queue import BatchQueue
 from streamfl.core.protocol.messages import Mark
 from streamfl.core.protocol.records import Batch, Rejection, aligned, union
 
 NO_RECORD = "a label without a record: none within the window has its key"
+PASSED = "a label without a record: later ones have come, and none before them has its key"
+REJECTED = "the label of a record that was rejected"
 LABELLED = "a second label for a record"
+
+# By how many milliseconds a label may have been written before its record, or clocks may differ.
+SLACK = 60_000
+
+# The window over the positions beyond the front in which no time counts.
+NEAR = 100
 
 # How many windows of keys the ledger's labels may name before the mark moves, so that those before are forgotten.
 MOST_NAMED = 4
@@ -46,6 +71,38 @@ class Place(NamedTuple):
     position: int
     batch: Batch
     row: int
+
+
+class Awaited(NamedTuple):
+    """What a label waits for that blocks those after it.
+
+    Parameters
+    ----------
+    label, key
+        Its position, and its key.
+    read
+        The position up to which there is no record with that key.
+    end
+        The position at which it is released.
+    near, written
+        It is released before that by a record from `near` on that was written more than `SLACK` after `written`; None
+        if the log does not say.
+    """
+
+    label: int
+    key: str
+    read: int
+    end: int
+    near: int
+    written: int | None
+
+
+class Released(NamedTuple):
+    """A label that finds no record: its position, why, and the position of its record if that was rejected."""
+
+    position: int
+    why: str
+    record: int = -1
 
 
 @dataclass
@@ -93,6 +150,9 @@ class Waiting:
     is_stuck: bool = False
     known: NoChange = field(default_factory=NoChange)
     complaint: str = ""
+    _front: int = 0  # behind the newest record that a label of the round has found
+    _written: list[tuple[int, int]] = field(default_factory=list)  # positions and times of records from the mark on
+    _rejected: dict[str, deque[tuple[int, str]]] = field(default_factory=dict)  # positions and reasons, by key
     _behind: deque[tuple[int, str]] = field(default_factory=deque)  # positions and keys of records before the mark
     _ahead: deque[tuple[int, str]] = field(default_factory=deque)  # those from the mark on
     _places: dict[str, deque[Place]] = field(default_factory=dict)  # of both, by key; a label finds the first one
@@ -103,9 +163,8 @@ class Waiting:
     _named: dict[str, int] = field(default_factory=dict)  # by key, the last one of them
     _taken: set[str] = field(default_factory=set)  # keys of the labels after them that have been joined
     _found: list[Batch] = field(default_factory=list)  # labels after the ledger's position that are done with
-    _unmatched: list[int] = field(default_factory=list)  # positions of those without a record
-    _repeated: list[int] = field(default_factory=list)  # and of those whose record has a label
-    _labels: deque[Batch] = field(default_factory=deque)  # those after them
+    _released: list[Released] = field(default_factory=list)  # those of them that were released
+    _labels: BatchQueue = field(default_factory=BatchQueue)  # those after them
     _restores: bool = False  # what was read before a restart is not settled yet
 
     # --- what comes ----------------------------------------------------------------------------------------------
@@ -115,12 +174,19 @@ class Waiting:
         self.read = batch.span.end
         if self.mark is None:
             self.mark = Mark(batch.span.partition, batch.span.start)
+            self._front = batch.span.start
         if batch.half is None:
             return
         for row, (position, key) in enumerate(zip(batch.positions.tolist(), batch.half.keys.tolist(), strict=True)):
             if position >= self._begin:
                 (self._behind if position < self.mark.features else self._ahead).append((position, key))
                 self._places.setdefault(key, deque()).append(Place(position, batch, row))
+        for bad in batch.rejected:
+            if bad.key and bad.position >= self._begin:
+                self._rejected.setdefault(bad.key, deque()).append((bad.position, bad.reason))
+        if batch.half.written is not None:
+            written = zip(batch.positions.tolist(), batch.half.written.tolist(), strict=True)
+            self._written += [one for one in written if one[0] >= self.mark.features]
 
     def take_labels(self, batch: Batch) -> None:
         """Take labels; those before the ledger's position tell which records wait no more."""
@@ -131,14 +197,22 @@ class Waiting:
             self._pass(_keyed(before))
             batch = batch.after(self._passed)
         if batch.span.end > batch.span.start:
-            self._labels.append(batch)
+            self._labels.add(batch)
 
     # --- joining ---------------------------------------------------------------------------------------------------
 
     @property
     def queued(self) -> int:
         """Count the labels that have not found their records yet."""
-        return sum(batch.read for batch in self._labels)
+        return self._labels.read
+
+    @property
+    def awaited(self) -> Awaited | None:
+        """Return the label whose record has not come, which blocks those after it; None if none does."""
+        first = self._labels.first if self._labels and self.is_restored else None
+        if first is None or first.half is None or not len(first):
+            return None
+        return Awaited(first.span.start, first.half.keys[0], self.read, self._end, self._near, first.half.time(0))
 
     @property
     def records(self) -> int:
@@ -157,6 +231,11 @@ class Waiting:
     @property
     def _end(self) -> int:
         return 0 if self.mark is None else self.mark.features + self.window
+
+    @property
+    def _near(self) -> int:
+        """Return the first position at which times count."""
+        return self._front + -(-self.window // NEAR)
 
     @property
     def is_read(self) -> bool:
@@ -183,7 +262,7 @@ class Waiting:
             self._settle(self._named)
             self._restores = False
         while self._labels:
-            labels = self._labels.popleft()
+            labels = self._labels.take()
             whole = self._whole(labels)
             if whole.span.end > whole.span.start:
                 joined.append(whole)
@@ -191,7 +270,7 @@ class Waiting:
                 self.known.learn(done.y, done.labels)
                 self._found.append(done)
             if whole.span.end < labels.span.end:
-                self._labels.appendleft(labels.after(whole.span.end))
+                self._labels.put_back([labels.after(whole.span.end)])
                 break
         return joined
 
@@ -202,42 +281,64 @@ class Waiting:
         wrong: list[Rejection] = []
         end = labels.span.end
         for row, (position, key) in enumerate(_keyed(labels)):
-            place = self._place(key)
-            if place is None and not self.is_read:
+            found = self._found_by(position, key, None if labels.half is None else labels.half.time(row))
+            if found is None:
                 end = position
                 break
-            if place is None or key in self._settled or key in self._taken:
-                (self._unmatched if place is None else self._repeated).append(position)
-                self.complaint = bounded(f"{NO_RECORD if place is None else LABELLED}: {key}")
+            self._front = max(self._front, (found.record if isinstance(found, Released) else found.position) + 1)
+            if isinstance(found, Released):
+                self._released.append(found)
+                self.complaint = bounded(f"{found.why}: {key}")
                 wrong.append(Rejection(position, self.complaint))
                 continue
             self._taken.add(key)
             rows.append(row)
-            places.append(place)
+            places.append(found)
         return _of(labels.before(end), np.array(rows, np.int64), places, wrong)
 
-    def _place(self, key: str) -> Place | None:
-        """Return the first record with a key in the window; a source may have returned some beyond it."""
-        place = self._places[key][0] if key in self._places else None
-        return None if place is None or place.position >= self._end else place
+    def _found_by(self, label: int, key: str, written: int | None) -> Place | Released | None:
+        """Return the record that a label finds, or why it finds none; None if its record may still come."""
+        place = next(iter(self._places.get(key, ())), None)
+        bad = next(iter(self._rejected.get(key, ())), None)
+        # A source may have returned records beyond the window.
+        positions = [one[0] for one in (place, bad) if one is not None and one[0] < self._end]
+        first = min(positions, default=min(self.read, self._end))
+        if self._passes(written, first):
+            return Released(label, PASSED)
+        if not positions:
+            return Released(label, NO_RECORD) if self.is_read else None
+        if bad is not None and first == bad[0]:
+            return Released(label, f"{REJECTED} ({bad[1]})", first)
+        return Released(label, LABELLED) if key in self._settled or key in self._taken else place
+
+    def _passes(self, written: int | None, before: int) -> bool:
+        """Tell whether records before a position show that none comes any more for a label written at a time."""
+        if written is None or before <= self._near:
+            return False
+        first, end = (bisect_left(self._written, (at,)) for at in (self._near, before))
+        return any(time > written + SLACK for _, time in self._written[first:end])
 
     # --- following the ledger --------------------------------------------------------------------------------------
 
     def after(self, batches: Sequence[Batch]) -> Mark | None:
         """Return the mark after a round with some joined records; its counts are of this round."""
         if self.mark is None or not self.is_restored:
-            return None if self.mark is None else replace(self.mark, expired=0, unmatched=0, repeated=0)
+            return None if self.mark is None else replace(self.mark, expired=0, unmatched=0, repeated=0, unusable=0)
         passed = batches[-1].span.end if batches else self._passed
         besides = [batch.beside for batch in batches if batch.beside is not None and len(batch)]
         learnt = set(np.concatenate(besides).tolist()) if besides else set()
         labels = list(self._newly(passed))
-        features = max(self.mark.features, max(learnt, default=-1) + 1)
+        released = [one for one in self._released if one.position < (passed or 0)]
+        newest = max(chain(learnt, (one.record for one in released)), default=-1)
+        features = max(self.mark.features, newest + 1)
         is_long = self.is_read and len(self._named) + len(labels) > MOST_NAMED * self.window
         if is_long or (self.must_move and not batches):
             features = max(features, min(self.read, self._end))
         last, expired = self._settling(features, labels, learnt, passed or 0)
-        unmatched, repeated = (sum(at < (passed or 0) for at in wrong) for wrong in (self._unmatched, self._repeated))
-        return Mark(self.mark.partition, features, last, expired, unmatched, repeated)
+        unusable = sum(one.record >= 0 for one in released)
+        repeated = sum(one.why == LABELLED for one in released)
+        unmatched = len(released) - unusable - repeated
+        return Mark(self.mark.partition, features, last, expired, unmatched, repeated, unusable)
 
     def _settling(
         self, features: int, labels: Sequence[tuple[int, str]], learnt: Collection[int], passed: int
@@ -276,7 +377,9 @@ class Waiting:
             The ledger's position among the labels; None if it has passed none.
         """
         changed = self._pass(self._newly(passed))
-        self.mark, self._passed, self.is_stuck = mark, passed, False
+        self.mark, self._passed, self.is_stuck, self._front = mark, passed, False, mark.features
+        del self._written[: bisect_left(self._written, (mark.features,))]
+        self._forget_rejected()
         while self._passed_labels and self._passed_labels[0][0] < mark.labels:
             position, key = self._passed_labels.popleft()
             if self._named[key] == position:
@@ -289,8 +392,15 @@ class Waiting:
         self._settle(changed)
         again = (*self._found, *self._labels)
         anew = again if passed is None else [batch.after(passed) for batch in again if batch.span.end > passed]
-        self._taken, self._found, self._labels = set(), [], deque(anew)
-        self._unmatched, self._repeated = [], []
+        self._taken, self._found, self._labels = set(), [], BatchQueue(anew)
+        self._released = []
+
+    def _forget_rejected(self) -> None:
+        """Forget the rejected records before the window."""
+        for key in [key for key, places in self._rejected.items() if places[0][0] < self._begin]:
+            self._rejected[key] = deque(one for one in self._rejected[key] if one[0] >= self._begin)
+            if not self._rejected[key]:
+                del self._rejected[key]
 
     def _newly(self, passed: int | None) -> Iterator[tuple[int, str]]:
         """Yield the labels that the ledger passes, which have been joined or rejected since its last entry."""
@@ -332,6 +442,7 @@ class Waiting:
         fresh = Waiting(self.window, mark, begin, complaint=self.complaint)
         for part in fields(self):
             setattr(self, part.name, getattr(fresh, part.name))
+        self._front = 0 if mark is None else mark.features
         self._passed = passed
         self._told = (passed or 0) if mark is None else mark.labels
         self._restores = True

@@ -461,7 +461,7 @@ def _wrong_mark(update: Update, member: Member, limits: Limits) -> str | None:
         return "a mark that runs backwards, or beyond the ledger"
     if mark.labels < least or not 0 <= mark.expired <= mark.features:
         return "a mark that runs backwards, or of more records than positions"
-    if min(mark.unmatched, mark.repeated) < 0 or mark.unmatched + mark.repeated > update.rejected:
+    if min(mark.released) < 0 or sum(mark.released) > update.rejected:
         return "a mark of more labels without a record than were rejected"
     return None
 

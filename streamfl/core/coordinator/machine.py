@@ -4,14 +4,15 @@ Theory of operation. Everything that must survive a kill is in `CoordinatorState
 Commit: a ledger entry, or a change of membership. What a round has collected so far is in `Unsaved`: after a kill the
 coordinator opens the round again from the last Commit, clients send their messages again, and the step is repeated.
 If an alarm has candidates without scores, the round waits in a second phase for Scores. Membership changes wait too,
-so that no Commit falls between the profile's alarm and its restart.
+so that no Commit falls between the profile's alarm and its restart. Joins that arrive together are answered together:
+each Commit saves all models, and what clients need for the open round is the same for all.
 
 No message can end the process or damage the state. `admission` checks a message before anything changes. If handling
 one raises all the same, `recovery` returns to the last Commit and continues without it.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from streamfl.core.arrays import FloatArray
@@ -35,6 +36,7 @@ from streamfl.core.protocol.messages import (
     FromClient,
     FromCoordinator,
     Join,
+    Joined,
     Leave,
     Left,
     Refusal,
@@ -102,6 +104,8 @@ class Coordinator:
         self._recovery = Recovery(self._rounds, recover, self._catch_up)
         self._admission = Admission(settings, log_ends, grants, log_ids)
         self._announced: float | None = None
+        self._asked: dict[tuple[str, str], Join] = {}  # starts that have asked since the last `answer`
+        self._singly = False  # one of them could not be answered, so each is answered for itself
         self._expected: dict[str, float] = {}  # members of which a start is to ask again, and until when
         self._told: dict[str, str] = {}  # why a signer may not speak for them, by the clients that were told once
 
@@ -225,6 +229,8 @@ class Coordinator:
             raise
         except Exception as error:  # anything that a message makes raise: the message is refused
             self._recovery.restore(before)
+            if isinstance(event, Join | Signed) and isinstance(join := _message(event), Join):
+                self._asked.pop((join.client, join.nonce), None)
             sender = None if isinstance(event, Unusable | Ordered) else sender_of(_message(event), self.state.members)
             return self._as_transaction(self._fault(event.client, sender, unhandled(error), now))
 
@@ -247,6 +253,8 @@ class Coordinator:
         match event:
             case Signed(message, signer):
                 return self._signed(message, signer, now)
+            case Join() if self.phase is not Phase.GATHERING:
+                return self._ask(event, now)
             case Join():
                 return self._join(event, now)
             case Leave():
@@ -292,6 +300,47 @@ class Coordinator:
         told.append(self._evicted(account, client))
         return [Commit(tuple(told)), *self._finished(), *self._go_on_if_complete(now)]
 
+    @property
+    def has_asked(self) -> bool:
+        """Tell whether Joins wait for `answer`."""
+        return bool(self._asked)
+
+    def answer(self, now: float) -> list[CoordinatorDecision]:
+        """Answer the Joins that have come, in one transaction; called until none waits, after all that has arrived.
+
+        If that raises, they are answered one by one, so that only those are refused that cannot be answered.
+        """
+        asked = [*self._asked.values()][: 1 if self._singly else None]
+        for join in asked:
+            del self._asked[join.client, join.nonce]
+        self._singly = self._singly and bool(self._asked)
+        before = self._rounds.unsaved.copied()
+        try:
+            return self._as_transaction(self._answers(asked, now))
+        except BrokenInvariantError:
+            raise
+        except Exception as error:  # as in `handle`
+            if self._recovery.last_saved is None:
+                raise
+            self._recovery.restore(before)
+            if len(asked) > 1:
+                self._asked = {(join.client, join.nonce): join for join in asked} | self._asked
+                self._singly = True
+                return []
+            (join,) = asked
+            sender = sender_of(join, self.state.members)
+            return self._as_transaction(self._fault(join.client, sender, unhandled(error), now))
+
+    def _answers(self, asked: Sequence[Join], now: float) -> list[CoordinatorDecision]:
+        """Return the answers to some Joins; after them comes what the clients need for the open round."""
+        decisions = [decision for join in asked for decision in self._join(join, now)]
+        told = (message for one in decisions if isinstance(one, Commit | Publish) for message in one.messages)
+        return (
+            [*decisions, Publish(self._rounds.messages(now))]
+            if any(isinstance(one, Joined) for one in told)
+            else decisions
+        )
+
     def announce(self, now: float) -> list[CoordinatorDecision]:
         """Announce new refusals; called after all messages that have arrived were handled.
 
@@ -325,6 +374,14 @@ class Coordinator:
 
     # --- membership ------------------------------------------------------------------------------------------------
 
+    def _ask(self, join: Join, now: float) -> list[CoordinatorDecision]:
+        """Keep a Join until all have been read that have arrived with it; the last one of each start counts."""
+        wrong = self._admission.wrong_join(join, self.state, self._unsaved)
+        if wrong is not None:
+            return self._fault(join.client, sender_of(join, self.state.members), wrong, now)
+        self._asked[join.client, join.nonce] = join
+        return []
+
     def _join(self, join: Join, now: float) -> list[CoordinatorDecision]:
         wrong = self._admission.wrong_join(join, self.state, self._unsaved)
         if wrong is not None:
@@ -341,7 +398,7 @@ class Coordinator:
             return self._take_up(join, member, now)
         if member.left:  # it left or was evicted, and has not received the message
             return [Publish((self._evicted(member, join.client) if member.evicted else _left(join),))]
-        return [Publish(self._enter(join, member, now))]  # it has asked before
+        return [Publish(self._enter(join, member))]  # it has asked before
 
     def _take_up(self, join: Join, member: Member, now: float) -> list[CoordinatorDecision]:
         """Issue the next incarnation to a start. It is saved before it is told, so that no two starts have the same.
@@ -353,7 +410,7 @@ class Coordinator:
         if self.is_scoring and join.client not in self._unsaved.updates:
             self._unsaved.deferred[join.client] = replace(join, moments=NOTHING, labels=())  # nobody asks for them
             return []
-        messages = self._enter(join, member, now)
+        messages = self._enter(join, member)
         taken: list[CoordinatorDecision] = [Publish(messages) if self.is_scoring else Commit(messages)]
         return [*taken, *self._go_on_if_complete(now)] if self.settings.sums == "masked" else taken
 
@@ -364,12 +421,11 @@ class Coordinator:
         told = Fenced(client=message.client, nonce=message.nonce, after=message.after, incarnation=present)
         return [Publish((told,))]
 
-    def _enter(self, join: Join, member: Member, now: float) -> tuple[FromCoordinator, ...]:
+    def _enter(self, join: Join, member: Member) -> tuple[FromCoordinator, ...]:
         """Enter a joining client into the ledger, and return the answer."""
         account = member.joined(join.nonce, join.key)
-        messages = (self.state.joined(join, account), *self._rounds.messages(now))
         self._change(join.client, account)
-        return messages
+        return (self.state.joined(join, account),)
 
     def _change(self, client: str, member: Member) -> None:
         """Change a member's account, and keep a copy until it is saved."""

@@ -27,14 +27,22 @@ class Half:
         features.
     keys
         The key of each good record, shape (n,), of strings.
+    written
+        When each was written, as the log says: milliseconds since 1970, below 0 if it does not say, shape (n,). None
+        if it says nothing of any.
     """
 
     kind: Literal["features", "labels"]
     keys: Keys
+    written: IntArray | None = None
 
     def of(self, rows: Rows) -> "Half":
         """Return the part of some rows."""
-        return replace(self, keys=self.keys[rows])
+        return replace(self, keys=self.keys[rows], written=None if self.written is None else self.written[rows])
+
+    def time(self, row: int) -> int | None:
+        """Return when one was written; None if the log does not say."""
+        return None if self.written is None or self.written[row] < 0 else int(self.written[row])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -122,8 +122,9 @@ class Mark:
         The position of the first label of a record in the window; at most the ledger's position among the labels.
     expired
         Records that were written off: no label came in time. In an update those of its round, else all so far.
-    unmatched, repeated
-        Rejected labels whose record was not found, and of a record that had one; like `expired` of a round, or all.
+    unmatched, repeated, unusable
+        Rejected labels whose record was not found, of a record that had one, and of a record that was rejected, too;
+        like `expired` of a round, or all.
     """
 
     partition: str
@@ -132,17 +133,23 @@ class Mark:
     expired: int = 0
     unmatched: int = 0
     repeated: int = 0
+    unusable: int = 0
 
     @property
     def counts(self) -> tuple[int, ...]:
         """Return all numbers: none is ever below 0."""
-        return (self.features, self.labels, self.expired, self.unmatched, self.repeated)
+        return (self.features, self.labels, self.expired, *self.released)
+
+    @property
+    def released(self) -> tuple[int, int, int]:
+        """Return how many labels found no record: `unmatched`, `repeated` and `unusable`."""
+        return (self.unmatched, self.repeated, self.unusable)
 
     def after(self, before: "Mark | None") -> "Mark":
         """Return a round's mark with the counts of all rounds, given the mark before the round.
 
         >>> Mark("f", 9, 4, expired=2, repeated=1).after(Mark("f", 5, 3, expired=1))
-        Mark(partition='f', features=9, labels=4, expired=3, unmatched=0, repeated=1)
+        Mark(partition='f', features=9, labels=4, expired=3, unmatched=0, repeated=1, unusable=0)
         """
         if before is None:
             return self
@@ -151,6 +158,7 @@ class Mark:
             expired=before.expired + self.expired,
             unmatched=before.unmatched + self.unmatched,
             repeated=before.repeated + self.repeated,
+            unusable=before.unusable + self.unusable,
         )
 
 

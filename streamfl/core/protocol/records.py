@@ -4,7 +4,7 @@ Records travel in batches of columns, never one Python object a record: a federa
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -21,12 +21,14 @@ LARGEST_TARGET = 1e30
 class Rejection:
     """A bad record: its position in the partition, and what is wrong with it.
 
-    It may stand for a run of `count` bad records without a good one among them.
+    It may stand for a run of `count` bad records without a good one among them. `key` is the record's, if labels come
+    apart and it could be read, else "".
     """
 
     position: int
     reason: str
     count: int = 1
+    key: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from streamfl.core.protocol.messages import (
     Joined,
     Left,
     LocalDrift,
+    Mark,
     MemberChanged,
     Noticed,
     Refusal,
@@ -68,13 +69,18 @@ class Measured(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Taken(msgspec.Struct, array_like=True, frozen=True):
-    """An update that counts: client, records, and spans as partition, first position, and the next after the last."""
+    """An update that counts: client, records, and spans as partition, first position, and the next after the last.
+
+    `astray` counts, where labels come apart, labels without a record, second ones, those of rejected records, and
+    records without a label.
+    """
 
     client: str
     records: int
     rejected: int
     spans: tuple[tuple[str, int, int], ...]
     measured: Measured
+    astray: tuple[int, int, int, int] = (0, 0, 0, 0)
 
 
 class Entry(Event, frozen=True, tag="entry"):
@@ -265,7 +271,13 @@ def _taken(one: Accepted, served: Served) -> Taken:
     own, naive = one.measured or (0.0, 0.0)
     right, error = (0.0, own) if served.absolute_error > 0.0 else (own, 0.0)
     measured = Measured() if one.measured is None else _measured(one.records, right, error, naive)
-    return Taken(plain(one.client), whole(one.records), whole(one.rejected), spans, measured)
+    return Taken(plain(one.client), whole(one.records), whole(one.rejected), spans, measured, _astray(one.mark))
+
+
+def _astray(mark: Mark | None) -> tuple[int, int, int, int]:
+    if mark is None:
+        return (0, 0, 0, 0)
+    return (whole(mark.unmatched), whole(mark.repeated), whole(mark.unusable), whole(mark.expired))
 
 
 def _shares(shares: Mapping[str, float], records: int) -> str:

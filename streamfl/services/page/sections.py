@@ -195,7 +195,7 @@ def _client(client: Client, view: View) -> list[Any]:
     """Return what a client's row has.
 
     Name, state, last round learnt, rounds missed, records, rejected, refused, the last reason and its round; how good
-    its predictions were lately, and NoChange's.
+    its predictions were lately, and NoChange's; which labels found no record, and why.
     """
     missed = max(0, view.closed - client.waits_since) if client.state == "present" else None
     return [
@@ -209,7 +209,23 @@ def _client(client: Client, view: View) -> list[Any]:
         client.reason,
         client.refused_in,
         *_means([client.lately], of_errors=view.is_regression),
+        astray_words(client.astray),
     ]
+
+
+def astray_words(counts: Sequence[int]) -> str:
+    """Return which labels found no record, and why, and how many records no label; "" if all did.
+
+    >>> astray_words((3, 0, 1, 0))
+    '3 labels whose record did not come, 1 label whose record was rejected'
+    """
+    what = (
+        ("label", "whose record did not come"),
+        ("label", "whose record had one"),
+        ("label", "whose record was rejected"),
+        ("record", "whose label did not come in time"),
+    )
+    return ", ".join(f"{counted(n, noun)} {which}" for n, (noun, which) in zip(counts, what, strict=True) if n)
 
 
 def update_row(taken: Taken) -> list[Any]:

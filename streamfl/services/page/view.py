@@ -82,7 +82,7 @@ class Client(msgspec.Struct, array_like=True):
 
     `learnt` is the last round of which its records count, `waits_since` how many rounds had closed then, or when it
     joined; `refused_in` the round that was open when a message of it was last refused. `recent` adds up its newest
-    `rounds` rounds, at most HALF, and `earlier` the HALF rounds before them.
+    `rounds` rounds, at most HALF, and `earlier` the HALF rounds before them. For `astray` see `Taken`.
     """
 
     name: str
@@ -97,6 +97,7 @@ class Client(msgspec.Struct, array_like=True):
     rounds: int = 0
     recent: Measured = Measured()
     earlier: Measured = Measured()
+    astray: tuple[int, int, int, int] = (0, 0, 0, 0)
 
     @property
     def lately(self) -> Measured:
@@ -243,6 +244,8 @@ class View(msgspec.Struct):
                 continue
             client.records = total(client.records, taken.records)
             client.rejected = total(client.rejected, taken.rejected)
+            unmatched, repeated, unusable, expired = map(total, client.astray, taken.astray)
+            client.astray = unmatched, repeated, unusable, expired
             if taken.records:
                 client.learnt, client.waits_since = event.round, self.closed
             if taken.measured.records:

@@ -1,10 +1,12 @@
 """Parts of labels that come apart from their records: halves, answers, what was recorded, and pairs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from streamfl.core.client.recorded import Recorded
-from streamfl.core.client.waiting import LABELLED, NO_RECORD, Waiting, paired
+from streamfl.core.client.waiting import LABELLED, NO_RECORD, PASSED, REJECTED, Awaited, Waiting, paired
 from streamfl.core.protocol.apart import Answers, Half, answers_together
 from streamfl.core.protocol.messages import Mark
 from streamfl.core.protocol.records import Batch, Rejection, Span, stacked
@@ -14,30 +16,33 @@ def keys(text: str) -> np.ndarray:
     return np.array(list(text), dtype=np.object_)
 
 
-def asked(names: str, start: int = 0, *, answered: bool = True) -> Batch:
-    """Return records with the values 0, 1, .., each under a key of one character."""
+def asked(
+    names: str, start: int = 0, *, answered: bool = True, written: list[int] | None = None, bad: str = ""
+) -> Batch:
+    """Return records with the values 0, 1, .., each under a key of one character; `bad` come after them."""
     n = len(names)
     answers = Answers(np.zeros(n), np.full(n, -1.0), ("a",)) if answered else None
     X = np.arange(start, start + n, dtype=np.float64)[:, None]
     positions = np.arange(start, start + n)
     return Batch(
-        Span("f", start, start + n),
+        Span("f", start, start + n + len(bad)),
         positions,
         ("x",),
         X,
         np.zeros(n),
-        half=Half("features", keys(names)),
+        rejected=tuple(Rejection(start + n + i, "no number", key=key) for i, key in enumerate(bad)),
+        half=Half("features", keys(names), None if written is None else np.array(written)),
         answers=answers,
     )
 
 
-def told(names: str, start: int = 0, labels: str | None = None) -> Batch:
+def told(names: str, start: int = 0, labels: str | None = None, written: list[int] | None = None) -> Batch:
     """Return labels, by default a, under keys of one character."""
     n = len(names)
     given = labels or "a" * n
     known = tuple(sorted(set(given)))
     y = np.array([known.index(one) for one in given], np.float64)
-    half = Half("labels", keys(names))
+    half = Half("labels", keys(names), None if written is None else np.array(written))
     return Batch(Span("l", start, start + n), np.arange(start, start + n), (), np.zeros((n, 0)), y, known, half=half)
 
 
@@ -182,6 +187,63 @@ def test_a_label_whose_record_has_not_come_waits_until_the_window_is_read_and_ho
     (joined,) = fresh.joined()
     assert joined.rejected == (Rejection(0, f"{NO_RECORD}: x"),)
     assert joined.positions.tolist() == [1]
+
+
+def test_the_label_of_a_rejected_record_is_released_at_once_and_the_mark_moves_behind_the_record():
+    fresh = Waiting(100)
+    fresh.take_features(asked("ab", bad="c"))
+    joined = joined_of(fresh, told("cb"))
+    assert [bad.reason for batch in joined for bad in batch.rejected] == [f"{REJECTED} (no number): c"]
+    assert [batch.beside.tolist() for batch in joined] == [[1]]
+    assert fresh.after([joined[0].before(1)]) == Mark("f", 3, 0, 0, unusable=1)
+
+
+def test_a_label_without_a_record_is_released_by_a_record_that_was_written_a_minute_after_it():
+    fresh = Waiting(100)
+    fresh.take_features(asked("ab", written=[0, 70_000]))
+    assert joined_of(fresh, told("xb", written=[10_000, 80_000])) == []  # it might come in the same minute
+    assert fresh.awaited == Awaited(label=0, key="x", read=2, end=100, near=1, written=10_000)
+    fresh.take_features(asked("c", 2, written=[70_001]))
+    (joined,) = fresh.joined()
+    assert joined.rejected == (Rejection(0, f"{PASSED}: x"),)
+    assert (joined.beside.tolist(), fresh.awaited) == ([1], None)
+
+
+def test_a_record_behind_the_one_that_released_its_label_is_not_found_though_it_was_read():
+    labels = told("c", written=[10_000])
+    for features in ([asked("abc", written=[0, 70_001, 70_002])], [asked("ab", written=[0, 70_001])]):
+        fresh = Waiting(100)
+        for batch in features:
+            fresh.take_features(batch)
+        (joined,) = joined_of(fresh, labels)
+        assert joined.rejected == (Rejection(0, f"{PASSED}: c"),)
+
+
+def test_labels_in_order_find_their_records_whatever_the_clocks_say():
+    fresh = Waiting(100)
+    fresh.take_features(asked("abcdef", written=[10**9 + i for i in range(6)]))
+    (joined,) = joined_of(fresh, told("acf", written=[0, 1, 2]))  # f lies two positions beyond the front
+    assert joined.beside.tolist() == [0, 2]
+    assert [bad.position for bad in joined.rejected] == [2]
+
+
+def test_without_a_time_only_the_window_releases_a_label():
+    fresh = Waiting(100)
+    fresh.take_features(asked("ab", written=[0, 10**9]))
+    assert joined_of(fresh, told("x", written=[-1])) == []
+    assert fresh.awaited is not None
+    assert fresh.awaited.written is None
+
+
+def test_a_label_that_cannot_be_read_holds_up_nothing_and_its_record_waits_for_another_one():
+    fresh = waiting("abc", window=100)
+    unreadable = replace(told(""), span=Span("l", 0, 1), rejected=(Rejection(0, "no label", key="a"),))
+    joined = joined_of(fresh, unreadable, told("b", 1))
+    assert [batch.beside.tolist() for batch in joined] == [[], [1]]
+    fresh.follow(fresh.after(joined), 2)
+    assert (fresh.records, fresh.awaited) == (2, None)
+    (joined,) = joined_of(fresh, told("a", 2))
+    assert joined.beside.tolist() == [0]
 
 
 def test_a_second_label_is_rejected_before_the_entry_and_after_it():

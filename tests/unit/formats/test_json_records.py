@@ -637,6 +637,19 @@ def test_features_carry_keys_and_no_label():
     assert [bad.position for bad in found.rejected] == [1]
 
 
+def test_a_rejected_record_carries_its_key_if_that_can_be_read():
+    fields = FieldMap(task="unlabelled", key="id", features=("x",), time="t")
+    messages = [
+        b'{"id":"k","x":"wide"}',
+        b'{"id":7,"x":1,"t":"noon"}',
+        b'{"x":1e999,"id":"l"}',
+        b'{"id":"m","x":',
+        b"",
+    ]
+    bad = told(fields, *messages, b'{"id":" ","x":1}').rejected
+    assert [(one.position, one.key) for one in bad] == [(0, "k"), (1, "7"), (2, ""), (3, ""), (4, ""), (5, "")]
+
+
 def test_labels_carry_keys_and_nothing_else():
     message = b'{"id":"k","label":"b","x":"wide","by":{"name":[1]}}'
     found = told(LabelMap(key="id"), message, b'{"label":"","id":"l"}', b'{"id":"m","label":"a"}')

@@ -14,6 +14,7 @@ class Message(NamedTuple):
     offset: int
     value: bytes | None
     key: bytes | None = None
+    timestamp: int = -1
 
 
 @pytest.fixture
@@ -68,6 +69,15 @@ def test_late_records_are_counted_once(counts):
     reader.head = 0
     intake.take(reader, block, ())
     assert counts.late == 2
+
+
+def test_halves_carry_when_they_were_written(counts):
+    intake, reader = begun(counts, records=JsonRecords(FieldMap(task="unlabelled", key="id")))
+    values = (b'{"id":"a","x":1}', b"junk", b'{"id":"b","x":1}')
+    intake.take(reader, [Message(i, value, timestamp=1000 - i) for i, value in enumerate(values)], ())
+    (batch,) = reader.clients["c0"].poll(9)
+    assert batch.half.written.tolist() == [1000, 998]
+    assert batch.after(1).half.written.tolist() == [998]
 
 
 def test_a_mark_at_the_end_ends_its_client_and_one_before_more_records_does_not(counts):

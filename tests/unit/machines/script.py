@@ -155,11 +155,19 @@ def feed(machine: Client | Coordinator, *events: Any, now: float = 0.0) -> list[
 def handled(machine: Client | Coordinator, event: Any, now: float) -> list[Any]:
     """Handle one event and return the decisions; the change of a client's phase must be in the table."""
     if isinstance(machine, Coordinator):
-        return [*machine.handle(event, now)]
+        return [*machine.handle(event, now), *answered(machine, now)]
     before = machine.phase
     decisions = machine.handle(event, now)
     assert may_follow(before, event, decisions, machine.phase), (before, event, machine.phase)
     return [*decisions]
+
+
+def answered(machine: Coordinator, now: float) -> list[Any]:
+    """Answer the clients that have asked."""
+    decisions: list[Any] = []
+    while machine.has_asked:
+        decisions += machine.answer(now)
+    return decisions
 
 
 def sent(decisions: Iterable[Any], kind: type[M]) -> list[M]:
@@ -417,7 +425,7 @@ class Federation:
         raise error
 
     def _coordinator(self, event: FromClient) -> None:
-        for decision in self.coordinator.handle(event, self.now):
+        for decision in handled(self.coordinator, event, self.now):
             match decision:
                 case Commit(told_) | Publish(told_):
                     self._tell(told_)

@@ -431,6 +431,15 @@ def test_an_update_is_not_asked_about_before_retry_seconds_have_passed():
     assert sent(feed(machine, Tick(), now=70.0 + machine.settings.retry), Join)
 
 
+def test_a_round_that_is_opened_again_for_others_does_not_postpone_the_question_about_an_update():
+    machine = client()
+    assert sent(feed(machine, RecordsRead((batch("abab"),)), joined(), *opening()), Update)
+    for now in (1.0, 2.0, 3.0, 4.0, 4.9):  # clients of another host join again and again
+        assert feed(machine, *opening(), now=now) == []
+    assert machine.wakes_at == machine.settings.retry == 5.0
+    assert sent(feed(machine, Tick(), now=5.0), Join)
+
+
 def test_by_the_clock_a_client_without_records_says_so():
     machine = client(clock="interval")
     feed(machine, Tick(), now=0.0)

@@ -192,7 +192,7 @@ def test_joins_and_leaves_wait_while_candidates_are_scored():
     assert feed(machine, Leave(client="c2", nonce="i1"), join("c7")) == []
     assert machine.state.active() == before
     decisions = feed(machine, *(scores(u, asked, 0.1) for u in updates.values()))
-    assert [type(d) for d in decisions] == [Commit]
+    assert [type(d) for d in decisions] == [Commit, Commit]
     assert [message.client for message in broadcast(decisions, Left)] == ["c2"]
     assert [(message.client, message.entry) for message in broadcast(decisions, Joined)] == [("c7", 12)]
     assert machine.state.active() == {"c0", "c1", "c7"}

@@ -450,6 +450,10 @@ class Saved:
             for decision in self.machine.handle(event, now):
                 decisions.append(decision)
                 self.carry_out(decision)
+            while self.machine.has_asked:
+                for decision in self.machine.answer(now):
+                    decisions.append(decision)
+                    self.carry_out(decision)
         return decisions
 
     def carry_out(self, decision):
@@ -484,7 +488,7 @@ def handled(saved, message, at):
         resumed = code.co_flags & inspect.CO_GENERATOR  # also to be closed, where nothing can be raised
         if event != "call" or raised or resumed or not code.co_filename.startswith(HERE):
             return
-        count += code.co_name not in ("handle", "copied", "__copy__")
+        count += code.co_name not in ("handle", "has_asked", "answer", "copied", "__copy__")
         if count == at:
             raised = f"{Path(code.co_filename).name}: {code.co_name}"
             raise ValueError("injected")
@@ -492,6 +496,8 @@ def handled(saved, message, at):
     sys.setprofile(profile)
     try:
         decisions = saved.machine.handle(message, 0.0)
+        if saved.machine.has_asked:
+            decisions += saved.machine.answer(0.0)
     finally:
         sys.setprofile(None)
     return decisions, raised

@@ -16,6 +16,7 @@ from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import UsageError
 from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.core.protocol.apart import Half
 from streamfl.core.protocol.messages import (
     Ended,
     Join,
@@ -27,12 +28,14 @@ from streamfl.core.protocol.messages import (
     Refusal,
     Restarted,
 )
+from streamfl.core.protocol.records import Batch, Span
 from streamfl.ports import ClientProgress, ReadingCounts
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import CoordinatorNode
 from streamfl.services.client import serve_clients
 from streamfl.services.coordinator import CoordinatorLog, CoordinatorService
+from streamfl.services.host_measures import HostMeasures
 from streamfl.services.host_node import COMES_BACK, FOR_GOOD, SETTLE_EVERY, HostNode, nonce
 from streamfl.services.settings import FederationSettings, Records
 from streamfl.services.stopping import Stop
@@ -117,6 +120,31 @@ class Host:
         self.closed = True
 
 
+class Halves:
+    """Features and labels of a client of which one label has no record: `streamfl.ports.SourceApart`."""
+
+    ended = features_ended = features_next = False
+
+    def __init__(self):
+        half = Half("features", np.array(["a"], dtype=object), np.array([0]))
+        one = Batch(Span("f", 0, 1), np.arange(1), ("x",), np.ones((1, 1)), np.zeros(1), half=half)
+        half = Half("labels", np.array(["b", "a"], dtype=object), np.array([1_000, 2_000]))
+        told = Batch(Span("l", 0, 2), np.arange(2), (), np.zeros((2, 0)), np.zeros(2), ("yes",), half=half)
+        self.batches = [one, told]
+
+    def poll_apart(self, labels, features, *, waits=False):
+        return [self.batches.pop(0)] if self.batches else []
+
+    def poll(self, limit):
+        return self.poll_apart(limit, limit)
+
+    def seek(self, positions, needed=None):
+        pass
+
+    def fetch(self, positions):
+        return ()
+
+
 class Inboxes:
     """The inboxes of several starts of one client."""
 
@@ -177,6 +205,22 @@ class Federation:
 
     def all_records(self):
         return {name: (len(records), len(records.rejected)) for name, records in self.records.items()}
+
+
+class TestLateLabels:
+    def test_a_label_that_waits_for_its_record_for_a_minute_is_told_once_with_what_it_waits_for(self):
+        host = Host(MemoryTransport(), c0=Halves())
+        host.answer = lambda answered: None
+        node = HostNode(host, replace(SETTINGS, window=100), Stop(), 3.0, until_end=False)
+        with capture_logs() as logs:
+            for now in (0.0, 1.0, 2.0, 60.0, 62.0, 63.0):
+                node.step(now)
+        (said,) = [one for one in logs if one["event"] == "labels wait"]
+        assert (said["client"], said["labels"], said["first"], said["key"]) == ("c0", 2, 0, "b")
+        assert said["reason"] == "no record with this key among those read, up to position 1"
+        assert said["until"] == "position 100, or a record from 1 on that was written after 1970-01-01T00:01:01Z"
+        (waits,) = [one for one in HostMeasures(node, 1).measured() if one.name == "streamfl_waiting_labels"]
+        assert waits.samples == (({"client": "c0"}, 2.0),)
 
 
 class TestClients:

@@ -12,12 +12,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 from unit.machines.script import answer, coordinator, join
 from unit.services import test_host_node as hosts
+from unit.services.page import told
 
 from streamfl import __version__
 from streamfl.core.errors import UsageError
 from streamfl.core.protocol.decisions import Refused
 from streamfl.core.protocol.messages import LocalDrift, Noticed, Refusal, Restarted, RoundOpened, Score, Served
 from streamfl.runtime.nodes import CoordinatorNode
+from streamfl.services.coordinator import CoordinatorLog
 from streamfl.services.coordinator_measures import CoordinatorMeasures
 from streamfl.services.exposure import exposed
 from streamfl.services.host_measures import HostMeasures
@@ -188,6 +190,39 @@ class TestCoordinator:
         shown = self.shown()
         assert (shown["streamfl_served", "error"], shown["streamfl_served", "NoChange"]) == (1.5, 2.0)
         assert ("streamfl_served", "accuracy") not in shown
+
+    def test_clients_that_join_again_do_not_make_the_phase_of_the_round_younger(self):
+        self.begin()
+        (opened,) = self.step(join("c0"), join("c1"))
+        for start in range(2, 8):  # a host that is started again and again
+            self.now += 200.0
+            assert self.step(join("c0", start=start)) == [opened]
+            assert self.shown()["streamfl_phase_age_seconds",] == 200.0 * (start - 1)
+        self.measures.take(Score(entry=1, round=1, epoch=1, registry=1, slots=()))
+        self.now += 300.0
+        for again in (opened, Score(entry=1, round=1, epoch=1, registry=1, slots=())):
+            self.measures.take(again)
+        shown = self.shown()
+        assert shown["streamfl_phase_age_seconds",] == 300.0
+        self.measures.take(Score(entry=1, round=1, epoch=1, registry=1, slots=(), stage=2))
+        assert self.shown()["streamfl_phase_age_seconds",] == 0.0
+        assert shown["streamfl_round_seconds_total", "gathering"] == 1200.0
+
+    def test_a_coordinator_that_learns_nothing_in_three_entries_is_not_ready_and_warns_with_the_reason(self):
+        self.begin()
+        log = CoordinatorLog()
+        self.step(join("c0"), join("c1"))
+        said = []
+        for entry in range(1, 5):
+            closed = told.closed(entry, [told.accepted("c0", 0, rejected=40), told.accepted("c1", 0)])
+            self.measures.take(closed)
+            with capture_logs() as logs:
+                log.take(closed)
+            said.append(any(one["event"] == "nothing is learnt" for one in logs))
+        why = "nothing was learnt in the last 4 entries: 160 records were rejected"
+        assert (said, self.measures.not_ready(self.machine)) == ([False, False, True, False], why)
+        self.measures.take(told.closed(5, [("c0", 1)]))
+        assert self.measures.not_ready(self.machine) is None
 
     def test_a_coordinator_counts_drifts_refusals_and_the_time_of_scores(self):
         self.begin()

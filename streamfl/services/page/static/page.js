@@ -182,11 +182,12 @@ function standing([, state, learnt, missed, , , refused, , refusedIn]) {
   return "";
 }
 
-function told([name, state, learnt, missed, records, rejected, refused, reason, , value, naive], measure) {
+function told([name, state, learnt, missed, records, rejected, refused, reason, , value, naive, astray], measure) {
   const parts = [`${name}: ${state}`, learnt ? `last learnt in round ${count(learnt)}` : "nothing learnt yet", `${counted(records, "record")}, ${count(rejected)} rejected`];
   if (value !== null) parts.push(`${MEASURES[measure]} lately ${measured(value, measure)}, NoChange ${measured(naive, measure)}`);
   if (missed) parts.push(`${counted(missed, "round")} missed`);
   if (refused) parts.push(`${counted(refused, "message")} refused: ${reason}`);
+  if (astray) parts.push(astray);
   return parts.join("\n");
 }
 
@@ -231,10 +232,10 @@ function sorted(rows, measure) {
 function clientTable(rows, h) {
   const text = $("find").value.trim().toLowerCase();
   const found = rows.filter(([name]) => name.toLowerCase().includes(text));
-  table("client-table", ["client", "state", `#${h.measure} lately`, "#NoChange", "#last round", "#missed", "#records", "#rejected", "#refused", "last refusal"],
-    sorted(found, h.measure).slice(0, LISTED).map(([name, state, learnt, missed, records, rejected, refused, reason, , value, naive]) => [
+  table("client-table", ["client", "state", `#${h.measure} lately`, "#NoChange", "#last round", "#missed", "#records", "#rejected", "#refused", "last refusal", "late labels"],
+    sorted(found, h.measure).slice(0, LISTED).map(([name, state, learnt, missed, records, rejected, refused, reason, , value, naive, astray]) => [
       name, state, make("span", { text: measured(value, h.measure), name: "client-value", value }), measured(naive, h.measure),
-      learnt ? count(learnt) : MISSING, count(missed), count(records), count(rejected), count(refused), reason]),
+      learnt ? count(learnt) : MISSING, count(missed), count(records), count(rejected), count(refused), reason, astray]),
     rows.length ? "no client has such a name" : "no client has joined");
   if (found.length > LISTED) $("client-table").prepend(make("caption", { text: `the first ${count(LISTED)} of ${count(found.length)}` }));
 }

@@ -24,7 +24,7 @@ from unit.services.page.told import (
 
 from streamfl.core.bounds import Limits
 from streamfl.core.protocol.alarm import Reading
-from streamfl.core.protocol.messages import Ended, MemberChanged, Noticed, Score, Served
+from streamfl.core.protocol.messages import Ended, Mark, MemberChanged, Noticed, Score, Served
 from streamfl.services.page import view as bounds
 from streamfl.services.page.events import LARGEST
 from streamfl.services.page.sections import changed, patched, sections
@@ -38,6 +38,7 @@ def shown(*messages):
 
 def client(found, name):
     keys = ("state", "learnt", "missed", "records", "rejected", "refused", "reason", "refused_in", "value", "naive")
+    keys = (*keys, "astray")
     (row,) = [dict(zip(keys, row[1:], strict=True)) for row in found["clients"] if row[0] == name]
     return row
 
@@ -164,6 +165,7 @@ class TestClients:
             "refused_in": 0,
             "value": None,
             "naive": None,
+            "astray": "",
         }
         admit = MemberChanged(action="admit", client="b", number=1, by="", entry=2)
         assert client(shown(*told, admit), "b")["state"] == "admitted"
@@ -204,6 +206,12 @@ class TestClients:
             1.0,
             1.0,
         ]
+
+    def test_a_client_says_which_of_its_labels_found_no_record_and_why(self):
+        taken = [replace(accepted("a", 9), mark=Mark("f", 9, 0, expired=1, unusable=n)) for n in (2, 1)]
+        found = shown(closed(1, [taken[0], ("b", 9)]), closed(2, taken[1:]))
+        told = "3 labels whose record was rejected, 2 records whose label did not come in time"
+        assert [client(found, name)["astray"] for name in "ab"] == [told, ""]
 
     def test_refusals_under_unknown_names_make_no_clients(self):
         found = shown(joined("a"), *(refused(f"x{i}", f"reason {i}") for i in range(5)))
