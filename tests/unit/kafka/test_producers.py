@@ -9,6 +9,7 @@ import pytest
 from kafka import KafkaProducer
 from kafka import errors as kafka_errors
 from kafka.future import Future
+from structlog.testing import capture_logs
 
 from streamfl.core.errors import PeerError
 from streamfl.core.protocol.messages import Leave
@@ -59,7 +60,7 @@ class Brokers:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lasting, "PAUSE", 0.0)
+    monkeypatch.setattr(lasting, "PAUSE", 0.0)  # and twice that is 0
     monkeypatch.setattr(client_links, "Listener", lambda *_: None)
 
 
@@ -80,12 +81,23 @@ def test_after_a_temporary_error_the_producer_stays() -> None:
     assert brokers.stored == [(1, "t")]
 
 
-def test_while_all_is_refused_a_producer_is_replaced_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lasting, "PAUSE", 60.0)
+def test_while_all_is_refused_a_producer_is_replaced_seldom_and_that_is_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(lasting, "PAUSE", 1.0)
+    monkeypatch.setattr(lasting, "time", SimpleNamespace(monotonic=lambda: now[0]))
     producer = LastingProducer(brokers := Brokers(AHEAD))  # type: ignore[arg-type]
-    for _ in range(100):
-        producer.send("t", b"1")
-    assert brokers.made == 2
+    with capture_logs() as logged:
+        for _ in range(1000):
+            producer.send("t", b"1")
+            now[0] += 0.1
+    assert brokers.made <= 1 + 4 + 100 / lasting.LONGEST
+    assert [one["log_level"] for one in logged] == ["warning"]
+    now[0] += 3 * lasting.LONGEST
+    brokers.error = None
+    producer.send("t", b"2")
+    assert brokers.stored
 
 
 def test_where_no_new_producer_can_be_made_the_old_one_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from kafka.structs import MemberState
 from streamfl.core.errors import UsageError
 from streamfl.formats import FieldMap, JsonRecords, Packed
 from streamfl.log.topics import Topics
-from streamfl.ports import Unlabelled
+from streamfl.ports import Answer, Unlabelled
 from streamfl_connectors.kafka import scorer
 from streamfl_connectors.kafka.consumer import LibraryMissingError
 from streamfl_connectors.kafka.settings import KafkaSettings
@@ -151,3 +151,24 @@ def test_a_batch_without_its_library_ends_a_scorer_before_it_has_answered_anythi
     with pytest.raises(UsageError, match="install it"):
         node.read()
     assert group.done == 0
+
+
+def test_a_scorer_whose_clock_was_ahead_for_a_moment_answers_the_same_records_through_a_new_producer(monkeypatch):
+    node, group = reading([message(1)] * 3, monkeypatch)
+    made = []
+
+    def producer(**own):
+        refuses = not made
+        made.append(own)
+        future = SimpleNamespace(
+            add_errback=lambda note: note(errors.InvalidTimestampError("too far ahead")) if refuses else None
+        )
+        return SimpleNamespace(flush=lambda: None, send=lambda *_, **__: future, close=lambda timeout: None)
+
+    node._connection.producer, node._producer = producer, producer()
+    assert blocks(node.read()) == [[0, 1, 2]]
+    node.answer([Answer(b"k", b"{}")])
+    assert (group.done, node.counts.again, node.counts.answered) == (0, 1, 0)
+    assert blocks(node.read()) == [[0, 1, 2]]
+    node.answer([Answer(b"k", b"{}")])
+    assert (group.done, node.counts.answered, len(made)) == (3, 1, 2)
