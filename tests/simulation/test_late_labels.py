@@ -328,6 +328,31 @@ def test_a_client_whose_accounts_do_not_balance_is_noticed(fault, noticed, monke
             outcome(late(Disorder((-5, 1, 9), missing=0.1, twice=0.1, unknown=0.1), window=20, labels=seed))
 
 
+def finds_what_has_been_read(patch: pytest.MonkeyPatch) -> None:
+    passes = Waiting._passes
+
+    def only_at_the_end(self: Waiting, written: int | None, before: int) -> bool:
+        return before == self.read and passes(self, written, before)
+
+    patch.setattr(Waiting, "_passes", only_at_the_end)
+
+
+def overlooks_rejected_records(patch: pytest.MonkeyPatch) -> None:
+    take = Waiting.take_features
+    patch.setattr(Waiting, "take_features", lambda self, batch: take(self, replace(batch, rejected=())))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("fault", [finds_what_has_been_read, overlooks_rejected_records])
+def test_a_client_whose_labels_depend_on_how_far_it_has_read_is_noticed(fault, monkeypatch):
+    fault(monkeypatch)
+    with pytest.raises(
+        Violation, match=r"has for the label of .* the record at|are unmatched, repeated and unusable"
+    ):
+        for seed in (401, 403):
+            outcome(late(replace(spoilt(seed), delays=(-9, 1, 30)), window=WIDE, labels=seed))
+
+
 def test_without_a_window_nothing_of_it_is_sent():
     simulation = federation()
     simulation.run()

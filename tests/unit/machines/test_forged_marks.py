@@ -73,6 +73,7 @@ def forged_marks(mark: Mark, before: Mark, end: int, rejected: int) -> Iterator[
     for wrong in (-1, rejected + 1, 2**63, 2**70):
         yield f"unmatched {wrong}", replace(mark, unmatched=wrong)
         yield f"repeated {wrong}", replace(mark, repeated=wrong)
+        yield f"unusable {wrong}", replace(mark, unusable=wrong)
 
 
 def test_a_mark_of_which_any_field_lies_is_refused():
