@@ -209,6 +209,13 @@ def test_moments_that_are_outliers_are_moved_nearer_and_honest_ones_are_not():
     assert far.m2[0] == pytest.approx(50.0 * bound**2)
 
 
+def test_moments_that_are_moved_nearer_are_of_the_features_of_their_client():
+    each = [Moments(("x",), np.array([50.0]), np.array([0.1 * i]), np.array([50.0])) for i in range(8)]
+    far = Moments(("x",), np.array([50.0]), np.array([1e9]), np.array([50.0]))
+    more = Moments(("x", "y"), np.full(2, 50.0), np.full(2, 0.3), np.full(2, 50.0))
+    assert [part.features for part in tempered([*each, far, more])] == 9 * [("x",)] + [("x", "y")]
+
+
 def test_values_that_count_as_fewer_keep_their_variance():
     each = [Moments(("x",), np.array([50.0]), np.array([0.1 * i]), np.array([50.0])) for i in range(8)]
     heavy = tempered([*each, Moments(("x",), np.array([50_000.0]), np.array([0.3]), np.array([50_000.0]))])[-1]
