@@ -48,6 +48,8 @@ class Member(ReadsOldNames):
         How far it has come in the features, if its labels come apart.
     key
         The public key for masks of the start that joined last, if it has one.
+    spent
+        What the names have cost that it has brought alone: see `streamfl.core.coordinator.names`.
 
     Examples
     --------
@@ -71,6 +73,7 @@ class Member(ReadsOldNames):
     places: Places = field(default_factory=Places)
     mark: Mark | None = None
     key: str = ""
+    spent: int = 0
 
     @property
     def read(self) -> int:
@@ -82,7 +85,7 @@ class Member(ReadsOldNames):
         """Return all counts: none is ever below 0."""
         marks = () if self.mark is None else self.mark.counts
         records = (*self.positions.values(), self.accepted, self.rejected)
-        return (*records, self.incarnation, self.missed, self.refused, *marks)
+        return (*records, self.incarnation, self.missed, self.refused, self.spent, *marks)
 
     @classmethod
     def of_old(cls, value: Any) -> Any:

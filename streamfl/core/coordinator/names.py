@@ -1,17 +1,32 @@
 """The new names in clients' messages: how many a federation registers, and how updates lose the others.
 
-If the new names of a round exceed a limit, they are granted in the order of the clients' names, and within a client
-in the order of its message, which is alphabetical. What belongs to the other names is removed from the updates before
-aggregation; the updates themselves count.
+Every name makes all models larger, for ever, so names cost the client that brings them: see `paid`. If the new names
+of a round exceed a limit, they are granted in the order of the clients' names, and within a client in the order of
+its message, which is alphabetical. What belongs to the other names is removed from the updates before aggregation;
+the updates themselves count.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from statistics import median_low
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import NAME_BYTES, Limits, is_name
+from streamfl.core.learning.influence import FEWEST
 from streamfl.core.protocol.messages import Join, Scores, Update
 from streamfl.core.protocol.registry import Registry
+
+# What a client may bring alone: at first, and one more in so many rounds; or so many times as much as the middle
+# client. A label costs as much as so many features. docs/choices.md, "Names of one client".
+AT_FIRST, ONE_MORE_IN, TIMES, LABEL = 16, 100, 2, 4
+
+# Names that more than one client in so many brings in the same round cost nobody.
+ONE_IN = 5
+
+Cost = tuple[int, str]
+"""What a name costs, which also tells labels from features; and the name."""
 
 
 def wrong_names(names: Sequence[str], known: Collection[str], most: int, name_bytes: int = NAME_BYTES) -> str | None:
@@ -72,6 +87,62 @@ def granted(names: Iterable[str], known: Collection[str], most: int) -> tuple[st
     return tuple(new[: max(0, most - len(known))])
 
 
+def own_names(labels: Mapping[str, Sequence[str]], features: Mapping[str, Sequence[str]]) -> dict[str, list[Cost]]:
+    """Return, by client, the names that few others bring, with what each costs: labels first, else in its order.
+
+    Parameters
+    ----------
+    labels, features
+        The names that each client brings.
+
+    >>> own_names({"c0": ("a",), "c1": ("a", "b")}, {"c0": ("x",), "c1": ()})
+    {'c0': [(1, 'x')], 'c1': [(4, 'b')]}
+    """
+    kinds, own = ((LABEL, labels), (1, features)), {client: list[Cost]() for client in labels}
+    for cost, brought in kinds:
+        by_name = Counter(name for names in brought.values() for name in names)
+        few = {name for name, clients in by_name.items() if clients < 2 or ONE_IN * clients <= len(brought)}
+        for client, names in brought.items():
+            own[client] += [(cost, name) for name in names if name in few]
+    return own
+
+
+def paid(own: Mapping[str, Sequence[Cost]], spent: Mapping[str, int], t: int) -> dict[str, list[Cost]]:
+    """Return, by client, those of its own names that it pays for. The others have to wait.
+
+    A client may have spent `AT_FIRST`, and one more in `ONE_MORE_IN` rounds; or `TIMES` as much as the middle client
+    would have if it got all: where each client has columns of its own, all get theirs. In round 1, and among few
+    clients, of which none can be told from the others, all is granted.
+
+    Parameters
+    ----------
+    own
+        By client with records, its own names.
+    spent
+        By client that is there, also without records, what its names have cost so far.
+    t
+        The round.
+
+    Examples
+    --------
+    >>> many = [(1, f"f{i:02}") for i in range(70)]
+    >>> len(paid({"c0": many}, {"c0": 10, "c1": 0, "c2": 0, "c3": 0}, t=7)["c0"])
+    6
+    """
+    would = {**spent, **{client: spent[client] + sum([cost for cost, _ in own[client]]) for client in own}}.values()
+    unlimited = t == 1 or len(spent) < FEWEST
+    most = sum(would) if unlimited else max(AT_FIRST + t // ONE_MORE_IN, TIMES * median_low(would))
+    granted_, paying = set[Cost](), {client: list[Cost]() for client in own}
+    for client, names in own.items():
+        left = most - spent[client]
+        for one in names:
+            if one not in granted_ and one[0] <= left:
+                granted_.add(one)
+                paying[client].append(one)
+                left -= one[0]
+    return paying
+
+
 @dataclass(frozen=True, slots=True)
 class Grant:
     """The names that a round may register.
@@ -82,6 +153,8 @@ class Grant:
         In force for the round.
     features, labels
         The registered ones, and those of the round's that are granted.
+    cost
+        By client, what the names cost that it has brought alone.
 
     Examples
     --------
@@ -94,16 +167,33 @@ class Grant:
     registry: Registry
     features: frozenset[str]
     labels: frozenset[str]
+    cost: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, updates: Sequence[Update], registry: Registry, limits: Limits) -> "Grant":
-        """Return what is granted to updates, which are in the order of their clients."""
-        features = (name for update in updates for name in update.new_features)
-        names = (name for update in updates for name in update.new_labels)
+    def of(
+        cls,
+        updates: Sequence[Update],
+        registry: Registry,
+        limits: Limits,
+        spent: Mapping[str, int] | None = None,
+        t: int = 1,
+    ) -> "Grant":
+        """Return what is granted to updates, which are in the order of their clients: see `paid`."""
+        senders = [update for update in updates if update.records]
+        own = own_names({u.client: u.new_labels for u in senders}, {u.client: u.new_features for u in senders})
+        paying = paid(own, dict.fromkeys(own, 0) if spent is None else spent, t)
+        waiting = set(chain(*own.values())).difference(*paying.values())
+        features = (name for u in updates for name in u.new_features if (1, name) not in waiting)
+        names = (name for u in updates for name in u.new_labels if (LABEL, name) not in waiting)
         most = limits.most_labels(len(registry.features))
         labels = frozenset((*registry.labels, *granted(names, registry.labels, most)))
         new = granted(features, registry.features, limits.most_features(len(labels)))
-        return cls(registry, frozenset((*registry.features, *new)), labels)
+        made = cls(registry, frozenset((*registry.features, *new)), labels)
+        return replace(made, cost={client: made._cost(names) for client, names in paying.items()})
+
+    def _cost(self, names: Iterable[Cost]) -> int:
+        """Return what the names cost that are granted."""
+        return sum([cost for cost, name in names if name in (self.features if cost == 1 else self.labels)])
 
     def kept_columns(self, new_labels: Sequence[str]) -> list[int]:
         """Return which columns of a client's weights are kept, given its new labels."""

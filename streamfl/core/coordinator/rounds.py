@@ -18,7 +18,7 @@ from streamfl.core.coordinator.announcements import Announcement, announcements
 from streamfl.core.coordinator.bounded import bounded as bounded_updates
 from streamfl.core.coordinator.bounded import bounded_scores
 from streamfl.core.coordinator.ledger import Member
-from streamfl.core.coordinator.names import Grant
+from streamfl.core.coordinator.names import Grant, own_names
 from streamfl.core.coordinator.one_drift import in_one_drift
 from streamfl.core.coordinator.open_round import OpenRound, next_measured, published, slot
 from streamfl.core.coordinator.pool import Pool, without_everybody
@@ -75,7 +75,13 @@ class Rounds:
         """Open round 1: the Joins of all clients determine features, labels and scale."""
         state, settings = self.state, self.settings
         state.agreement = Agreement.of(joins, scaling=settings.scaling, limits=settings.limits)
-        state.members = {join.client: replace(Member().held_by(join.nonce), key=join.key) for join in joins}
+        own = own_names({j.client: j.labels for j in joins}, {j.client: j.moments.features for j in joins})
+        state.members = {
+            join.client: replace(
+                Member().held_by(join.nonce), key=join.key, spent=sum([cost for cost, _ in own[join.client]])
+            )
+            for join in joins
+        }
         state.known_labels = len(state.registry.labels)
         state.period = self._period([join.period for join in joins])
         state.between = self._nothing_learnt()
@@ -148,7 +154,8 @@ class Rounds:
         if unsaved.unmasking is not None:
             return self._unmasked(unsaved.unmasking, now)
         updates = [unsaved.updates[client] for client in sorted(unsaved.updates)]
-        unsaved.grant = Grant.of(updates, state.registry, self.settings.limits)
+        spent = {name: state.members[name].spent for name in state.active() | unsaved.updates.keys()}
+        unsaved.grant = Grant.of(updates, state.registry, self.settings.limits, spent, state.round)
         granted = [unsaved.grant.update(update) for update in updates]
         senders = [update for update in granted if update.records]
         if self.settings.sums == "by-client":
@@ -362,6 +369,8 @@ class Rounds:
             state.restart = None if restart is not None else state.restart
             state.influence = self.unsaved.influence or state.influence
             self._change_registry(restarted=restart is not None)
+            for name, cost in ({} if self.unsaved.grant is None else self.unsaved.grant.cost).items():
+                state.members[name].spent += cost
             change = self._learn_between(opened.apart, restart)
             state.round += 1
             state.measured = next_measured(state)

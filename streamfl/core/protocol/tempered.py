@@ -20,9 +20,7 @@ MOST = 0.7
 
 
 def tempered(parts: Sequence[Moments]) -> list[Moments]:
-    """Return the moments of clients, none of them far beyond those of all others; usually the same.
-
-    Each keeps its own features: a client need not know what others have.
+    """Return the moments of clients, each of its own features, none far beyond those of all others; usually the same.
 
     A deviation is that which at least seven tenths of the clients do not exceed, with that of their means. Where it
     is 0, or fewer than four clients have values, nothing can be told, and moments stay as they are.
@@ -54,11 +52,9 @@ def tempered(parts: Sequence[Moments]) -> list[Moments]:
         new_m2 = np.minimum(m2 * new_count / np.maximum(count, 1.0), new_count * far**2)
         odd = enough & seen & ((new_count < count) | (new_mean != mean) | (m2 > count * far**2))
     arrays = (np.where(odd, new, old) for new, old in ((new_count, count), (new_mean, mean), (new_m2, m2)))
-    moved = [
-        Moments(features, *own).aligned(part.features)
-        for part, own in zip(parts, zip(*arrays, strict=True), strict=True)
-    ]
-    return [new if is_odd else part for part, new, is_odd in zip(parts, moved, odd.any(axis=1), strict=True)]
+    moved = [Moments(features, *own) for own in zip(*arrays, strict=True)]
+    each = zip(parts, moved, odd.any(axis=1), strict=True)
+    return [new.aligned(part.features) if is_odd else part for part, new, is_odd in each]
 
 
 def beside(part: Moments, known: Moments, values: float) -> Moments:

@@ -386,3 +386,93 @@ def test_a_client_leaves_out_what_is_beyond_the_weights_of_a_model():
 
 def _names(what: str, count: int) -> tuple[str, ...]:
     return tuple(f"{what}{i}" for i in range(count))
+
+
+# --- what names cost -------------------------------------------------------------------------------------------
+
+FIVE = tuple(f"c{i}" for i in range(5))
+
+
+def granted_features(brought: dict[str, tuple[str, ...]], spent: dict[str, int] | None = None, t: int = 2) -> Grant:
+    """Return what is granted to five clients, some of which bring features."""
+    updates = [
+        Update(
+            client=client, attempt="i1-1", entry=t, round=t, epoch=1, registry=1, records=1, trained=1, rejected=0,
+            spans=(), losses={}, differences={}, new_features=brought.get(client, ()),
+        )
+        for client in FIVE
+    ]  # fmt: skip
+    return Grant.of(updates, FULL, Limits(), dict.fromkeys(FIVE, 0) | (spent or {}), t)
+
+
+def test_a_client_that_brings_names_alone_is_granted_a_few_and_its_updates_count():
+    machine = coordinator(5)
+    opened = begun(machine, *FIVE)
+    for new in ((), _names("l", 20), _names("m", 20)):
+        columns = len(machine.state.registry.labels)
+        updates = [
+            answer(
+                opened,
+                client,
+                start=4 * (opened.round - 1),
+                new_labels=new if client == "c4" else (),
+                differences={
+                    name: np.zeros((2, columns + (len(new) if client == "c4" else 0)))
+                    for name in opened.trained_by(client, opened.slots)
+                },
+            )
+            for client in FIVE
+        ]
+        decisions = feed(machine, *updates)
+        assert refusals(decisions) == []
+        assert [one.client for one in broadcast(decisions, RoundClosed)[0].accepted] == list(FIVE)
+        opened = broadcast(decisions, RoundOpened)[-1]
+    assert machine.state.registry.labels == ("a", "b", *sorted(_names("l", 20)[:4]))
+    spent = {name: member.spent for name, member in machine.state.members.items()}
+    assert spent == dict.fromkeys(FIVE, 0) | {"c4": 16}
+
+
+def test_what_a_client_has_spent_is_gone_and_comes_back_with_the_rounds():
+    many = {"c4": _names("f", 50)}
+    assert len(granted_features(many).cost) == 5
+    assert [granted_features(many, {"c4": spent}, t).cost["c4"] for spent, t in ((0, 2), (10, 2), (16, 99))] == [
+        16, 6, 0,
+    ]  # fmt: skip
+    assert granted_features(many, {"c4": 16}, 300).cost["c4"] == 3
+
+
+def test_names_that_more_than_a_fifth_of_the_clients_bring_cost_nobody():
+    names = _names("f", 300)
+    grant = granted_features({"c1": names, "c3": names}, {"c1": 16, "c3": 16})
+    assert len(grant.features) == 301
+    assert set(grant.cost.values()) == {0}
+
+
+def test_where_each_client_has_columns_of_its_own_all_get_theirs():
+    grant = granted_features({client: _names(f"{client} f", 100) for client in FIVE})
+    assert len(grant.features) == 501
+    assert set(grant.cost.values()) == {100}
+
+
+def test_a_client_with_twice_as_many_columns_of_its_own_as_the_middle_one_gets_no_more_than_that():
+    grant = granted_features({client: _names(f"{client} f", 500 if client == "c4" else 100) for client in FIVE})
+    assert grant.cost == dict.fromkeys(FIVE, 100) | {"c4": 200}
+
+
+def test_names_of_the_first_round_and_of_few_clients_are_all_granted():
+    many = {"c4": _names("f", 300)}
+    assert len(granted_features(many, t=1).features) == 301
+    update = Update(
+        client="c0", attempt="i1-1", entry=9, round=9, epoch=1, registry=1, records=1, trained=1, rejected=0,
+        spans=(), losses={}, differences={}, new_features=_names("f", 300),
+    )  # fmt: skip
+    assert len(Grant.of([update], FULL, Limits(), {"c0": 900, "c1": 0, "c2": 0}, 9).features) == 301
+
+
+def test_what_a_member_brought_alone_when_it_joined_counts():
+    machine = coordinator(4)
+    alone = Moments(("x", "y", "z"), np.full(3, 4.0), np.zeros(3), np.full(3, 4.0))
+    feed(machine, join("c0", moments=alone), *(join(f"c{i}") for i in (1, 2, 3)))
+    assert {name: member.spent for name, member in machine.state.members.items()} == {
+        "c0": 2, "c1": 0, "c2": 0, "c3": 0,
+    }  # fmt: skip
