@@ -226,16 +226,17 @@ class Rounds:
 
     def _bound(self, updates: Sequence[Update]) -> None:
         """Bound the influence of each update; the histories of clients become the state's when the round ends."""
-        state, unsaved = self.state, self.unsaved
+        state, unsaved, secret = self.state, self.unsaved, self.settings.secret
         made = bounded_updates(
             [as_differences(update, unsaved.opened.plan.live, self.settings.learner) for update in updates],
             unsaved.opened.plan.live,
             state.agreed,
-            state.influence,
+            state.influence.shown(secret),
             apart=unsaved.opened.apart,
             most=self.settings.round_size,
             between=self.settings.learner.between,
             agreed=state.between,
+            seed=self.settings.learner.seed if secret is None else secret.seed,
         )
         unsaved.counted, unsaved.shares, unsaved.influence = made.updates, made.shares, made.influence
 
@@ -360,7 +361,8 @@ class Rounds:
             state.drifts, announced = in_one_drift(state.drifts, made, state.members)
             restart = next((decision for decision in decided if isinstance(decision, Restart)), None)
             state.restart = None if restart is not None else state.restart
-            state.influence = self.unsaved.influence or state.influence
+            if self.unsaved.influence is not None:
+                state.influence = self.unsaved.influence.hidden(self.settings.secret)
             self._change_registry(restarted=restart is not None)
             change = self._learn_between(opened.apart, restart)
             state.round += 1

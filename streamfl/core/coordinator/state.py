@@ -62,7 +62,7 @@ class CoordinatorState(ReadsOldNames):
         The model that an operator wants an epoch to begin with when the open round closes, see `Command`; None: no
         restart was ordered.
     influence
-        What is remembered of clients' earlier numbers, to bound their influence.
+        What is remembered of clients' earlier numbers, to bound their influence; sealed, where there is a secret.
     roster
         The clients that mask their sums in the open round; None if sums are not masked.
     settings
