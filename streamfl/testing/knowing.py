@@ -55,16 +55,15 @@ class Knowing:
             return message
         metric = agreed.half_whitened(np.eye(len(own)))
         pushed = self._pushed((metric @ own.reshape(len(own), -1)).reshape(own.shape), seed)
-        moved: FloatArray = np.linalg.solve(metric, pushed).reshape(own.shape)
+        moved = np.linalg.solve(metric, pushed).reshape(own.shape).astype(np.float64)
         return replace(message, differences={name: moved[:, i] for i, name in enumerate(names)})
 
     def _pushed(self, honest: FloatArray, seed: int) -> FloatArray:
         """Return numbers, as the coordinator compares them, shape (rows, models * columns), given honest ones."""
-        if self._honest.shape != honest.shape:
-            self._honest = np.zeros(honest.shape)
-        self._honest = KEEPS * self._honest + (1.0 - KEEPS) * honest
+        before = self._honest if self._honest.shape == honest.shape else np.zeros_like(honest)
+        self._honest = mean = KEEPS * before + (1.0 - KEEPS) * honest
         self._learn()
-        push = -self._honest / max(float(np.linalg.norm(self._honest)), 1e-12)
+        push: FloatArray = -mean / max(float(np.linalg.norm(mean)), 1e-12)
         if self.share is not None and self._turn:
             drawn = generator(seed, "turn", self._turn).standard_normal(push.shape)
             drawn -= drawn.mean(axis=2, keepdims=True)

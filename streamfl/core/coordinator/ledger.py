@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from streamfl.core.coordinator.places import Places
-from streamfl.core.protocol.messages import Accepted, HeldRecord, Mark, SampledRound, Update
+from streamfl.core.protocol.messages import Accepted, Disclosed, HeldRecord, Mark, SampledRound, Update
 from streamfl.core.protocol.old_names import ReadsOldNames
 
 ORDINAL = attrgetter("ordinal")
@@ -48,6 +48,8 @@ class Member(ReadsOldNames):
         How far it has come in the features, if its labels come apart.
     key
         The public key for masks of the start that joined last, if it has one.
+    disclosed
+        The pending records over which a total of masked sums was asked for.
 
     Examples
     --------
@@ -71,6 +73,7 @@ class Member(ReadsOldNames):
     places: Places = field(default_factory=Places)
     mark: Mark | None = None
     key: str = ""
+    disclosed: Disclosed | None = None
 
     @property
     def read(self) -> int:
@@ -116,6 +119,8 @@ class Member(ReadsOldNames):
         self.places = self.places.after(update)
         for span in update.spans:
             self.positions[span.partition] = span.end
+        if self.disclosed is not None and not self.disclosed.are_pending(self.positions):
+            self.disclosed = None
         if update.mark is not None:
             self.mark = update.mark.after(self.mark)
         self.missed, self.refused, self.awaited = 0, 0, True
