@@ -13,7 +13,15 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.coordinator.checks import tells_of_records
-from streamfl.core.protocol.messages import FromClient, FromCoordinator, Join, Unmask, Unmasked, Update
+from streamfl.core.protocol.messages import (
+    FromClient,
+    FromCoordinator,
+    Join,
+    RegistryPublished,
+    Unmask,
+    Unmasked,
+    Update,
+)
 from streamfl.core.protocol.records import Span
 from streamfl.testing.violation import Violation, expect
 
@@ -27,6 +35,10 @@ class Observer:
 
     Parameters
     ----------
+    fewest
+        The fewest clients about whom anything may be told.
+    named
+        By feature and label, the clients that have named it.
     spans
         By entry, client and attempt, the records of an update.
     asked
@@ -44,6 +56,8 @@ class Observer:
     ()
     """
 
+    fewest: int
+    named: dict[str, set[str]] = field(default_factory=dict)
     spans: dict[tuple[int, str, str], tuple[Span, ...]] = field(default_factory=dict)
     asked: list[Unmask] = field(default_factory=list)
     told: set[tuple[int, int, str, str]] = field(default_factory=set)
@@ -54,12 +68,20 @@ class Observer:
         Raises
         ------
         Violation
-            It has numbers about the records of one client.
+            It has numbers about the records of one client, or totals will have some about what few clients have.
         """
         match message:
             case Join():
                 expect(not message.moments.count.any(), f"the Join of {message.client} has moments of its own")
+                self._names(message.client, (*message.labels, *message.moments.features))
+            case RegistryPublished(registry=registry):
+                names = (*registry.labels, *registry.features)
+                few_have = [name for name in names if len(self.named.get(name, ())) < self.fewest]
+                expect(
+                    not few_have, f"totals are about {few_have}, which fewer than {self.fewest} clients have named"
+                )
             case Update() if message.records:
+                self._names(message.client, (*message.new_labels, *message.new_features))
                 expect(
                     tells_of_records(message) is None, f"the update of {message.client} has numbers beside its sums"
                 )
@@ -71,6 +93,10 @@ class Observer:
             case _:
                 pass
 
+    def _names(self, client: str, names: Sequence[str]) -> None:
+        for name in names:
+            self.named.setdefault(name, set()).add(client)
+
     def totals(self) -> list[Total]:
         """Return the totals that it knows."""
         return [
@@ -79,7 +105,7 @@ class Observer:
             if all((asked.entry, asked.stage, *one) in self.told for one in asked.attempts.items())
         ]
 
-    def check(self, fewest: int) -> None:
+    def check(self) -> None:
         """Check that nothing that it knows is about fewer clients.
 
         Raises
@@ -87,7 +113,7 @@ class Observer:
         Violation
             Totals differ by the numbers of fewer clients.
         """
-        clients = few(self.totals(), fewest)
+        clients = few(self.totals(), self.fewest)
         if clients:
             raise Violation(f"totals tell about {' and '.join(clients)} alone")
 

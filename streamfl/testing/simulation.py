@@ -154,7 +154,7 @@ class Simulation:
     audit: Audit = field(default_factory=Audit)
     kills: int = 0
     recorded: dict[str, Recorded] = field(default_factory=dict)
-    observer: Observer = field(default_factory=Observer)
+    observer: Observer = field(init=False)
     _clock: ManualClock = field(default_factory=ManualClock)
     _nodes: dict[str, ClientNode | CoordinatorNode] = field(default_factory=dict)
     _down: dict[str, float] = field(default_factory=dict)
@@ -168,6 +168,7 @@ class Simulation:
         if self.faults.lies or self.faults.forged:
             self.audit.liars = frozenset((*STRANGERS, *self.faults.liars))
         self.audit.misled = self.faults.misleading > 0.0
+        self.observer = Observer(self.client.fewest)
 
     def run(self) -> Coordinator:
         """Run to the end and return the coordinator; every invariant has held after every step."""
@@ -356,7 +357,7 @@ class Simulation:
     def _finished(self) -> Coordinator:
         for name in self._honest:
             self._check_end(name)
-        self.observer.check(self.client.fewest)
+        self.observer.check()
         node = self._nodes["coordinator"]
         if not isinstance(node, CoordinatorNode):
             raise Violation("the coordinator's node is not a CoordinatorNode")

@@ -422,8 +422,11 @@ class Client(ClientState):
         return decisions + [Send(message) for message in again]
 
     def _keep_disclosed(self, told: Disclosed | None, positions: Mapping[str, int]) -> None:
-        """Keep the last records over which this start or an earlier one told a total, while they are pending."""
-        known = [one for one in (told, self._disclosed) if one is not None and one.are_pending(positions)]
+        """Keep the last records over which this start or an earlier one told a total, while they are pending.
+
+        What an answer says of earlier ones replaces what answers before it said, which may have been forged.
+        """
+        known = [one for one in (told, self._told_about) if one is not None and one.are_pending(positions)]
         last = max(known, key=lambda one: one.entry, default=None)
         self._disclose(last if self.settings.fewest > 1 else None)
 
@@ -466,7 +469,7 @@ class Client(ClientState):
         self._patience = self._patience.succeeds()
         self._buffer.drop(own.spans)
         place.move(own)
-        self._keep_disclosed(None, place.positions)
+        self._keep_disclosed(self._disclosed, place.positions)
         if self._waiting is not None and place.mark is not None:
             self._waiting.follow(place.mark, _passed(place.positions))
             self._buffer.clear()
@@ -544,7 +547,8 @@ class Client(ClientState):
         if masks.has_told or may_tell(asked, sent, opened, self.settings.least):
             first, answer = not masks.has_told, masks.unmasked(asked)
             if first and answer is not None and self.settings.fewest > 1:
-                self._disclose(Disclosed.of(sent.update, opened.repeats or opened.entry, asked.attempts))
+                self._told_about = Disclosed.of(sent.update, opened.repeats or opened.entry, asked.attempts)
+                self._disclose(self._told_about)
             return answer
         return None
 

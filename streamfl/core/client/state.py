@@ -48,6 +48,7 @@ class ClientState:
     _roster: Roster | None = None
     _released: tuple[int, int] = (0, 0)  # a round, and the messages about its records
     _masks: Masks | None = None  # of the last entry for which sums were masked
+    _told_about: Disclosed | None = None  # the last records over which this start has told a total
     _disclosed: Disclosed | None = None  # pending records over which a total was told, or may have been
     _begun: dict[str, int] = field(default_factory=dict)  # the first position read of each partition
     _introduced: tuple[Batch, ...] | None = None

@@ -5,6 +5,7 @@ in the order of its message, which is alphabetical. What belongs to the other na
 aggregation; the updates themselves count.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -72,6 +73,18 @@ def granted(names: Iterable[str], known: Collection[str], most: int) -> tuple[st
     return tuple(new[: max(0, most - len(known))])
 
 
+def named_by(messages: Iterable[Iterable[str]], fewest: int) -> tuple[str, ...]:
+    """Return the names that at least so many messages name, in the order in which they are named first.
+
+    What a total holds of a feature or label that one client alone names is about that client.
+
+    >>> named_by([("b", "a"), ("c", "b"), ("b",)], 1), named_by([("b", "a"), ("c", "b"), ("b",)], 2)
+    (('b', 'a', 'c'), ('b',))
+    """
+    counts = Counter(name for names in messages for name in dict.fromkeys(names))
+    return tuple(name for name, count in counts.items() if count >= fewest)
+
+
 @dataclass(frozen=True, slots=True)
 class Grant:
     """The names that a round may register.
@@ -96,10 +109,10 @@ class Grant:
     labels: frozenset[str]
 
     @classmethod
-    def of(cls, updates: Sequence[Update], registry: Registry, limits: Limits) -> "Grant":
-        """Return what is granted to updates, which are in the order of their clients."""
-        features = (name for update in updates for name in update.new_features)
-        names = (name for update in updates for name in update.new_labels)
+    def of(cls, updates: Sequence[Update], registry: Registry, limits: Limits, fewest: int = 1) -> "Grant":
+        """Return what is granted to updates, which are in the order of their clients: what so many of them name."""
+        features = named_by((update.new_features for update in updates), fewest)
+        names = named_by((update.new_labels for update in updates), fewest)
         most = limits.most_labels(len(registry.features))
         labels = frozenset((*registry.labels, *granted(names, registry.labels, most)))
         new = granted(features, registry.features, limits.most_features(len(labels)))

@@ -76,7 +76,9 @@ class Rounds:
     def begin(self, joins: Sequence[Join], now: float) -> list[CoordinatorDecision]:
         """Open round 1: the Joins of all clients determine features, labels and scale."""
         state, settings = self.state, self.settings
-        state.agreement = Agreement.of(joins, scaling=settings.scaling, limits=settings.limits)
+        state.agreement = Agreement.of(
+            joins, scaling=settings.scaling, limits=settings.limits, fewest=settings.named_by
+        )
         state.members = {join.client: replace(Member().held_by(join.nonce), key=join.key) for join in joins}
         state.known_labels = len(state.registry.labels)
         state.period = self._period([join.period for join in joins])
@@ -152,7 +154,7 @@ class Rounds:
         if unsaved.unmasking is not None:
             return self._unmasked(unsaved.unmasking, now)
         updates = [unsaved.updates[client] for client in sorted(unsaved.updates)]
-        unsaved.grant = Grant.of(updates, state.registry, self.settings.limits)
+        unsaved.grant = Grant.of(updates, state.registry, self.settings.limits, self.settings.named_by)
         granted = [unsaved.grant.update(update) for update in updates]
         senders = [update for update in granted if update.records]
         if self.settings.sums == "by-client":

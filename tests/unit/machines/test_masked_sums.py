@@ -22,6 +22,7 @@ from unit.machines.script import (
     sent,
 )
 
+from streamfl.core.coordinator.agreement import Agreement
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.phase import Phase
 from streamfl.core.coordinator.settings import CoordinatorSettings
@@ -161,6 +162,19 @@ def test_a_client_that_sends_no_seeds_has_nothing_learnt_and_no_record_lost():
     assert (opened.entry, opened.round, machine.digest()) == (2, 1, before)
     missed = {name: member.missed for name, member in machine.state.members.items()}
     assert missed == {**dict.fromkeys(NAMES, 0), "c4": 1}
+
+
+def test_a_label_or_feature_is_taken_up_when_as_many_clients_have_named_it_as_a_total_is_of():
+    machine, members = federation()
+    for here, named in ((NAMES[:2], ("a", "b")), (NAMES[:3], ("a", "b", "new"))):
+        new = {"new_labels": ("new",), "new_features": ("z",)}
+        there = [members.update(name, **(new if name in here else {})) for name in NAMES]
+        decisions = feed(machine, *there)
+        members.follow(feed(machine, *members.seeds(asked_by(decisions)).values()))
+        assert machine.state.registry.labels == named
+        assert ("z" in machine.state.registry.features) is (len(here) == 3)
+    joins = [replace(join(name), labels=("a",) if name in NAMES[:2] else ("b",)) for name in NAMES[:5]]
+    assert Agreement.of(joins, scaling=False, fewest=3).registry.labels == ("b",)
 
 
 def silent(machine: Coordinator, members: Members, *absent: str, now: float) -> list[Any]:
