@@ -6,8 +6,9 @@ Ten clients, or fifty, have 120 rounds of 60 records of covtype; their labels ar
 and back from round 80 on. From round 5 on the first clients send what `streamfl.testing.hostile` makes of their
 messages, through the machines and the transport of a replay; with `labels-flipped` the labels of their records are
 flipped from round 20 on. Those of `KNOWING` know all but the secret from which the coordinator draws signs: `unseen`
-pushes where public signs see nothing, `watching` as far as it counted in the round before. With `unseen-public` there
-is no secret. `accuracy` is that of the records of the other clients, `honest` the same of a run without attack,
+pushes where public signs see nothing, `watching` as far as it counted in the round before, and `flipping` flips the
+sign of honest numbers, which are mostly noise, at the largest size that counts. With `unseen-public` there is no
+secret. `accuracy` is that of the records of the other clients, `honest` the same of a run without attack,
 `missed` the exchanges without a restart within 20 rounds, `made_up` the other restarts and the local drifts that name
 an honest client. A file that exists is continued. Figures: docs/results.md, "Hostile members".
 """
@@ -65,7 +66,7 @@ ROUNDS, SIZE, SWAPS, WITHIN = 120, 60, (40, 80), 20
 BEGINS, FLIPPED_FROM = 5, 20
 FLIPPED, NONE = "labels-flipped", "none"
 PUBLIC = "unseen-public"
-KNOWING = ("unseen", "watching", PUBLIC)
+KNOWING = ("unseen", "watching", "flipping", PUBLIC)
 ATTACKED = (*ATTACKS, FLIPPED, *KNOWING)
 OTHERS: tuple[Aggregator, ...] = ("trimmed", "median", "krum", "geometric-median")
 
@@ -236,6 +237,8 @@ def attack_of(world: World, client: str, machine: Coordinator) -> Attack | None:
     """Return what a hostile client sends in place of its messages; None: these themselves."""
     if world.attack not in KNOWING:
         return ATTACKS.get(world.attack)
+    if world.attack == "flipping":
+        return Knowing(lambda: machine.state.agreed, keeps=0.0)
     watches, shares, bound = world.attack == "watching", dict[str, float](), machine._rounds._bound
 
     def watched(updates: Sequence[Update]) -> None:  # from the log anybody can compute what a round let count

@@ -36,11 +36,14 @@ class Knowing:
         The seed of signs that it believes in: it pushes where such histories see nothing. None: it does not try.
     share
         Returns how much of its last update counted, from which it learns how far it may go; None: it does not look.
+    keeps
+        How much of its honest numbers is left after a round; with 0 it flips the sign of each round's own.
     """
 
     agreement: Callable[[], Agreement]
     seed: int | None = None
     share: Callable[[], float] | None = None
+    keeps: float = KEEPS
     _size: float = LARGE
     _turn: int = 0
     _honest: FloatArray = field(default_factory=lambda: np.zeros(0))
@@ -61,7 +64,7 @@ class Knowing:
     def _pushed(self, honest: FloatArray, seed: int) -> FloatArray:
         """Return numbers, as the coordinator compares them, shape (rows, models * columns), given honest ones."""
         before = self._honest if self._honest.shape == honest.shape else np.zeros_like(honest)
-        self._honest = mean = KEEPS * before + (1.0 - KEEPS) * honest
+        self._honest = mean = self.keeps * before + (1.0 - self.keeps) * honest
         self._learn()
         push: FloatArray = -mean / max(float(np.linalg.norm(mean)), 1e-12)
         if self.share is not None and self._turn:
