@@ -5,9 +5,12 @@
 Ten clients, or fifty, have 120 rounds of 60 records of covtype; their labels are exchanged in pairs from round 40 on,
 and back from round 80 on. From round 5 on the first clients send what `streamfl.testing.hostile` makes of their
 messages, through the machines and the transport of a replay; with `labels-flipped` the labels of their records are
-flipped from round 20 on. `accuracy` is that of the records of the other clients, `honest` the same of a run without
-attack, `missed` the exchanges without a restart within 20 rounds, `made_up` the other restarts and the local drifts
-that name an honest client. A file that exists is continued. Figures: docs/results.md, "Hostile members".
+flipped from round 20 on. Those of `KNOWING` know all but the secret from which the coordinator draws signs: `unseen`
+pushes where public signs see nothing, `watching` as far as it counted in the round before, and `flipping` flips the
+sign of honest numbers, which are mostly noise, at the largest size that counts. With `unseen-public` there is no
+secret. `accuracy` is that of the records of the other clients, `honest` the same of a run without attack,
+`missed` the exchanges without a restart within 20 rounds, `made_up` the other restarts and the local drifts that name
+an honest client. A file that exists is continued. Figures: docs/results.md, "Hostile members".
 """
 
 from collections import deque
@@ -43,13 +46,16 @@ from streamfl.ports import ClientLink
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode
+from streamfl.sealing import Sealing
 from streamfl.settings import LearningSettings, ProfileSettings
+from streamfl.signing import PrivateKey
 from streamfl.streams.covtype import covtype
 from streamfl.streams.dealing import Log
 from streamfl.streams.drift import Injection, inject
 from streamfl.streams.source import TableSource
 from streamfl.streams.table import Table
 from streamfl.testing.hostile import ATTACKS, Attack, labels_flipped
+from streamfl.testing.knowing import Knowing
 from streamfl.transport.memory import MemoryTransport
 from streamfl_benchmarks import run_file
 from streamfl_benchmarks.origin import Origin
@@ -59,7 +65,9 @@ from streamfl_benchmarks.run_file import Kept, Row
 ROUNDS, SIZE, SWAPS, WITHIN = 120, 60, (40, 80), 20
 BEGINS, FLIPPED_FROM = 5, 20
 FLIPPED, NONE = "labels-flipped", "none"
-ATTACKED = (*ATTACKS, FLIPPED)
+PUBLIC = "unseen-public"
+KNOWING = ("unseen", "watching", "flipping", PUBLIC)
+ATTACKED = (*ATTACKS, FLIPPED, *KNOWING)
 OTHERS: tuple[Aggregator, ...] = ("trimmed", "median", "krum", "geometric-median")
 
 
@@ -225,6 +233,23 @@ def dealt(world: World) -> tuple[Table, dict[str, Log]]:
     return table, flipped
 
 
+def attack_of(world: World, client: str, machine: Coordinator) -> Attack | None:
+    """Return what a hostile client sends in place of its messages; None: these themselves."""
+    if world.attack not in KNOWING:
+        return ATTACKS.get(world.attack)
+    if world.attack == "flipping":
+        return Knowing(lambda: machine.state.agreed, keeps=0.0)
+    watches, shares, bound = world.attack == "watching", dict[str, float](), machine._rounds._bound
+
+    def watched(updates: Sequence[Update]) -> None:  # from the log anybody can compute what a round let count
+        bound(updates)
+        shares.update(machine._rounds.unsaved.shares)
+
+    machine._rounds._bound = watched  # type: ignore[method-assign]
+    share = (lambda: shares.get(client, 1.0)) if watches else None
+    return Knowing(lambda: machine.state.agreed, None if watches else world.seed, share)
+
+
 def figures(world: World) -> dict[str, Any]:
     """Make a run, and return its figures."""
     table, logs = dealt(world)
@@ -234,14 +259,17 @@ def figures(world: World) -> dict[str, Any]:
     settings = CoordinatorSettings(
         learner, expect=world.of, deadline=1.0, round_size=SIZE, aggregation=world.aggregation
     )
-    state = CoordinatorState(ProfileSettings().create(ROUNDS, learner))
-    coordinator = CoordinatorNode(Coordinator(settings, state), transport.coordinator(), watch.coordinator)
+    if world.attack in KNOWING and world.attack != PUBLIC:
+        settings = replace(settings, secret=Sealing.of(PrivateKey(bytes([world.seed] * 32)), "hostile"))
+    machine = Coordinator(settings, CoordinatorState(ProfileSettings().create(ROUNDS, learner)))
+    coordinator = CoordinatorNode(machine, transport.coordinator(), watch.coordinator)
     of_clients = ClientSettings(learner.in_one_process(), round_size=SIZE, measure=True)
     nodes = []
     for i, (name, log) in enumerate(logs.items()):
         link: ClientLink = transport.client(name)
-        if i < world.hostile and world.attack in ATTACKS:
-            link = HostileLink(link, name, ATTACKS[world.attack], world.seed)
+        attack = attack_of(world, name, machine) if i < world.hostile else None
+        if attack is not None:
+            link = HostileLink(link, name, attack, world.seed)
         nodes.append(ClientNode(Client(of_clients, name, "1"), TableSource(table, name, log), link, watch.client))
     coordinator.start(clock.now())
     run([*nodes, coordinator], clock)

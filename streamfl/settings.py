@@ -282,8 +282,9 @@ class PrivacySettings(_Settings):
     sums: Sums = "by-client"
     """`by-client`: all that each client sends; `masked`: the totals over the clients of a round; `pooled`: the same
     totals in the clear, to compare with, which protects nothing."""
-    fewest: int = Field(FEWEST_CLIENTS, ge=2, le=MOST, json_schema_extra={"unit": "clients", "decides": False})
-    """With `masked`, the fewest clients of whom a total is told."""
+    fewest: int = Field(FEWEST_CLIENTS, ge=2, le=MOST, json_schema_extra={"unit": "clients"})
+    """With `masked`, the fewest clients about whom totals tell anything, and how many clients name a feature or label
+    in one round before it is taken up."""
     noise: float = Field(0.0, ge=0.0, allow_inf_nan=False)
     """The noise multiplier of the Gaussian mechanism, which hides each record in totals; 0: no noise."""
     radius: float = Field(1.0, gt=0.0, allow_inf_nan=False)

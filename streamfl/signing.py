@@ -17,6 +17,8 @@ from typing import Literal, Protocol
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.replaced_file import replace
@@ -98,6 +100,15 @@ class PrivateKey:
     def sign(self, data: bytes) -> bytes:
         """Return the signature of some bytes."""
         return self._key.sign(data)
+
+    def secret(self, purpose: str, size: int) -> bytes:
+        """Return so many bytes for one purpose, which nobody without the key can tell; the key does not show in them.
+
+        >>> key = PrivateKey(bytes(32))
+        >>> key.secret("a", 4).hex(), key.secret("b", 4).hex()
+        ('8113fce7', 'b42ba8b7')
+        """
+        return HKDF(SHA256(), size, salt=None, info=purpose.encode()).derive(self._key.private_bytes_raw())
 
     def __repr__(self) -> str:
         return f"PrivateKey(of {self.public})"

@@ -37,7 +37,7 @@ from streamfl.core.protocol.events import (
     Tick,
     WindowFull,
 )
-from streamfl.core.protocol.messages import Ended, FromCoordinator
+from streamfl.core.protocol.messages import Ended, FromCoordinator, RoundClosed, Unmask
 from streamfl.core.protocol.records import Batch
 from streamfl.ports import ClientLink, CoordinatorLink, Source, SourceApart
 from streamfl.runtime.reading import Reading
@@ -104,7 +104,7 @@ class ClientNode:
 
     def step(self, now: float) -> bool:
         """Pass on messages that have arrived, then records that the client has room for."""
-        events: list[ClientEvent] = list(self.link.receive())
+        events = not_overtaken(self.link.receive())
         for event in events:
             self.handle(event, now)
         return self._read(now) or self._tick(now) or bool(events)
@@ -172,6 +172,15 @@ class ClientNode:
                 self.observe(decision)
             case Finished():
                 self.finished = True
+
+
+def not_overtaken(messages: Sequence[FromCoordinator]) -> list[FromCoordinator]:
+    """Return messages without questions for seeds that have come too late: their entry is closed.
+
+    A host that was suspended reads both together. Its answer would help nobody.
+    """
+    closed = max((message.entry for message in messages if isinstance(message, RoundClosed)), default=0)
+    return [message for message in messages if not isinstance(message, Unmask) or message.entry > closed]
 
 
 @dataclass

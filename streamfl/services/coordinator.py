@@ -41,7 +41,7 @@ from streamfl.services import kept_settings
 from streamfl.services.barren import MOST_BARREN, Barren
 from streamfl.services.coordinator_measures import CoordinatorMeasures
 from streamfl.services.exposure import exposed, traced, unwatched
-from streamfl.services.identity import grants, warn_if_open
+from streamfl.services.identity import grants, secret, warn_if_open
 from streamfl.services.measures import Measure, gauge
 from streamfl.services.model_out import ModelOut
 from streamfl.services.settings import FederationSettings
@@ -453,7 +453,8 @@ def _machine(settings: FederationSettings, link: ServedCoordinatorLink) -> Coord
         return _with_settings(link.restore() or settings.first_state(), settings)
 
     state = _with_settings(before or settings.first_state(), settings)
-    return Coordinator(settings.coordinator_machine, state, recover, link.ends, grants(settings), link.log_ids)
+    machine = replace(settings.coordinator_machine, secret=secret(settings))
+    return Coordinator(machine, state, recover, link.ends, grants(settings), link.log_ids)
 
 
 def _with_settings(state: CoordinatorState, settings: FederationSettings) -> CoordinatorState:

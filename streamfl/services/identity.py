@@ -7,6 +7,7 @@ import structlog
 
 from streamfl.core.coordinator.grants import Granted, Known
 from streamfl.core.errors import UsageError
+from streamfl.sealing import Sealing
 from streamfl.services.members_file import MembersFile, read_members
 from streamfl.signing import (
     OPEN,
@@ -98,6 +99,13 @@ def grants(settings: "FederationSettings") -> Known | Granted | None:
             return Known()
         case "file":
             return members_of(settings).grants
+
+
+def secret(settings: "FederationSettings") -> Sealing | None:
+    """Return what the coordinator alone knows, and one that stands by with the same key; None: it has no key."""
+    if settings.federation.members == "open":
+        return None
+    return Sealing.of(_own(settings, "coordinator", None), settings.federation.name)
 
 
 def warn_if_open(settings: "FederationSettings") -> None:

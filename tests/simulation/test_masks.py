@@ -6,8 +6,9 @@ from functools import cache
 import pytest
 
 from simulation.federation import BAD, federation
+from streamfl.core.client.machine import Client
 from streamfl.core.sampling import generator
-from streamfl.testing import Faults
+from streamfl.testing import Faults, Simulation, Violation
 
 
 @cache
@@ -55,6 +56,28 @@ def test_worlds_with_kills_have_many():
         simulation.run()
         kills.append(simulation.kills)
     assert sum(kills) >= 2 * len(kills) == 16
+
+
+def with_late_answers(seed: int) -> Simulation:
+    """Return a world in which answers come after their deadlines, and the clients that are left alone leave."""
+    simulation = federation(seed=seed, faults=faults_of(seed), quorum=2, sums="masked", fewest=2)
+    simulation.coordinator = replace(simulation.coordinator, deadline=2.0)
+    simulation.client = replace(simulation.client, waits=False)
+    simulation.calm_after = 60.0
+    return simulation
+
+
+@pytest.mark.worlds(fixed=[1, 6, 7], drawn=3, full=range(40))
+def test_no_combination_of_totals_tells_about_one_client(seed):
+    simulation = with_late_answers(seed)
+    simulation.run()  # it ends with the observer's check
+    assert simulation.observer.totals()
+
+
+def test_clients_that_forget_what_they_have_told_about_are_noticed(monkeypatch):
+    monkeypatch.setattr(Client, "_disclose", lambda *_: None)
+    with pytest.raises(Violation, match="totals tell about c1 alone"):
+        with_late_answers(8).run()
 
 
 @pytest.mark.worlds(fixed=[1000], drawn=2, full=range(1000, 1016))

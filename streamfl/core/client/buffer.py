@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from streamfl.core.bounds import Limits
+from streamfl.core.protocol.messages import ends_of
 from streamfl.core.protocol.records import Batch, Span, spans
 from streamfl.core.protocol.registry import Registry
 
@@ -110,6 +111,14 @@ class Buffer:
             if len(batch):
                 break
         return tuple(batch for batch in taken if batch.span.end > batch.span.start)
+
+    def until(self, ends: Mapping[str, int]) -> tuple[Batch, ...] | None:
+        """Return the records before some positions, by partition; None if they have not all been read."""
+        read = ends_of(self.covers())
+        if any(read.get(partition, 0) < end for partition, end in ends.items()):
+            return None
+        parts = [batch.before(ends.get(batch.span.partition, 0)) for batch in self.batches]
+        return tuple(part for part in parts if part.span.end > part.span.start)
 
     def _good_within_capacity(self) -> int:
         read, good = 0, 0

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamfl.core.client.buffer import Buffer
+from streamfl.core.client.disclosure import are_new, repeats
 from streamfl.core.client.period import late, next_period, periods, reached
 from streamfl.core.client.settings import ClientSettings
-from streamfl.core.protocol.messages import RoundOpened
+from streamfl.core.protocol.messages import Disclosed, RoundOpened
 from streamfl.core.protocol.records import Batch
 
 
@@ -43,11 +44,14 @@ class Gathering:
         Its pending records.
     opened
         The open round.
+    disclosed
+        The pending records over which a total was told.
     """
 
     settings: ClientSettings
     buffer: Buffer
     opened: RoundOpened
+    disclosed: Disclosed | None = None
 
     def gathered(self, now: float, *, is_full: bool, ended: bool, due: bool, stuck: bool = False) -> Gathered | None:
         """Return the round's records; None if more may come.
@@ -65,6 +69,22 @@ class Gathering:
         stuck
             Whether no more come before an entry has moved the mark: see `Waiting`.
         """
+        if self.disclosed is not None and repeats(self.opened, self.disclosed):
+            return self._again(self.disclosed)
+        made = self._gathered(now, is_full=is_full, ended=ended, due=due, stuck=stuck)
+        if made is None or are_new(made.batches, self.disclosed, self.settings.least):
+            return made
+        return Gathered(self.buffer.leading(), made.period)
+
+    def _again(self, disclosed: Disclosed) -> Gathered | None:
+        """Return the same records as before."""
+        batches = self.buffer.until(disclosed.ends)
+        if batches is None or self.opened.period is None:
+            return None if batches is None else Gathered(batches)
+        of, n = periods(self.buffer.batches, self.settings.period), sum(map(len, batches))
+        return Gathered(batches, next_period(of[n:]), late(of[:n], self.opened.period))
+
+    def _gathered(self, now: float, *, is_full: bool, ended: bool, due: bool, stuck: bool) -> Gathered | None:
         opened = self.opened
         if opened.period is not None:
             return self._of_period(opened.period, ends=ended or due or stuck or not self.buffer.room)
@@ -91,4 +111,4 @@ class Gathering:
 
     @property
     def _size(self) -> int:
-        return self.settings.size(self.opened.round)
+        return self.settings.size(self.opened.round) + (0 if self.disclosed is None else self.disclosed.records)

@@ -4,7 +4,16 @@ from dataclasses import dataclass, replace
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.client.comparison import Comparison
-from streamfl.core.protocol.messages import Accepted, Joined, RoundClosed, RoundOpened, Score, Scores, Update
+from streamfl.core.protocol.messages import (
+    Accepted,
+    Disclosed,
+    Joined,
+    RoundClosed,
+    RoundOpened,
+    Score,
+    Scores,
+    Update,
+)
 from streamfl.core.protocol.records import Batch
 
 
@@ -28,6 +37,8 @@ class Sent:
         Indices into `labels`, or targets in their original unit, shape (n,).
     scores
         The answer to Score, if one was sent.
+    disclosed
+        The pending records over which a total had been told before it was made.
     """
 
     update: Update
@@ -37,6 +48,7 @@ class Sent:
     truth: FloatArray
     labels: tuple[str, ...]
     scores: Scores | None = None
+    disclosed: Disclosed | None = None
 
     def is_accepted_by(self, accepted: Accepted, closed: RoundClosed) -> bool:
         """Tell whether a ledger entry accepts this update, and not another one under the client's name."""

@@ -28,6 +28,7 @@ import numpy as np
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import bounded
 from streamfl.core.client.answering import answered
+from streamfl.core.client.disclosure import may_tell
 from streamfl.core.client.gathering import Gathering
 from streamfl.core.client.in_flight import Sent
 from streamfl.core.client.introduction import introduction
@@ -66,6 +67,7 @@ from streamfl.core.protocol.events import (
 from streamfl.core.protocol.messages import (
     Accepted,
     BetweenPublished,
+    Disclosed,
     Ended,
     Fenced,
     FromCoordinator,
@@ -84,8 +86,13 @@ from streamfl.core.protocol.messages import (
     Score,
     Scores,
     Unmask,
+    Unmasked,
 )
 from streamfl.core.protocol.records import Batch
+
+# A client whose totals fail again and again reads more records beyond those that it has told about, up to so many
+# times as many as it usually holds.
+MOST_DISCLOSED = 8
 
 
 @dataclass
@@ -407,6 +414,7 @@ class Client(ClientState):
             self._flight.turn_to(self._ledger.opened)
         again = self._flight.join(joined, moved=moved)
         self._introduced, self._in_doubt = (), False
+        self._keep_disclosed(joined.disclosed, joined.positions)
         decisions: list[ClientDecision] = []
         if moved:
             self._buffer.clear()
@@ -418,6 +426,15 @@ class Client(ClientState):
         if self._earlier.lacks(joined):
             decisions.append(Fetch(self._earlier.await_records(joined)))
         return decisions + [Send(message) for message in again]
+
+    def _keep_disclosed(self, told: Disclosed | None, positions: Mapping[str, int]) -> None:
+        """Keep the last records over which this start or an earlier one told a total, while they are pending.
+
+        What an answer says of earlier ones replaces what answers before it said, which may have been forged.
+        """
+        known = [one for one in (told, self._told_about) if one is not None and one.are_pending(positions)]
+        last = max(known, key=lambda one: one.entry, default=None)
+        self._disclose(last if self.settings.fewest > 1 else None)
 
     def _wait_anew(self, joined: Joined) -> dict[str, int]:
         """Forget the records that wait; return where features and labels are to be read again."""
@@ -461,6 +478,7 @@ class Client(ClientState):
         self._patience = self._patience.succeeds()
         self._buffer.drop(own.spans)
         place.move(own)
+        self._keep_disclosed(self._disclosed, place.positions)
         if self._waiting is not None and place.mark is not None:
             self._waiting.follow(place.mark, _passed(place.positions))
             self._buffer.clear()
@@ -505,7 +523,7 @@ class Client(ClientState):
         if opened is None:
             raise BrokenInvariantError("records are gathered, but no round is open")
         self._within(opened)
-        gathering = Gathering(self.settings, self._buffer, opened)
+        gathering = Gathering(self.settings, self._buffer, opened, self._disclosed)
         stuck = self._waiting is not None and self._waiting.must_move
         gathered = gathering.gathered(now, is_full=self._is_full(), ended=self._ended, due=self._due, stuck=stuck)
         if gathered is None:
@@ -515,7 +533,8 @@ class Client(ClientState):
         name = f"{self.incarnation}-{attempt}"
         self._masks = self._masks_of(opened)
         sent, told = self._work().update(opened, gathered.batches, name, period=gathered.period)
-        self._flight.sent, self._attempts, self._due = sent, attempt, False
+        self._flight.sent = replace(sent, disclosed=self._disclosed)
+        self._attempts, self._due = attempt, False
         self._patience = self._patience.asks("join", now)
         self._release(opened.round)
         self.over_budget += sum(isinstance(one, OverBudget) for one in told)
@@ -526,8 +545,27 @@ class Client(ClientState):
         if isinstance(asked, Score):
             self._flight.ask(asked)
             return []
-        answer = None if self._masks is None else self._masks.unmasked(asked)
+        answer = self._unmasked(asked)
         return [] if answer is None else [Send(answer)]
+
+    def _unmasked(self, asked: Unmask) -> Unmasked | None:
+        """Return the seeds that are asked for; None if they must not be told, or newer messages have come since."""
+        masks, sent, opened = self._masks, self._flight.sent, self._ledger.open_round
+        if masks is None or sent is None or opened is None or not asked.entry == opened.entry == sent.update.entry:
+            return None
+        if masks.has_told or may_tell(asked, sent, opened, self.settings.least):
+            first, answer = not masks.has_told, masks.unmasked(asked)
+            if first and answer is not None and self.settings.fewest > 1:
+                self._told_about = Disclosed.of(sent.update, opened.repeats or opened.entry, asked.attempts)
+                self._disclose(self._told_about)
+            return answer
+        return None
+
+    def _disclose(self, told: Disclosed | None) -> None:
+        """Note over which pending records a total was told; as many more are read."""
+        self._disclosed = told
+        most = self.settings.most_pending
+        self._buffer.capacity = most + (0 if told is None else min(told.records, MOST_DISCLOSED * most))
 
     def _masks_of(self, opened: RoundOpened) -> Masks | None:
         """Return the masks of an entry, if its sums are masked."""
@@ -556,7 +594,8 @@ class Client(ClientState):
     def _release(self, t: int) -> None:
         """Count the messages about the records of one round, attempts included: noise hides a record in each."""
         last, count = self._released
-        self._released = t, (count + 1 if last == t else 1)
+        again = last == t or self._disclosed is not None
+        self._released = t, (count + 1 if again else 1)
         self.releases = max(self.releases, self._released[1])
 
     def _work(self) -> Work:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from streamfl.core.client.budget import Taken
 from streamfl.core.client.buffer import Buffer
+from streamfl.core.client.disclosure import are_new, repeats
 from streamfl.core.client.earlier_rounds import EarlierRounds
 from streamfl.core.client.in_flight import InFlight
 from streamfl.core.client.known_ledger import KnownLedger
@@ -17,7 +18,7 @@ from streamfl.core.client.settings import ClientSettings
 from streamfl.core.client.waiting import Awaited, Waiting
 from streamfl.core.learning.between_rounds import AtClient
 from streamfl.core.pooling.masks import Masks, Secrets
-from streamfl.core.protocol.messages import Roster
+from streamfl.core.protocol.messages import Disclosed, Roster
 from streamfl.core.protocol.records import Batch
 
 
@@ -47,6 +48,8 @@ class ClientState:
     _roster: Roster | None = None
     _released: tuple[int, int] = (0, 0)  # a round, and the messages about its records
     _masks: Masks | None = None  # of the last entry for which sums were masked
+    _told_about: Disclosed | None = None  # the last records over which this start has told a total
+    _disclosed: Disclosed | None = None  # pending records over which a total was told, or may have been
     _begun: dict[str, int] = field(default_factory=dict)  # the first position read of each partition
     _introduced: tuple[Batch, ...] | None = None
     _taken: Taken = field(default_factory=Taken)
@@ -250,7 +253,15 @@ class ClientState:
             return False
         if self._is_alone():
             return self._ended or not self.settings.waits
-        return self._ended and not (self._buffer.has_sendable or self.queued)
+        return self._ended and not (self._has_sendable() or self.queued)
+
+    def _has_sendable(self) -> bool:
+        """Tell whether an update can be sent, or its total may be asked for again."""
+        opened, told = self._ledger.open_round, self._disclosed
+        if opened is None or told is None or repeats(opened, told):
+            return self._buffer.has_sendable
+        is_new = are_new(self._buffer.batches, told, self.settings.least)
+        return self._buffer.has_sendable and (is_new or any(batch.read for batch in self._buffer.leading()))
 
     def _has_to_join(self) -> bool:
         """Tell whether the client has the records for Join, or cannot wait for them."""
@@ -268,4 +279,6 @@ class ClientState:
         return is_full or (self._waiting is not None and self._waiting.must_move)
 
     def _size(self) -> int:
-        return self.settings.size(self._ledger.opened.round if self._ledger.opened else 1)
+        opened, told = self._ledger.opened, self._disclosed
+        size = self.settings.size(opened.round if opened else 1)
+        return size if told is None or (opened and repeats(opened, told)) else size + told.records

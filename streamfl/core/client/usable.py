@@ -65,6 +65,8 @@ def unusable(message: FromCoordinator, between: BetweenRounds[Any, Any] | None) 
             )
             if message.mark is not None:
                 numbers += message.mark.counts
+            if message.disclosed is not None:
+                numbers += (message.disclosed.entry, message.disclosed.records, *message.disclosed.ends.values())
             possible = min(numbers[:3]) > 0 and min(numbers) >= 0 and max(numbers) < MOST_POSITIONS
             return None if possible else "a place that is none"
         case Roster():

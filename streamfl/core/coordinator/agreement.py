@@ -9,7 +9,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import NAMED, Limits
-from streamfl.core.coordinator.names import granted
+from streamfl.core.coordinator.names import granted, named_by
 from streamfl.core.learning.grid import exponents
 from streamfl.core.learning.influence import HEAVIEST
 from streamfl.core.learning.second_moments import EVER, RIDGE, SecondMoments
@@ -66,15 +66,17 @@ class Agreement:
     early: Early = field(default_factory=Early)
 
     @classmethod
-    def of(cls, joins: Sequence[Join], *, scaling: bool, limits: Limits = NAMED) -> "Agreement":
+    def of(cls, joins: Sequence[Join], *, scaling: bool, limits: Limits = NAMED, fewest: int = 1) -> "Agreement":
         """Return the first agreement: the clients' Joins determine features, labels and scale.
 
         Their moments are used for the first round only, since its updates carry those of the same records again.
-        Names beyond the limits are left out, in the order of the clients.
+        Names beyond the limits are left out, in the order of the clients, and those that fewer than `fewest` name.
         """
         moments = merged(tempered([join.moments for join in joins]))
-        labels = ordered(granted((label for join in joins for label in join.labels), (), limits.most_labels(0)))
-        moments = moments.aligned(granted(moments.features, (), limits.most_features(len(labels))))
+        labels = ordered(granted(named_by((join.labels for join in joins), fewest), (), limits.most_labels(0)))
+        named = set(named_by((join.moments.features for join in joins), fewest))
+        features = [name for name in moments.features if name in named]
+        moments = moments.aligned(granted(features, (), limits.most_features(len(labels))))
         d = len(moments.features)
         farthest = FARTHEST if scaling else FARTHEST_UNSCALED
         registry = Registry(1, moments.features, labels, np.zeros(d), np.ones(d), middle_unit(joins), farthest)

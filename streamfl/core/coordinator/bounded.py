@@ -65,6 +65,7 @@ def bounded(
     most: int | None = None,
     between: BetweenRounds[Any, Any] | None = None,
     agreed: AgreedState | None = None,
+    seed: int = 0,
 ) -> Bounded:
     """Return the updates of a round with bounded influence.
 
@@ -84,13 +85,15 @@ def bounded(
         The most records that an update counts as; None: only the others bound it.
     between, agreed
         The models that learn between rounds, and their agreed state.
+    seed
+        The seed of the signs of sketches: who knows it can push where histories see nothing.
     """
     light = _lighter(updates, most, {model.name for model in live if model.whitened}, between)
     common = [model for model in live if model.trained and model.clients is None]
     light = _shortened(light)
     learnt = {u.client: u.learnt for u in light if u.learnt is not None and u.client not in apart}
-    sent = {} if between is None or agreed is None else between.sent(learnt, agreed)
-    verdicts = {STEPS: _judged_steps(light, common, agreement, influence)}
+    sent = {} if between is None or agreed is None else between.sent(learnt, agreed, seed)
+    verdicts = {STEPS: _judged_steps(light, common, agreement, influence, seed)}
     verdicts |= {kind: judged(each, influence.histories.get(kind, {})) for kind, each in sent.items()}
     shares = smallest([verdict.shares for verdict in verdicts.values()])
     counted = tuple(_shared(update, shares.get(update.client, 1.0), between) for update in light)
@@ -103,7 +106,11 @@ def bounded_scores(scores: Scores, share: float) -> Scores:
 
 
 def _judged_steps(
-    updates: Sequence[Update], common: Sequence[LiveModel], agreement: Agreement, influence: Influence
+    updates: Sequence[Update],
+    common: Sequence[LiveModel],
+    agreement: Agreement,
+    influence: Influence,
+    seed: int,
 ) -> Judged:
     """Judge the differences of the models that all clients train."""
     names = [model.name for model in common]
@@ -122,7 +129,7 @@ def _judged_steps(
         halved = agreement.half_whitened(X.transpose(1, 0, 2, 3).reshape(rows, -1))
         X = halved.reshape(rows, clients, models, columns).transpose(1, 0, 2, 3) / records[:, None, None, None]
         least = LEAST * float(np.sqrt(models * rows / np.median(records)))
-    return judged(Sent.of(STEPS, tuple(u.client for u in senders), records, X), before, least=least)
+    return judged(Sent.of(STEPS, tuple(u.client for u in senders), records, X, seed), before, least=least)
 
 
 def _stacked(updates: Sequence[Update], names: Sequence[str], agreement: Agreement) -> FloatArray:

@@ -125,7 +125,7 @@ def refusal(
         or _wrong_sample(update, opened, member)
     )
     if wrong is None and layout is not None:
-        wrong = _tells_of_records(update) or wrong_sums(update.sums, layout)
+        wrong = tells_of_records(update) or wrong_sums(update.sums, layout)
         return None if wrong is None else Refused(update.client, wrong, is_fault=True)
     wrong = (
         wrong
@@ -331,7 +331,7 @@ def _has_no_numbers(update: Update) -> bool:
     return norms and update.target == TargetUnit() and update.served == Served()
 
 
-def _tells_of_records(update: Update) -> str | None:
+def tells_of_records(update: Update) -> str | None:
     """Return that an update tells what only sums over all clients are to tell, or None."""
     told = any(map(len, (update.losses, update.differences, update.new, update.old)))
     parts = (update.moments, update.second_moments, update.learnt, update.times)

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from streamfl.core.coordinator.places import Places
-from streamfl.core.protocol.messages import Accepted, HeldRecord, Mark, SampledRound, Update
+from streamfl.core.protocol.messages import Accepted, Disclosed, HeldRecord, Mark, SampledRound, Update
 from streamfl.core.protocol.old_names import ReadsOldNames
 
 ORDINAL = attrgetter("ordinal")
@@ -50,6 +50,8 @@ class Member(ReadsOldNames):
         The public key for masks of the start that joined last, if it has one.
     spent
         What the names have cost that it has brought alone: see `streamfl.core.coordinator.names`.
+    disclosed
+        The pending records over which a total of masked sums was asked for.
 
     Examples
     --------
@@ -74,6 +76,7 @@ class Member(ReadsOldNames):
     mark: Mark | None = None
     key: str = ""
     spent: int = 0
+    disclosed: Disclosed | None = None
 
     @property
     def read(self) -> int:
@@ -119,6 +122,8 @@ class Member(ReadsOldNames):
         self.places = self.places.after(update)
         for span in update.spans:
             self.positions[span.partition] = span.end
+        if self.disclosed is not None and not self.disclosed.are_pending(self.positions):
+            self.disclosed = None
         if update.mark is not None:
             self.mark = update.mark.after(self.mark)
         self.missed, self.refused, self.awaited = 0, 0, True

@@ -143,6 +143,18 @@ def paid(own: Mapping[str, Sequence[Cost]], spent: Mapping[str, int], t: int) ->
     return paying
 
 
+def named_by(messages: Iterable[Iterable[str]], fewest: int) -> tuple[str, ...]:
+    """Return the names that at least so many messages name, in the order in which they are named first.
+
+    What a total holds of a feature or label that one client alone names is about that client.
+
+    >>> named_by([("b", "a"), ("c", "b"), ("b",)], 1), named_by([("b", "a"), ("c", "b"), ("b",)], 2)
+    (('b', 'a', 'c'), ('b',))
+    """
+    counts = Counter(name for names in messages for name in dict.fromkeys(names))
+    return tuple(name for name, count in counts.items() if count >= fewest)
+
+
 @dataclass(frozen=True, slots=True)
 class Grant:
     """The names that a round may register.
@@ -175,16 +187,19 @@ class Grant:
         updates: Sequence[Update],
         registry: Registry,
         limits: Limits,
+        *,
         spent: Mapping[str, int] | None = None,
         t: int = 1,
+        fewest: int = 1,
     ) -> "Grant":
-        """Return what is granted to updates, which are in the order of their clients: see `paid`."""
+        """Return what is granted to updates, which are in the order of their clients: see `paid` and `named_by`."""
         senders = [update for update in updates if update.records]
         own = own_names({u.client: u.new_labels for u in senders}, {u.client: u.new_features for u in senders})
         paying = paid(own, dict.fromkeys(own, 0) if spent is None else spent, t)
         waiting = set(chain(*own.values())).difference(*paying.values())
-        features = (name for u in updates for name in u.new_features if (1, name) not in waiting)
-        names = (name for u in updates for name in u.new_labels if (LABEL, name) not in waiting)
+        named = named_by((u.new_features for u in updates), fewest), named_by((u.new_labels for u in updates), fewest)
+        features = (name for name in named[0] if (1, name) not in waiting)
+        names = (name for name in named[1] if (LABEL, name) not in waiting)
         most = limits.most_labels(len(registry.features))
         labels = frozenset((*registry.labels, *granted(names, registry.labels, most)))
         new = granted(features, registry.features, limits.most_features(len(labels)))

@@ -36,6 +36,7 @@ from streamfl.core.protocol.messages import (
     Accepted,
     AgreedState,
     BetweenPublished,
+    Disclosed,
     FromCoordinator,
     Join,
     LocalDrift,
@@ -47,6 +48,7 @@ from streamfl.core.protocol.messages import (
     Unmask,
     Unmasked,
     Update,
+    ends_of,
 )
 from streamfl.core.protocol.registry import Registry, TargetUnit, re_expression
 
@@ -74,7 +76,9 @@ class Rounds:
     def begin(self, joins: Sequence[Join], now: float) -> list[CoordinatorDecision]:
         """Open round 1: the Joins of all clients determine features, labels and scale."""
         state, settings = self.state, self.settings
-        state.agreement = Agreement.of(joins, scaling=settings.scaling, limits=settings.limits)
+        state.agreement = Agreement.of(
+            joins, scaling=settings.scaling, limits=settings.limits, fewest=settings.named_by
+        )
         own = own_names({j.client: j.labels for j in joins}, {j.client: j.moments.features for j in joins})
         state.members = {
             join.client: replace(
@@ -105,6 +109,8 @@ class Rounds:
         for name, member in state.members.items():
             member.retain(plan.sampled, held_since=plan.held.since_at(name) if plan.held else None)
         state.roster = self._roster()
+        if any(state.members[name].left for name in self._repeated()):
+            state.repeats = 0
         opened = OpenRound.of(
             state,
             plan,
@@ -155,13 +161,20 @@ class Rounds:
             return self._unmasked(unsaved.unmasking, now)
         updates = [unsaved.updates[client] for client in sorted(unsaved.updates)]
         spent = {name: state.members[name].spent for name in state.active() | unsaved.updates.keys()}
-        unsaved.grant = Grant.of(updates, state.registry, self.settings.limits, spent, state.round)
+        unsaved.grant = Grant.of(
+            updates,
+            state.registry,
+            self.settings.limits,
+            spent=spent,
+            t=state.round,
+            fewest=self.settings.named_by,
+        )
         granted = [unsaved.grant.update(update) for update in updates]
         senders = [update for update in granted if update.records]
         if self.settings.sums == "by-client":
             self._bound(granted)
         elif self.settings.sums == "masked" and senders:
-            return self._unmask({update.client: update.attempt for update in senders}, 0, now)
+            return self._ask_for_total(senders, now)
         elif senders:
             self._add_up(senders, ())
         return self._closed(now) if senders else self._conclude(None, (), now)
@@ -194,13 +207,38 @@ class Rounds:
         self.unsaved.counted = (self._pool.update(updates, answers),)
         self.unsaved.pooled = tuple(update.client for update in updates)
 
-    def _unmask(self, attempts: Mapping[str, str], stage: int, now: float) -> list[CoordinatorDecision]:
-        """Ask the clients whose masked sums are to be added up for seeds; of too few nothing is learnt."""
-        if len(attempts) < self.settings.fewest:
-            return self.void(now) if stage == 0 else self._settled((), now)
+    def _repeated(self) -> dict[str, Disclosed]:
+        """Return the records of the total that the open entry repeats, by client."""
+        repeats, members = self.state.repeats, self.state.members
+        told = {name: member.disclosed for name, member in members.items()} if repeats else {}
+        return {name: one for name, one in told.items() if one is not None and one.entry == repeats}
+
+    def _ask_for_total(self, senders: Sequence[Update], now: float) -> list[CoordinatorDecision]:
+        """Ask for the total of updates; what is asked for is saved before it is told, so that no kill forgets it.
+
+        An entry that repeats a total has the same clients and records, or nothing is learnt of it.
+        """
+        state, unsaved, repeated = self.state, self.unsaved, self._repeated()
+        there = {update.client: update for update in senders}
+        if repeated:
+            if any(name not in there or ends_of(there[name].spans) != one.ends for name, one in repeated.items()):
+                state.repeats = 0
+                return self.void(now)
+            others = there.keys() - repeated.keys()
+            unsaved.updates = {name: one for name, one in unsaved.updates.items() if name not in others}
+            there = {name: there[name] for name in repeated}
+        if len(there) < self.settings.fewest:
+            return self.void(now)
+        state.repeats = state.repeats or state.entry
+        for name, update in there.items():
+            state.members[name].disclosed = Disclosed.of(update, state.repeats, there)
+        asked = self._unmask({name: there[name].attempt for name in sorted(there)}, 0, now)
+        return [Commit((asked,))]
+
+    def _unmask(self, attempts: Mapping[str, str], stage: int, now: float) -> Unmask:
         asked = Unmask(entry=self.state.entry, stage=stage, attempts=attempts)
         self.unsaved.unmasking = Unmasking(asked, now)
-        return [Publish((asked,))]
+        return asked
 
     def _unmasked(self, unmasking: Unmasking, now: float) -> list[CoordinatorDecision]:
         """Go on with the total, or without it if a client has not answered."""
@@ -210,6 +248,7 @@ class Rounds:
         if unmasking.asked.stage:
             return self._settled(() if silent else answers, now)
         if silent or unsaved.grant is None:
+            self.state.repeats = 0 if unsaved.opened.message.repeats else self.state.repeats
             return self.void(now, silent)
         self._add_up([unsaved.grant.update(unsaved.updates[client]) for client in clients], answers)
         return self._closed(now)
@@ -233,16 +272,17 @@ class Rounds:
 
     def _bound(self, updates: Sequence[Update]) -> None:
         """Bound the influence of each update; the histories of clients become the state's when the round ends."""
-        state, unsaved = self.state, self.unsaved
+        state, unsaved, secret = self.state, self.unsaved, self.settings.secret
         made = bounded_updates(
             [as_differences(update, unsaved.opened.plan.live, self.settings.learner) for update in updates],
             unsaved.opened.plan.live,
             state.agreed,
-            state.influence,
+            state.influence.shown(secret),
             apart=unsaved.opened.apart,
             most=self.settings.round_size,
             between=self.settings.learner.between,
             agreed=state.between,
+            seed=self.settings.learner.seed if secret is None else secret.seed,
         )
         unsaved.counted, unsaved.shares, unsaved.influence = made.updates, made.shares, made.influence
 
@@ -293,7 +333,8 @@ class Rounds:
         if self.settings.sums == "masked" and self.unsaved.pending_alarm is not None:
             scores = self.unsaved.scores
             with_sums = {client: scores[client].attempt for client in sorted(scores) if scores[client].sums}
-            return self._unmask(with_sums, self.unsaved.pending_alarm.asked.stage, now)
+            if with_sums.keys() == set(self.unsaved.pooled):  # others would tell of those who lack
+                return [Publish((self._unmask(with_sums, self.unsaved.pending_alarm.asked.stage, now),))]
         return self._settled((), now)
 
     def _settled(self, answers: Sequence[Unmasked], now: float) -> list[CoordinatorDecision]:
@@ -367,12 +408,14 @@ class Rounds:
             state.drifts, announced = in_one_drift(state.drifts, made, state.members)
             restart = next((decision for decision in decided if isinstance(decision, Restart)), None)
             state.restart = None if restart is not None else state.restart
-            state.influence = self.unsaved.influence or state.influence
+            if self.unsaved.influence is not None:
+                state.influence = self.unsaved.influence.hidden(self.settings.secret)
             self._change_registry(restarted=restart is not None)
             for name, cost in ({} if self.unsaved.grant is None else self.unsaved.grant.cost).items():
                 state.members[name].spent += cost
             change = self._learn_between(opened.apart, restart)
             state.round += 1
+            state.repeats = 0
             state.measured = next_measured(state)
         if self.unsaved.unlucky is None:
             state.period = self._period([update.period for update in self.unsaved.updates.values()])

@@ -5,6 +5,7 @@ from typing import Literal
 
 from streamfl.core.bounds import NAMED, Limits
 from streamfl.core.coordinator.aggregations import Aggregator
+from streamfl.core.learning.influence import Secret
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.pooling.masks import FEWEST, Expand, Sums
 from streamfl.core.pooling.noise import Noise
@@ -56,6 +57,8 @@ class CoordinatorSettings:
         The noise on sums, as clients add it; None: there is none.
     expand
         From the seed of a mask, its numbers: see `Secrets.expand`; needed where sums are masked.
+    secret
+        What bounds on influence are drawn from; None: from the learner's seed, which liars may know.
     """
 
     learner: Learner
@@ -77,3 +80,9 @@ class CoordinatorSettings:
     fewest: int = FEWEST
     noise: Noise | None = None
     expand: Expand | None = None
+    secret: Secret | None = None
+
+    @property
+    def named_by(self) -> int:
+        """Return how many clients name a feature or label in a round, at least, when it is taken up."""
+        return 1 if self.sums == "by-client" else self.fewest

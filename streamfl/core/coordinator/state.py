@@ -62,11 +62,13 @@ class CoordinatorState(ReadsOldNames):
         The model that an operator wants an epoch to begin with when the open round closes, see `Command`; None: no
         restart was ordered.
     influence
-        What is remembered of clients' earlier numbers, to bound their influence.
+        What is remembered of clients' earlier numbers, to bound their influence; sealed, where there is a secret.
     roster
         The clients that mask their sums in the open round; None if sums are not masked.
     logs
         By partition, the identity of the log that its positions in the ledger are of, where it is known.
+    repeats
+        The entry whose total of masked sums was asked for and not learnt, see `RoundOpened`; 0 for none.
     settings
         The settings of the process that has saved it, by name, as it writes them: some 1.5 kB. Machines do not read
         them.
@@ -96,6 +98,7 @@ class CoordinatorState(ReadsOldNames):
     influence: Influence = field(default_factory=Influence)
     roster: Roster | None = None
     logs: dict[str, str] = field(default_factory=dict)
+    repeats: int = 0
     settings: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -138,7 +141,8 @@ class CoordinatorState(ReadsOldNames):
         if not self.members:
             return "a federation without members"
         labels = len(self.registry.labels)
-        rising = (0, self.restarted, self.round), (0, self.rescaled, self.round), (1, self.round, self.entry)
+        rounds = (0, self.restarted, self.round), (0, self.rescaled, self.round), (1, self.round, self.entry)
+        rising = (*rounds, (0, self.repeats, self.entry))
         counts = [self.refused, *(count for member in self.members.values() for count in member.counts)]
         if not all(a <= b <= c for a, b, c in (*rising, (0, self.known_labels, labels))) or min(counts) < 0:
             return "impossible numbers"
@@ -158,4 +162,5 @@ class CoordinatorState(ReadsOldNames):
             held=member.held,
             question=join.question,
             mark=member.mark,
+            disclosed=member.disclosed,
         )

@@ -150,7 +150,7 @@ class BetweenRounds(abc.ABC, Generic[S, L]):
     def at_client(self) -> "AtClient":
         """Return the client's side of it, which has learnt nothing yet."""
 
-    def sent(self, learnt: Mapping[str, L], agreed: S) -> Mapping[str, Sent]:
+    def sent(self, learnt: Mapping[str, L], agreed: S, seed: int) -> Mapping[str, Sent]:
         """Return what clients learnt as numbers to be compared, by kind; nothing if they cannot be compared.
 
         Parameters
@@ -159,6 +159,8 @@ class BetweenRounds(abc.ABC, Generic[S, L]):
             Each client's result, in the order of the clients' names.
         agreed
             The agreed state from which they learnt.
+        seed
+            The seed of the signs of sketches.
         """
         return {}
 

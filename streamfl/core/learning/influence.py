@@ -7,13 +7,17 @@ push of a liar does not, however small it is in a single round (Karimireddy, He 
 for Byzantine robust optimization"). Of the running mean a sketch of 64 numbers is kept, whose norm is near that of
 the whole (Charikar, Chen and Farach-Colton 2002).
 
+Whoever knows the signs of the sketch can push where it sees nothing: along what they map to 0. So they are drawn from
+a secret, and histories are saved sealed: they are sums of numbers that their sender knows, and would tell the signs.
+
 All shares are 1 unless a client stands out, so that honest numbers pass unchanged.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -57,12 +61,52 @@ class Influence:
     Parameters
     ----------
     histories
-        By kind of numbers and client, the sketch of the running mean, shape (64,).
+        By kind of numbers and client, the sketch of the running mean, shape (64,); nothing where they are sealed.
+    sealed
+        The histories as only the coordinator can read them; empty if they are in the clear.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
     histories: dict[str, dict[str, FloatArray]] = field(default_factory=dict)
+    sealed: str = ""
+
+    def hidden(self, secret: "Secret | None") -> "Influence":
+        """Return the histories as they are saved: sealed, if there is a secret."""
+        if secret is None or not self.histories:
+            return self
+        names = {kind: list(each) for kind, each in self.histories.items()}
+        numbers = [sketch for each in self.histories.values() for sketch in each.values()]
+        head = json.dumps(names).encode()
+        data = len(head).to_bytes(4, "big") + head + np.array(numbers, "<f8").tobytes()
+        return Influence(sealed=secret.seal(data))
+
+    def shown(self, secret: "Secret | None") -> "Influence":
+        """Return the histories as they were before they were sealed; none, if another secret has sealed them."""
+        data = None if secret is None or not self.sealed else secret.unseal(self.sealed)
+        if data is None:
+            return Influence(self.histories if secret is None else {})
+        begins = 4 + int.from_bytes(data[:4], "big")
+        names: dict[str, list[str]] = json.loads(data[4:begins])
+        sketches = iter(np.frombuffer(data[begins:], "<f8").astype(np.float64).reshape(-1, NUMBERS))
+        return Influence({kind: {name: next(sketches) for name in each} for kind, each in names.items()})
+
+
+class Secret(Protocol):
+    """What the coordinator alone knows."""
+
+    @property
+    def seed(self) -> int:
+        """Return the seed of the signs."""
+        ...
+
+    def seal(self, data: bytes) -> str:
+        """Return a text from which nobody else can tell the bytes; the same bytes have the same text."""
+        ...
+
+    def unseal(self, text: str) -> bytes | None:
+        """Return the bytes of a text; None if this secret has not sealed it."""
+        ...
 
 
 def are_compared(clients: int) -> bool:
@@ -114,14 +158,16 @@ class Sent(NamedTuple):
         return cls(clients, records, np.zeros(len(clients)), np.zeros((len(clients), NUMBERS)), 1)
 
     @classmethod
-    def of(cls, kind: str, clients: tuple[str, ...], records: FloatArray, numbers: FloatArray) -> "Sent":
+    def of(
+        cls, kind: str, clients: tuple[str, ...], records: FloatArray, numbers: FloatArray, seed: int = 0
+    ) -> "Sent":
         """Return what clients sent, given all numbers, shape (clients, rows, models, columns).
 
-        Models learn of the same records, and columns of labels sum up to 0.
+        Models learn of the same records, and columns of labels sum up to 0. The signs follow from the seed.
         """
         _, rows, _, columns = numbers.shape
         sizes = np.sqrt((numbers**2).sum(axis=(1, 2, 3)))
-        return cls(clients, records, sizes, sketches(kind, numbers), rows * max(1, columns - 1))
+        return cls(clients, records, sizes, sketches(kind, numbers, seed), rows * max(1, columns - 1))
 
 
 class Judged(NamedTuple):
@@ -184,10 +230,10 @@ def _share(sizes: FloatArray, middle: float, most: float) -> FloatArray:
     return shares
 
 
-def sketches(kind: str, numbers: FloatArray) -> FloatArray:
+def sketches(kind: str, numbers: FloatArray, seed: int = 0) -> FloatArray:
     """Return for each client 64 sums of its numbers, each with a random sign in a random sum, shape (clients, 64).
 
-    Their norm is near that of all numbers.
+    Their norm is near that of all numbers, unless these were chosen by one who knows the seed.
 
     >>> float(np.linalg.norm(sketches("steps", np.ones((1, 50, 1, 7)))) / np.sqrt(350.0)).__round__(2)
     1.04
@@ -197,16 +243,16 @@ def sketches(kind: str, numbers: FloatArray) -> FloatArray:
     sums = np.zeros(clients * NUMBERS)
     for model in range(models):
         for column in range(columns):
-            places, signs = _places(kind, model, column, rows)
+            places, signs = _places(seed, kind, model, column, rows)
             own = (signs * numbers[:, :, model, column]).ravel()
             sums += np.bincount((first + places).ravel(), own, minlength=len(sums))
     return sums.reshape(clients, NUMBERS)
 
 
 @lru_cache(maxsize=4096)
-def _places(kind: str, model: int, column: int, rows: int) -> tuple[IntArray, FloatArray]:
+def _places(seed: int, kind: str, model: int, column: int, rows: int) -> tuple[IntArray, FloatArray]:
     """Return the sum and the sign of each row of a column."""
-    drawn = generator(0, "influence", kind, model, column).integers(2 * NUMBERS, size=rows)
+    drawn = generator(seed, "influence", kind, model, column).integers(2 * NUMBERS, size=rows)
     return drawn // 2, np.where(drawn % 2 == 0, -1.0, 1.0)
 
 

@@ -7,6 +7,13 @@ mask, and the seeds that it shares with peers who are not among them. So masks o
 an absent client has sent, if it comes late, stays hidden by its own mask. A client answers for one set of clients, of
 at least `fewest`; if one of them stays silent, nothing is learnt of the entry.
 
+The silent one may answer later. Then a total is known that nobody has learnt, and its difference from the next total
+over the same records would be what the two sets of clients differ by. The law that prevents it: **a total is the same
+as an earlier one, of the same clients and records, or each of its clients has at least `least` records in it about
+which it has told no total.** Take any combination of totals, and of those in it the ones that were told last: nothing
+before holds their new records, which are of at least `fewest` clients. So what totals tell together is about at least
+`fewest` clients, or about none. Each client keeps the law by itself (`core/client/disclosure.py`).
+
 In a large federation a client has only some peers: Bell et al. 2020 show that a number that grows with the logarithm
 of that of the clients is enough.
 """
@@ -103,7 +110,8 @@ class Masks:
     """The masks of one client for one entry.
 
     It may make several attempts, for a message can be lost: each has an own mask of its own, so that two of them show
-    nothing, not even what differs. It tells the seeds of one attempt, for one set of clients.
+    nothing, not even what differs. It tells the seeds of one attempt, for one set of clients; those of scores for the
+    same one, since what the two totals differ by would be about the others.
 
     Parameters
     ----------
@@ -123,7 +131,12 @@ class Masks:
     entry: int
     fewest: int
     _made: set[tuple[int, str]] = field(default_factory=set)
-    _told: dict[int, Mapping[str, str]] = field(default_factory=dict)
+    _told: Mapping[str, str] | None = None
+
+    @property
+    def has_told(self) -> bool:
+        """Tell whether seeds were told."""
+        return self._told is not None
 
     def masked(self, sums: IntArray, stage: int, attempt: str) -> IntArray | None:
         """Return masked sums; None if an attempt of this name was masked before: two would show what differs."""
@@ -160,8 +173,9 @@ class Masks:
             return None
         if hidden_among < self.fewest or not self.roster.keys.keys() >= attempts.keys():
             return None
-        if self._told.setdefault(stage, dict(attempts)) != attempts:
+        if (self._told is None and stage > 0) or self._told not in (None, attempts):
             return None
+        self._told = dict(attempts)
         return Unmasked(
             client=self.client,
             attempt=attempt,

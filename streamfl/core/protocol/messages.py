@@ -21,7 +21,7 @@ coordinator checks every field of every message of a client, and answers an upda
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, Literal
@@ -210,6 +210,51 @@ class HeldRecord:
     beside: int | None = None
 
 
+@dataclass(frozen=True)
+class Disclosed:
+    """Records that are in no entry, though a total of masked sums over them may be known: see `RoundOpened.repeats`.
+
+    Parameters
+    ----------
+    entry
+        The entry whose total it is, of all that repeat it the first.
+    clients
+        The digest of the names of its clients, see `digest_of`.
+    ends
+        By partition, the position after the last of the records.
+    records
+        How many good ones there are.
+    """
+
+    entry: int
+    clients: str
+    ends: Mapping[str, int]
+    records: int
+
+    @classmethod
+    def of(cls, update: "Update", entry: int, clients: Iterable[str]) -> "Disclosed":
+        """Return the records of an update, for a total of these clients."""
+        return cls(entry, digest_of(clients), ends_of(update.spans), update.records)
+
+    def are_pending(self, positions: Mapping[str, int]) -> bool:
+        """Tell whether some of the records are not in the ledger, given the next positions by partition."""
+        return any(end > positions.get(partition, 0) for partition, end in self.ends.items())
+
+
+def digest_of(clients: Iterable[str]) -> str:
+    """Return the SHA-256 of the names of some clients.
+
+    >>> digest_of({"c1", "c0"}) == digest_of(["c0", "c1"]) != digest_of(["c0"])
+    True
+    """
+    return hashlib.sha256("\0".join(sorted(clients)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def ends_of(spans: Sequence[Span]) -> dict[str, int]:
+    """Return the position after the last one of each partition."""
+    return {span.partition: span.end for span in spans}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Joined(Message):
     """Coordinator: answers `Join` with the client's incarnation and its position in the ledger.
@@ -236,6 +281,8 @@ class Joined(Message):
         The counter of the `Join` that is answered.
     mark
         The mark of the last entry that has one, if labels come apart.
+    disclosed
+        Where sums are masked: those of its pending records over which an earlier start may have told a total.
     """
 
     client: str
@@ -249,6 +296,7 @@ class Joined(Message):
     held: tuple[HeldRecord, ...] = ()
     question: int = 0
     mark: Mark | None = None
+    disclosed: Disclosed | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -476,6 +524,9 @@ class RoundOpened(Message):
         Whether updates and scores carry sums that are added up over all clients, see `Update.sums`.
     roster
         The version of the `Roster` whose clients mask these sums; 0: they are not masked.
+    repeats
+        The entry whose total is asked for again, of the same clients and records; 0 for none. In any other entry a
+        client adds records to those over which it has told a total before.
     """
 
     entry: int
@@ -500,6 +551,7 @@ class RoundOpened(Message):
     between: bool = False
     pooled: bool = False
     roster: int = 0
+    repeats: int = 0
 
     def is_measured(self, client: str) -> bool:
         """Return whether moments are asked of a client."""

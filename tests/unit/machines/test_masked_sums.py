@@ -12,6 +12,7 @@ from unit.machines.script import (
     batch,
     broadcast,
     client,
+    closed,
     coordinator,
     feed,
     join,
@@ -21,14 +22,18 @@ from unit.machines.script import (
     sent,
 )
 
+from streamfl.core.coordinator.agreement import Agreement
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.phase import Phase
 from streamfl.core.coordinator.settings import CoordinatorSettings
 from streamfl.core.pooling.layout import Layout
 from streamfl.core.pooling.masks import Masks
 from streamfl.core.pooling.sums import as_text, sums_of, with_sums
+from streamfl.core.protocol.decisions import Commit
 from streamfl.core.protocol.events import RecordsRead, SourceEnded, Tick
 from streamfl.core.protocol.messages import (
+    Disclosed,
+    Joined,
     Leave,
     Roster,
     RoundClosed,
@@ -38,9 +43,11 @@ from streamfl.core.protocol.messages import (
     Unmask,
     Unmasked,
     Update,
+    digest_of,
 )
 from streamfl.core.sampling import generator
 from streamfl.masking import MaskKeys, expand
+from streamfl.runtime.nodes import not_overtaken
 
 NAMES = tuple(f"c{i}" for i in range(10))
 
@@ -70,8 +77,8 @@ class Members:
 
     def follow(self, decisions: list[Any]) -> None:
         """Follow what the coordinator has published."""
-        for closed in broadcast(decisions, RoundClosed):
-            self.at |= {one.client: one.spans[0].end for one in closed.accepted if one.spans}
+        for entry in broadcast(decisions, RoundClosed):
+            self.at |= {one.client: one.spans[0].end for one in entry.accepted if one.spans}
         (self.opened,) = broadcast(decisions, RoundOpened)[-1:] or (self.opened,)
         (self.roster,) = broadcast(decisions, Roster)[-1:] or (self.roster,)
 
@@ -155,6 +162,71 @@ def test_a_client_that_sends_no_seeds_has_nothing_learnt_and_no_record_lost():
     assert (opened.entry, opened.round, machine.digest()) == (2, 1, before)
     missed = {name: member.missed for name, member in machine.state.members.items()}
     assert missed == {**dict.fromkeys(NAMES, 0), "c4": 1}
+
+
+def test_a_label_or_feature_is_taken_up_when_as_many_clients_have_named_it_as_a_total_is_of():
+    machine, members = federation()
+    for here, named in ((NAMES[:2], ("a", "b")), (NAMES[:3], ("a", "b", "new"))):
+        new = {"new_labels": ("new",), "new_features": ("z",)}
+        there = [members.update(name, **(new if name in here else {})) for name in NAMES]
+        decisions = feed(machine, *there)
+        members.follow(feed(machine, *members.seeds(asked_by(decisions)).values()))
+        assert machine.state.registry.labels == named
+        assert ("z" in machine.state.registry.features) is (len(here) == 3)
+    joins = [replace(join(name), labels=("a",) if name in NAMES[:2] else ("b",)) for name in NAMES[:5]]
+    assert Agreement.of(joins, scaling=False, fewest=3).registry.labels == ("b",)
+
+
+def silent(machine: Coordinator, members: Members, *absent: str, now: float) -> list[Any]:
+    """Return what is decided at the deadline of the seeds, some of which are lacking."""
+    there = [members.update(name) for name in NAMES]
+    asked = asked_by(feed(machine, *there, now=now))
+    feed(machine, *(seeds for name, seeds in members.seeds(asked).items() if name not in absent), now=now)
+    return feed(machine, Tick(), now=now + 5.0)
+
+
+def test_a_total_that_failed_is_asked_for_again_of_the_same_clients_and_records_alone():
+    machine, members = federation(deadline=5.0)
+    machine.handle(join("c10", key=MaskKeys(bytes(64)).public), 0.0)
+    members.follow(silent(machine, members, "c4", now=0.0))
+    assert (members.opened.entry, members.opened.round, members.opened.repeats) == (2, 1, 1)
+    newcomer = MaskKeys(bytes(64))
+    members.keys["c10"], members.at["c10"] = newcomer, 0
+    decisions = feed(machine, members.update("c10"), *(members.update(name) for name in NAMES), now=6.0)
+    assert sorted(asked_by(decisions).attempts) == list(NAMES)
+    (entry,) = broadcast(feed(machine, *members.seeds(asked_by(decisions)).values(), now=6.0), RoundClosed)
+    assert [one.client for one in entry.accepted] == list(NAMES)
+    assert (machine.state.repeats, {one.disclosed for one in machine.state.members.values()}) == (0, {None})
+
+
+@pytest.mark.parametrize("wrong", ["a client is absent", "a client has left", "other records", "silent again"])
+def test_a_total_that_cannot_be_repeated_gives_way_to_one_over_more_records(wrong):
+    machine, members = federation(deadline=5.0)
+    members.follow(silent(machine, members, "c4", now=0.0))
+    now = 6.0
+    if wrong == "silent again":
+        decisions = silent(machine, members, "c4", now=now)
+    else:
+        left = [Leave(client="c4", nonce="i1", after=1)] if wrong == "a client has left" else []
+        more = {"records": 8} if wrong == "other records" else {}
+        there = [members.update(name) for name in NAMES if name != "c4"]
+        there += [members.update("c4", **more)] if more else []
+        decisions = feed(machine, *left, *there, Tick(), now=now + 5.0)
+    (after,) = broadcast(decisions, RoundClosed)
+    assert (after.entry, after.records, broadcast(decisions, Unmask)) == (2, 0, [])
+    (opened,) = broadcast(decisions, RoundOpened)
+    assert (opened.round, opened.repeats) == (1, 0)
+
+
+def test_what_is_asked_for_is_saved_first_and_told_to_starts_that_come_later():
+    machine, members = federation(deadline=5.0)
+    decisions = feed(machine, *(members.update(name) for name in NAMES))
+    assert any(isinstance(one, Commit) and isinstance(one.messages[-1], Unmask) for one in decisions)
+    again = Coordinator(machine.settings, machine.state)
+    (opened,) = broadcast(again.start(0.0), RoundOpened)
+    assert (opened.entry, opened.repeats) == (2, 1)
+    (told,) = broadcast(feed(again, join("c4", start=2, key=MaskKeys(bytes(64)).public, after=1)), Joined)
+    assert told.disclosed == Disclosed(1, digest_of(NAMES), {"c4": 4}, 4)
 
 
 def test_an_entry_without_a_total_takes_no_period_with_it():
@@ -337,3 +409,71 @@ def test_a_client_whose_stream_has_ended_leaves_if_too_few_others_are_left():
     decisions = feed(machine, roster(machine), *opening(pooled=True, roster=1), SourceEnded())
     assert len(sent(decisions, Leave)) == 1
     assert machine.pending == 4
+
+
+def told(machine: Any, *others: str, repeats: int = 0, entry: int = 1) -> list[Unmasked]:
+    """Open an entry of round 1, and return the seeds that a client tells for itself and some others."""
+    decisions = feed(machine, *opening(entry, t=1, pooled=True, roster=1, repeats=repeats))
+    attempts = [update.attempt for update in sent(decisions, Update)]
+    asked = [Unmask(entry=entry, stage=0, attempts={"c0": a, **dict.fromkeys(others, "1-1")}) for a in attempts]
+    return sent(feed(machine, *asked), Unmasked)
+
+
+def placed(*others: str, records: str = "abab", **more: Any) -> Any:
+    """Return a client whose sums of a round may be masked, which has read some records."""
+    machine = masking(**more)
+    feed(machine, RecordsRead((batch(records),)), joined(), roster(machine, *others))
+    return machine
+
+
+def test_a_client_tells_about_the_same_records_again_only_for_the_same_clients():
+    for others, repeats, tells in (("c1", 1, True), ("c1", 0, False), ("c2", 1, False), ("c1 c2", 1, False)):
+        machine = placed("c1", "c2")
+        assert len(told(machine, "c1")) == 1
+        feed(machine, closed(1))
+        assert bool(told(machine, *others.split(), repeats=repeats, entry=2)) is tells, (others, repeats)
+
+
+def test_a_client_adds_records_to_those_that_it_has_told_about_and_then_tells_for_any_clients():
+    machine = placed("c1", "c2", least=2)
+    assert len(told(machine, "c1")) == 1
+    feed(machine, closed(1), RecordsRead((batch("a", start=4),)))
+    assert sent(feed(machine, *opening(2, t=1, pooled=True, roster=1)), Update) == []  # it waits for a round more
+    (update,) = sent(feed(machine, RecordsRead((batch("bab", start=5),))), Update)
+    assert (update.records, update.spans[0].end) == (8, 8)
+    asked = Unmask(entry=2, stage=0, attempts={"c0": update.attempt, "c2": "1-1"})
+    assert len(sent(feed(machine, asked), Unmasked)) == 1
+
+
+def test_a_client_whose_stream_has_ended_keeps_records_that_it_has_told_about_if_no_total_is_repeated():
+    machine = placed("c1", "c2")
+    assert len(told(machine, "c1")) == 1
+    assert sent(feed(machine, SourceEnded(), closed(1)), Leave) == []  # the total may be asked for again
+    decisions = feed(machine, *opening(2, t=1, pooled=True, roster=1))
+    assert (sent(decisions, Update), len(sent(decisions, Leave)), machine.pending) == ([], 1, 4)
+
+
+def test_a_start_does_not_tell_what_an_earlier_one_may_have_told():
+    def start(disclosed: Disclosed | None) -> Any:
+        machine = masking(2)
+        feed(machine, RecordsRead((batch("abababab"),)), joined(start=2, entry=2, disclosed=disclosed))
+        feed(machine, roster(machine, "c1", "c2"))
+        return machine
+
+    before = Disclosed(1, digest_of(["c0", "c1"]), {"c0": 3}, 3)
+    assert told(start(before), "c2", repeats=1, entry=2) == []
+    assert len(told(start(before), "c1", repeats=1, entry=2)) == 1
+    machine = start(before)
+    (update,) = sent(feed(machine, *opening(2, t=1, pooled=True, roster=1)), Update)
+    assert update.records == 7  # those that were told about, and four more
+
+
+def test_a_question_for_seeds_that_newer_messages_have_overtaken_is_dropped():
+    machine = placed("c1", "c2")
+    (update,) = sent(feed(machine, *opening(pooled=True, roster=1)), Update)
+    asked = Unmask(entry=1, stage=0, attempts={"c0": update.attempt, "c1": "1-1"})
+    opened = opening(2, t=1, pooled=True, roster=1)
+    assert not_overtaken([asked, closed(1), *opened]) == [closed(1), *opened]
+    assert not_overtaken([asked]) == [asked]
+    feed(machine, closed(1))
+    assert sent(feed(machine, asked), Unmasked) == []

@@ -402,7 +402,7 @@ def granted_features(brought: dict[str, tuple[str, ...]], spent: dict[str, int] 
         )
         for client in FIVE
     ]  # fmt: skip
-    return Grant.of(updates, FULL, Limits(), dict.fromkeys(FIVE, 0) | (spent or {}), t)
+    return Grant.of(updates, FULL, Limits(), spent=dict.fromkeys(FIVE, 0) | (spent or {}), t=t)
 
 
 def test_a_client_that_brings_names_alone_is_granted_a_few_and_its_updates_count():
@@ -466,7 +466,7 @@ def test_names_of_the_first_round_and_of_few_clients_are_all_granted():
         client="c0", attempt="i1-1", entry=9, round=9, epoch=1, registry=1, records=1, trained=1, rejected=0,
         spans=(), losses={}, differences={}, new_features=_names("f", 300),
     )  # fmt: skip
-    assert len(Grant.of([update], FULL, Limits(), {"c0": 900, "c1": 0, "c2": 0}, 9).features) == 301
+    assert len(Grant.of([update], FULL, Limits(), spent={"c0": 900, "c1": 0, "c2": 0}, t=9).features) == 301
 
 
 def test_what_a_member_brought_alone_when_it_joined_counts():

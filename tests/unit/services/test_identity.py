@@ -11,14 +11,16 @@ from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError, UsageError
 from streamfl.core.profiles.experts import Experts
 from streamfl.core.protocol.messages import Command, MemberChanged
+from streamfl.sealing import Sealing
 from streamfl.services.check import member_findings
 from streamfl.services.commands import members
 from streamfl.services.connectors import connect
+from streamfl.services.coordinator import _machine
 from streamfl.services.identity import Process, grants, members_of, signatures
 from streamfl.services.members import order
 from streamfl.services.members_file import read_members
 from streamfl.services.settings import FederationSettings, load
-from streamfl.signing import OPEN, Anybody, Pinned, PublicKey, make_key
+from streamfl.signing import OPEN, Anybody, Pinned, PublicKey, make_key, read_key
 
 SETTINGS = """
 [federation]
@@ -98,6 +100,24 @@ def test_every_process_signs_as_what_it_is(mode, settings, keys, tmp_path):
     own = signed["coordinator"].own
     for process in ("client", "operator", "coordinator"):
         assert signed[process].coordinator.signer("p", data, own.stamp("p", data)) == str(keys["coordinator"])
+
+
+class NewFederation:
+    """The link of a coordinator that nothing was saved of."""
+
+    def restore(self) -> None:
+        return None
+
+    def ends(self, partitions: Any) -> dict[str, int | None]:
+        return {}
+
+
+def test_a_coordinator_and_its_standby_draw_signs_from_their_key_and_in_an_open_federation_from_the_seed(
+    settings, tmp_path
+):
+    one, standby = (_machine(settings("file"), NewFederation()).settings for _ in range(2))
+    assert one.secret == standby.secret == Sealing.of(read_key(tmp_path / "coordinator.key"), "federation")
+    assert _machine(settings("open", None), NewFederation()).settings.secret is None
 
 
 def test_hosts_may_speak_for_the_clients_that_the_list_grants(settings, keys):

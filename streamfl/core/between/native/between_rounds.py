@@ -87,9 +87,9 @@ class NativeBetweenRounds(BetweenRounds[NativeState, NativeLearnt]):
         renamed = None if renewal is None else renewal.renamed
         return after_round(agreed, learnt, labels, self.settings, apart=apart, renamed=renamed)
 
-    def sent(self, learnt: Mapping[str, NativeLearnt], agreed: NativeState) -> Mapping[str, Sent]:
+    def sent(self, learnt: Mapping[str, NativeLearnt], agreed: NativeState, seed: int) -> Mapping[str, Sent]:
         """Return what clients learnt as numbers to be compared: the linear weights, and the cells of ferns."""
-        return influence.sent(learnt, agreed)
+        return influence.sent(learnt, agreed, seed)
 
     def times(self, learnt: NativeLearnt, share: float) -> NativeLearnt:
         """Return what a client learnt, of which a share counts."""

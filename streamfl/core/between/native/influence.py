@@ -22,7 +22,7 @@ WEIGHTS, TABLE = "weights", "table"
 LONGEST = 8.0
 
 
-def sent(learnt: Mapping[str, NativeLearnt], agreed: NativeState) -> dict[str, Sent]:
+def sent(learnt: Mapping[str, NativeLearnt], agreed: NativeState, seed: int = 0) -> dict[str, Sent]:
     """Return the linear weights, and the cells of ferns, of what clients learnt.
 
     Models, and kinds of ferns, learn in different units, so the numbers of each are divided by their middle norm.
@@ -33,6 +33,8 @@ def sent(learnt: Mapping[str, NativeLearnt], agreed: NativeState) -> dict[str, S
         What each client learnt, in the order of the clients' names.
     agreed
         The agreed state from which they learnt.
+    seed
+        The seed of the signs of sketches.
     """
     parts = {name: part for name, part in learnt.items() if part.records}
     if not parts:
@@ -42,9 +44,9 @@ def sent(learnt: Mapping[str, NativeLearnt], agreed: NativeState) -> dict[str, S
     if not are_compared(len(names)):
         return dict.fromkeys((WEIGHTS, TABLE) if len(agreed.table) else (WEIGHTS,), Sent.of_few(names, records))
     labels = (*agreed.labels, *_new([part.labels for part in each], agreed.labels))
-    kinds = {WEIGHTS: Sent.of(WEIGHTS, names, records, _weights(each, agreed, labels, records))}
+    kinds = {WEIGHTS: Sent.of(WEIGHTS, names, records, _weights(each, agreed, labels, records), seed)}
     if len(agreed.table):
-        kinds[TABLE] = _table(names, each, agreed, labels, records)
+        kinds[TABLE] = _table(names, each, agreed, labels, records, seed)
     return kinds
 
 
@@ -120,6 +122,7 @@ def _table(
     agreed: NativeState,
     labels: tuple[str, ...],
     records: FloatArray,
+    seed: int,
 ) -> Sent:
     """Return the changes of cells a record, of which most are 0."""
     columns = len(labels) or agreed.weights.shape[2]
@@ -135,7 +138,7 @@ def _table(
     sizes = np.sqrt((squares / middles**2).sum(axis=(1, 2)))
     sketches = np.array(
         [
-            _sketch(part.cells.astype(np.int64), x / middles[depth][:, :, None], len(agreed.table))
+            _sketch(part.cells.astype(np.int64), x / middles[depth][:, :, None], len(agreed.table), seed)
             for part, x, depth in zip(parts, changes, depths, strict=True)
         ]
     )
@@ -148,25 +151,25 @@ def _squares(changes: FloatArray, depth: IntArray) -> FloatArray:
     return np.array([rows[depth == k].sum(axis=0) for k in range(len(DEPTHS))])
 
 
-def _sketch(cells: IntArray, changes: FloatArray, rows: int) -> FloatArray:
+def _sketch(cells: IntArray, changes: FloatArray, rows: int, seed: int) -> FloatArray:
     """Return sums of changes with random signs, which depend on the cell, the rate and the column."""
-    places, signs = _places(rows)
+    places, signs = _places(seed, rows)
     own, sums = signs[cells], np.zeros(NUMBERS)
     for rate in range(changes.shape[1]):
         for column in range(changes.shape[2]):
-            shift, sign = _shift(rate, column)
+            shift, sign = _shift(seed, rate, column)
             at = (places[cells] + shift) % NUMBERS
             sums += sign * np.bincount(at, own * changes[:, rate, column], minlength=NUMBERS)
     return sums
 
 
 @lru_cache(maxsize=2)
-def _places(rows: int) -> tuple[IntArray, FloatArray]:
-    drawn = generator(0, "influence", TABLE).integers(2 * NUMBERS, size=rows)
+def _places(seed: int, rows: int) -> tuple[IntArray, FloatArray]:
+    drawn = generator(seed, "influence", TABLE).integers(2 * NUMBERS, size=rows)
     return drawn // 2, np.where(drawn % 2 == 0, -1.0, 1.0)
 
 
 @lru_cache(maxsize=4096)
-def _shift(rate: int, column: int) -> tuple[int, float]:
-    drawn = int(generator(0, "influence", TABLE, rate, column).integers(2 * NUMBERS))
+def _shift(seed: int, rate: int, column: int) -> tuple[int, float]:
+    drawn = int(generator(seed, "influence", TABLE, rate, column).integers(2 * NUMBERS))
     return drawn // 2, 2.0 * (drawn % 2) - 1.0

@@ -103,6 +103,17 @@ def test_seeds_are_told_of_one_attempt_and_one_set_of_clients():
     assert here["c0"].unmasked(asked("c0", "c1", "c2", attempt="1-2")) is None
 
 
+def test_seeds_of_scores_are_told_for_the_clients_whose_updates_were_added_up_and_for_no_others():
+    here = federation(4)
+    for stage in (0, 1):
+        here["c0"].masked(np.zeros(2, np.int64), stage, "1-1")
+    assert here["c0"].unmasked(asked("c0", "c1", "c2", stage=1)) is None  # its update is in no total
+    assert here["c0"].unmasked(asked("c0", "c1", "c2")) is not None
+    for others in (("c1",), ("c1", "c3"), ("c1", "c2", "c3")):
+        assert here["c0"].unmasked(asked("c0", *others, stage=1)) is None
+    assert here["c0"].unmasked(asked("c0", "c1", "c2", stage=1)) is not None
+
+
 @pytest.mark.parametrize(
     ("ask", "why"),
     [
@@ -135,8 +146,9 @@ def test_seeds_of_another_entry_or_stage_are_others():
     told = []
     for entry, stage in ((7, 0), (8, 0), (7, 1)):
         masks = replace(federation(3, entry=entry)["c0"])
-        masks.masked(np.zeros(1, np.int64), stage, "1-1")
-        answer = masks.unmasked(asked("c0", "c1", entry=entry, stage=stage))
+        for each in range(stage + 1):
+            masks.masked(np.zeros(1, np.int64), each, "1-1")
+            answer = masks.unmasked(asked("c0", "c1", entry=entry, stage=each))
         told += [answer.own, *answer.shared.values()]
     assert len(set(told)) == 6
 
