@@ -111,6 +111,9 @@ class NewFederation:
     def ends(self, partitions: Any) -> dict[str, int | None]:
         return {}
 
+    def log_ids(self, partitions: Any) -> dict[str, str | None]:
+        return {}
+
 
 def test_a_coordinator_and_its_standby_draw_signs_from_their_key_and_in_an_open_federation_from_the_seed(
     settings, tmp_path
