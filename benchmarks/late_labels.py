@@ -1,136 +1,127 @@
-"""Labels that come later: prequential accuracy beside NoChange as the delay grows.
+"""How long labels wait, and how many are lost, where some records never come: docs/choices.md has the figures.
 
-    python benchmarks/late_labels.py replay --data DIR --json late_replay.jsonl
-    python benchmarks/late_labels.py peers --data DIR --json late_peers.jsonl
+    python benchmarks/late_labels.py [RECORDS]
 
-`replay`: elec2 as recorded, and covtype with two imposed swaps of classes, at 4 and 20 clients in rounds of 50 and
-about 100 records; delays are records of a client. `peers`: elec2 as one stream at one client, estimators of streamfl
-and of River under `river.stream.simulate_qa`; delays are records of the stream. DIR holds elec2.npz. A file that
-exists is continued. Figures: docs/results.md, "Labels that come later".
+One client reads a record a second. A thousandth of the records cannot be read, one in a hundred comes up to half a
+minute late, and three in a hundred have no label. Labels come about 40 seconds after their records, in any order, and
+teach in rounds of 20.
 """
 
-import json
-from collections.abc import Iterator
+import math
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
-from typing import Any
+from typing import NamedTuple
+from unittest.mock import patch
 
-import click
 import numpy as np
-from river.stream import simulate_qa
 
-from river_peers.methods import ONE, Task, make
-from river_peers.streams import stream
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import LearningSettings
-from streamfl.streams.dealing import deal
-from streamfl.streams.drift import Injection, inject
-from streamfl.streams.table import Table, shuffled
+from streamfl.core.client import waiting
+from streamfl.core.client.waiting import Waiting
+from streamfl.core.protocol.apart import Answers, Half
+from streamfl.core.protocol.records import Batch, Span
 
-DELAYS = (0, 1, 10, 100, 1000)
-METHODS = ("no-change", "streamfl", "streamfl-no-neighbours", "streamfl-linear", "river-hat", "river-arf")
+WINDOW, ROUND, DELAY = 10_000, 20, 40.0
+BAD, LATE, UNLABELLED = 0.001, 0.01, 0.03
+
+
+class Message(NamedTuple):
+    """A record or a label: when it comes, whose it is, and when the log says that it was written."""
+
+    at: float
+    is_label: bool
+    key: int
+    written: float
+    is_good: bool
 
 
 @dataclass(frozen=True)
-class Federation:
-    """A stream dealt in turn to clients; with `swaps` classes are exchanged at these rounds."""
+class World:
+    """How clocks are wrong: labels' by so many seconds; records' for half a minute; and whether labels pause."""
 
-    stream: str
-    clients: int
-    round_size: int
-    swaps: tuple[int, ...] = ()
+    name: str
+    labels: float = 0.0
+    records: float = 0.0
+    pauses: bool = False
+
+    def messages(self, n: int) -> list[Message]:
+        """Return all messages in the order in which they come."""
+        rng = np.random.default_rng(1)
+        found: list[Message] = []
+        for key in range(n):
+            at = key + (rng.uniform(5.0, 30.0) if rng.random() < LATE else 0.0)
+            ahead = self.records if n // 4 <= key < n // 4 + 30 else 0.0
+            is_good = rng.random() >= BAD
+            found.append(Message(at, False, key, at + ahead, is_good))
+            if rng.random() < UNLABELLED or (self.pauses and n // 2 <= key < n // 2 + 600):
+                continue
+            told = key + float(np.clip(rng.lognormal(math.log(DELAY), 0.4), DELAY / 4, DELAY * 4))
+            found.append(Message(told, True, key, told + self.labels, is_good))
+        return sorted(found)
 
 
-FEDERATIONS = (
-    Federation("elec2", 4, 50),
-    Federation("elec2", 20, 50),
-    Federation("covtype", 4, 225, (35, 69)),
-    Federation("covtype", 20, 45, (35, 69)),
+WORLDS = (
+    World("clocks agree"),
+    World("labels' clock an hour behind, 600 records without labels", labels=-3600.0, pauses=True),
+    World("labels' clock two minutes behind, the same", labels=-120.0, pauses=True),
+    World("records' clock an hour ahead for 30 s, the same", records=3600.0, pauses=True),
 )
 
 
-def table_of(name: str, data: Path, part: int) -> Table:
-    """Return one in so many of the first records of a stream; covtype has no order, so it is shuffled."""
-    found = stream(name, data)
-    found = found.first(len(found) // part)
-    labels = tuple(map(str, range(found.labels)))
-    table = Table(name, found.features, found.X, found.y.astype(np.float64), labels, np.arange(len(found)))
-    return shuffled(table, 0) if name == "covtype" else table
+def half(message: Message, position: int) -> Batch:
+    """Return the half that a message holds."""
+    kind, n = ("labels", 1) if message.is_label else ("features", int(message.is_good))
+    keys = np.array([str(message.key)][:n], dtype=np.object_)
+    written = np.array([round(1000.0 * message.written) + 10**9][:n], np.int64)
+    columns, labels = (0, ("a",)) if message.is_label else (1, ())
+    return Batch(
+        Span(kind, position, position + 1),
+        np.array([position][:n], np.int64),
+        ("x",)[:columns],
+        np.ones((n, columns)),
+        np.zeros(n),
+        labels,
+        half=Half("labels" if message.is_label else "features", keys, written),
+        answers=None if message.is_label else Answers(np.zeros(n), np.zeros(n), ("a",)),
+    )
 
 
-def replayed(of: Federation, features: str, delay: int, data: Path, part: int) -> dict[str, Any]:
-    """Return the figures of one replay."""
-    table = table_of(of.stream, data, part)
-    logs = deal(table, of.clients, "round-robin", 0)
-    size = max(10, of.round_size // part)
-    if of.swaps:
-        logs = inject(table, logs, Injection("class-swap", of.swaps), size, 0)
-    learning = LearningSettings.model_validate({"features": features})
-    settings = ReplaySettings(round_size=size, label_delay=delay, learning=learning)
-    result = Replay(table, logs, settings).run().result
-    figures = result.accuracy
-    if figures is None:
-        raise RuntimeError("no record was predicted")
-    return {
-        "accuracy": figures.prequential,
-        "no_change": figures.no_change,
-        "unanswered": (result.unanswered or 0) / (result.records - result.rejected),
-        "last_answer": result.serving.get("last-answer", 0.0),
-        "restarts": [restart.round for restart in result.restarts],
-        "model": result.model_sha256,
-        "rate": result.records_per_second,
-    }
-
-
-def fed(method: str, delay: int, data: Path, part: int) -> dict[str, Any]:
-    """Return the accuracy of an estimator at one client; a record without an answer is wrong."""
-    found = stream("elec2", data)
-    found = found.first(len(found) // part)
-    learner = make(method, ONE, Task(found.features, found.labels, seed=1))
-    records = learner.ready(found.X, found.y.tolist(), 0)
-    predicted: list[Any] = [None] * len(records)
-    pairs = zip(records, found.y.tolist(), strict=True)
-    for i, x, y in simulate_qa(pairs, None, delay or None, copy=False):
-        if y is None:
-            predicted[i] = learner.predict(x)
+def run(messages: Sequence[Message]) -> tuple[int, int, float, float]:
+    """Return how many labels of good records have taught nothing, of how many; mean and longest wait in seconds."""
+    client, pending = Waiting(WINDOW), list[Batch]()
+    positions, came, waits, learnt = [0, 0], dict[int, Message](), list[float](), set[int]()
+    for message in messages:
+        position = positions[message.is_label]
+        positions[message.is_label] += 1
+        if message.is_label:
+            came[position] = message
+            client.take_labels(half(message, position))
         else:
-            learner.learn(x, y)
-    right = sum(ours == truth for ours, truth in zip(predicted, found.y.tolist(), strict=True))
-    return {"accuracy": right / len(records), "unanswered": predicted.count(None) / len(records)}
+            client.take_features(half(message, position))
+        joined = client.joined()
+        pending += joined
+        for batch in joined:
+            learnt.update(batch.positions.tolist())
+            done = [*batch.positions.tolist(), *(bad.position for bad in batch.rejected)]
+            waits += [message.at - came[one].at for one in done]
+        if sum(map(len, pending)) >= ROUND and (mark := client.after(pending)) is not None:
+            client.follow(mark.after(client.mark), pending[-1].span.end)
+            pending = []
+    lost = sum(one.is_good for position, one in came.items() if position not in learnt)
+    return lost, len(came), float(np.mean(waits)), max(waits)
 
 
-def kept(path: Path, runs: Iterator[tuple[dict[str, Any], Any]]) -> None:
-    """Add the runs that a file lacks."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    done = [json.loads(line)["run"] for line in lines]
-    for run, work in runs:
-        if run not in done:
-            line = json.dumps({"run": run, **work()})
-            with path.open("a") as file:
-                file.write(line + "\n")
-            click.echo(line)
-
-
-@click.command(help=__doc__)
-@click.argument("kind", type=click.Choice(["replay", "peers"]))
-@click.option("--data", type=click.Path(path_type=Path, exists=True), required=True)
-@click.option("--json", "to", type=click.Path(path_type=Path), required=True)
-@click.option("--part", default=1, help="Only one in so many records, the first ones.")
-def main(kind: str, data: Path, to: Path, part: int) -> None:
-    """Run what the file lacks."""
-
-    def runs() -> Iterator[tuple[dict[str, Any], Any]]:
-        if kind == "peers":
-            for method, delay in product(METHODS, DELAYS):
-                run = {"method": method, "delay": delay, "part": part}
-                yield run, lambda method=method, delay=delay: fed(method, delay, data, part)
-            return
-        for features, of, delay in product(("rounds", "auto"), FEDERATIONS, DELAYS):
-            run = {"stream": of.stream, "clients": of.clients, "features": features, "delay": delay, "part": part}
-            yield run, lambda of=of, features=features, delay=delay: replayed(of, features, delay, data, part)
-
-    kept(to, runs())
+def main() -> None:
+    """Print a row for each world and each choice."""
+    n = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
+    for world, (slack, near) in product(
+        WORLDS, ((60, 100), (30, 100), (120, 100), (60, 50), (60, 200), (10**9, 100))
+    ):
+        with patch.object(waiting, "SLACK", 1000 * slack), patch.object(waiting, "NEAR", near):
+            lost, labels, mean, longest = run(world.messages(n))
+        print(f"{world.name}: slack {slack} s, window / {near}: {lost} of {labels} lost, ", end="")
+        print(f"waits {mean:.1f} s, {longest:.0f} s at most", flush=True)
 
 
 if __name__ == "__main__":

@@ -66,6 +66,11 @@ class Halves:
         latest = self.told[label] + SLACK
         return any(self.asked.get(at, latest) > latest for at in positions)
 
+    def is_doubted(self, label: int, before: range) -> bool:
+        """Tell whether a label is older than the last good record at some positions."""
+        latest = self.told[label] + SLACK
+        return next((self.asked[at] > latest for at in reversed(before) if at in self.asked), False)
+
 
 @dataclass(frozen=True)
 class Account:
@@ -150,7 +155,9 @@ class Account:
                 continue
             at = there.get(key, bad.get(key))
             near = front + math.ceil(window / NEAR)
-            if at is None or halves.passes(label, range(near, at)):
+            if halves.passes(label, range(near, end if at is None else at)):
+                found[label], front = "unmatched", near if halves.is_doubted(label, range(begin, front)) else front
+            elif at is None:
                 found[label] = "unmatched"
             elif key in bad:
                 found[label], front = "unusable", max(front, at + 1)

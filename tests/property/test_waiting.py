@@ -59,6 +59,7 @@ class Reference:
     first: int = 0  # `labels` of the mark
     learnt: dict[int, int] = field(default_factory=dict)
     written_off: int = 0
+    front: int = 0  # after the labels of the last outcome
 
     def __post_init__(self) -> None:
         self.features, self.labels = self.asked.keys, self.told.keys
@@ -92,6 +93,9 @@ class Reference:
             is_passed = any(self.features[i] is not None and self.asked.written[i] > late for i in near)
             if at is None and not is_read and not is_passed:
                 break
+            last = self.last_before(front)
+            if is_passed and last is not None and self.asked.written[last] > late:
+                front += -(-self.window // NEAR)
             if at is None or is_passed or at in settled or at in found:
                 done.append((position, None))
                 continue
@@ -101,7 +105,13 @@ class Reference:
                 continue
             found.add(at)
             done.append((position, at))
+        self.front = front
         return done
+
+    def last_before(self, front: int) -> int | None:
+        """Return the last good record in the window before a position."""
+        places = range(front - 1, max(0, self.m - self.window) - 1, -1)
+        return next((at for at in places if self.features[at] is not None), None)
 
     def bad_of(self, key: str, read: int) -> int | None:
         """Return the first record with a key in the window that was rejected, as far as it was read."""
@@ -195,7 +205,7 @@ def test_labels_find_the_records_that_the_reference_says_however_they_are_read_a
             assert good == len(reference.learnt) + waiting.records + reference.written_off
         assert len(waiting._behind) + len(waiting._ahead) <= 2 * window + max(0, read - reference.m - window)
         assert len(waiting._named) <= MOST_NAMED * window + len(known_labels)
-        assert len(waiting._written) <= window + max(0, read - reference.m - window)
+        assert len(waiting._written) <= 2 * window + max(0, read - reference.m - window)
         assert sum(map(len, waiting._rejected.values())) <= 2 * window + max(0, read - reference.m - window)
 
 
@@ -213,8 +223,9 @@ def _enter(reference: Reference, mark: Mark, passed: int, batches: list[Batch], 
     window, m = reference.window, reference.m
     pairs = {position: at for position, at in _pairs(batches) if at is not None}
     reasons = [(bad.position, bad.reason) for batch in batches for bad in batch.rejected]
-    spoilt = [reference.bad_of(str(reference.labels[at]), read) for at, why in reasons if why.startswith(REJECTED)]
-    newest = max([m, *(at + 1 for at in (*pairs.values(), *spoilt))])
+    reference.outcome(read, passed, ended=False)
+    newest = reference.front
+    assert newest >= max([m, *(at + 1 for at in pairs.values())])
     assert mark.features in (newest, m + window)
     if mark.features > newest:
         assert read >= m + window

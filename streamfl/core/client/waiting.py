@@ -23,7 +23,9 @@ certain that it finds no record:
 Whoever writes records or labels may lie about times, or have a wrong clock. Up to w / 100 positions beyond the front
 no time counts, so labels in the order of their records find these. Otherwise a label that is dated back, or a record
 that is dated ahead, costs labels their records; and a label that is dated ahead waits as long as the window takes, if
-its record does not come. All of them are this client's.
+its record does not come. All of them are this client's. A label that was passed, and is older than the record at the
+front, which an earlier label has found, shows that its clock is wrong: it moves the front by w / 100 positions, so
+that after a gap labels soon find their records again.
 
 A record before the mark is *settled*, and waits no more, once the ledger has passed any label with its key: mostly
 the one it was learnt with. A label that was released settles it, too: one that came long before its record, or whose
@@ -55,11 +57,9 @@ PASSED = "a label without a record: later ones have come, and none before them h
 REJECTED = "the label of a record that was rejected"
 LABELLED = "a second label for a record"
 
-# By how many milliseconds a label may have been written before its record, or clocks may differ.
-SLACK = 60_000
-
-# The window over the positions beyond the front in which no time counts.
-NEAR = 100
+# By how many milliseconds a label may have been written before its record, or clocks may differ; and the window over
+# the positions beyond the front in which no time counts: docs/choices.md, "Labels whose record does not come".
+SLACK, NEAR = 60_000, 100
 
 # How many windows of keys the ledger's labels may name before the mark moves, so that those before are forgotten.
 MOST_NAMED = 4
@@ -98,11 +98,11 @@ class Awaited(NamedTuple):
 
 
 class Released(NamedTuple):
-    """A label that finds no record: its position, why, and the position of its record if that was rejected."""
+    """A label that finds no record: its position, why, and to where it moves the front, if it does."""
 
     position: int
     why: str
-    record: int = -1
+    front: int = 0
 
 
 @dataclass
@@ -151,7 +151,7 @@ class Waiting:
     known: NoChange = field(default_factory=NoChange)
     complaint: str = ""
     _front: int = 0  # behind the newest record that a label of the round has found
-    _written: list[tuple[int, int]] = field(default_factory=list)  # positions and times of records from the mark on
+    _written: list[tuple[int, int]] = field(default_factory=list)  # positions and times of the records in the window
     _rejected: dict[str, deque[tuple[int, str]]] = field(default_factory=dict)  # positions and reasons, by key
     _behind: deque[tuple[int, str]] = field(default_factory=deque)  # positions and keys of records before the mark
     _ahead: deque[tuple[int, str]] = field(default_factory=deque)  # those from the mark on
@@ -186,7 +186,7 @@ class Waiting:
                 self._rejected.setdefault(bad.key, deque()).append((bad.position, bad.reason))
         if batch.half.written is not None:
             written = zip(batch.positions.tolist(), batch.half.written.tolist(), strict=True)
-            self._written += [one for one in written if one[0] >= self.mark.features]
+            self._written += [one for one in written if one[0] >= self._begin]
 
     def take_labels(self, batch: Batch) -> None:
         """Take labels; those before the ledger's position tell which records wait no more."""
@@ -285,7 +285,7 @@ class Waiting:
             if found is None:
                 end = position
                 break
-            self._front = max(self._front, (found.record if isinstance(found, Released) else found.position) + 1)
+            self._front = max(self._front, found.front if isinstance(found, Released) else found.position + 1)
             if isinstance(found, Released):
                 self._released.append(found)
                 self.complaint = bounded(f"{found.why}: {key}")
@@ -304,11 +304,11 @@ class Waiting:
         positions = [one[0] for one in (place, bad) if one is not None and one[0] < self._end]
         first = min(positions, default=min(self.read, self._end))
         if self._passes(written, first):
-            return Released(label, PASSED)
+            return Released(label, PASSED, self._near if self._is_doubted(written) else 0)
         if not positions:
             return Released(label, NO_RECORD) if self.is_read else None
         if bad is not None and first == bad[0]:
-            return Released(label, f"{REJECTED} ({bad[1]})", first)
+            return Released(label, f"{REJECTED} ({bad[1]})", first + 1)
         return Released(label, LABELLED) if key in self._settled or key in self._taken else place
 
     def _passes(self, written: int | None, before: int) -> bool:
@@ -317,6 +317,11 @@ class Waiting:
             return False
         first, end = (bisect_left(self._written, (at,)) for at in (self._near, before))
         return any(time > written + SLACK for _, time in self._written[first:end])
+
+    def _is_doubted(self, written: int | None) -> bool:
+        """Tell whether a label is older than the record at the front, which an earlier label has found."""
+        at = bisect_left(self._written, (self._front,))
+        return written is not None and at > 0 and self._written[at - 1][1] > written + SLACK
 
     # --- following the ledger --------------------------------------------------------------------------------------
 
@@ -329,13 +334,12 @@ class Waiting:
         learnt = set(np.concatenate(besides).tolist()) if besides else set()
         labels = list(self._newly(passed))
         released = [one for one in self._released if one.position < (passed or 0)]
-        newest = max(chain(learnt, (one.record for one in released)), default=-1)
-        features = max(self.mark.features, newest + 1)
+        features = max(self.mark.features, max(learnt, default=-1) + 1, *(one.front for one in released))
         is_long = self.is_read and len(self._named) + len(labels) > MOST_NAMED * self.window
         if is_long or (self.must_move and not batches):
             features = max(features, min(self.read, self._end))
         last, expired = self._settling(features, labels, learnt, passed or 0)
-        unusable = sum(one.record >= 0 for one in released)
+        unusable = sum(one.why.startswith(REJECTED) for one in released)
         repeated = sum(one.why == LABELLED for one in released)
         unmatched = len(released) - unusable - repeated
         return Mark(self.mark.partition, features, last, expired, unmatched, repeated, unusable)
@@ -378,7 +382,7 @@ class Waiting:
         """
         changed = self._pass(self._newly(passed))
         self.mark, self._passed, self.is_stuck, self._front = mark, passed, False, mark.features
-        del self._written[: bisect_left(self._written, (mark.features,))]
+        del self._written[: bisect_left(self._written, (self._begin,))]
         self._forget_rejected()
         while self._passed_labels and self._passed_labels[0][0] < mark.labels:
             position, key = self._passed_labels.popleft()

@@ -227,6 +227,19 @@ def test_labels_in_order_find_their_records_whatever_the_clocks_say():
     assert [bad.position for bad in joined.rejected] == [2]
 
 
+def test_labels_whose_clock_is_behind_find_their_records_again_after_a_gap():
+    fresh = Waiting(100)
+    fresh.take_features(asked("abcdefgh", written=[10**9 + i for i in range(8)]))
+    joined = joined_of(fresh, told("afgh", written=[0, 1, 2, 3]))  # b to e get no labels
+    assert [at for batch in joined for at in batch.beside.tolist()] == [0]
+    assert [bad.reason for batch in joined for bad in batch.rejected] == [f"{PASSED}: {key}" for key in "fgh"]
+    mark = fresh.after(joined)
+    assert (mark.features, mark.unmatched) == (4, 3)  # each of them has moved it by a hundredth of the window
+    fresh.follow(mark, 4)
+    (joined,) = joined_of(fresh, told("e", 4, written=[4]))
+    assert joined.beside.tolist() == [4]
+
+
 def test_without_a_time_only_the_window_releases_a_label():
     fresh = Waiting(100)
     fresh.take_features(asked("ab", written=[0, 10**9]))
