@@ -1,8 +1,10 @@
 """Receives the coordinator's messages in a thread, so that a round never waits for a poll of records."""
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import chain
 from queue import Empty, Full, Queue
 from typing import Any
 
@@ -13,13 +15,13 @@ from streamfl import messages
 from streamfl.core.bounds import is_name
 from streamfl.core.errors import PeerError, StreamflError
 from streamfl.core.memory import MOST_AT_ONCE, MOST_KEPT, memory
-from streamfl.core.protocol.messages import Ended, FromCoordinator, RoundOpened
+from streamfl.core.protocol.messages import Ended, FromCoordinator, RegistryPublished, RoundOpened
 from streamfl.log.control import ControlReader
 from streamfl.log.newest import Newest
 from streamfl.log.parts import PartAssembly
 from streamfl.log.signatures import signer_of
 from streamfl.log.tally import Tally
-from streamfl.log.tensors import END, Tensors, key_of, place_among_newest, place_of
+from streamfl.log.tensors import END, Tensors, key_of, place_among_newest, place_of, version_of
 from streamfl.log.topics import Topics
 from streamfl_connectors.kafka.absence import Absence
 from streamfl_connectors.kafka.connection import Connection, explained
@@ -69,6 +71,7 @@ class Listener:
         self._unusable = Tally(LOG, "unusable message")
         self.current: Newest[str, Tensors] = Newest(MOST_KEPT)
         self._present: Newest[bytes | None, Any] = Newest(MODELS_BYTES * connection.settings.largest_update)
+        self._ahead: Newest[int, Tensors] = Newest(MOST_KEPT)
         self._follows = follows
         self._had_ended: Ended | None = None
         self._absence = Absence(connection.settings.patience)
@@ -99,8 +102,16 @@ class Listener:
                 pass
         self._consumer.resume(control)
 
-    def present(self) -> Iterator[Tensors]:
-        """Yield, once, the models that were in the log; each is decoded when the one before it was used."""
+    def present(self, upto: float = math.inf) -> Iterator[Tensors]:
+        """Yield, once, the registries that were in the log, and the models of rounds up to one, decoded when due."""
+        ahead, self._ahead = self._ahead, Newest(MOST_KEPT)
+        for number, model in enumerate(chain(ahead.values(), self._decoded())):
+            if isinstance(model, RegistryPublished) or version_of(model) <= upto:
+                yield model
+            else:
+                self._ahead.put(number, model, memory(model))
+
+    def _decoded(self) -> Iterator[Tensors]:
         present, self._present = self._present, Newest(0)
         for message in present.values():
             understood = self._understand(message)

@@ -123,11 +123,13 @@ class KafkaScorer:
     def published(self) -> Iterator[FromCoordinator]:
         """Yield what the coordinator has published since the last call, at first what is needed to follow it.
 
-        The round comes first: of the models before it, the reader then keeps only the newest.
+        A round comes before its models, so that of those before it the reader keeps only the newest.
         """
         if self._is_new:
             self._is_new = False
-            yield from self._listener.opened
+            for opened in self._listener.opened:
+                yield opened
+                yield from self._listener.present(opened.round)
             yield from self._listener.present()
         yield from self._listener.take()
         self.counts.foreign = self._listener.foreign

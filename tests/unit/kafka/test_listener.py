@@ -9,7 +9,8 @@ import pytest
 from kafka import TopicPartition
 
 from streamfl import messages
-from streamfl.core.protocol.messages import ModelPublished, ModelsChanged
+from streamfl.core.protocol.messages import ModelPublished, ModelsChanged, RegistryPublished
+from streamfl.core.protocol.registry import Registry
 from streamfl.log.parts import cut
 from streamfl.log.tensors import CHANGED, Tensors, key_of
 from streamfl.log.topics import Topics
@@ -76,8 +77,16 @@ def test_of_many_changes_a_host_keeps_those_with_which_a_client_can_begin(monkey
 
 def test_a_scorer_gets_all_changes_one_by_one_and_keeps_none(monkeypatch):
     began = listening(changes(CHANGED), follows=True, monkeypatch=monkeypatch)
-    assert [message.version for message in began.present()] == list(range(1, CHANGED + 1))
+    assert [message.version for message in began.present(7)] == list(range(1, 8))
+    assert list(began.present(3)) == []
+    assert [message.version for message in began.present()] == list(range(8, CHANGED + 1))
     assert [list(began.present()), list(began.current.values())] == [[], []]
+
+
+def test_a_registry_comes_before_the_models_of_later_rounds_whatever_its_number(monkeypatch):
+    registry = RegistryPublished(registry=Registry(9, ("x",), ("a",), np.zeros(1), np.ones(1)))
+    began = listening([*changes(8), registry], follows=True, monkeypatch=monkeypatch)
+    assert [type(message) for message in began.present(7)] == [*7 * [ModelsChanged], RegistryPublished]
 
 
 def test_models_count_as_what_they_take_not_as_what_was_sent(monkeypatch):
