@@ -114,7 +114,7 @@ class OpenRound:
             between=state.between is not None,
             pooled=pooled,
             roster=0 if state.roster is None else state.roster.version,
-            repeats=state.repeats,
+            repeats=state.repeats or None,
         )
         return cls(plan, message, published(plan.live, state), now, grid_of(plan.live, state), state.roster)
 
