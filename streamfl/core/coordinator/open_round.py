@@ -117,7 +117,7 @@ class OpenRound:
             between=state.between is not None,
             pooled=pooled,
             roster=0 if state.roster is None else state.roster.version,
-            repeats=state.repeats,
+            repeats=state.repeats or None,
         )
         closes = None if interval is None else now + interval
         return cls(plan, message, published(plan.live, state), now, closes, grid_of(plan.live, state), state.roster)

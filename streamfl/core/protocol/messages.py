@@ -525,8 +525,8 @@ class RoundOpened(Message):
     roster
         The version of the `Roster` whose clients mask these sums; 0: they are not masked.
     repeats
-        The entry whose total is asked for again, of the same clients and records; 0 for none. In any other entry a
-        client adds records to those over which it has told a total before.
+        The entry whose total is asked for again, of the same clients and records; None for none. In any other entry
+        a client adds records to those over which it has told a total before.
     """
 
     entry: int
@@ -551,7 +551,7 @@ class RoundOpened(Message):
     between: bool = False
     pooled: bool = False
     roster: int = 0
-    repeats: int = 0
+    repeats: int | None = None
 
     def is_measured(self, client: str) -> bool:
         """Return whether moments are asked of a client."""

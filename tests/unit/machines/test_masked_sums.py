@@ -215,7 +215,7 @@ def test_a_total_that_cannot_be_repeated_gives_way_to_one_over_more_records(wron
     (after,) = broadcast(decisions, RoundClosed)
     assert (after.entry, after.records, broadcast(decisions, Unmask)) == (2, 0, [])
     (opened,) = broadcast(decisions, RoundOpened)
-    assert (opened.round, opened.repeats) == (1, 0)
+    assert (opened.round, opened.repeats) == (1, None)
 
 
 def test_what_is_asked_for_is_saved_first_and_told_to_starts_that_come_later():

@@ -3,19 +3,26 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from unit.machines.script import answer, begun, broadcast, coordinator, feed
 
 from streamfl import state_bytes
+from streamfl.core.coordinator.agreement import Agreement
 from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.learning.influence import NUMBERS, Influence, Sent, judged
-from streamfl.core.protocol.messages import RoundOpened
+from streamfl.core.learning.influence import NUMBERS, Influence, Sent, judged, sketches
+from streamfl.core.protocol.messages import RoundOpened, Update
+from streamfl.core.protocol.registry import Registry
 from streamfl.sealing import Sealing
 from streamfl.signing import PrivateKey
-from streamfl.testing.knowing import unseen
+from streamfl.testing.knowing import LARGE, LESS, MORE, Knowing, unseen
 
 SECRET, OTHER = (Sealing.of(PrivateKey(bytes([n]) * 32), "forest") for n in (1, 2))
 NAMES = tuple(f"c{i}" for i in range(10))
 PUBLIC = 7
+ROUND = {
+    **dict.fromkeys(("entry", "round", "epoch", "registry"), 1),
+    **{"client": "c0", "attempt": "1-1", "records": 60, "trained": 60, "rejected": 0, "spans": (), "losses": {}},
+}
 
 
 def share_of_a_liar(seed: int) -> float:
@@ -34,6 +41,27 @@ def share_of_a_liar(seed: int) -> float:
 def test_a_push_that_public_signs_do_not_see_is_seen_by_those_of_a_secret():
     assert share_of_a_liar(PUBLIC) == 1.0  # what docs/trust.md says that the bound is worth without a secret
     assert share_of_a_liar(SECRET.seed) == 0.0
+
+
+def test_a_liar_that_knows_the_metric_sends_what_public_histories_do_not_see_at_a_size_that_counts():
+    names, labels = tuple(f"x{i}" for i in range(40)), ("a", "b", "c", "d")
+    agreed = Agreement(Registry(1, names, labels, np.zeros(40), np.ones(40)), squared_norm=41.0)
+    x = 60.0 * np.random.default_rng(0).standard_normal((2, 41, 4)) @ (np.eye(4) - 0.25)
+    honest = Update(**ROUND, differences={"m": x[0], "n": x[1]})
+    sent = Knowing(lambda: agreed, PUBLIC)(honest, 0)
+    numbers = [np.stack([one.differences[name] for name in "mn"], axis=1) for one in (honest, sent)]
+    sizes = [float(np.linalg.norm(each)) for each in numbers]
+    assert sizes[1] == pytest.approx(LARGE * sizes[0])
+    seen = [float(np.linalg.norm(sketches("steps", numbers[1][None], seed))) for seed in (PUBLIC, SECRET.seed)]
+    assert seen[0] < 1e-6 * sizes[1] < 0.5 * sizes[1] < seen[1]
+
+
+def test_a_liar_that_watches_pushes_less_after_an_update_that_did_not_count_whole():
+    shares = iter((1.0, 0.0, 0.5, 1.0))
+    liar = Knowing(lambda: None, share=lambda: next(shares))  # type: ignore[arg-type,return-value]
+    honest = np.ones((3, 1, 2)) * np.array([1.0, -1.0])
+    sizes = [float(np.linalg.norm(liar._pushed(honest, 0)) / np.linalg.norm(honest)) for _ in range(4)]
+    assert sizes == pytest.approx([LARGE, LARGE * LESS, LARGE * LESS**2, LARGE * LESS**2 * MORE])
 
 
 def test_signs_follow_from_the_key_and_the_federation_alone():
