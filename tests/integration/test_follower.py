@@ -11,6 +11,7 @@ from streamfl.core.client import follower as following
 from streamfl.core.client.follower import MOST_WAITING, Follower
 from streamfl.core.coordinator import open_round
 from streamfl.core.errors import PeerError
+from streamfl.core.memory import memory
 from streamfl.core.protocol.messages import (
     BetweenPublished,
     BranchGroup,
@@ -237,15 +238,16 @@ def test_messages_that_wait_are_bounded_and_forged_ones_change_nothing():
 
 
 def test_messages_that_wait_have_bounded_memory(monkeypatch):
-    monkeypatch.setattr(following, "NUMBERS", 100)
+    one = ModelPublished(slot="m", version=10**9, registry=1, weights=np.zeros((5, 60)))
+    monkeypatch.setattr(following, "MOST_KEPT", 7 * memory(one) // 2)
     follower = Follower(LearningSettings(features="rounds").learner("classification", 0))
     for version in range(50):
-        follower.take(ModelPublished(slot="m", version=10**9 + version, registry=1, weights=np.zeros((5, 6))))
+        follower.take(replace(one, version=10**9 + version))
     assert [message.version - 10**9 for message in follower._waiting] == [47, 48, 49]
     for published in opening(("a", "b"), np.zeros((2, 2)), round_=3):
         follower.take(published)
     assert follower.opened.round == 3
-    assert follower._numbers == 90
+    assert follower._kept == 3 * memory(one)
 
 
 @pytest.mark.parametrize("own", KINDS)

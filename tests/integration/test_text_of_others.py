@@ -203,4 +203,4 @@ def test_only_one_file_prints_for_people() -> None:
         for line in path.read_text(encoding="utf-8").splitlines()
         if prints.search(line) and ">>>" not in line and "    ... " not in line
     }
-    assert found == {"report/terminal.py", "cli.py", "core/profiles/paper/profile.py"}
+    assert found == {"report/terminal.py", "__main__.py", "core/profiles/paper/profile.py"}
