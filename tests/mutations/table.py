@@ -188,8 +188,8 @@ OF_COORDINATOR = (
     Mutation(
         "sums of fewer clients than the settings demand are unmasked",
         COORDINATOR + "rounds.py",
-        "if len(attempts) < self.settings.fewest:",
-        "if not attempts:",
+        "if len(there) < self.settings.fewest:",
+        "if not there:",
         "the coordinator sees no sum of fewer clients than the settings say",
     ),
 )
@@ -219,8 +219,8 @@ OF_LEARNING = (
     Mutation(
         "the histories of clients are forgotten after each round",
         COORDINATOR + "rounds.py",
-        "            state.influence = self.unsaved.influence or state.influence\n",
-        "",
+        "                state.influence = self.unsaved.influence.hidden(self.settings.secret)\n",
+        "                pass\n",
         "a history covers many rounds",
     ),
     Mutation(
@@ -247,8 +247,8 @@ OF_LEARNING = (
     Mutation(
         "the gradient of a whole round includes held-out records",
         LEARNING + "local_round.py",
-        "        if self.held is not None:\n            side_by_side[self.held] = 0.0\n",
-        "",
+        "            stacked = np.where(self.held, 0.0, stacked)\n",
+        "            pass\n",
         "no held-out record is trained on",
     ),
 )
@@ -493,7 +493,68 @@ OF_KAFKA = (
     ),
 )
 
+OF_ANSWERS = (
+    Mutation(
+        "the model file answers a client that drifted alone by all models",
+        "streamfl/model_file.py",
+        "        for client, rows in apart.items():\n",
+        "        for client, rows in NOBODY.items():\n",
+        "a client that drifted alone is answered by its own model alone",
+    ),
+    Mutation(
+        "a follower answers a client that drifted alone by all models",
+        CLIENT + "follower.py",
+        "if between is None or serving is not self.serving():",
+        "if between is None:",
+        "a client that drifted alone is answered by its own model alone",
+    ),
+    Mutation(
+        "a meter is said to have moved",
+        "streamfl/evaluation/changes.py",
+        "(np.maximum(rises, falls) >= ONE_WAY * changes)",
+        "(np.maximum(rises, falls) > changes)",
+        "what rises all the time has not moved",
+    ),
+)
+
+OF_LABELS = (
+    Mutation(
+        "the label of a rejected record waits for the window's end",
+        CLIENT + "waiting.py",
+        "        positions = [one[0] for one in (place, bad) if one is not None and one[0] < self._end]\n",
+        "        positions = [] if place is None or place[0] >= self._end else [place[0]]\n",
+        "one bad record does not stop its client",
+    ),
+    Mutation(
+        "records that were read beyond the one that passed a label count for it",
+        CLIENT + "waiting.py",
+        "        if self._passes(written, first):\n",
+        "        if not positions and self._passes(written, first):\n",
+        "what a label finds does not depend on how far the records were read",
+    ),
+)
+
+OF_TRUST = (
+    Mutation(
+        "a client tells totals about records it has told about before",
+        CLIENT + "disclosure.py",
+        "    return sum(map(len, new)) >= least or not any(map(len, batches))\n",
+        "    return True\n",
+        "no combination of totals tells about fewer than fewest clients",
+    ),
+    Mutation(
+        "names that a client brings alone cost it nothing",
+        COORDINATOR + "names.py",
+        "if one not in granted_ and one[0] <= left:",
+        "if one not in granted_:",
+        "a member that names ever new things does not slow down all others",
+    ),
+)
+
 MUTATIONS = (
+    *OF_ANSWERS,
+    *OF_LABELS,
+    *OF_TRUST,
     *OF_CLIENT,
     *OF_COORDINATOR,
     *OF_LEARNING,

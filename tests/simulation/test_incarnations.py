@@ -97,7 +97,7 @@ class Disputed(Simulation):
 
 def disputed(seed: int) -> Disputed:
     plain = federation("adaptive", seed=seed, faults=faults_of(seed))
-    given = {part.name: getattr(plain, part.name) for part in fields(Simulation) if not part.name.startswith("_")}
+    given = {part.name: getattr(plain, part.name) for part in fields(Simulation) if part.init and part.name[0] != "_"}
     return Disputed(**(given | {"calm_after": 60.0}))
 
 
