@@ -9,6 +9,7 @@ from small_stream import ROUNDS
 AWAY = 10.0
 
 
+@pytest.mark.full
 def test_running_services_survive_ten_seconds_without_the_broker(federate, small, own_broker):
     federation = federate(small, "kafka.session_timeout_ms=30000")
     for name in ("a", "coordinator"):
