@@ -142,8 +142,10 @@ def test_the_rounds_before_are_compared_with_those_since_at_the_clients_named() 
 def test_what_rises_all_the_time_has_not_moved() -> None:
     meter = [float(i) for i in range(500)]
     meter[250] = 0.0  # it was exchanged
-    table, logs = table_of(meter, [-each for each in meter])
-    assert changes(table, logs, 5).found("restart", 5, 4, ()).moved == ()
+    for way in (1.0, -1.0):
+        table, logs = table_of([way * each for each in meter], [way * (1e5 + each) for each in meter])
+        assert changes(table, logs, 5).found("local drift", 5, 4, ("c1",)).moved == ()
+        assert changes(table, logs, 5).found("restart", 5, 4, ()).moved == ()
     table, logs = table_of([0.0] * 300 + [7.0] * 200)  # one step is no counter
     assert changes(table, logs, 5).found("restart", 5, 4, ()).moved != ()
 
