@@ -201,6 +201,8 @@ class Changes:
         if not sum(map(len, before)) or not sum(map(len, since)):
             return None
         lasting = ~counters([np.concatenate(both) for both in zip(before, since, strict=True)])
+        if not lasting.any():
+            return ()
         features = [name for name, lasts in zip(self.table.features, lasting, strict=True) if lasts]
         found = moved(features, np.concatenate(before)[:, lasting], np.concatenate(since)[:, lasting])
         few = _chance(*(np.full(len(features), sum(map(len, each))) for each in (before, since)))
