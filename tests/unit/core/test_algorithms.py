@@ -168,6 +168,30 @@ def contribution(learner: Learner, W: np.ndarray, seed: int, n: int) -> Contribu
     return Contribution(f"c{seed}", n, n, LABELS, result.losses, result.differences)
 
 
+@pytest.mark.parametrize("whitened", [False, True])
+def test_a_full_step_is_that_of_the_records_that_are_not_held_out(whitened: bool) -> None:
+    (Z, y), W = records(4, 30), np.random.default_rng(3).normal(size=(4, 3))
+    held = np.arange(30) % 3 == 0
+
+    def stepped(Z: np.ndarray, y: np.ndarray, held: np.ndarray | None) -> np.ndarray:
+        local = LocalRound(
+            learner=Learner(Softmax(), FedAvg()),
+            records=RoundRecords(REGISTRY, LABELS, Z, y),
+            slots=[Slot(name="main", version=1, eta=0.5, whitened=whitened)],
+            weights={"main": W},
+            trains={"main"},
+            serves="main",
+            known_labels=3,
+            key=("c0", 1),
+            held=held,
+        )
+        return local.run(History()).differences["main"]
+
+    without = stepped(Z[~held], y[~held], None)
+    np.testing.assert_allclose(stepped(Z, y, held), without, rtol=0, atol=1e-3)
+    assert np.abs(stepped(Z, y, None) - without).max() > 1e-2
+
+
 @pytest.mark.parametrize("weights", [(100, 300), (1, 1)])
 def test_clients_weigh_as_many_records_as_they_have(weights: tuple[int, int]) -> None:
     # One client's gradient is -2, the other's 2, eta 1: the mean difference is (2 n1 - 2 n2) / (n1 + n2).
