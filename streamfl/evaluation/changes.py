@@ -25,8 +25,12 @@ ROUNDS, VALUES = 64, 500_000
 # A value is far out if it lies so many times as far from the median as three quarters of the values; if these are all
 # equal, as all but a fortieth. Far values, such as -9999 for "no value", are left out.
 FAR, NEAR, NEARLY_ALL = 10.0, 0.75, 0.975
-# A feature is a counter if of so many changes from record to record, this part goes the same way.
-CHANGES, ONE_WAY = 8, 0.95
+# Up to this part of a stretch they are left out; more of them only if both stretches have about as many, by a factor:
+# else it is they that moved.
+RARE, ALIKE = 0.025, 2.0
+# A feature is a counter if so many steps from record to record, and half of all, are changes, of which this part goes
+# the same way, and at most one in a stretch of a client does not: a meter that was exchanged, or that began again.
+CHANGES, OFTEN, ONE_WAY = 8, 0.5, 0.95
 
 Kind = Literal["restart", "local drift"]
 
@@ -72,7 +76,7 @@ def moved(features: Sequence[str], before: FloatArray, since: FloatArray) -> tup
     >>> moved(("a", "b"), before, before + [4.0, 0.1])
     (Moved(feature='a', before=1.0, since=5.0, deviations=1.789),)
     """
-    before, since = _without_far(before), _without_far(since)
+    before, since = _without_far(before, since)
     means, deviations = _compared(before, since)
     least = np.maximum(LEAST, _chance(np.isfinite(before).sum(axis=0), np.isfinite(since).sum(axis=0)))
     size = np.where(np.abs(deviations) >= least, np.abs(deviations), 0.0)
@@ -89,33 +93,47 @@ def moved(features: Sequence[str], before: FloatArray, since: FloatArray) -> tup
     )
 
 
-def _without_far(X: FloatArray) -> FloatArray:
-    """Return records, shape (n, d), in which values far out are missing."""
+def _without_far(before: FloatArray, since: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return records, shapes (n, d) and (m, d), in which values far out are missing."""
+    both, far = (before, since), [_far(X) for X in (before, since)]
+    parts = np.array([of_one.mean(axis=0) for of_one in far])
+    dropped = (parts.max(axis=0) <= RARE) | (parts.max(axis=0) <= ALIKE * parts.min(axis=0))
+    first, second = (np.where(of_one & dropped, np.nan, X) for X, of_one in zip(both, far, strict=True))
+    return first, second
+
+
+def _far(X: FloatArray) -> BoolArray:
+    """Return which values lie far beyond most of their column, shape (n, d)."""
     known = np.where(np.isfinite(X), X, np.nan)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a column without any value has no median
         distance = np.abs(known - np.nanmedian(known, axis=0))
         near, nearly_all = np.nanquantile(distance, (NEAR, NEARLY_ALL), axis=0, method="lower")
         limit = FAR * np.where(near > 0.0, near, nearly_all)
-        without: FloatArray = np.where((limit > 0.0) & (distance > limit), np.nan, known)
-    return without
+        far: BoolArray = (limit > 0.0) & (distance > limit)
+    return far
 
 
-def counters(clients: Sequence[FloatArray]) -> BoolArray:
+def counters(stretches: Sequence[FloatArray]) -> BoolArray:
     """Return which features rise, or fall, all the time: a number of a record, a time, a meter. Shape (d,).
 
     Parameters
     ----------
-    clients
-        The records of each client in their order, shapes (n, d).
+    stretches
+        Records of one client each, in their order, shapes (n, d).
 
     >>> counters([np.array([[float(i), i % 2] for i in range(20)])])
     array([ True, False])
     """
-    steps = [np.diff(X, axis=0) for X in clients]
-    rises, falls = (sum((way(step, 0.0).sum(axis=0) for step in steps), np.int64(0)) for way in (np.greater, np.less))
-    changes = rises + falls
-    found: BoolArray = (changes >= CHANGES) & (np.maximum(rises, falls) >= ONE_WAY * changes)
+    steps = [np.diff(X, axis=0) for X in stretches]
+    rises, falls = (np.array([way(step, 0.0).sum(axis=0) for step in steps]) for way in (np.greater, np.less))
+    of_all = sum(np.isfinite(step).sum(axis=0) for step in steps)
+    changes, one_way = (rises + falls).sum(axis=0), np.maximum(rises.sum(axis=0), falls.sum(axis=0))
+    found: BoolArray = (
+        (changes >= np.maximum(CHANGES, OFTEN * of_all))
+        & (one_way >= ONE_WAY * changes)
+        & (np.minimum(rises, falls).max(axis=0) <= 1)
+    )
     return found
 
 
@@ -200,7 +218,7 @@ class Changes:
         """Return what moved between some records of each client; what rises all the time has not moved."""
         if not sum(map(len, before)) or not sum(map(len, since)):
             return None
-        lasting = ~counters([np.concatenate(both) for both in zip(before, since, strict=True)])
+        lasting = ~counters([*before, *since])
         if not lasting.any():
             return ()
         features = [name for name, lasts in zip(self.table.features, lasting, strict=True) if lasts]

@@ -9,7 +9,7 @@ import pytest
 import streamfl.evaluation.changes
 from streamfl.core.protocol.messages import Accepted, RoundClosed, Served
 from streamfl.core.protocol.records import Rejection, Span
-from streamfl.evaluation.changes import ENOUGH, Changes, moved
+from streamfl.evaluation.changes import ENOUGH, Changes, counters, moved
 from streamfl.streams.dealing import Log
 from streamfl.streams.table import Table
 
@@ -56,6 +56,13 @@ def test_values_far_out_neither_hide_a_move_nor_make_one(every: int) -> None:
     before[::every, 2] = 1e300
     found = [(each.feature, round(each.before), round(each.since)) for each in moved(NAMES, before, since)]
     assert found == [("b", 0, 3)]
+
+
+@pytest.mark.parametrize("every", [5, 4])
+def test_values_that_are_far_out_since_the_change_alone_have_moved(every: int) -> None:
+    before, since = 6.0 + 0.1 * ALTERNATE, 6.0 + 0.1 * ALTERNATE
+    since[::every, 0] = 12.0
+    assert [each.feature for each in moved(NAMES, before, since)] == ["a"]
 
 
 def test_a_rare_value_is_not_far_out() -> None:
@@ -146,8 +153,14 @@ def test_what_rises_all_the_time_has_not_moved() -> None:
         table, logs = table_of([way * each for each in meter], [way * (1e5 + each) for each in meter])
         assert changes(table, logs, 5).found("local drift", 5, 4, ("c1",)).moved == ()
         assert changes(table, logs, 5).found("restart", 5, 4, ()).moved == ()
-    table, logs = table_of([0.0] * 300 + [7.0] * 200)  # one step is no counter
-    assert changes(table, logs, 5).found("restart", 5, 4, ()).moved != ()
+
+
+def test_a_step_at_each_client_a_setting_that_is_raised_and_an_hour_of_the_day_are_no_meters() -> None:
+    flags = table_of(*([0.0] * (295 + i) + [1.0] * (205 - i) for i in range(10)))
+    raised = table_of([float(i // 50) for i in range(500)])
+    for table, logs in (flags, raised):
+        assert changes(table, logs, 5).found("restart", 5, 4, ()).moved != ()
+    assert not counters([np.array([[float(i % 24)] for i in range(200)])]).any()
 
 
 def test_after_a_restart_the_records_before_it_are_not_compared() -> None:
