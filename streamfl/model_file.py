@@ -33,7 +33,7 @@ FORMAT = 3
 WHAT = "a streamfl model file"
 
 # No records of clients that have drifted alone.
-NOBODY: Mapping[str, IntArray] = MappingProxyType({})
+NO_BRANCHES: Mapping[str, IntArray] = MappingProxyType({})
 
 Loss = Literal["softmax", "logistic", "squared", "huber"]
 Missing = Literal["warn", "mean", "raise"]
@@ -246,7 +246,12 @@ class ServedModel:
             weights=serving.W,
             chain="" if native is None else native.agreed.chain,
             native=native,
-            branches={client: follower.serving(client).W for group in groups for client in group.clients},
+            branches={
+                client: own.W
+                for group in groups
+                for client in group.clients
+                if (own := follower.serving(client)) is not serving  # it has arrived
+            },
             **names,
         )
 
@@ -422,12 +427,12 @@ class ServedModel:
         >>> why.predicted, round(why.score, 2), round(why.intercept, 2), why.contributions, why.shares
         ('yes', 1.85, 0.1, {'x': 2.0, 'y': -0.25}, {'rounds': 1.0})
         """
-        features, X, apart = self._encoded([record], None, missing, unknown, client)
-        predictions = self.predictions(features, X, apart)
+        features, X, by_branch = self._encoded([record], None, missing, unknown, client)
+        predictions = self.predictions(features, X, by_branch)
         best, native = int(predictions[0].argmax()), self.native
-        W = self.branches[next(iter(apart))] if apart else self.weights
+        W = self.branches[next(iter(by_branch))] if by_branch else self.weights
         shares, parts = {"rounds": 1.0}, {"rounds": self._linear_by_rounds(features, X, W)}
-        if not apart and native is not None and native.agreed.seen:
+        if not by_branch and native is not None and native.agreed.seen:
             added = native.contributions(features, X[0])
             shares, parts = native.shares, {**parts, **{e: _named(native, part) for e, part in added.items()}}
         total = dict.fromkeys(("", *self.registry.features), 0.0)
@@ -456,7 +461,7 @@ class ServedModel:
             added[-1] += target.centre
         return dict(zip((*self.registry.features, ""), added, strict=True))
 
-    def apart(self, given: Mapping[str, Cells], n: int, client: str | None = None) -> dict[str, IntArray]:
+    def rows_by_branch(self, given: Mapping[str, Cells], n: int, client: str | None = None) -> dict[str, IntArray]:
         """Return the records of clients that have drifted alone, as indices by client.
 
         Parameters
@@ -502,7 +507,7 @@ class ServedModel:
         return f"{whose}, which drifted alone and have models of their own{column}"
 
     def predictions(
-        self, features: tuple[str, ...], X: FloatArray, apart: Mapping[str, IntArray] = NOBODY
+        self, features: tuple[str, ...], X: FloatArray, by_branch: Mapping[str, IntArray] = NO_BRANCHES
     ) -> FloatArray:
         """Return predictions of records; it may be called by several threads at once.
 
@@ -510,15 +515,15 @@ class ServedModel:
         ----------
         features, X
             Features of `encoding`, and their values, shape (n, features).
-        apart
-            The records of clients that have drifted alone, as `apart` returns them.
+        by_branch
+            The records of clients that have drifted alone, as `rows_by_branch` returns them.
 
         Returns
         -------
         Probabilities, shape (n, labels), or targets, shape (n, 1).
         """
         predictions = self._of_all(features, X)
-        for client, rows in apart.items():
+        for client, rows in by_branch.items():
             predictions[rows] = self._by_rounds(features, X[rows], self.branches[client])
         return predictions
 
@@ -561,7 +566,7 @@ class ServedModel:
         if wrong:
             i = min(wrong)
             raise UsageError(f"X must be rows of numbers, NaN where one is missing: record {i}, {wrong[i]}")
-        return given, X, self.apart(columns, n, client)
+        return given, X, self.rows_by_branch(columns, n, client)
 
     def check_names(
         self, given: tuple[str, ...], missing: Missing = "warn", unknown: Unknown = "raise", *, flags: bool = False

@@ -163,7 +163,7 @@ class _Part(NamedTuple):
     truth: list[object]
     features: tuple[str, ...]
     X: FloatArray
-    apart: dict[str, IntArray]
+    by_branch: dict[str, IntArray]
 
 
 def ahead(pool: Executor, function: Callable[[T], R], items: Iterable[T], most: int) -> Iterator[tuple[T, R]]:
@@ -210,7 +210,7 @@ class _Run:
             raise self._nothing()
 
     def _predicted(self, part: "_Part") -> FloatArray:
-        return self.model.predictions(part.features, part.X, part.apart)
+        return self.model.predictions(part.features, part.X, part.by_branch)
 
     def _parts(self) -> Iterator["_Part"]:
         """Yield the good records of each block."""
@@ -222,10 +222,10 @@ class _Run:
             good = np.array([i for i in range(len(block.places)) if i not in wrong and i not in unusable], np.intp)
             whole = len(good) == len(block.places)
             truth = truth if whole else [truth[i] for i in good.tolist()] if truth else []
-            apart = self.model.apart(block.features, len(X), self.asked.client)
+            by_branch = self.model.rows_by_branch(block.features, len(X), self.asked.client)
             if not whole:
-                apart = {client: np.flatnonzero(np.isin(good, rows)) for client, rows in apart.items()}
-            yield _Part(block.places[good], truth, features, X if whole else X[good], apart)
+                by_branch = {client: np.flatnonzero(np.isin(good, rows)) for client, rows in by_branch.items()}
+            yield _Part(block.places[good], truth, features, X if whole else X[good], by_branch)
 
     def _check_names(self, block: RowBlock) -> None:
         """Check all names of the first block, and those that are new in later ones."""

@@ -67,7 +67,7 @@ class Run:
 
     def of_file(self, client: str = "") -> np.ndarray:
         model, X = self.replayed.model, self.table.X[:50].astype(np.float64)
-        return model.predictions(self.table.features, X, model.apart({}, len(X), client))
+        return model.predictions(self.table.features, X, model.rows_by_branch({}, len(X), client))
 
 
 def steady(n: int, targets: bool) -> Table:

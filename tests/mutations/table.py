@@ -497,8 +497,8 @@ OF_ANSWERS = (
     Mutation(
         "the model file answers a client that drifted alone by all models",
         "streamfl/model_file.py",
-        "        for client, rows in apart.items():\n",
-        "        for client, rows in NOBODY.items():\n",
+        "        for client, rows in by_branch.items():\n",
+        "        for client, rows in NO_BRANCHES.items():\n",
         "a client that drifted alone is answered by its own model alone",
     ),
     Mutation(
@@ -511,8 +511,8 @@ OF_ANSWERS = (
     Mutation(
         "a meter is said to have moved",
         "streamfl/evaluation/changes.py",
-        "(np.maximum(rises, falls) >= ONE_WAY * changes)",
-        "(np.maximum(rises, falls) > changes)",
+        "& (one_way >= ONE_WAY * changes)",
+        "& (one_way > changes)",
         "what rises all the time has not moved",
     ),
 )

@@ -291,7 +291,7 @@ def predicted(asked: Asked, model: ServedModel) -> FloatArray:
     if len(set(features)) != len(features):
         raise PeerError("a text column is there as texts and as numbers of its values: send one of them")
     with np.errstate(over="ignore"):  # what is that far out is clipped
-        return model.predictions(features, X, model.apart(asked.columns, asked.records, asked.client))
+        return model.predictions(features, X, model.rows_by_branch(asked.columns, asked.records, asked.client))
 
 
 def answer(asked: Asked, answering: Answering, name: str) -> tuple[bytes, int | None]:
