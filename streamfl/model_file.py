@@ -25,7 +25,7 @@ from streamfl.core.protocol.native.models import NativeState
 from streamfl.core.protocol.records import Batch, Span
 from streamfl.core.protocol.registry import Registry, wrong_registry
 from streamfl.settings import MODELS, LearningSettings, ProfileSettings, Task
-from streamfl.streams.cells import Cells, listed, text
+from streamfl.streams.cells import Cells, listed, quoted, text
 from streamfl.streams.encoding import Encoding, columns_of
 
 FORMAT = 3
@@ -158,6 +158,8 @@ class ServedModel:
         The label column, and the columns that were left out of training: both are ignored in records.
     client_column
         The column whose value v names a record's client, `v` or `column=v`; empty if no column does.
+    clients
+        All clients of the run, where some have drifted alone; empty if not known, as in the file of a scorer.
 
     Examples
     --------
@@ -182,6 +184,7 @@ class ServedModel:
     label: str = ""
     left_out: tuple[str, ...] = ()
     client_column: str = ""
+    clients: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, machine: Coordinator, learning: LearningSettings, **names: Any) -> "ServedModel":
@@ -206,6 +209,7 @@ class ServedModel:
         if isinstance(between, NativeBetweenRounds) and isinstance(agreed, NativeState):
             native = ServedNative.of(between.settings, agreed)
         registry, W = machine.serving()
+        branches = machine.branches()
         return cls(
             task=settings.task,
             loss=learning.loss(settings.task),
@@ -213,7 +217,8 @@ class ServedModel:
             weights=W,
             chain=machine.state.chain,
             native=native,
-            branches=machine.branches(),
+            branches=branches,
+            clients=tuple(sorted(machine.state.members)) if branches else (),
             **names,
         )
 
@@ -471,9 +476,16 @@ class ServedModel:
         n
             How many records there are.
         client
-            The client of all of them; None: each record's `client_column` names it.
+            The client of all of them, or "" for none of the run; None: each record's `client_column` names it.
+
+        Raises
+        ------
+        UsageError
+            The run had no such client.
         """
         if client is not None:
+            if client and self.strangers([client]):
+                raise UsageError(f"no client of the run is called {quoted(client)}; they are {listed(self.clients)}")
             named = self.branch_named(client)
             return {} if named is None else {named: np.arange(n)}
         if not self.branches or self.client_column not in given:
@@ -498,10 +510,28 @@ class ServedModel:
         names = client, f"{self.client_column}={client}"
         return next((name for name in names if name in self.branches), None)
 
-    def unnamed(self, given: Sequence[str]) -> str:
-        """Return a warning if clients have models of their own and no column names a record's client; else ""."""
-        if not self.branches or self.client_column in given:
+    def strangers(self, cells: Cells) -> list[str]:
+        """Return the names in `client_column` that are of no client of the run; a missing name is of none.
+
+        >>> registry = Registry(1, ("x",), ("no", "yes"), np.zeros(1), np.ones(1))
+        >>> model = ServedModel(
+        ...     "classification", "softmax", registry, np.zeros((2, 2)), client_column="site",
+        ...     clients=("site=east", "site=west")
+        ... )
+        >>> model.strangers(["east", "site=west", "East", None, "East"])
+        ['East']
+        """
+        known = {"", *self.clients, *(name.removeprefix(f"{self.client_column}=") for name in self.clients)}
+        return [name for name in dict.fromkeys(map(text, cells)) if name not in known] if self.clients else []
+
+    def unnamed(self, given: Mapping[str, Cells]) -> str:
+        """Return a warning if clients have models of their own and a record's column does not name its client."""
+        if not self.branches:
             return ""
+        if self.client_column in given:
+            strangers = self.strangers(given[self.client_column])
+            of = f"no client of the run is called {listed(strangers)}, which column {self.client_column!r} names"
+            return f"{of}; they are answered by the model of all" if strangers else ""
         column = f"; column {self.client_column!r} would, but is missing" if self.client_column else ""
         whose = f"nothing says which records are of {listed(list(self.branches))}"
         return f"{whose}, which drifted alone and have models of their own{column}"
@@ -560,7 +590,7 @@ class ServedModel:
             return self.registry.features, np.zeros((0, len(self.registry.features))), {}
         if lacking := self.check_names(tuple(columns), missing, unknown):
             warnings.warn(f'{lacking}; say missing="mean" if that is meant', stacklevel=3)
-        if client is None and (unnamed := self.unnamed(tuple(columns))):
+        if client is None and (unnamed := self.unnamed(columns)):
             warnings.warn(f'{unnamed}; say client=, or client="" if they are of none of these', stacklevel=3)
         given, X, wrong = self.encoding.encoded(columns)
         if wrong:

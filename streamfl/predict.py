@@ -145,9 +145,8 @@ def run_predict(asked: Asked, console: Console) -> None:
     """
     asked.check()
     model, began = ServedModel.load(asked.model), stopwatch()
-    if asked.client is not None and model.branch_named(asked.client) is None:
-        have = f"they are {listed(list(model.branches))}" if model.branches else "none has"
-        raise UsageError(f"--client {asked.client}: it has no model of its own; {have}; leave --client out")
+    if asked.client and model.strangers([asked.client]):
+        raise UsageError(f"--client {asked.client}: no client of the run; they are {listed(model.clients)}")
     with blocks(asked.request) as opened, _written(asked, model) as to:
         run = _Run(asked, model, opened, console)
         for records, decided, predictions, truth in run.predictions():
@@ -191,6 +190,7 @@ class _Run:
     rejected: int = 0
     first: list[Rejection] = field(default_factory=list)
     _columns: set[str] = field(default_factory=set)
+    _warned: bool = False
 
     def __post_init__(self) -> None:
         self.score = Score(self.model.task)
@@ -234,11 +234,12 @@ class _Run:
             lacking = self.model.check_names(tuple(new), self.asked.missing, self.asked.unknown, flags=True)
             if lacking:
                 self._say(f"{lacking}; add --missing mean if that is meant", "yellow")
-            if self.asked.client is None and (unnamed := self.model.unnamed(tuple(new))):
-                self._say(f"{unnamed}; if all are of one of these, add --client", "yellow")
         elif new and self.asked.unknown == "raise" and (others := self.model.encoding.unknown(new)):
             self.model.check_names((*self.model.encoding.columns, *others), flags=True)
         self._columns.update(new)
+        if self.asked.client is None and not self._warned and (unnamed := self.model.unnamed(block.features)):
+            self._say(f"{unnamed}; if all are of one client, add --client", "yellow")
+            self._warned = True
 
     def _truth(self, cells: Cells) -> tuple[list[object], dict[int, str]]:
         """Return labels as text, or targets; and why some are none."""

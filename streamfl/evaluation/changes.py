@@ -223,8 +223,9 @@ class Changes:
             return ()
         features = [name for name, lasts in zip(self.table.features, lasting, strict=True) if lasts]
         found = moved(features, np.concatenate(before)[:, lasting], np.concatenate(since)[:, lasting])
-        few = _chance(*(np.full(len(features), sum(map(len, each))) for each in (before, since)))
-        return found if found or (few < ENOUGH).all() else None
+        values = [sum(np.isfinite(X[:, lasting]).sum(axis=0) for X in each) for each in (before, since)]
+        known = values[0] > 0  # a feature that never had a value cannot have moved
+        return found if found or (_chance(*values)[known] < ENOUGH).all() else None
 
     def _records(self, rows: Sequence[IntArray]) -> list[FloatArray]:
         """Return the newest of some records of each client."""

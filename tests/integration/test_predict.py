@@ -72,7 +72,9 @@ def predict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 # Turns LABELS round for the client `site=east`.
-BRANCHED = replace(LABELS, branches={"site=east": -LABELS.weights}, client_column="site")
+BRANCHED = replace(
+    LABELS, branches={"site=east": -LABELS.weights}, client_column="site", clients=("site=east", "site=west")
+)
 
 
 RECORDS: list[dict[str, Any]] = [
@@ -187,13 +189,20 @@ def test_each_row_is_predicted_for_the_client_that_its_column_names(predict: Pre
         ended = predict("rows.csv", "--client", name, model="branched")
         assert [line.split(",")[1] for line in ended.out.splitlines()[1:]] == ["no", "no", "yes"]
     assert "nothing says" not in ended.err
+    refused = predict("rows.csv", "--client", "East", model="branched")
+    assert (refused.code, "no client of the run; they are site=east, site=west" in refused.err) == (2, True)
+    for name in ("west", ""):  # not one that drifted
+        ended = predict("rows.csv", "--client", name, model="branched")
+        assert [line.split(",")[1] for line in ended.out.splitlines()[1:]] == ["yes", "yes", "no"]
+        assert "no client" not in ended.err
+    Path("typo.csv").write_text("x,colour,site\n2,blue,west\n2,blue,East\n2,blue,\n")
     assert (
-        "it has no model of its own; they are site=east" in predict("rows.csv", "--client", "w", model="branched").err
+        "no client of the run is called East, which column 'site' names" in predict("typo.csv", model="branched").err
     )
     Path("whose.csv").write_text("x,colour\n2,blue\n")
     ended = predict("whose.csv", model="branched")
     assert "nothing says which records are of site=east" in ended.err
-    assert "column 'site' would, but is missing; if all are of one of these, add --client" in ended.err
+    assert "column 'site' would, but is missing; if all are of one client, add --client" in ended.err
 
 
 def test_a_name_that_is_unknown_may_come_late(predict: Predict):

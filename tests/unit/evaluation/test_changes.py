@@ -174,6 +174,11 @@ def test_after_a_restart_the_records_before_it_are_not_compared() -> None:
     assert watched.found("restart", 5, 5, ()).moved == ()
 
 
+def test_nothing_is_said_of_a_sensor_that_has_no_values_any_more() -> None:
+    table, logs = table_of([*steps(0, 0, 0), *[np.nan] * 200])
+    assert changes(table, logs, 5).found("restart", 5, 4, ()).moved is None
+
+
 def test_a_change_in_the_first_round_has_nothing_to_compare_with() -> None:
     table, logs = table_of(steps(0, 6))
     assert changes(table, logs, 2).found("restart", 2, 1, ()).moved is None

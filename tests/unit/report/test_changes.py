@@ -96,6 +96,12 @@ def test_drifts_are_told_in_order_of_time(made_up: Build, local: DatedLocalDrift
     assert [text.partition("found in round ")[2][:2] for text in told[1:5]] == ["20", "30", "65", "65"]
 
 
+def test_a_drift_that_is_found_at_some_clients_after_others_is_one(made_up: Build, local: DatedLocalDrift) -> None:
+    later = local.model_copy(update={"round": 67, "clients": ("c5",), "drift": 65})
+    told = story(made_up(local_drifts=(local.model_copy(update={"drift": 65}), later)), [])[0].text
+    assert told == "Drifts found in 103 rounds: 1 of some (c3, c5, since round 64)."
+
+
 def test_a_restart_that_an_operator_asked_for_is_no_drift(made_up: Build) -> None:
     (restart,) = made_up(at=[65]).restarts
     ordered = made_up(restarts=(restart.model_copy(update={"cause": "operator"}),))
