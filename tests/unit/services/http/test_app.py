@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from typing import Any
@@ -540,6 +541,26 @@ def test_an_answer_that_is_not_taken_is_cut_off(monkeypatch):
     with serving(endless, port=0) as port, closing(socket.create_connection(("127.0.0.1", port))) as connection:
         connection.sendall(GET + b"\r\n")
         assert sent.wait(20)
+
+
+def test_a_client_that_takes_an_answer_slowly_gets_all_of_it(monkeypatch):
+    monkeypatch.setattr(http, "UNREAD", 0.5)
+    size, step = 6_000_000, 60_000
+
+    async def large(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"connection", b"close")]})
+        await send({"type": "http.response.body", "body": bytes(size)})
+
+    with serving(large, port=0) as port, closing(socket.socket()) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, step)
+        connection.settimeout(30)
+        connection.connect(("127.0.0.1", port))
+        connection.sendall(GET + b"\r\n")
+        taken = 0
+        while part := connection.recv(step):
+            taken += len(part)
+            time.sleep(0.02)
+    assert taken > size
 
 
 def test_bodies_that_do_not_come_keep_nobody_from_being_answered():
