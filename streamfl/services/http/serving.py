@@ -6,7 +6,7 @@ import socket
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from threading import Thread
 from typing import Literal
 
@@ -109,8 +109,12 @@ class ImpatientProtocol(H11Protocol):
 
 def _network(client: tuple[str, int] | None) -> bytes:
     """Return the address of a client; of IPv6 its network, all of whose addresses one client may have."""
-    address = ip_address(client[0]) if client else None
-    return b"" if address is None else address.packed[: 4 if address.version == 4 else 8]
+    if client is None:
+        return b""
+    address = ip_address(client[0])
+    if isinstance(address, IPv6Address):
+        return address.packed[:8] if address.ipv4_mapped is None else address.ipv4_mapped.packed
+    return address.packed
 
 
 @contextmanager

@@ -506,9 +506,10 @@ def drips(connection: socket.socket, stop: threading.Event) -> None:
             connection.sendall(b"x")
 
 
-def test_one_address_cannot_take_all_connections(monkeypatch):
+@pytest.mark.parametrize("host", ["127.0.0.1", "::"], ids=["IPv4", "IPv4 and IPv6"])
+def test_one_address_cannot_take_all_connections(host, monkeypatch):
     monkeypatch.setattr(http, "MOST_OF_ADDRESS", 3)
-    with serving(answers(TWO), port=0) as port, ExitStack() as stack:
+    with serving(answers(TWO), host, port=0) as port, ExitStack() as stack:
         taken = [
             stack.enter_context(closing(socket.create_connection(("127.0.0.1", port), timeout=30))) for _ in range(5)
         ]
