@@ -608,3 +608,9 @@ def test_a_server_answers_under_its_own_names_only():
     with serving(answers(TWO), port=0, names=["Scorer.example"]) as port:
         names = ("evil.example", "evil.example:80", "scorer.example", "localhost:9", "10.1.2.3")
         assert [status("/v2", name, port) for name in names] == [400, 400, 200, 200, 200]
+
+
+def test_a_probe_that_names_no_host_is_answered():
+    with serving(answers(TWO), port=0) as port, closing(socket.create_connection(("127.0.0.1", port))) as connection:
+        connection.sendall(b"GET /v2/health/live HTTP/1.0\r\n\r\n")
+        assert connection.recv(12)[9:] == b"200"
