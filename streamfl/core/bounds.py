@@ -14,9 +14,10 @@ REFUSALS_IN_A_ROW = 3
 # More positions than any log has.
 MOST_POSITIONS = 2**63
 
-# What a setting may say of seconds (from a thousandth to thirty years), and the most of anything that it counts.
+# What a setting may say of seconds (from a thousandth to thirty years), and the most of anything that it counts, but
+# for bytes that are held: of these more than machines have.
 SHORTEST, LONGEST = 0.001, 1e9
-MOST = 10**9
+MOST, MOST_BYTES = 10**9, 2**40
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from streamfl.core.memory import MOST_AT_ONCE, memory
+from streamfl.core.memory import MOST_AT_ONCE
 from streamfl.core.protocol.messages import Fenced, FromClient, FromCoordinator, Joined, Left, Refusal
 
 
@@ -53,7 +53,7 @@ class Links(ABC):
         if self._taken >= MOST_AT_ONCE:
             return
         received = self.received()
-        self._taken += sum(map(memory, received))
+        self._taken += sum(message.memory for message in received)
         self._arrived += received
         for message in received:
             if not isinstance(message, Joined | Fenced | Left | Refusal):

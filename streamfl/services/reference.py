@@ -19,8 +19,8 @@ what `streamfl settings` prints; `streamfl settings rounds` prints one table.
 Settings come from the TOML file that `--settings` names, from the environment (`STREAMFL_ROUNDS__SIZE=100` is `size`
 in `[rounds]`) and from flags (`--set rounds.size=100`), in rising order of precedence. `streamfl init` writes a file
 for records that you have, `deploy/federation.toml` has every setting with a comment, and `streamfl check` tries them.
-A setting that does not exist is refused, with the closest name. No count and no number of seconds may be above a
-billion.
+A setting that does not exist is refused, with the closest name. No count and no number of seconds or milliseconds may
+be above a billion; what bytes may be at most is in their rows.
 
 **Change** says whether a federation that has begun goes on with another value, once its processes are started again:
 *yes*; *no*, the coordinator refuses to start and names the setting
@@ -141,7 +141,7 @@ def _kind(one: Mapping[str, Any]) -> str:
     limits = [
         f"{words} {one[key]:,}".removesuffix(".0") + OF.get(key, "")
         for key, words in RANGE.items()
-        if key in one and one[key] < MOST
+        if key in one and one[key] != MOST
     ]
     return ", ".join([kind, *limits])
 

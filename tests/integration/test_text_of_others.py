@@ -20,6 +20,7 @@ from streamfl.cli import main
 from streamfl.core.coordinator.ledger import Member
 from streamfl.core.coordinator.state import CoordinatorState
 from streamfl.core.errors import PeerError
+from streamfl.core.printable import printable
 from streamfl.core.profiles.experts import Experts
 from streamfl.core.protocol.messages import (
     Accepted,
@@ -43,6 +44,14 @@ from streamfl.services.watch import reader, watch
 
 RED, LINE, TURNED = "\x1b[31mred\x1b[2J\x1b]0;pwn\x07", 'line\nbreak\r{"event": "forged"}', "\u202egnp.exe\u2066"
 EVIL = (RED, LINE, TURNED, "\x9b31m", "a\u2028b", "c\u200bd")
+
+# Text of honest people, and how it is shown.
+HONEST = {
+    "10\xa0kg": "10 kg",
+    "東京\u3000駅": "東京 駅",
+    "می\u200cخواهم": "می\u200cخواهم",
+    "क्\u200dष": "क्\u200dष",
+}
 
 
 def screen(text: str) -> list[str]:
@@ -86,6 +95,18 @@ def console() -> Console:
 def printed(console: Console) -> str:
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
+
+
+@pytest.mark.parametrize(("text", "shown"), HONEST.items())
+def test_ordinary_text_is_not_escaped(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text", ["\u200ca", "a\u200d", "a\u200c\u200cb", "1\u200d2", "a \u200db", "\u200e", "\u2029"]
+)
+def test_what_joins_no_letters_is_escaped(text: str) -> None:
+    screen(printable(text))
 
 
 def test_watch_shows_a_line_for_each_thing_whatever_its_names_are(console: Console) -> None:

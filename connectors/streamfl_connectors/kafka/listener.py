@@ -14,7 +14,7 @@ from kafka import KafkaConsumer, TopicPartition
 from streamfl import messages
 from streamfl.core.bounds import is_name
 from streamfl.core.errors import PeerError, StreamflError
-from streamfl.core.memory import MOST_AT_ONCE, MOST_KEPT, memory
+from streamfl.core.memory import MOST_AT_ONCE, MOST_KEPT
 from streamfl.core.protocol.messages import Ended, FromCoordinator, RegistryPublished, RoundOpened
 from streamfl.log.control import ControlReader
 from streamfl.log.newest import Newest
@@ -109,7 +109,7 @@ class Listener:
             if isinstance(model, RegistryPublished) or version_of(model) <= upto:
                 yield model
             else:
-                self._ahead.put(number, model, memory(model))
+                self._ahead.put(number, model, model.memory)
 
     def _decoded(self) -> Iterator[Tensors]:
         present, self._present = self._present, Newest(0)
@@ -173,7 +173,7 @@ class Listener:
             is_copy = isinstance(understood, Ended) and message.topic == self._topics.models
             if understood is not None and not is_copy:  # of the end, whose place among other messages matters
                 received.append(understood)
-                taken += memory(understood)
+                taken += understood.memory
         return received
 
     @property
@@ -208,7 +208,7 @@ class Listener:
         if key_of(model) != name:
             raise PeerError(f"{key_of(model)!r} under the key of another model")
         if not self._follows:
-            self.current.put(place_among_newest(model), model, memory(model))
+            self.current.put(place_among_newest(model), model, model.memory)
         return model
 
     def close(self) -> None:

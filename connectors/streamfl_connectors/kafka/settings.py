@@ -7,7 +7,7 @@ from typing import Any, Self
 from kafka import KafkaConsumer, KafkaProducer
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from streamfl.core.bounds import LONGEST, MOST
+from streamfl.core.bounds import LONGEST, MOST, MOST_BYTES
 from streamfl.core.errors import UsageError, did_you_mean
 from streamfl.log.parts import BUDGET
 
@@ -54,11 +54,11 @@ class KafkaSettings(BaseModel):
     """After so long a host that is gone loses its clients to others."""
     transaction_timeout_ms: int = Field(15_000, ge=1_000, le=MOST, json_schema_extra={"unit": "milliseconds"})
     """After so long the broker aborts the transaction of a coordinator that is gone."""
-    part_bytes: int = Field(900_000, ge=1_000, le=MOST, json_schema_extra={"unit": "bytes"})
+    part_bytes: int = Field(900_000, ge=1_000, le=2**31 - 1, json_schema_extra={"unit": "bytes"})
     """Larger values are sent in parts of this size."""
-    largest_update: int = Field(256 * 1024 * 1024, ge=1_000, le=MOST, json_schema_extra={"unit": "bytes"})
+    largest_update: int = Field(256 * 1024 * 1024, ge=1_000, le=MOST_BYTES, json_schema_extra={"unit": "bytes"})
     """Larger messages of clients are refused."""
-    unfinished_bytes: int = Field(BUDGET, ge=1_000, le=100 * MOST, json_schema_extra={"unit": "bytes"})
+    unfinished_bytes: int = Field(BUDGET, ge=1_000, le=MOST_BYTES, json_schema_extra={"unit": "bytes"})
     """The most of all clients' values that are not yet complete; a single value cannot have more either."""
     patience: float = Field(60.0, ge=0.0, le=LONGEST, json_schema_extra={"unit": "seconds"})
     """How long to wait for brokers and topics before giving up."""

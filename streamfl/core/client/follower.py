@@ -9,7 +9,7 @@ from streamfl.core.errors import PeerError
 from streamfl.core.learning.between_rounds import AtClient
 from streamfl.core.learning.local_round import Learner
 from streamfl.core.learning.serving import Serving
-from streamfl.core.memory import MOST_KEPT, memory
+from streamfl.core.memory import MOST_KEPT
 from streamfl.core.protocol.changes import WHOLE_EVERY
 from streamfl.core.protocol.messages import (
     BetweenPublished,
@@ -98,9 +98,9 @@ class Follower:
 
     def _wait(self, message: Published) -> None:
         self._waiting.append(message)
-        self._kept += memory(message)
+        self._kept += message.memory
         while len(self._waiting) > MOST_WAITING or (self._kept > MOST_KEPT and len(self._waiting) > 1):
-            self._kept -= memory(self._waiting.pop(0))
+            self._kept -= self._waiting.pop(0).memory
 
     def _advance(self) -> list[PeerError]:
         """Go on to the round that was opened last, if all that it names is here."""
@@ -130,7 +130,7 @@ class Follower:
         """Follow what is published up to a round, version by version."""
         due = [message for message in self._waiting if message.version <= round_]
         self._waiting = [message for message in self._waiting if message.version > round_]
-        self._kept -= sum(map(memory, due))
+        self._kept -= sum(message.memory for message in due)
         errors = []
         for message in sorted(due, key=_version):
             errors += self._models.keep(message)

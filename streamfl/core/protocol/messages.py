@@ -51,6 +51,11 @@ class Message:
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
+    @cached_property
+    def memory(self) -> int:
+        """Return about how many bytes it takes, weighed once."""
+        return memory(self)
+
 
 # --- joining and leaving ---------------------------------------------------------------------------------------
 
@@ -98,11 +103,6 @@ class Join(Message):
     question: int = 0
     period: int | None = None
     key: str = ""
-
-    @cached_property
-    def memory(self) -> int:
-        """Return about how many bytes it takes."""
-        return memory(self)
 
 
 @dataclass(frozen=True)

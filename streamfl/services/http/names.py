@@ -21,17 +21,19 @@ def own_names() -> frozenset[str]:
 
 
 def answers(host: str, names: Collection[str]) -> bool:
-    """Tell whether a server answers whoever asks for a host: by address, or by one of its names.
+    """Tell whether a server answers whoever asks for a host: by address, by one of its names, or by none.
 
     A site can have its name lead to any address, and then read what is answered under it. It has no name that is an
-    address.
+    address, and a browser always says for which name it asks; probes of proxies say none.
 
     >>> names = {"localhost", "page.example.org"}
     >>> [answers(host, names) for host in ("127.0.0.1:8080", "[::1]:8080", "localhost", "Page.Example.org:80")]
     [True, True, True, True]
-    >>> [answers(host, names) for host in ("evil.example:8080", "127.0.0.1.evil.example", "")]
-    [False, False, False]
+    >>> [answers(host, names) for host in ("evil.example:8080", "127.0.0.1.evil.example", ":8080", "")]
+    [False, False, False, True]
     """
+    if not host:
+        return True
     found = _NAME.fullmatch(host)
     if found is None:
         return False

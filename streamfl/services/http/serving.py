@@ -1,11 +1,12 @@
 """Serves an ASGI app on an address of this machine, beside whatever else the process does."""
 
 import asyncio
+import math
 import socket
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from threading import Thread
 from typing import Literal
 
@@ -25,9 +26,13 @@ MOST_CONNECTIONS, MOST_OF_ADDRESS = 256, 128
 # Seconds that requests have to end when the server stops.
 GRACE = 10
 
-# Seconds within which the head of a request, and then the rest of it, must arrive, and within which a client must
-# take more of an answer. An app may be less patient.
+# Seconds within which the head of a request, and then the rest of it, must arrive, and between two looks whether a
+# client has taken more of an answer. An app may be less patient.
 HEAD, BODY, UNREAD = 10.0, 40.0, 30.0
+
+# Bytes that the system takes of an answer ahead of what it sends. By itself it takes megabytes: a slow client is long
+# busy with these, and nothing more leaves.
+AHEAD = 2**16
 
 
 class ImpatientProtocol(H11Protocol):
@@ -59,7 +64,7 @@ class ImpatientProtocol(H11Protocol):
         """Wait until the client takes more of an answer."""
         super().pause_writing()
         if self._unread is None:
-            self._unread = self.loop.call_later(UNREAD, self.transport.abort)
+            self._await_reader()
 
     def resume_writing(self) -> None:
         """Go on to answer."""
@@ -74,6 +79,14 @@ class ImpatientProtocol(H11Protocol):
         self._expect(None)
         if self._unread is not None:
             self._unread.cancel()
+
+    def _await_reader(self, before: float = math.inf) -> None:
+        """Look now and then whether the client has taken anything since the last look, else close the connection."""
+        waiting = self.transport.get_write_buffer_size()
+        if waiting < before:
+            self._unread = self.loop.call_later(UNREAD, self._await_reader, waiting)
+        else:
+            self.transport.abort()
 
     def _look(self) -> None:
         """See what has yet to arrive."""
@@ -96,8 +109,12 @@ class ImpatientProtocol(H11Protocol):
 
 def _network(client: tuple[str, int] | None) -> bytes:
     """Return the address of a client; of IPv6 its network, all of whose addresses one client may have."""
-    address = ip_address(client[0]) if client else None
-    return b"" if address is None else address.packed[: 4 if address.version == 4 else 8]
+    if client is None:
+        return b""
+    address = ip_address(client[0])
+    if isinstance(address, IPv6Address):
+        return address.packed[:8] if address.ipv4_mapped is None else address.ipv4_mapped.packed
+    return address.packed
 
 
 @contextmanager
@@ -191,6 +208,8 @@ def _listening(host: str, port: int) -> socket.socket:
         listener.setsockopt(
             socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
         )  # a port is free as soon as its server has ended
+        if hasattr(socket, "TCP_NOTSENT_LOWAT"):  # connections have it from their listener
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, AHEAD)
         listener.bind((host, port))
         listener.listen(MOST_CONNECTIONS)
     except (OSError, OverflowError) as error:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from streamfl.core.protocol import messages as protocol
 from streamfl.core.protocol.messages import Ended, FromClient, FromCoordinator, Left, ModelPublished
 from streamfl.log import links
 from streamfl.log.links import Links
@@ -45,6 +46,16 @@ def test_the_process_gets_what_its_clients_were_the_first_to_ask_for():
     log.link("c1")
     assert log.receive() == [LEFT, ENDED]
     assert log.receive() == []
+
+
+def test_a_message_is_weighed_once_by_whoever_read_it_and_by_the_links(monkeypatch):
+    weighed = []
+    monkeypatch.setattr(protocol, "memory", lambda message: weighed.append(message) or 1)
+    log, message = Log(), Ended(entry=4)
+    assert message.memory == 1  # the listener counts first what it hands over
+    log.arriving = [message]
+    log.deliver()
+    assert (weighed, log._taken) == ([message], 1)
 
 
 def test_what_the_clients_have_not_used_yet_is_bounded_by_what_it_takes_decoded(monkeypatch):

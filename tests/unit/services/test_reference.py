@@ -96,7 +96,14 @@ def _row(table, name):
         ("records.fields", "categories", "table of lists of texts", "`{}`", "yes", "other"),
         ("client", "host", "text", "the machine's name", "yes", "same"),
         ("federation", "name", "text, at most 200 characters", '`"federation"`', "begins anew", "same"),
-        ("kafka", "part_bytes", "whole number, at least 1,000, bytes", "`900000`", "yes", "same"),
+        (
+            "kafka",
+            "largest_update",
+            "whole number, at least 1,000, at most 1,099,511,627,776, bytes",
+            "`268435456`",
+            "yes",
+            "same",
+        ),
     ],
 )
 def test_a_row_of_the_reference_has_the_type_default_and_change_of_a_setting(

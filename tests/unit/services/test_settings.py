@@ -826,6 +826,12 @@ def test_an_address_may_be_a_port_alone_as_the_number_that_it_is(given):
     assert address(Telemetry(address=given).address) == ("127.0.0.1", 9464)
 
 
+@pytest.mark.parametrize("name", ["part_bytes", "largest_update", "unfinished_bytes"])
+def test_bytes_may_be_more_than_a_billion(name):
+    for size in (2**30, 2**31 - 1):
+        assert getattr(KafkaSettings(bootstrap_servers="127.0.0.1:9092", **{name: size}), name) == size
+
+
 def numbers_of(kind, place):
     """Yield the numbers among settings, with their schemas."""
     shape = kind.model_json_schema()

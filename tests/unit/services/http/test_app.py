@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from typing import Any
@@ -505,9 +506,10 @@ def drips(connection: socket.socket, stop: threading.Event) -> None:
             connection.sendall(b"x")
 
 
-def test_one_address_cannot_take_all_connections(monkeypatch):
+@pytest.mark.parametrize("host", ["127.0.0.1", "::"], ids=["IPv4", "IPv4 and IPv6"])
+def test_one_address_cannot_take_all_connections(host, monkeypatch):
     monkeypatch.setattr(http, "MOST_OF_ADDRESS", 3)
-    with serving(answers(TWO), port=0) as port, ExitStack() as stack:
+    with serving(answers(TWO), host, port=0) as port, ExitStack() as stack:
         taken = [
             stack.enter_context(closing(socket.create_connection(("127.0.0.1", port), timeout=30))) for _ in range(5)
         ]
@@ -540,6 +542,26 @@ def test_an_answer_that_is_not_taken_is_cut_off(monkeypatch):
     with serving(endless, port=0) as port, closing(socket.create_connection(("127.0.0.1", port))) as connection:
         connection.sendall(GET + b"\r\n")
         assert sent.wait(20)
+
+
+def test_a_client_that_takes_an_answer_slowly_gets_all_of_it(monkeypatch):
+    monkeypatch.setattr(http, "UNREAD", 0.5)
+    size, step = 6_000_000, 60_000
+
+    async def large(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"connection", b"close")]})
+        await send({"type": "http.response.body", "body": bytes(size)})
+
+    with serving(large, port=0) as port, closing(socket.socket()) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, step)
+        connection.settimeout(30)
+        connection.connect(("127.0.0.1", port))
+        connection.sendall(GET + b"\r\n")
+        taken = 0
+        while part := connection.recv(step):
+            taken += len(part)
+            time.sleep(0.02)
+    assert taken > size
 
 
 def test_bodies_that_do_not_come_keep_nobody_from_being_answered():
@@ -586,3 +608,9 @@ def test_a_server_answers_under_its_own_names_only():
     with serving(answers(TWO), port=0, names=["Scorer.example"]) as port:
         names = ("evil.example", "evil.example:80", "scorer.example", "localhost:9", "10.1.2.3")
         assert [status("/v2", name, port) for name in names] == [400, 400, 200, 200, 200]
+
+
+def test_a_probe_that_names_no_host_is_answered():
+    with serving(answers(TWO), port=0) as port, closing(socket.create_connection(("127.0.0.1", port))) as connection:
+        connection.sendall(b"GET /v2/health/live HTTP/1.0\r\n\r\n")
+        assert connection.recv(12)[9:] == b"200"
