@@ -66,6 +66,11 @@ MOST_NAMES = 10
 MOST_REFUSALS = 10_000
 
 
+# What it means that names of a client have to wait, and what to do.
+UNLEARNT = "these features and labels are not learnt yet"
+NAME_LESS = 'schema = "closed" in [records] if records invent them; else start the federation with them'
+
+
 @dataclass
 class CoordinatorLog:
     """Logs the coordinator's events, and the clients that it waits for.
@@ -84,6 +89,7 @@ class CoordinatorLog:
     _records: int = 0
     _features: int = 0
     _barren: Barren = field(default_factory=Barren)
+    _own_names: set[str] = field(default_factory=set)  # members of which was logged that names have to wait
 
     def take(self, event: FromCoordinator | Refused) -> None:
         """Log one event."""
@@ -179,6 +185,14 @@ class CoordinatorLog:
         a_record = [round(count / self._records, 1) if self._records else 0.0 for count in (up, down)]
         return {"up": a_record[0], "down": a_record[1], "raw": 4.0 * self._features}
 
+    def names(self, machine: Coordinator) -> None:
+        """Log, once for each client, that names that it alone brings have to wait."""
+        for client, count in machine.waiting_names.items():
+            if client not in self._own_names:
+                self._own_names.add(client)
+                told = {"names": count, "consequence": UNLEARNT, "remedy": NAME_LESS}
+                LOG.warning("new names have to wait", client=client, **told)
+
     def waiting(self, machine: Coordinator, seconds: float) -> None:
         """Log which clients keep the round open, and why if known."""
         waited = sorted(machine.waited_for)
@@ -256,6 +270,7 @@ class CoordinatorService:
         at = (state.entry, state.agreement is not None)
         if at != self._at:
             self._at, self._since, self._next_line = at, now, now + QUIET
+            self.log.names(self.node.machine)
         elif now >= self._next_line:
             self.log.waiting(self.node.machine, now - self._since)
             self._next_line = now + 2.0 * (now - self._since)

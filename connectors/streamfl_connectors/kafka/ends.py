@@ -14,7 +14,7 @@ from kafka import errors as kafka_errors
 from kafka.admin import OffsetSpec
 from kafka.protocol.consumer.offsets import IsolationLevel
 
-from streamfl.core.errors import PeerError
+from streamfl.core.errors import PeerError, UsageError
 from streamfl.log.placement import partition_of
 from streamfl.log.topics import Topics
 from streamfl.ports import Placement
@@ -28,6 +28,9 @@ PAUSE = 0.2
 
 # Seconds for which the identity of a topic is taken to stay the same.
 STAYS = 5.0
+
+# The most topics without an identity of which it is remembered for so long that they were asked for.
+MOST_UNKNOWN = 1_000
 
 # What brokers before Apache Kafka 2.8 say of a topic's identity.
 NO_ID = "00000000-0000-0000-0000-000000000000"
@@ -62,6 +65,7 @@ class Ends:
         self._stride = stride
         self._admin: KafkaAdminClient | None = None
         self._ids: dict[str, str] = {}  # by topic
+        self._unknown: list[str] = []  # topics without, which were asked for meanwhile
         self._asked_at = -math.inf
 
     def get_ready(self) -> None:
@@ -89,21 +93,26 @@ class Ends:
     def ids_of(self, partitions: Collection[str]) -> dict[str, str | None]:
         """Return the identity of the topic of each partition, as of a few seconds ago; None where it is unknown."""
         topics = {name: one.topic for name in partitions if (one := self._partition(name)) is not None}
-        to_ask = set(topics.values()) - self._ids.keys()
+        to_ask = set(topics.values()) - self._ids.keys() - set(self._unknown)
         if time.monotonic() - self._asked_at >= STAYS:
             self._asked_at = time.monotonic()
-            to_ask |= self._ids.keys()
+            self._unknown = []
+            to_ask = self._ids.keys() | topics.values()
         if to_ask:
             self._ids |= self._identities(sorted(to_ask))
+            self._unknown = [*self._unknown, *sorted(to_ask - self._ids.keys())][-MOST_UNKNOWN:]
         return {name: self._ids.get(topics[name]) if name in topics else None for name in partitions}
 
     def _identities(self, topics: list[str]) -> dict[str, str]:
-        """Ask the brokers; return the identities that they tell."""
+        """Ask the brokers; return the identities that they tell.
+
+        Where they do not answer, or refuse the coordinator, no client is to blame: nothing is known.
+        """
         try:
             with explained(self._connection.settings.bootstrap_servers):
                 self._admin = self._admin or self._connection.admin()
                 described = self._admin.describe_topics(topics)
-        except PeerError as error:
+        except (PeerError, UsageError) as error:
             LOG.warning("the identities of topics are unknown", reason=str(error))
             return {}
         return {one["name"]: str(one["topic_id"]) for one in described if one.get("topic_id") not in (None, NO_ID)}
@@ -118,12 +127,13 @@ class Ends:
             try:
                 with explained(self._connection.settings.bootstrap_servers):
                     return self._asked(partitions)
+            except UsageError as error:  # the coordinator's, of which no client is to hear
+                return _unknown_ends(error)
             except PeerError as error:
                 try:
                     absence.bear(error)
                 except PeerError:
-                    LOG.warning("the ends of record partitions are unknown", reason=str(error))
-                    return {}
+                    return _unknown_ends(error)
                 time.sleep(PAUSE)
 
     def _asked(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int | None]:
@@ -144,6 +154,11 @@ class Ends:
         """Close the connection."""
         if self._admin is not None:
             self._admin.close()
+
+
+def _unknown_ends(error: PeerError | UsageError) -> Mapping[TopicPartition, int | None]:
+    LOG.warning("the ends of record partitions are unknown", reason=str(error))
+    return {}
 
 
 def _counts(admin: KafkaAdminClient, topics: list[str]) -> dict[str, int | None]:

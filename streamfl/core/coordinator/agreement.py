@@ -9,7 +9,7 @@ import numpy as np
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import NAMED, Limits
-from streamfl.core.coordinator.names import granted, named_by
+from streamfl.core.coordinator.names import named_by, with_room
 from streamfl.core.learning.grid import exponents
 from streamfl.core.learning.influence import HEAVIEST
 from streamfl.core.learning.second_moments import EVER, RIDGE, SecondMoments
@@ -73,10 +73,10 @@ class Agreement:
         Names beyond the limits are left out, in the order of the clients, and those that fewer than `fewest` name.
         """
         moments = merged(tempered([join.moments for join in joins]))
-        labels = ordered(granted(named_by((join.labels for join in joins), fewest), (), limits.most_labels(0)))
+        labels = ordered(with_room(named_by((join.labels for join in joins), fewest), (), limits.most_labels(0)))
         named = set(named_by((join.moments.features for join in joins), fewest))
         features = [name for name in moments.features if name in named]
-        moments = moments.aligned(granted(features, (), limits.most_features(len(labels))))
+        moments = moments.aligned(with_room(features, (), limits.most_features(len(labels))))
         d = len(moments.features)
         farthest = FARTHEST if scaling else FARTHEST_UNSCALED
         registry = Registry(1, moments.features, labels, np.zeros(d), np.ones(d), middle_unit(joins), farthest)

@@ -12,7 +12,7 @@ one raises all the same, `recovery` returns to the last Commit and continues wit
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from streamfl.core.arrays import FloatArray
@@ -167,6 +167,11 @@ class Coordinator:
     def branches(self) -> dict[str, FloatArray]:
         """Return the weights of the model that serves each client that has drifted alone, by client."""
         return self._rounds.branches()
+
+    @property
+    def waiting_names(self) -> Mapping[str, int]:
+        """Return, by client, how many of its names had to wait in the last round: see `names.afforded`."""
+        return self._unsaved.waiting
 
     # --- time ------------------------------------------------------------------------------------------------------
 

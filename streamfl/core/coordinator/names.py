@@ -1,8 +1,8 @@
 """The new names in clients' messages: how many a federation registers, and how updates lose the others.
 
-Every name makes all models larger, for ever, so names cost the client that brings them: see `paid`. If the new names
-of a round exceed a limit, they are granted in the order of the clients' names, and within a client in the order of
-its message, which is alphabetical. What belongs to the other names is removed from the updates before aggregation;
+Every name makes all models larger, for ever, so names cost the client that brings them: see `afforded`. If the new
+names of a round exceed a limit, they are granted in the order of the clients' names, and within a client in the order
+of its message, which is alphabetical. What belongs to the other names is removed from the updates before aggregation;
 the updates themselves count.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from statistics import median_low
+from typing import Literal, NamedTuple
 
 from streamfl.core.arrays import FloatArray
 from streamfl.core.bounds import NAME_BYTES, Limits, is_name
@@ -20,13 +21,26 @@ from streamfl.core.protocol.registry import Registry
 
 # What a client may bring alone: at first, and one more in so many rounds; or so many times as much as the middle
 # client. A label costs as much as so many features. docs/choices.md, "Names of one client".
-AT_FIRST, ONE_MORE_IN, TIMES, LABEL = 16, 100, 2, 4
+AT_FIRST, ONE_MORE_IN, TIMES, LABEL = 64, 20, 2, 4
 
 # Names that more than one client in so many brings in the same round cost nobody.
 ONE_IN = 5
 
-Cost = tuple[int, str]
-"""What a name costs, which also tells labels from features; and the name."""
+
+class Name(NamedTuple):
+    """A name that a client brings.
+
+    >>> Name("label", "a").cost, Name("feature", "x").cost
+    (4, 1)
+    """
+
+    kind: Literal["label", "feature"]
+    text: str
+
+    @property
+    def cost(self) -> int:
+        """Return what it costs a client that brings it alone."""
+        return LABEL if self.kind == "label" else 1
 
 
 def wrong_names(names: Sequence[str], known: Collection[str], most: int, name_bytes: int = NAME_BYTES) -> str | None:
@@ -77,42 +91,48 @@ def wrong_join_names(join: Join, limits: Limits) -> str | None:
     )
 
 
-def granted(names: Iterable[str], known: Collection[str], most: int) -> tuple[str, ...]:
+def with_room(names: Iterable[str], known: Collection[str], most: int) -> tuple[str, ...]:
     """Return the new names that are registered beside the known ones: the first, as many as there is room for.
 
-    >>> granted(["d", "b", "d", "c", "a"], ("a",), 3)
+    >>> with_room(["d", "b", "d", "c", "a"], ("a",), 3)
     ('d', 'b')
     """
     new = [name for name in dict.fromkeys(names) if name not in known]
     return tuple(new[: max(0, most - len(known))])
 
 
-def own_names(labels: Mapping[str, Sequence[str]], features: Mapping[str, Sequence[str]]) -> dict[str, list[Cost]]:
-    """Return, by client, the names that few others bring, with what each costs: labels first, else in its order.
+def own_names(labels: Mapping[str, Sequence[str]], features: Mapping[str, Sequence[str]]) -> dict[str, list[Name]]:
+    """Return, by client, the names that few others bring: labels first, else in its order.
 
     Parameters
     ----------
     labels, features
         The names that each client brings.
 
-    >>> own_names({"c0": ("a",), "c1": ("a", "b")}, {"c0": ("x",), "c1": ()})
-    {'c0': [(1, 'x')], 'c1': [(4, 'b')]}
+    >>> own_names({"c0": ("a",), "c1": ("a", "b")}, {"c0": (), "c1": ("x",)})["c1"]
+    [Name(kind='label', text='b'), Name(kind='feature', text='x')]
     """
-    kinds, own = ((LABEL, labels), (1, features)), {client: list[Cost]() for client in labels}
-    for cost, brought in kinds:
+    own = {client: list[Name]() for client in labels}
+    kinds: tuple[tuple[Literal["label", "feature"], Mapping[str, Sequence[str]]], ...]
+    kinds = ("label", labels), ("feature", features)
+    for kind, brought in kinds:
         by_name = Counter(name for names in brought.values() for name in names)
         few = {name for name, clients in by_name.items() if clients < 2 or ONE_IN * clients <= len(brought)}
         for client, names in brought.items():
-            own[client] += [(cost, name) for name in names if name in few]
+            own[client] += [Name(kind, name) for name in names if name in few]
     return own
 
 
-def paid(own: Mapping[str, Sequence[Cost]], spent: Mapping[str, int], t: int) -> dict[str, list[Cost]]:
-    """Return, by client, those of its own names that it pays for. The others have to wait.
+def are_free(members: int, t: int) -> bool:
+    """Tell whether names cost nothing: in round 1, and among few members, where none can be told from the others."""
+    return t == 1 or members < FEWEST
+
+
+def afforded(own: Mapping[str, Sequence[Name]], spent: Mapping[str, int], t: int) -> dict[str, list[Name]]:
+    """Return, by client, those of its own names that it can pay for. The others have to wait.
 
     A client may have spent `AT_FIRST`, and one more in `ONE_MORE_IN` rounds; or `TIMES` as much as the middle client
-    would have if it got all: where each client has columns of its own, all get theirs. In round 1, and among few
-    clients, of which none can be told from the others, all is granted.
+    would have if it got all: where each client has columns of its own, all get theirs.
 
     Parameters
     ----------
@@ -125,22 +145,21 @@ def paid(own: Mapping[str, Sequence[Cost]], spent: Mapping[str, int], t: int) ->
 
     Examples
     --------
-    >>> many = [(1, f"f{i:02}") for i in range(70)]
-    >>> len(paid({"c0": many}, {"c0": 10, "c1": 0, "c2": 0, "c3": 0}, t=7)["c0"])
-    6
+    >>> many = [Name("feature", f"f{i:02}") for i in range(70)]
+    >>> len(afforded({"c0": many}, {"c0": 10, "c1": 0, "c2": 0, "c3": 0}, t=7)["c0"])
+    54
     """
-    would = {**spent, **{client: spent[client] + sum([cost for cost, _ in own[client]]) for client in own}}.values()
-    unlimited = t == 1 or len(spent) < FEWEST
-    most = sum(would) if unlimited else max(AT_FIRST + t // ONE_MORE_IN, TIMES * median_low(would))
-    granted_, paying = set[Cost](), {client: list[Cost]() for client in own}
+    would = {**spent, **{client: spent[client] + sum([name.cost for name in own[client]]) for client in own}}
+    most = max(AT_FIRST + t // ONE_MORE_IN, TIMES * median_low(would.values()))
+    taken, by_client = set[Name](), {client: list[Name]() for client in own}
     for client, names in own.items():
         left = most - spent[client]
-        for one in names:
-            if one not in granted_ and one[0] <= left:
-                granted_.add(one)
-                paying[client].append(one)
-                left -= one[0]
-    return paying
+        for name in names:
+            if name not in taken and name.cost <= left:
+                taken.add(name)
+                by_client[client].append(name)
+                left -= name.cost
+    return by_client
 
 
 def named_by(messages: Iterable[Iterable[str]], fewest: int) -> tuple[str, ...]:
@@ -166,7 +185,9 @@ class Grant:
     features, labels
         The registered ones, and those of the round's that are granted.
     cost
-        By client, what the names cost that it has brought alone.
+        By client, what the names cost that it has brought alone; empty where names cost nothing.
+    waiting
+        By client, how many of its names have to wait, because it has spent too much.
 
     Examples
     --------
@@ -180,6 +201,7 @@ class Grant:
     features: frozenset[str]
     labels: frozenset[str]
     cost: Mapping[str, int] = field(default_factory=dict)
+    waiting: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -192,23 +214,29 @@ class Grant:
         t: int = 1,
         fewest: int = 1,
     ) -> "Grant":
-        """Return what is granted to updates, which are in the order of their clients: see `paid` and `named_by`."""
+        """Return what is granted to updates, in the order of their clients: see `afforded` and `named_by`."""
         senders = [update for update in updates if update.records]
         own = own_names({u.client: u.new_labels for u in senders}, {u.client: u.new_features for u in senders})
-        paying = paid(own, dict.fromkeys(own, 0) if spent is None else spent, t)
-        waiting = set(chain(*own.values())).difference(*paying.values())
+        spent = dict.fromkeys(own, 0) if spent is None else spent
+        bought = {} if are_free(len(spent), t) else afforded(own, spent, t)
+        waiting = set(chain(*own.values())).difference(*bought.values()) if bought else set[Name]()
         named = named_by((u.new_features for u in updates), fewest), named_by((u.new_labels for u in updates), fewest)
-        features = (name for name in named[0] if (1, name) not in waiting)
-        names = (name for name in named[1] if (LABEL, name) not in waiting)
+        features = (name for name in named[0] if Name("feature", name) not in waiting)
+        names = (name for name in named[1] if Name("label", name) not in waiting)
         most = limits.most_labels(len(registry.features))
-        labels = frozenset((*registry.labels, *granted(names, registry.labels, most)))
-        new = granted(features, registry.features, limits.most_features(len(labels)))
+        labels = frozenset((*registry.labels, *with_room(names, registry.labels, most)))
+        new = with_room(features, registry.features, limits.most_features(len(labels)))
         made = cls(registry, frozenset((*registry.features, *new)), labels)
-        return replace(made, cost={client: made._cost(names) for client, names in paying.items()})
+        return replace(
+            made,
+            cost={client: made._cost(names) for client, names in bought.items()},
+            waiting={client: n for client, names in own.items() if (n := len(waiting.intersection(names)))},
+        )
 
-    def _cost(self, names: Iterable[Cost]) -> int:
+    def _cost(self, names: Iterable[Name]) -> int:
         """Return what the names cost that are granted."""
-        return sum([cost for cost, name in names if name in (self.features if cost == 1 else self.labels)])
+        there = {"label": self.labels, "feature": self.features}
+        return sum([name.cost for name in names if name.text in there[name.kind]])
 
     def kept_columns(self, new_labels: Sequence[str]) -> list[int]:
         """Return which columns of a client's weights are kept, given its new labels."""

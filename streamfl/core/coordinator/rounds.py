@@ -18,7 +18,7 @@ from streamfl.core.coordinator.announcements import Announcement, announcements
 from streamfl.core.coordinator.bounded import bounded as bounded_updates
 from streamfl.core.coordinator.bounded import bounded_scores
 from streamfl.core.coordinator.ledger import Member
-from streamfl.core.coordinator.names import Grant, own_names
+from streamfl.core.coordinator.names import Grant
 from streamfl.core.coordinator.one_drift import in_one_drift
 from streamfl.core.coordinator.open_round import OpenRound, next_measured, published, slot
 from streamfl.core.coordinator.pool import Pool, without_everybody
@@ -79,13 +79,7 @@ class Rounds:
         state.agreement = Agreement.of(
             joins, scaling=settings.scaling, limits=settings.limits, fewest=settings.named_by
         )
-        own = own_names({j.client: j.labels for j in joins}, {j.client: j.moments.features for j in joins})
-        state.members = {
-            join.client: replace(
-                Member().held_by(join.nonce), key=join.key, spent=sum([cost for cost, _ in own[join.client]])
-            )
-            for join in joins
-        }
+        state.members = {join.client: replace(Member().held_by(join.nonce), key=join.key) for join in joins}
         state.known_labels = len(state.registry.labels)
         state.period = self._period([join.period for join in joins])
         state.between = self._nothing_learnt()
@@ -169,6 +163,7 @@ class Rounds:
             t=state.round,
             fewest=self.settings.named_by,
         )
+        unsaved.waiting = unsaved.grant.waiting
         granted = [unsaved.grant.update(update) for update in updates]
         senders = [update for update in granted if update.records]
         if self.settings.sums == "by-client":

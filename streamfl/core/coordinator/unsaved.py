@@ -87,6 +87,8 @@ class Unsaved:
         The histories after the round; None before it closes.
     grant
         The names that the round may register; None before it closes.
+    waiting
+        By client, how many of its names had to wait in the round that closed last.
     pending_alarm
         The alarm that waits for scores; None if there is none.
     scores
@@ -122,6 +124,7 @@ class Unsaved:
     shares: Mapping[str, float] = field(default_factory=dict)
     influence: Influence | None = None
     grant: Grant | None = None
+    waiting: Mapping[str, int] = field(default_factory=dict)
     pending_alarm: PendingAlarm | None = None
     scores: dict[str, Scores] = field(default_factory=dict)
     unmasking: Unmasking | None = None

@@ -30,6 +30,7 @@ from unit.machines.script import (
 from streamfl.core.bounds import Limits
 from streamfl.core.client.buffer import Buffer
 from streamfl.core.client.settings import ClientSettings
+from streamfl.core.coordinator import names
 from streamfl.core.coordinator.machine import Coordinator
 from streamfl.core.coordinator.names import Grant
 from streamfl.core.coordinator.settings import CoordinatorSettings
@@ -391,17 +392,15 @@ def _names(what: str, count: int) -> tuple[str, ...]:
 # --- what names cost -------------------------------------------------------------------------------------------
 
 FIVE = tuple(f"c{i}" for i in range(5))
+UPDATE = Update(
+    client="c0", attempt="i1-1", entry=2, round=2, epoch=1, registry=1, records=1, trained=1, rejected=0,
+    spans=(), losses={}, differences={},
+)  # fmt: skip
 
 
 def granted_features(brought: dict[str, tuple[str, ...]], spent: dict[str, int] | None = None, t: int = 2) -> Grant:
     """Return what is granted to five clients, some of which bring features."""
-    updates = [
-        Update(
-            client=client, attempt="i1-1", entry=t, round=t, epoch=1, registry=1, records=1, trained=1, rejected=0,
-            spans=(), losses={}, differences={}, new_features=brought.get(client, ()),
-        )
-        for client in FIVE
-    ]  # fmt: skip
+    updates = [replace(UPDATE, client=client, new_features=brought.get(client, ())) for client in FIVE]
     return Grant.of(updates, FULL, Limits(), spent=dict.fromkeys(FIVE, 0) | (spent or {}), t=t)
 
 
@@ -427,23 +426,25 @@ def test_a_client_that_brings_names_alone_is_granted_a_few_and_its_updates_count
         assert refusals(decisions) == []
         assert [one.client for one in broadcast(decisions, RoundClosed)[0].accepted] == list(FIVE)
         opened = broadcast(decisions, RoundOpened)[-1]
-    assert machine.state.registry.labels == ("a", "b", *sorted(_names("l", 20)[:4]))
+    assert machine.state.registry.labels == ("a", "b", *sorted(_names("l", 16)))
     spent = {name: member.spent for name, member in machine.state.members.items()}
-    assert spent == dict.fromkeys(FIVE, 0) | {"c4": 16}
+    assert spent == dict.fromkeys(FIVE, 0) | {"c4": 64}
+    assert machine.waiting_names == {"c4": 20}
 
 
 def test_what_a_client_has_spent_is_gone_and_comes_back_with_the_rounds():
-    many = {"c4": _names("f", 50)}
+    many = {"c4": _names("f", 80)}
     assert len(granted_features(many).cost) == 5
-    assert [granted_features(many, {"c4": spent}, t).cost["c4"] for spent, t in ((0, 2), (10, 2), (16, 99))] == [
-        16, 6, 0,
+    assert [granted_features(many, {"c4": spent}, t).cost["c4"] for spent, t in ((0, 2), (10, 2), (64, 19))] == [
+        64, 54, 0,
     ]  # fmt: skip
-    assert granted_features(many, {"c4": 16}, 300).cost["c4"] == 3
+    grant = granted_features(many, {"c4": 64}, 60)
+    assert (grant.cost["c4"], grant.waiting) == (3, {"c4": 77})
 
 
 def test_names_that_more_than_a_fifth_of_the_clients_bring_cost_nobody():
     names = _names("f", 300)
-    grant = granted_features({"c1": names, "c3": names}, {"c1": 16, "c3": 16})
+    grant = granted_features({"c1": names, "c3": names}, {"c1": 64, "c3": 64})
     assert len(grant.features) == 301
     assert set(grant.cost.values()) == {0}
 
@@ -459,20 +460,26 @@ def test_a_client_with_twice_as_many_columns_of_its_own_as_the_middle_one_gets_n
     assert grant.cost == dict.fromkeys(FIVE, 100) | {"c4": 200}
 
 
-def test_names_of_the_first_round_and_of_few_clients_are_all_granted():
+def test_names_of_the_first_round_and_of_few_clients_are_all_granted_and_cost_nothing():
     many = {"c4": _names("f", 300)}
-    assert len(granted_features(many, t=1).features) == 301
-    update = Update(
-        client="c0", attempt="i1-1", entry=9, round=9, epoch=1, registry=1, records=1, trained=1, rejected=0,
-        spans=(), losses={}, differences={}, new_features=_names("f", 300),
-    )  # fmt: skip
-    assert len(Grant.of([update], FULL, Limits(), spent={"c0": 900, "c1": 0, "c2": 0}, t=9).features) == 301
+    grant = granted_features(many, t=1)
+    assert (len(grant.features), sum(grant.cost.values()), grant.waiting) == (301, 0, {})
+    update = replace(UPDATE, new_features=_names("f", 300))
+    grant = Grant.of([update], FULL, Limits(), spent={"c0": 900, "c1": 0, "c2": 0}, t=9)
+    assert (len(grant.features), sum(grant.cost.values()), grant.waiting) == (301, 0, {})
 
 
-def test_what_a_member_brought_alone_when_it_joined_counts():
+def test_what_a_member_brought_alone_when_the_federation_began_costs_nothing():
     machine = coordinator(4)
     alone = Moments(("x", "y", "z"), np.full(3, 4.0), np.zeros(3), np.full(3, 4.0))
     feed(machine, join("c0", moments=alone), *(join(f"c{i}") for i in (1, 2, 3)))
-    assert {name: member.spent for name, member in machine.state.members.items()} == {
-        "c0": 2, "c1": 0, "c2": 0, "c3": 0,
-    }  # fmt: skip
+    assert machine.state.registry.features == ("x", "y", "z")
+    assert [member.spent for member in machine.state.members.values()] == [0, 0, 0, 0]
+
+
+def test_labels_are_told_from_features_even_if_they_cost_the_same(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(names, "LABEL", 1)
+    same = tuple(f"n{i:02}" for i in range(40))
+    update = replace(UPDATE, new_features=same, new_labels=same)
+    grant = Grant.of([update], FULL, Limits(), spent=dict.fromkeys(FIVE, 0), t=2)
+    assert (len(grant.features), len(grant.labels), grant.cost) == (1 + 24, 2 + 40, {"c0": 64})

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -206,6 +207,15 @@ class TestRefusals:
 
 
 class TestLog:
+    def test_that_names_of_a_client_have_to_wait_is_logged_once(self):
+        machine, log = SimpleNamespace(waiting_names={"c1": 7}), CoordinatorLog()
+        with capture_logs() as logged:
+            log.names(machine)
+            log.names(machine)
+        (warning,) = logged
+        assert (warning["event"], warning["client"], warning["names"]) == ("new names have to wait", "c1", 7)
+        assert 'schema = "closed"' in warning["remedy"]
+
     def test_the_bytes_of_a_record_are_logged_every_hundred_entries(self):
         log = CoordinatorLog(lambda: 3000, lambda: 500)
         closed = RoundClosed(
