@@ -528,8 +528,8 @@ OF_LABELS = (
     Mutation(
         "records that were read beyond the one that passed a label count for it",
         CLIENT + "waiting.py",
-        "        if self._passes(written, first):\n",
-        "        if not positions and self._passes(written, first):\n",
+        "        if self._passes(label, written, first):\n",
+        "        if not positions and self._passes(label, written, first):\n",
         "what a label finds does not depend on how far the records were read",
     ),
 )
