@@ -161,7 +161,7 @@ class Work:
         return self._pooled_scores(scores, score, part, sent.update) if opened.pooled else scores
 
     def _pooled_scores(self, scores: Scores, score: Score, part: ClientRound, update: Update) -> Scores:
-        """Return scores with their numbers as sums; without any if they were masked for this stage before."""
+        """Return scores with their numbers as sums; without any if these may not be masked: see `Masks.masked`."""
         layout = Layout.of_scores(score, part.registry, self.settings.learner.model.columns)
         told = sums_of_scores(scores, score, layout, part.registry, update.trained)
         sums = self._hidden(told, layout, update, score.stage)

@@ -148,6 +148,8 @@ class Masks:
     def masked(self, sums: IntArray, stage: int, attempt: str, spans: tuple[Span, ...] = ()) -> IntArray | None:
         """Return masked sums; None if an attempt of this name was masked before: two would show what differs.
 
+        None, too, for scores of other records than those that seeds were told about: no total of them may be told.
+
         Parameters
         ----------
         sums
@@ -157,7 +159,7 @@ class Masks:
         spans
             The records whose sums they are.
         """
-        if (stage, attempt) in self._made:
+        if (stage, attempt) in self._made or (stage > 0 and self.has_told and spans != self.told_about):
             return None
         self._made[stage, attempt] = spans
         total = sums.astype(np.uint64) + self._expanded(self._own(stage, attempt), len(sums))

@@ -127,6 +127,8 @@ def test_seeds_of_scores_are_told_for_newer_attempts_about_the_same_records_and_
         assert (masks.unmasked(newer) is not None) is tells
         assert masks.unmasked(asked("c0", "c1", "c2", stage=0, attempt="1-2")) is None
         assert not tells or masks.unmasked(asked("c0", "c1", "c2", stage=1, attempt="1-3")) is None
+        sums = masks.masked(np.zeros(2, np.int64), 2, "1-2", (Span("p", 0, end),))
+        assert (sums is not None) is tells  # scores without sums, for which nobody is asked for seeds
 
 
 @pytest.mark.parametrize(
