@@ -82,11 +82,13 @@ def unknown(reasons: Sequence[str]) -> tuple[str, ...]:
 
 
 def iso(time: float) -> str:
-    """Return a time as ISO 8601 in UTC.
+    """Return a time as ISO 8601 in UTC; one that is no date, which others may write, as a number.
 
-    >>> iso(1.7e9)
-    '2023-11-14T22:13:20Z'
+    >>> iso(1.7e9), iso(LAST - 1), iso(LAST)
+    ('2023-11-14T22:13:20Z', '9999-12-31T23:59:59Z', '253402300800 seconds since 1970')
     """
+    if not FIRST <= time < LAST:
+        return f"{time:.0f} seconds since 1970"
     return datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 

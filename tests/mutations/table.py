@@ -528,8 +528,8 @@ OF_LABELS = (
     Mutation(
         "records that were read beyond the one that passed a label count for it",
         CLIENT + "waiting.py",
-        "        if self._passes(written, first):\n",
-        "        if not positions and self._passes(written, first):\n",
+        "        if self._passes(label, written, first):\n",
+        "        if not positions and self._passes(label, written, first):\n",
         "what a label finds does not depend on how far the records were read",
     ),
 )
@@ -545,8 +545,8 @@ OF_TRUST = (
     Mutation(
         "names that a client brings alone cost it nothing",
         COORDINATOR + "names.py",
-        "if one not in granted_ and one[0] <= left:",
-        "if one not in granted_:",
+        "if name not in taken and name.cost <= left:",
+        "if name not in taken:",
         "a member that names ever new things does not slow down all others",
     ),
 )

@@ -47,6 +47,14 @@ def test_with_every_client_waited_for_the_model_is_the_undisturbed_one(seed):
     assert sum(simulation.audit.rejected.values()) == BAD
 
 
+@pytest.mark.worlds(fixed=[504], drawn=0, full=range(500, 520))
+def test_a_client_that_makes_its_update_again_after_a_late_answer_ends_no_world(seed):
+    faults = Faults(loss=0.0, duplicate=0.1, delay=0.3, kill=0.0)  # messages only overtake each other, or come twice
+    simulation = federation(seed=seed, faults=faults, sums="masked")
+    simulation.most_steps = 15_000  # this seed takes fewer than 5,000
+    assert simulation.run().digest() == in_the_clear("adaptive")[0]
+
+
 @pytest.mark.full
 def test_worlds_with_kills_have_many():
     deadly = [seed for seed in range(40) if faults_of(seed).kill > 0.0][:8]

@@ -556,7 +556,8 @@ class Client(ClientState):
         if masks.has_told or may_tell(asked, sent, opened, self.settings.least):
             first, answer = not masks.has_told, masks.unmasked(asked)
             if first and answer is not None and self.settings.fewest > 1:
-                self._told_about = Disclosed.of(sent.update, opened.repeats or opened.entry, asked.attempts)
+                about = replace(sent.update, spans=masks.told_about)  # which may be an earlier attempt
+                self._told_about = Disclosed.of(about, opened.repeats or opened.entry, asked.attempts)
                 self._disclose(self._told_about)
             return answer
         return None

@@ -152,6 +152,7 @@ class Waiting:
     complaint: str = ""
     _front: int = 0  # behind the newest record that a label of the round has found
     _written: list[tuple[int, int]] = field(default_factory=list)  # positions and times of the records in the window
+    _seen: tuple[int, int, int] = (-1, 0, 0)  # a label and two positions: no record between them has passed it
     _rejected: dict[str, deque[tuple[int, str]]] = field(default_factory=dict)  # positions and reasons, by key
     _behind: deque[tuple[int, str]] = field(default_factory=deque)  # positions and keys of records before the mark
     _ahead: deque[tuple[int, str]] = field(default_factory=deque)  # those from the mark on
@@ -303,7 +304,7 @@ class Waiting:
         # A source may have returned records beyond the window.
         positions = [one[0] for one in (place, bad) if one is not None and one[0] < self._end]
         first = min(positions, default=min(self.read, self._end))
-        if self._passes(written, first):
+        if self._passes(label, written, first):
             return Released(label, PASSED, self._near if self._is_doubted(written) else 0)
         if not positions:
             return Released(label, NO_RECORD) if self.is_read else None
@@ -311,12 +312,17 @@ class Waiting:
             return Released(label, f"{REJECTED} ({bad[1]})", first + 1)
         return Released(label, LABELLED) if key in self._settled or key in self._taken else place
 
-    def _passes(self, written: int | None, before: int) -> bool:
+    def _passes(self, label: int, written: int | None, before: int) -> bool:
         """Tell whether records before a position show that none comes any more for a label written at a time."""
-        if written is None or before <= self._near:
+        near = self._near
+        if written is None or before <= near:
             return False
-        first, end = (bisect_left(self._written, (at,)) for at in (self._near, before))
-        return any(time > written + SLACK for _, time in self._written[first:end])
+        seen = self._seen[2] if self._seen[:2] == (label, near) else near
+        first, end = (bisect_left(self._written, (at,)) for at in (seen, before))
+        passes = any(time > written + SLACK for _, time in self._written[first:end])
+        if not passes:
+            self._seen = label, near, max(seen, before)
+        return passes
 
     def _is_doubted(self, written: int | None) -> bool:
         """Tell whether a label is older than the record at the front, which an earlier label has found."""

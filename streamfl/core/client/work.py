@@ -113,18 +113,19 @@ class Work:
         registry = self.models.published.registry(opened.registry)
         columns, noise = self.settings.learner.model.columns, self.settings.noise
         layout = Layout.of_round(opened, registry, columns, by_label=noise is None)
-        sums = self._hidden(sums_of(update, opened, layout, registry), layout, opened.entry, 0, update.attempt)
+        sums = self._hidden(sums_of(update, opened, layout, registry), layout, update, 0)
         if sums is None:
             raise BrokenInvariantError("two updates of one attempt whose sums are masked")
         return with_sums(update, sums)
 
-    def _hidden(self, sums: IntArray, layout: Layout, entry: int, stage: int, attempt: str) -> IntArray | None:
-        """Return sums with noise and under masks, as far as there are to be any."""
+    def _hidden(self, sums: IntArray, layout: Layout, update: Update, stage: int) -> IntArray | None:
+        """Return sums over the records of an update with noise and under masks, as far as there are to be any."""
         noise, secrets = self.settings.noise, self.secrets
         if noise is not None and secrets is not None:
-            random = secrets.expand(seed(secrets.own, entry, stage, f"noise {attempt}"), 2 * layout.size)
+            noise_seed = seed(secrets.own, update.entry, stage, f"noise {update.attempt}")
+            random = secrets.expand(noise_seed, 2 * layout.size)
             sums = noise.added(sums, layout, normals_of(random))
-        return sums if self.masks is None else self.masks.masked(sums, stage, attempt)
+        return sums if self.masks is None else self.masks.masked(sums, stage, update.attempt, update.spans)
 
     def _mark(self, batches: tuple[Batch, ...]) -> Mark | None:
         return None if self.waiting is None else self.waiting.after(batches)
@@ -157,13 +158,13 @@ class Work:
         if not sent.update.records:
             return part.empty_scores(score, attempt)
         scores = part.scores(score, self.models.weights(score), self.earlier.history, attempt)
-        return self._pooled_scores(scores, score, part, sent.update.trained) if opened.pooled else scores
+        return self._pooled_scores(scores, score, part, sent.update) if opened.pooled else scores
 
-    def _pooled_scores(self, scores: Scores, score: Score, part: ClientRound, trained: int) -> Scores:
-        """Return scores with their numbers as sums; without any if they were masked for this stage before."""
+    def _pooled_scores(self, scores: Scores, score: Score, part: ClientRound, update: Update) -> Scores:
+        """Return scores with their numbers as sums; without any if these may not be masked: see `Masks.masked`."""
         layout = Layout.of_scores(score, part.registry, self.settings.learner.model.columns)
-        told = sums_of_scores(scores, score, layout, part.registry, trained)
-        sums = self._hidden(told, layout, score.entry, score.stage, scores.attempt)
+        told = sums_of_scores(scores, score, layout, part.registry, update.trained)
+        sums = self._hidden(told, layout, update, score.stage)
         text = "" if sums is None else as_text(sums)
         return replace(scores, losses={}, differences={}, relabelling={}, sums=text)
 

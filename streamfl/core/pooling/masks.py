@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from streamfl.core.arrays import IntArray
 from streamfl.core.protocol.messages import Roster, Unmask, Unmasked
+from streamfl.core.protocol.records import Span
 
 # The peers of a client, half of them on either side of a ring; in a smaller federation all are.
 PEERS = 32
@@ -110,8 +111,9 @@ class Masks:
     """The masks of one client for one entry.
 
     It may make several attempts, for a message can be lost: each has an own mask of its own, so that two of them show
-    nothing, not even what differs. It tells the seeds of one attempt, for one set of clients; those of scores for the
-    same one, since what the two totals differ by would be about the others.
+    nothing, not even what differs. In each stage it tells the seeds of one attempt, for one set of others' attempts.
+    The totals of scores are of the same clients and records as that of the updates, since what they differ by would
+    be about others. Attempts may be newer: a client that has made its update again scores under a new name.
 
     Parameters
     ----------
@@ -130,19 +132,36 @@ class Masks:
     roster: Roster
     entry: int
     fewest: int
-    _made: set[tuple[int, str]] = field(default_factory=set)
-    _told: Mapping[str, str] | None = None
+    _made: dict[tuple[int, str], tuple[Span, ...]] = field(default_factory=dict)  # the records, by stage and attempt
+    _told: dict[int, Mapping[str, str]] = field(default_factory=dict)  # the attempts of each total, by stage
 
     @property
     def has_told(self) -> bool:
         """Tell whether seeds were told."""
-        return self._told is not None
+        return 0 in self._told
 
-    def masked(self, sums: IntArray, stage: int, attempt: str) -> IntArray | None:
-        """Return masked sums; None if an attempt of this name was masked before: two would show what differs."""
-        if (stage, attempt) in self._made:
+    @property
+    def told_about(self) -> tuple[Span, ...]:
+        """Return the records about which seeds were told; none before that."""
+        return self._made[0, self._told[0][self.client]] if self.has_told else ()
+
+    def masked(self, sums: IntArray, stage: int, attempt: str, spans: tuple[Span, ...] = ()) -> IntArray | None:
+        """Return masked sums; None if an attempt of this name was masked before: two would show what differs.
+
+        None, too, for scores of other records than those that seeds were told about: no total of them may be told.
+
+        Parameters
+        ----------
+        sums
+            The sums, shape (n,).
+        stage, attempt
+            0 for an update, else the stage of the scores; and the name of the attempt.
+        spans
+            The records whose sums they are.
+        """
+        if (stage, attempt) in self._made or (stage > 0 and self.has_told and spans != self.told_about):
             return None
-        self._made.add((stage, attempt))
+        self._made[stage, attempt] = spans
         total = sums.astype(np.uint64) + self._expanded(self._own(stage, attempt), len(sums))
         for peer in peers(self.roster, self.client):
             mask = self._expanded(self._shared(peer, stage), len(sums))
@@ -173,9 +192,9 @@ class Masks:
             return None
         if hidden_among < self.fewest or not self.roster.keys.keys() >= attempts.keys():
             return None
-        if (self._told is None and stage > 0) or self._told not in (None, attempts):
+        if not self._is_as_told(attempts, stage):
             return None
-        self._told = dict(attempts)
+        self._told[stage] = dict(attempts)
         return Unmasked(
             client=self.client,
             attempt=attempt,
@@ -184,6 +203,14 @@ class Masks:
             own=self._own(stage, attempt).hex(),
             shared={peer: self._shared(peer, stage).hex() for peer in mine if peer not in attempts},
         )
+
+    def _is_as_told(self, attempts: Mapping[str, str], stage: int) -> bool:
+        """Tell whether a total is of the attempts told of in its stage, and of the clients and records of stage 0."""
+        if not self.has_told:
+            return stage == 0
+        of_same = attempts.keys() == self._told[0].keys()
+        about_same = self._made[stage, attempts[self.client]] == self.told_about
+        return of_same and about_same and self._told.get(stage, attempts) == attempts
 
 
 def absent_peers(roster: Roster, client: str, clients: Collection[str]) -> set[str]:

@@ -1,6 +1,7 @@
 """Parts of labels that come apart from their records: halves, answers, what was recorded, and pairs."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -207,6 +208,29 @@ def test_a_label_without_a_record_is_released_by_a_record_that_was_written_a_min
     (joined,) = fresh.joined()
     assert joined.rejected == (Rejection(0, f"{PASSED}: x"),)
     assert (joined.beside.tolist(), fresh.awaited) == ([1], None)
+
+
+class Counting(list[tuple[int, int]]):
+    """A list that counts what is taken out of it in slices."""
+
+    taken = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        found = super().__getitem__(at)
+        self.taken += len(found) if isinstance(at, slice) else 0
+        return found
+
+
+def test_what_a_label_waits_for_is_looked_for_once_in_each_record():
+    fresh, n = Waiting(10_000), 1_000
+    fresh._written = Counting()
+    for at in range(n):
+        fresh.take_features(asked("a", at, written=[10_000]))
+        assert joined_of(fresh, *([] if at else [told("x", written=[10_000])])) == []
+    assert fresh._written.taken <= n
+    fresh.take_features(asked("a", n, written=[70_001]))
+    (joined,) = fresh.joined()
+    assert joined.rejected == (Rejection(0, f"{PASSED}: x"),)
 
 
 def test_a_record_behind_the_one_that_released_its_label_is_not_found_though_it_was_read():

@@ -11,6 +11,7 @@ from streamfl.core.arrays import IntArray
 from streamfl.core.errors import PeerError
 from streamfl.core.pooling.masks import PEERS, Masks, absent_peers, peers, plain_total, total_of
 from streamfl.core.protocol.messages import Roster, Unmask
+from streamfl.core.protocol.records import Span
 from streamfl.masking import MaskKeys, expand
 
 ANY = st.integers(-(2**62), 2**62)
@@ -112,6 +113,22 @@ def test_seeds_of_scores_are_told_for_the_clients_whose_updates_were_added_up_an
     for others in (("c1",), ("c1", "c3"), ("c1", "c2", "c3")):
         assert here["c0"].unmasked(asked("c0", *others, stage=1)) is None
     assert here["c0"].unmasked(asked("c0", "c1", "c2", stage=1)) is not None
+
+
+def test_seeds_of_scores_are_told_for_newer_attempts_about_the_same_records_and_for_one_set_of_them():
+    for end, tells in ((9, True), (10, False)):
+        masks = federation(4)["c0"]
+        for stage, attempt, upto in ((0, "1-1", 9), (0, "1-2", end), (1, "1-2", end), (1, "1-3", end)):
+            masks.masked(np.zeros(2, np.int64), stage, attempt, (Span("p", 0, upto),))
+        assert masks.unmasked(asked("c0", "c1", "c2")) is not None
+        assert masks.told_about == (Span("p", 0, 9),)
+        newer = asked("c0", "c1", "c2", stage=1, attempt="1-2")
+        assert (masks.unmasked(newer) is not None) is tells
+        assert (masks.unmasked(newer) is not None) is tells
+        assert masks.unmasked(asked("c0", "c1", "c2", stage=0, attempt="1-2")) is None
+        assert not tells or masks.unmasked(asked("c0", "c1", "c2", stage=1, attempt="1-3")) is None
+        sums = masks.masked(np.zeros(2, np.int64), 2, "1-2", (Span("p", 0, end),))
+        assert (sums is not None) is tells  # scores without sums, for which nobody is asked for seeds
 
 
 @pytest.mark.parametrize(
