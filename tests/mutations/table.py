@@ -545,8 +545,8 @@ OF_TRUST = (
     Mutation(
         "names that a client brings alone cost it nothing",
         COORDINATOR + "names.py",
-        "if one not in granted_ and one[0] <= left:",
-        "if one not in granted_:",
+        "if name not in taken and name.cost <= left:",
+        "if name not in taken:",
         "a member that names ever new things does not slow down all others",
     ),
 )
