@@ -331,8 +331,8 @@ def test_a_client_whose_accounts_do_not_balance_is_noticed(fault, noticed, monke
 def finds_what_has_been_read(patch: pytest.MonkeyPatch) -> None:
     passes = Waiting._passes
 
-    def only_at_the_end(self: Waiting, written: int | None, before: int) -> bool:
-        return before == self.read and passes(self, written, before)
+    def only_at_the_end(self: Waiting, label: int, written: int | None, before: int) -> bool:
+        return before == self.read and passes(self, label, written, before)
 
     patch.setattr(Waiting, "_passes", only_at_the_end)
 
