@@ -9,7 +9,7 @@ from streamfl.core.printable import printable
 from streamfl.evaluation.result import Result
 from streamfl.report.breakdown import class_rows, client_rows, matrix
 from streamfl.report.charts import drawing
-from streamfl.report.story import alone, ledger, story, unaccounted
+from streamfl.report.story import drifts_of_some, ledger, story, unaccounted
 from streamfl.report.tables import facts, headline, local_rows, measured, restart_rows
 from streamfl.report.words import count, counted, listed
 
@@ -45,7 +45,7 @@ def render(result: Result, *, drifts: Sequence[int] = (), title: str) -> str:
             headline=headline(result),
             drawing=drawing(result, known),
             of_all=sum(restart.cause != "operator" for restart in result.restarts),
-            of_some=len(alone(result)),
+            of_some=len(drifts_of_some(result)),
             restarts=restart_rows(result.restarts, known),
             timed=any(restart.time for restart in result.restarts),
             local=local_rows(result.local_drifts),

@@ -137,26 +137,26 @@ def drifts_found(result: Result) -> str:
     For instance ``1 of all (round 76), 1 of some (site=east, since round 50)``, or ``none``.
     """
     of_all = [count(restart.round) for restart in result.restarts if restart.cause != "operator"]
-    of_some = alone(result)
+    of_some = drifts_of_some(result)
     parts = []
     if of_all:
         parts.append(f"{count(len(of_all))} of all ({'round' if len(of_all) == 1 else 'rounds'} {listed(of_all)})")
     if of_some:
-        told = [*_by_drift(of_some)]
-        whose = "; ".join(f"{listed(clients, 2)}, since round {count(since)}" for clients, since in told[:_SHOWN])
-        more = f"; and {count(len(told) - _SHOWN)} more" if len(told) > _SHOWN else ""
-        parts.append(f"{count(len(told))} of some ({whose}{more})")
+        whose = "; ".join(f"{listed(clients, 2)}, since round {count(since)}" for clients, since in of_some[:_SHOWN])
+        more = f"; and {count(len(of_some) - _SHOWN)} more" if len(of_some) > _SHOWN else ""
+        parts.append(f"{count(len(of_some))} of some ({whose}{more})")
     return ", ".join(parts) or "none"
 
 
-def _by_drift(found: Sequence[DatedLocalDrift]) -> Iterator[tuple[list[str], int]]:
-    """Yield the clients of each drift, which may have been found at them one by one, and the round it began in."""
+def drifts_of_some(result: Result) -> list[tuple[list[str], int]]:
+    """Return the clients of each local drift, which may be found at one after another, and the round it began in."""
     same: dict[int, list[DatedLocalDrift]] = {}
-    for drift in found:
+    for drift in alone(result):
         same.setdefault(drift.drift or drift.round, []).append(drift)
-    for parts in same.values():
-        clients = dict.fromkeys(client for part in parts for client in part.clients)
-        yield [*clients], min(part.since for part in parts)
+    return [
+        ([*dict.fromkeys(client for part in parts for client in part.clients)], min(part.since for part in parts))
+        for parts in same.values()
+    ]
 
 
 def _changes(result: Result) -> Iterator[Sentence]:
