@@ -14,8 +14,6 @@ from streamfl.core.bounds import LONGEST, MOST, SHORTEST
 from streamfl.report.terminal import hand_out, say, tell, terminal
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from streamfl.core.protocol.messages import Action
     from streamfl.ports import Connector
     from streamfl.services.settings import FederationSettings
@@ -184,7 +182,7 @@ def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_
 
     settings = _loaded(path, assignments)
     connector = connect(settings, signatures(settings, "reader"))
-    console, last = _output(), None if from_start else 0
+    console, last = terminal(), None if from_start else 0
     with closing(reader(lambda: connector.watcher(last=last, letters=False), console)) as watcher:
         opened = None if from_start else connector.open_round()
         if not from_start:
@@ -224,7 +222,7 @@ def check(path: Path, assignments: tuple[str, ...]) -> None:
 
     settings = _loaded(path, assignments)
     results = findings(settings)
-    show(results, _output())
+    show(results, terminal())
     if any(finding.state == "error" for finding in results):
         sys.exit(1)
 
@@ -312,7 +310,7 @@ def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any)
         logs = inject(table, logs, parse(options["inject"]), settings.rounds.size, options["seed"])
     names = ("rate", "limit", "end", "unlabelled", "labels_apart")
     production = Production(table, logs, run=token_hex(4), **{name: options[name] for name in names})
-    with stopped_by_signals() as stop, Progress(console=_errors()) as progress:
+    with stopped_by_signals() as stop, Progress(console=terminal(errors=True)) as progress:
         task = progress.add_task(table.name, total=production.records)
         written = write(settings, connect(settings), production, stop, lambda n: progress.advance(task, n))
     tell(f"{written:,} records of {len(logs)} clients written", errors=True)
@@ -396,14 +394,6 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
         task=settings.federation.task,
         keep=client_column(options["split"]) or None,
     )
-
-
-def _output() -> "Console":
-    return terminal()
-
-
-def _errors() -> "Console":
-    return terminal(errors=True)
 
 
 @click.command()
@@ -506,7 +496,7 @@ def list_members(path: Path, assignments: tuple[str, ...]) -> None:
 
     settings = _loaded(path, assignments)
     names = {} if settings.federation.members == "open" else members_of(settings).names
-    show(connect(settings, signatures(settings, "reader")).state(), names, _output())
+    show(connect(settings, signatures(settings, "reader")).state(), names, terminal())
 
 
 _key = click.option("--key", type=click.Path(path_type=Path), metavar="F", help="The operator's private key.")

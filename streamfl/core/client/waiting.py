@@ -325,7 +325,7 @@ class Waiting:
         return passes
 
     def _is_doubted(self, written: int | None) -> bool:
-        """Tell whether a label is older than the record at the front, which an earlier label has found."""
+        """Tell whether a label is older than the last record before the front: labels have come that far."""
         at = bisect_left(self._written, (self._front,))
         return written is not None and at > 0 and self._written[at - 1][1] > written + SLACK
 
