@@ -15,25 +15,25 @@ from typing import Any
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.client.machine import Client
-from streamfl.core.client.settings import ClientSettings
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.protocol.messages import RoundClosed
-from streamfl.core.sampling import generator
-from streamfl.replay import Replay, ReplaySettings
+from streamfl.arrays import FloatArray
+from streamfl.live.settings.settings import MANY
+from streamfl.machines.client.machine import Client
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.messages import RoundClosed
+from streamfl.records.files.covtype import covtype
+from streamfl.records.table import Table, shuffled
+from streamfl.run.dealing.dealing import Log, deal
+from streamfl.run.dealing.source import TableSource
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode
-from streamfl.services.settings import MANY
-from streamfl.settings import LearningSettings, ProfileSettings
-from streamfl.streams.covtype import covtype
-from streamfl.streams.dealing import Log, deal
-from streamfl.streams.source import TableSource
-from streamfl.streams.table import Table, shuffled
-from streamfl.transport.memory import MemoryTransport
+from streamfl.runtime.transport.memory import MemoryTransport
+from streamfl.sampling import generator
 
 CLIENTS, SIZE, LEAST, FASTEST = 12, 50, 10, 30.0
 INTERVAL, DEADLINE, EXPIRE_AFTER = 10.0, 5.0, 3

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 from river import base, drift
 
-from streamfl.core.sampling import generator
 from streamfl.drift import GLR, EDetector, MasterTests
 from streamfl.runtime.clock import stopwatch
+from streamfl.sampling import generator
 
 DETECTORS: dict[str, Callable[[], base.DriftDetector]] = {
     "GLR": GLR,

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import LearningSettings, PrivacySettings, ProfileSettings
-from streamfl.streams.covtype import covtype
-from streamfl.streams.dealing import Log, deal
-from streamfl.streams.drift import inject, parse
-from streamfl.streams.table import Table, shuffled
+from streamfl.records.files.covtype import covtype
+from streamfl.records.table import Table, shuffled
+from streamfl.run.dealing.dealing import Log, deal
+from streamfl.run.dealing.imposed_drift import inject, parse
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
 
 RADIUS = 1.5
 NOISE = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)

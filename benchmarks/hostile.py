@@ -23,14 +23,14 @@ from typing import Any
 
 import click
 
-from streamfl.core.client.machine import Client
-from streamfl.core.client.settings import ClientSettings
-from streamfl.core.coordinator.aggregations import Aggregator
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.protocol.decisions import Predicted, Refused
-from streamfl.core.protocol.messages import (
+from streamfl.machines.client.machine import Client
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.coordinator.aggregations import Aggregator
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.decisions import Predicted, Refused
+from streamfl.protocol.messages import (
     FromClient,
     FromCoordinator,
     Joined,
@@ -40,23 +40,23 @@ from streamfl.core.protocol.messages import (
     Scores,
     Update,
 )
-from streamfl.core.protocol.records import Span
-from streamfl.core.sampling import generator
-from streamfl.ports import ClientLink
+from streamfl.protocol.records import Span
+from streamfl.records.files.covtype import covtype
+from streamfl.records.table import Table
+from streamfl.run.dealing.dealing import Log
+from streamfl.run.dealing.imposed_drift import Injection, inject
+from streamfl.run.dealing.source import TableSource
+from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode
-from streamfl.sealing import Sealing
-from streamfl.settings import LearningSettings, ProfileSettings
-from streamfl.signing import PrivateKey
-from streamfl.streams.covtype import covtype
-from streamfl.streams.dealing import Log
-from streamfl.streams.drift import Injection, inject
-from streamfl.streams.source import TableSource
-from streamfl.streams.table import Table
+from streamfl.runtime.ports import ClientLink
+from streamfl.runtime.transport.memory import MemoryTransport
+from streamfl.sampling import generator
 from streamfl.testing.hostile import ATTACKS, Attack, labels_flipped
 from streamfl.testing.knowing import Knowing
-from streamfl.transport.memory import MemoryTransport
+from streamfl.wire.sealing import Sealing
+from streamfl.wire.signing import PrivateKey
 from streamfl_benchmarks import run_file
 from streamfl_benchmarks.origin import Origin
 from streamfl_benchmarks.processes import pool

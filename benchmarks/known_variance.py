@@ -12,7 +12,7 @@ from collections.abc import Callable
 import click
 import numpy as np
 
-from streamfl.core.drift.detectors.few_clients import RISES
+from streamfl.learning.drift.detectors.few_clients import RISES
 
 
 def run_length(excess: Callable[[], float], variance: float, threshold: float, most: int) -> int:

@@ -20,11 +20,11 @@ from river import datasets
 from river.datasets import synth
 
 from streamfl import MasterFLClassifier
-from streamfl.core.protocol.decisions import Predicted
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import LearningSettings
-from streamfl.streams.dealing import deal
-from streamfl.streams.table import Table
+from streamfl.protocol.decisions import Predicted
+from streamfl.records.table import Table
+from streamfl.run.dealing.dealing import deal
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings
 
 MOST = 10_000
 DELAYS, BLOCK = (0, 1, 10, 50), 50

@@ -19,12 +19,12 @@ import numpy as np
 from river import datasets
 from river.datasets import synth
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.between.native import merging
-from streamfl.core.between.native.learner import NativeLearner
-from streamfl.core.protocol.native.models import NativeState
-from streamfl.core.protocol.native.settings import NativeSettings
-from streamfl.streams.covtype import covtype
+from streamfl.arrays import FloatArray
+from streamfl.online.native.learner import NativeLearner
+from streamfl.online.native.merging import merging
+from streamfl.protocol.native.models import NativeState
+from streamfl.protocol.native.settings import NativeSettings
+from streamfl.records.files.covtype import covtype
 
 CLIENTS, EVERY, FOLLOWS, MOST, ROUNDS = 4, 3, 12, 20_000, 60
 SETTINGS = NativeSettings("auto", last_answer=False, seed=1)

@@ -17,10 +17,10 @@ from unittest.mock import patch
 
 import numpy as np
 
-from streamfl.core.client import waiting
-from streamfl.core.client.waiting import Waiting
-from streamfl.core.protocol.apart import Answers, Half
-from streamfl.core.protocol.records import Batch, Span
+from streamfl.machines.client.intake import waiting
+from streamfl.machines.client.intake.waiting import Waiting
+from streamfl.protocol.apart import Answers, Half
+from streamfl.protocol.records import Batch, Span
 
 WINDOW, ROUND, DELAY = 10_000, 20, 40.0
 BAD, LATE, UNLABELLED = 0.001, 0.01, 0.03

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import LearningSettings
-from streamfl.streams.covtype import covtype
-from streamfl.streams.dealing import Log
+from streamfl.records.files.covtype import covtype
+from streamfl.run.dealing.dealing import Log
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings
 
 ROWS = tuple(
     f"{features}:{shape}"

@@ -10,12 +10,12 @@ import argparse
 import statistics
 from collections.abc import Mapping
 
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import LearningSettings, PrivacySettings
-from streamfl.streams.covtype import covtype
-from streamfl.streams.dealing import Log, deal
-from streamfl.streams.drift import inject, parse
-from streamfl.streams.table import Table, shuffled
+from streamfl.records.files.covtype import covtype
+from streamfl.records.table import Table, shuffled
+from streamfl.run.dealing.dealing import Log, deal
+from streamfl.run.dealing.imposed_drift import inject, parse
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings, PrivacySettings
 
 ALONE = ("c3", "c11")
 DRIFTS = ("none", "class-swap", "permutation", "two clients alone")

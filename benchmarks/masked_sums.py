@@ -16,14 +16,14 @@ from time import process_time
 
 import numpy as np
 
-from streamfl.core.pooling.masks import Masks, total_of
-from streamfl.core.protocol.messages import Roster, Unmask
-from streamfl.masking import MaskKeys, expand
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import LearningSettings, PrivacySettings
-from streamfl.streams.covtype import covtype
-from streamfl.streams.dealing import Log, deal
-from streamfl.streams.table import shuffled
+from streamfl.learning.pooling.masks import Masks, total_of
+from streamfl.protocol.messages import Roster, Unmask
+from streamfl.records.files.covtype import covtype
+from streamfl.records.table import shuffled
+from streamfl.run.dealing.dealing import Log, deal
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings, PrivacySettings
+from streamfl.wire.masking import MaskKeys, expand
 
 SUMS = ("by-client", "pooled", "masked")
 

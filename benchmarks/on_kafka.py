@@ -24,7 +24,7 @@ import click
 from deploy.broker import Broker
 from live import delays, idle, recovery, scoring, standby, throughput
 from live.federation import World
-from streamfl.core.errors import StreamflError
+from streamfl.errors import StreamflError
 
 LIBS = Path(__file__).parents[1] / ".kafka" / "libs"
 PARTS = {

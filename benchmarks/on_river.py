@@ -23,7 +23,7 @@ from river_peers.plan import Bench, FailedError, UnavailableError, Wanted, wante
 from river_peers.results import Results, Run
 from river_peers.streams import STREAMS, Stream, stream
 from river_peers.summary import Found, pairs, summary
-from streamfl.core.errors import StreamflError, UsageError
+from streamfl.errors import StreamflError, UsageError
 
 CHEAP_FIRST = (*PEERS[:-2], *(method for method in METHODS if method not in PEERS), *PEERS[-2:])
 

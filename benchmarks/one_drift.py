@@ -18,23 +18,23 @@ import click
 import numpy as np
 
 from by_the_clock import Arriving
-from streamfl.core.arrays import FloatArray
-from streamfl.core.client.machine import Client
-from streamfl.core.client.settings import ClientSettings
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.protocol.messages import Finding, FromCoordinator, LocalDrift, Restarted
-from streamfl.evaluation.result import DatedFinding, DatedLocalDrift, DatedRestart
-from streamfl.replay import Replay, ReplaySettings
+from streamfl.arrays import FloatArray
+from streamfl.live.settings.settings import MANY
+from streamfl.machines.client.machine import Client
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.messages import Finding, FromCoordinator, LocalDrift, Restarted
+from streamfl.records.table import Table
+from streamfl.run.dealing.dealing import Log
+from streamfl.run.evaluation.result import DatedFinding, DatedLocalDrift, DatedRestart
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode
-from streamfl.services.settings import MANY
-from streamfl.settings import LearningSettings, ProfileSettings
-from streamfl.streams.dealing import Log
-from streamfl.streams.table import Table
-from streamfl.transport.memory import MemoryTransport
+from streamfl.runtime.transport.memory import MemoryTransport
 
 RATES = (1.0, 2.34, 5.48, 12.8, 30.0, 30.0, 30.0, 30.0)
 SIZE, SECONDS, INTERVAL, LEAST = 40, 800.0, 4.0, 10

@@ -15,8 +15,12 @@ from pathlib import Path
 
 import msgspec
 
-from streamfl.core.protocol.alarm import Reading
-from streamfl.core.protocol.messages import (
+from streamfl.live.page.history import History
+from streamfl.live.page.sections import changed
+from streamfl.live.page.service import FIRST, shown
+from streamfl.live.page.source import Source
+from streamfl.protocol.alarm import Reading
+from streamfl.protocol.messages import (
     Accepted,
     FromCoordinator,
     Joined,
@@ -25,12 +29,8 @@ from streamfl.core.protocol.messages import (
     RoundOpened,
     Served,
 )
-from streamfl.core.protocol.records import Span
-from streamfl.log.control import ControlReader, written
-from streamfl.services.page.history import History
-from streamfl.services.page.sections import changed
-from streamfl.services.page.service import FIRST, shown
-from streamfl.services.page.source import Source
+from streamfl.protocol.records import Span
+from streamfl.runtime.log.control import ControlReader, written
 
 SIZE = 50
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from streamfl.streams.readers import read
+from streamfl.records.files.readers import read
 
 
 def written(path: Path, rows: int, columns: int, gaps: float) -> None:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import click
 
-from streamfl.core.drift.detectors.excess import Excess
-from streamfl.core.learning.local_round import Learner
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.settings import ProfileSettings
+from streamfl.learning.drift.detectors.excess import Excess
+from streamfl.learning.local_round import Learner
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.run.settings import ProfileSettings
 from streamfl_benchmarks.drawn import DrawnStream
 from streamfl_benchmarks.features import prepared
 from streamfl_benchmarks.federated import Federation

@@ -13,14 +13,14 @@ import statistics
 from collections.abc import Sequence
 from time import process_time
 
-from streamfl import messages
-from streamfl.core.protocol.messages import FromClient, RoundClosed, Update
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import LearningSettings
-from streamfl.signing import Listed, PrivateKey, Role, Signer, Verifier
-from streamfl.streams.covtype import covtype
-from streamfl.streams.dealing import Log, deal
-from streamfl.streams.table import shuffled
+from streamfl.protocol.messages import FromClient, RoundClosed, Update
+from streamfl.records.files.covtype import covtype
+from streamfl.records.table import shuffled
+from streamfl.run.dealing.dealing import Log, deal
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings
+from streamfl.wire import messages
+from streamfl.wire.signing import Listed, PrivateKey, Role, Signer, Verifier
 
 Round = tuple[float, list[bytes], list[bytes]]  # seconds, updates, what the coordinator tells
 

@@ -10,9 +10,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.streams.dealing import deal
-from streamfl.streams.readers import read
+from streamfl.records.files.readers import read
+from streamfl.run.dealing.dealing import deal
+from streamfl.run.replay import Replay, ReplaySettings
 
 
 def made_up(path: Path, records: int = 4000) -> Path:

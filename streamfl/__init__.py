@@ -7,13 +7,13 @@ __version__ = "0.2.0"
 __all__ = ["MasterFLClassifier", "MasterFLRegressor", "__version__"]
 
 if TYPE_CHECKING:
-    from streamfl.estimators import MasterFLClassifier, MasterFLRegressor
+    from streamfl.run.estimators import MasterFLClassifier, MasterFLRegressor
 
 
 def __getattr__(name: str) -> Any:
     """Import the estimators when they are asked for: the services and the command line need no River."""
     if name in __all__:
-        from streamfl import estimators  # noqa: PLC0415
+        from streamfl.run import estimators  # noqa: PLC0415
 
         return getattr(estimators, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

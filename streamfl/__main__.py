@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Run a command; while what it needs is imported, which takes a while, it may be interrupted, too."""
     try:
-        from streamfl.cli import main as run  # noqa: PLC0415
+        from streamfl.cli.main import main as run  # noqa: PLC0415
     except KeyboardInterrupt:
         sys.stderr.write("streamfl: stopped\n")
         sys.exit(130)

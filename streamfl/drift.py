@@ -12,12 +12,12 @@ from dataclasses import replace
 import numpy as np
 from river import base
 
-from streamfl.core.drift.detectors import e_detector, glr
-from streamfl.core.drift.detectors.learnt_bound import LearntBound
-from streamfl.core.errors import UsageError
-from streamfl.core.profiles.paper.calibration import Calibration
-from streamfl.core.profiles.paper.watched_tests import WatchedTests
-from streamfl.core.protocol.alarm import Alarm, Reading
+from streamfl.errors import UsageError
+from streamfl.learning.drift.detectors import e_detector, glr
+from streamfl.learning.drift.detectors.learnt_bound import LearntBound
+from streamfl.learning.profiles.paper.calibration import Calibration
+from streamfl.learning.profiles.paper.watched_tests import WatchedTests
+from streamfl.protocol.alarm import Alarm, Reading
 
 __all__ = ["GLR", "EDetector", "MasterTests"]
 
@@ -387,7 +387,7 @@ def _loss(x: int | float) -> float:
     >>> _loss(2)
     Traceback (most recent call last):
     ...
-    streamfl.core.errors.UsageError: a loss is 2: it must be a number in [0, 1], such as 0 for a hit and 1 for a miss
+    streamfl.errors.UsageError: a loss is 2: it must be a number in [0, 1], such as 0 for a hit and 1 for a miss
     """
     try:
         loss = float(x)

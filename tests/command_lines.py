@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from streamfl.cli import cli
+from streamfl.cli.main import cli
 
 
 def parse(words: Sequence[str]) -> str:

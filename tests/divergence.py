@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streamfl.core.learning.algorithms.mirror_maps import MirrorMap
+from streamfl.learning.algorithms.mirror_maps import MirrorMap
 
 
 def divergence(mirror: MirrorMap, u: np.ndarray, x: np.ndarray) -> float:

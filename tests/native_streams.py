@@ -7,17 +7,17 @@ from unittest.mock import patch
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.between.native import learner as of_learner
-from streamfl.core.between.native import merging
-from streamfl.core.between.native.kernels.steps import Models
-from streamfl.core.between.native.learner import NativeLearner
-from streamfl.core.between.native.tables import ClientTable
-from streamfl.core.protocol.native.learnt import NativeLearnt
-from streamfl.core.protocol.native.models import NativeState
-from streamfl.core.protocol.native.settings import NativeSettings
-from streamfl.core.protocol.records import Batch, Span
-from streamfl.core.sampling import generator
+from streamfl.arrays import FloatArray
+from streamfl.online.native import learner as of_learner
+from streamfl.online.native.kernels.steps import Models
+from streamfl.online.native.learner import NativeLearner
+from streamfl.online.native.merging import merging
+from streamfl.online.native.tables import ClientTable
+from streamfl.protocol.native.learnt import NativeLearnt
+from streamfl.protocol.native.models import NativeState
+from streamfl.protocol.native.settings import NativeSettings
+from streamfl.protocol.records import Batch, Span
+from streamfl.sampling import generator
 
 LABELS = ("a", "b", "c")
 

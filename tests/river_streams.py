@@ -4,7 +4,7 @@ from typing import Any
 
 from river import base
 
-from streamfl.core.sampling import generator
+from streamfl.sampling import generator
 
 Stream = list[tuple[dict[str, Any], Any]]
 

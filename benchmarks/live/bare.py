@@ -13,7 +13,7 @@ import time
 import numpy as np
 from kafka import KafkaConsumer, TopicPartition
 
-from streamfl.formats import FieldMap, record_format
+from streamfl.records.formats import FieldMap, record_format
 
 
 def main(bootstrap: str, prefix: str, kind: str, records: int) -> None:

@@ -11,8 +11,8 @@ import sys
 import numpy as np
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 
-from streamfl.formats import FieldMap, record_format
-from streamfl_connectors.kafka.scorer import POLLED
+from streamfl.records.formats import FieldMap, record_format
+from streamfl_connectors.kafka.hosts.scorer import POLLED
 
 
 def main(bootstrap: str, topic: str, kind: str, messages: int, to: str, size: int, *, once: bool) -> None:

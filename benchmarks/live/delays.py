@@ -9,7 +9,7 @@ from kafka import TopicPartition
 
 from live.federation import Federation, Timed, World, federation, times_of
 from live.records import arriving, clients, produced
-from streamfl.core.protocol.messages import Restarted, RoundClosed, RoundOpened
+from streamfl.protocol.messages import Restarted, RoundClosed, RoundOpened
 
 CLIENTS = 10
 INTERVAL = 2.0

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
 from live.processes import Process
-from streamfl import messages
-from streamfl.core.errors import PeerError
-from streamfl.core.protocol.messages import FromCoordinator
-from streamfl.log.topics import Topics
-from streamfl.services.settings import FederationSettings, load
+from streamfl.errors import PeerError
+from streamfl.live.settings.settings import FederationSettings, load
+from streamfl.protocol.messages import FromCoordinator
+from streamfl.runtime.log.topics import Topics
+from streamfl.wire import messages
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamfl.core.errors import PeerError
+from streamfl.errors import PeerError
 
 TICKS = os.sysconf("SC_CLK_TCK")
 LINES_OF_LOG = 8  # in an error

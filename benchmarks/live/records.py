@@ -7,13 +7,13 @@ from contextlib import contextmanager
 import numpy as np
 
 from live.federation import Federation
-from streamfl.services.connectors import connect
-from streamfl.services.produce import Production, produce
-from streamfl.services.stopping import Stop
-from streamfl.streams.covtype import covtype
-from streamfl.streams.dealing import Log
-from streamfl.streams.drift import inject, parse
-from streamfl.streams.table import Table, shuffled
+from streamfl.live.operator.produce import Production, produce
+from streamfl.live.settings.connectors import connect
+from streamfl.live.stopping import Stop
+from streamfl.records.files.covtype import covtype
+from streamfl.records.table import Table, shuffled
+from streamfl.run.dealing.dealing import Log
+from streamfl.run.dealing.imposed_drift import inject, parse
 
 
 def clients(n: int) -> list[str]:

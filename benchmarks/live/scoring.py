@@ -19,10 +19,10 @@ from kafka.admin import NewTopic
 from live.federation import Federation, World, delete, federation, fresh, logged
 from live.processes import Process
 from live.records import arriving, clients, produced
-from streamfl.core.errors import PeerError
-from streamfl.formats import Packed
-from streamfl.streams.covtype import covtype
-from streamfl.streams.table import shuffled
+from streamfl.errors import PeerError
+from streamfl.records.files.covtype import covtype
+from streamfl.records.formats import Packed
+from streamfl.records.table import shuffled
 
 BARE = Path(__file__).with_name("bare_answers.py")
 CLIENTS, SIZE, ROUNDS = 4, 250, 30  # what is learnt before

@@ -11,7 +11,7 @@ from typing import Any
 from live.federation import Federation, World, delete, federation, fresh, logged
 from live.processes import Process
 from live.records import clients, produced
-from streamfl.core.protocol.messages import RoundClosed, RoundOpened
+from streamfl.protocol.messages import RoundClosed, RoundOpened
 
 BARE = Path(__file__).with_name("bare.py")
 CLIENTS = 10

@@ -16,7 +16,7 @@ from river_peers.methods import variants
 from river_peers.results import Run, key
 from river_peers.streams import Stream
 from river_peers.trial import UNAVAILABLE
-from streamfl.core.errors import StreamflError
+from streamfl.errors import StreamflError
 
 HERE = Path(__file__).parents[1]
 LINES_OF_ERROR = 5

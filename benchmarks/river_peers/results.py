@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 
 Bits = npt.NDArray[np.uint8]
 

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from river.datasets import ImageSegments, Phishing, synth
 
-from streamfl.core.errors import UsageError
-from streamfl.streams.covtype import covtype
+from streamfl.errors import UsageError
+from streamfl.records.files.covtype import covtype
 
 SIZE = 20_000
 SEED = 1

@@ -9,21 +9,19 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
 UNKNOWN = "unknown"
 
-_LEARNING = ("streamfl/core", "streamfl/models")
+_LEARNING = tuple(f"streamfl/{room}" for room in ("protocol", "learning", "online", "machines", "models"))
 _FEDERATION = (
     *_LEARNING,
-    "streamfl/algorithms.py",
-    "streamfl/detectors.py",
-    "streamfl/profiles.py",
+    "streamfl/plugins",
+    "streamfl/records",
+    "streamfl/run/dealing",
+    "streamfl/run/settings.py",
     "streamfl/runtime",
-    "streamfl/settings.py",
-    "streamfl/streams",
-    "streamfl/transport",
 )
 _OURS = "benchmarks/streamfl_benchmarks"
 
@@ -31,7 +29,7 @@ _OURS = "benchmarks/streamfl_benchmarks"
 CODE: dict[str, tuple[str, ...]] = {
     "drift": (
         *_FEDERATION,
-        "streamfl/replay.py",
+        "streamfl/run/replay.py",
         *(f"{_OURS}/{name}.py" for name in ("drawn", "features", "federated", "findings", "meter", "methods")),
         f"{_OURS}/peers",
         *(f"{_OURS}/{name}.py" for name in ("plain", "recorded", "records", "run")),
@@ -69,7 +67,7 @@ def digest(paths: Iterable[str], root: Path = ROOT) -> str:
 def is_of_today(paths: Sequence[str], known: str, root: Path = ROOT) -> bool:
     """Return whether the code still has a digest; it has not if one of the paths is no longer there.
 
-    >>> is_of_today(["streamfl/core/gone.py"], "0" * 64), is_of_today(["streamfl/core"], digest(["streamfl/core"]))
+    >>> is_of_today(["streamfl/gone.py"], "0" * 64), is_of_today(["streamfl/models"], digest(["streamfl/models"]))
     (False, True)
     """
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 from streamfl_benchmarks.regret_command import regret
 
 

@@ -14,12 +14,12 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import streamfl
-from streamfl.core.protocol.decisions import PostUpdate, Predicted, Refused
-from streamfl.core.protocol.messages import FromCoordinator, RoundClosed
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import LearningSettings, ProfileSettings
-from streamfl.streams.dealing import deal
-from streamfl.streams.table import Table
+from streamfl.protocol.decisions import PostUpdate, Predicted, Refused
+from streamfl.protocol.messages import FromCoordinator, RoundClosed
+from streamfl.records.table import Table
+from streamfl.run.dealing.dealing import deal
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl_benchmarks.speed import CLIENTS, LIVE, gaussian
 
 # Records a client and round; the round after which counting begins: scales have settled by then; and rounds counted.

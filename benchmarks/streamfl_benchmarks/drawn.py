@@ -13,10 +13,10 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from streamfl.core.arrays import BoolArray, FloatArray, IntArray
-from streamfl.core.errors import UsageError
-from streamfl.core.sampling import generator
-from streamfl.streams.table import Table
+from streamfl.arrays import BoolArray, FloatArray, IntArray
+from streamfl.errors import UsageError
+from streamfl.records.table import Table
+from streamfl.sampling import generator
 from streamfl_benchmarks.recorded import rounds_recorded
 
 RECORDED = "recorded"

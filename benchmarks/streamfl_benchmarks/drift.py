@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from streamfl.streams.table import Table
+from streamfl.records.table import Table
 from streamfl_benchmarks import methods
 from streamfl_benchmarks.drawn import RECORDED, DrawnStream, default_at
 from streamfl_benchmarks.features import prepared

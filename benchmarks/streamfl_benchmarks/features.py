@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.errors import UsageError
-from streamfl.streams.covtype import covtype
-from streamfl.streams.readers import read
-from streamfl.streams.table import Numbers, Table
+from streamfl.arrays import FloatArray
+from streamfl.errors import UsageError
+from streamfl.records.files.covtype import covtype
+from streamfl.records.files.readers import read
+from streamfl.records.table import Numbers, Table
 
 SIDE = 28  # pixels of an MNIST image
 

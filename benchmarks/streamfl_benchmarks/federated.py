@@ -3,21 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.client.published import Published
-from streamfl.core.errors import BrokenInvariantError
-from streamfl.core.learning.local_round import RoundRecords
-from streamfl.core.protocol.decisions import PostUpdate, Predicted, Refused
-from streamfl.core.protocol.messages import (
+from streamfl.arrays import FloatArray
+from streamfl.errors import BrokenInvariantError
+from streamfl.learning.local_round import RoundRecords
+from streamfl.machines.client.ledger.published import Published
+from streamfl.models.softmax import Softmax
+from streamfl.protocol.decisions import PostUpdate, Predicted, Refused
+from streamfl.protocol.messages import (
     FromCoordinator,
     ModelPublished,
     ModelsChanged,
     RegistryPublished,
     RoundOpened,
 )
-from streamfl.models.softmax import Softmax
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import LearningSettings, ProfileSettings
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl_benchmarks.findings import Found
 from streamfl_benchmarks.meter import Meter
 from streamfl_benchmarks.records import Drawn

@@ -7,8 +7,8 @@ from importlib.resources import files
 import numpy as np
 from jinja2 import Environment, StrictUndefined
 
-from streamfl.core.arrays import FloatArray
-from streamfl.report.chart import Canvas, Chart, Event, Series, chart
+from streamfl.arrays import FloatArray
+from streamfl.run.report.chart import Canvas, Chart, Event, Series, chart
 from streamfl_benchmarks.comparison import REFERENCE, Setting
 
 CANVAS = Canvas("wide", width=980, height=300, left=52, right=20, x_ticks=12, y_ticks=6, hovers=False)

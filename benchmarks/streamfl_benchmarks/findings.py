@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from streamfl.evaluation.result import DatedLocalDrift
+from streamfl.run.evaluation.result import DatedLocalDrift
 from streamfl_benchmarks.drawn import BLEND, DrawnStream, affected
 from streamfl_benchmarks.meter import Meter
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.evaluation.result import Figures
+from streamfl.arrays import FloatArray, IntArray
+from streamfl.run.evaluation.result import Figures
 from streamfl_benchmarks.records import Drawn
 
 

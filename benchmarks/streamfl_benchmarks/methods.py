@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from streamfl.core.errors import UsageError
-from streamfl.core.learning.local_round import Learner
-from streamfl.core.profiles.adaptive.ladder import ladder_settings
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.detectors import named_detector
-from streamfl.settings import LearningSettings, ProfileSettings
+from streamfl.errors import UsageError
+from streamfl.learning.local_round import Learner
+from streamfl.learning.profiles.adaptive.ladder import ladder_settings
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.plugins.detectors import named_detector
+from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl_benchmarks.federated import BestInHindsight, Federation
 from streamfl_benchmarks.peers.registry import PEERS
 from streamfl_benchmarks.plain import run_peer
@@ -69,7 +69,7 @@ def check(methods: Sequence[str]) -> None:
     >>> check(["adaptive", "fedavg"])
     >>> check(["sgd"])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    streamfl.core.errors.UsageError: --method sgd: unknown; take some of adaptive, ...
+    streamfl.errors.UsageError: --method sgd: unknown; take some of adaptive, ...
     """
     names = [*FEDERATIONS, *PEERS]
     for method in methods:

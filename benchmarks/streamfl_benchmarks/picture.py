@@ -9,7 +9,7 @@ import tempfile
 from importlib.resources import files
 from pathlib import Path
 
-from streamfl.cli import cli
+from streamfl.cli.main import cli
 
 # Around the chart: a title, and what the lines mean.
 MARGIN, TITLE = 44, "Accuracy, each record predicted before it is learnt; classes are swapped in rounds 30, 55 and 80"
@@ -67,7 +67,7 @@ def _keys() -> list[str]:
 
 def _style() -> str:
     """Return the report's own styles of a chart, its colours for a light page put in."""
-    css = files("streamfl.report").joinpath("report.css").read_text(encoding="utf-8")
+    css = files("streamfl.run.report").joinpath("report.css").read_text(encoding="utf-8")
     colours = dict(re.findall(r"--([a-z]+): (#[0-9a-f]+)", css.split("@media")[0]))
     inside = re.search(r"\.plot text.*?(?=\.cross)", css, re.DOTALL)
     if inside is None:

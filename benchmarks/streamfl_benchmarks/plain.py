@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from streamfl.core.arrays import FloatArray
+from streamfl.arrays import FloatArray
 from streamfl.runtime.clock import stopwatch
 from streamfl_benchmarks.findings import Found
 from streamfl_benchmarks.meter import Meter

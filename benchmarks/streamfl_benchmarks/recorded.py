@@ -2,15 +2,15 @@
 
 import math
 
-from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.streams.dealing import deal
-from streamfl.streams.table import Table
+from streamfl.arrays import FloatArray, IntArray
+from streamfl.records.table import Table
+from streamfl.run.dealing.dealing import deal
 
 
 def rounds_recorded(table: Table, clients: int, round_size: int) -> int:
     """Return how many rounds a table has; the last may have fewer records.
 
-    >>> from streamfl.streams.covtype import covtype
+    >>> from streamfl.records.files.covtype import covtype
     >>> rounds_recorded(covtype(), 20, 45)
     104
     """
@@ -35,7 +35,7 @@ def recorded_rounds(
     -------
     By client and round: rows, shape (n,), and label indices, shape (n,).
 
-    >>> from streamfl.streams.covtype import covtype
+    >>> from streamfl.records.files.covtype import covtype
     >>> rounds = recorded_rounds(covtype(), clients=3, round_size=2, rounds=2)
     >>> list(rounds), [rows.tolist() for rows, _ in rounds["c1"]]
     (['c0', 'c1', 'c2'], [[1, 4], [7, 10]])

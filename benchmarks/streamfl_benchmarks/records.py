@@ -6,10 +6,10 @@ from typing import Self, cast
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.core.protocol.records import Batch, Span
-from streamfl.streams.dealing import Log
-from streamfl.streams.table import Numbers, Table
+from streamfl.arrays import FloatArray, IntArray
+from streamfl.protocol.records import Batch, Span
+from streamfl.records.table import Numbers, Table
+from streamfl.run.dealing.dealing import Log
 from streamfl_benchmarks.drawn import DrawnStream, Rows, drawn_rounds, lifetimes
 from streamfl_benchmarks.peers.base import ClientRecords
 from streamfl_benchmarks.recorded import recorded_rounds

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 from streamfl_benchmarks import regret_streams, run_file
 from streamfl_benchmarks.origin import Origin
 from streamfl_benchmarks.processes import pool

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 
 if TYPE_CHECKING:
     from streamfl_benchmarks.regret import Measured

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamfl.core.arrays import BoolArray, FloatArray
-from streamfl.core.client.held_out import ONE_IN
-from streamfl.core.drift.evidence import ClientPart, LiveModel, Observed, Played
-from streamfl.core.learning.algorithms.fedavg import onto_ball
-from streamfl.core.learning.second_moments import SecondMoments
-from streamfl.core.profiles.base import Answer, Profile, RoundPlan
-from streamfl.core.protocol.messages import HoldoutRule, LabelSums
+from streamfl.arrays import BoolArray, FloatArray
+from streamfl.learning.algorithms.fedavg import onto_ball
+from streamfl.learning.drift.evidence import ClientPart, LiveModel, Observed, Played
+from streamfl.learning.profiles.base import Answer, Profile, RoundPlan
+from streamfl.learning.second_moments import SecondMoments
+from streamfl.machines.client.intake.held_out import ONE_IN
 from streamfl.models.softmax import bounded, proper
+from streamfl.protocol.messages import HoldoutRule, LabelSums
 from streamfl_benchmarks.regret_streams import BOUND, RoundLoss, pooled
 
 EACH = 20

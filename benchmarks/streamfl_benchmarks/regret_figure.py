@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from jinja2 import Environment, StrictUndefined
 
-from streamfl.report.chart import Tick, path
-from streamfl.report.scale import Scale
+from streamfl.run.report.chart import Tick, path
+from streamfl.run.report.scale import Scale
 from streamfl_benchmarks.regret_players import MethodName
 from streamfl_benchmarks.regret_slopes import Curve
 from streamfl_benchmarks.regret_table import TITLES

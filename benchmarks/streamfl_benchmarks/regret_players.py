@@ -6,11 +6,11 @@ from typing import Literal, Protocol, get_args
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.learning.algorithms.fedavg import onto_ball
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.profiles.experts import Experts, ExpertsSettings
-from streamfl.core.profiles.paper.profile import Paper, PaperSettings
+from streamfl.arrays import FloatArray
+from streamfl.learning.algorithms.fedavg import onto_ball
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.learning.profiles.experts import Experts, ExpertsSettings
+from streamfl.learning.profiles.paper.profile import Paper, PaperSettings
 from streamfl_benchmarks.regret_driver import Driven
 from streamfl_benchmarks.regret_streams import GROWTH, RADIUS, RoundLoss, Stream, pooled
 

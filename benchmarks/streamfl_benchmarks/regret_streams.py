@@ -18,8 +18,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.core.sampling import generator
+from streamfl.arrays import FloatArray, IntArray
+from streamfl.sampling import generator
 
 StreamName = Literal["abrupt", "moving", "still"]
 STREAMS: tuple[StreamName, ...] = get_args(StreamName)

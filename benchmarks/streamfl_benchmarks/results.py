@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from pydantic import ValidationError
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.errors import UsageError
+from streamfl.arrays import FloatArray
+from streamfl.errors import UsageError
 from streamfl_benchmarks import run_file
 from streamfl_benchmarks.origin import Origin
 from streamfl_benchmarks.run import Finished, Run

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-from streamfl.core.arrays import FloatArray
-from streamfl.evaluation.result import DatedLocalDrift, Figures
+from streamfl.arrays import FloatArray
+from streamfl.run.evaluation.result import DatedLocalDrift, Figures
 from streamfl_benchmarks.drawn import DrawnStream
 from streamfl_benchmarks.findings import Found, Local, detections, false_alarms, local_figures, local_findings
 from streamfl_benchmarks.meter import Meter

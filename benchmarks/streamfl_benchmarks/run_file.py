@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 from streamfl_benchmarks.origin import Origin
 
 Row = Mapping[str, Any]

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.sampling import generator
-from streamfl.replay import Replay, ReplaySettings
+from streamfl.arrays import FloatArray
+from streamfl.records.table import Table
+from streamfl.run.dealing.dealing import deal
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.runtime.clock import stopwatch
-from streamfl.settings import LearningSettings, ProfileSettings
-from streamfl.streams.dealing import deal
-from streamfl.streams.table import Table
+from streamfl.sampling import generator
 
 CLIENTS, RECORDS, FEATURES, LABELS = 20, 1000, 54, 7
 

@@ -12,15 +12,16 @@ from typing import Protocol
 import numpy as np
 from river import linear_model, preprocessing
 
-from streamfl import MasterFLClassifier, messages
-from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.core.protocol.messages import FromClient, FromCoordinator, Update
-from streamfl.core.sampling import generator
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.streams.covtype import covtype
-from streamfl.streams.dealing import deal
-from streamfl.streams.table import Table, shuffled
-from streamfl.transport.traffic import Traffic
+from streamfl import MasterFLClassifier
+from streamfl.arrays import FloatArray, IntArray
+from streamfl.protocol.messages import FromClient, FromCoordinator, Update
+from streamfl.records.files.covtype import covtype
+from streamfl.records.table import Table, shuffled
+from streamfl.run.dealing.dealing import deal
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.runtime.transport.traffic import Traffic
+from streamfl.sampling import generator
+from streamfl.wire import messages
 from streamfl_benchmarks.speed import LIVE, federation, gaussian, plain
 
 Work = Callable[[], object]

@@ -10,7 +10,7 @@ from deploy.broker.authority import Authority
 from deploy.broker.jars import folder_of_jars
 from deploy.broker.node import Broker
 from deploy.broker.secure import TLS, Security
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

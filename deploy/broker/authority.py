@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import NameOID
 
 from deploy.broker.ports import LOOPBACK
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 
 AUTHORITY = "streamfl development"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from deploy.broker.lock import locked
 from deploy.broker.toolchain import REMEDY, maven
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 
 POM = Path(__file__).with_name("pom.xml")
 PATIENCE = 600.0  # seconds; on a fast line it takes 6

@@ -20,7 +20,7 @@ from deploy.broker.ports import LOOPBACK, free_port, is_open, is_taken
 from deploy.broker.properties import DATA, server_properties
 from deploy.broker.secure import Security
 from deploy.broker.toolchain import java
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 
 PATIENCE = 60.0  # seconds until it must have started; on two cores it takes 3
 LINES_OF_LOG = 12  # in an error

@@ -4,7 +4,7 @@ import re
 import shutil
 import subprocess
 
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 
 OLDEST_JAVA = 17
 REMEDY = "Install Java 17 and Maven, or let the tests use another broker: STREAMFL_TEST_BOOTSTRAP=HOST:PORT."

@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.learning.model import Judged, Link, judged_one_by_one
+from streamfl.arrays import FloatArray
+from streamfl.learning.model import Judged, Link, judged_one_by_one
 
 
 @dataclass(frozen=True, slots=True)

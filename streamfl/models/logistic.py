@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.errors import UsageError
-from streamfl.core.learning.model import Judged, Link, judged_one_by_one, score_bound
+from streamfl.arrays import FloatArray
+from streamfl.errors import UsageError
+from streamfl.learning.model import Judged, Link, judged_one_by_one, score_bound
 from streamfl.models.softmax import bounded, proper
 
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from river import base, drift
 
-from streamfl.core.drift.detectors.external import ExternalDetector, Watcher
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
+from streamfl.learning.drift.detectors.external import ExternalDetector, Watcher
 from streamfl.models import RIVER
 
 # River's defaults are for one number a record; here there is one number a round. So ADWIN checks in every round, not

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamfl.core.arrays import BoolArray, FloatArray, IntArray
-from streamfl.core.learning.model import Judged, Link, proper_bound, score_bound
+from streamfl.arrays import BoolArray, FloatArray, IntArray
+from streamfl.learning.model import Judged, Link, proper_bound, score_bound
 
 
 def bounded(cross_entropy: FloatArray, bound: float) -> FloatArray:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from streamfl.core.errors import BrokenInvariantError
+from streamfl.errors import BrokenInvariantError
 
 # The longest wait of a service (seconds), after which it checks whether to stop.
 LONGEST_WAIT = 0.5

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from threadpoolctl import threadpool_limits
 
-from streamfl.ports import Clock
 from streamfl.runtime.nodes import Node
+from streamfl.runtime.ports import Clock
 
 
 def run(nodes: Sequence[Node], clock: Clock) -> None:

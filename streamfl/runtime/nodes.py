@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from streamfl.core.bounds import bounded
-from streamfl.core.client.machine import Client
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.protocol.decisions import (
+from streamfl.bounds import bounded
+from streamfl.machines.client.machine import Client
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.protocol.decisions import (
     Answered,
     ClientDecision,
     Commit,
@@ -27,7 +27,7 @@ from streamfl.core.protocol.decisions import (
     Seek,
     Send,
 )
-from streamfl.core.protocol.events import (
+from streamfl.protocol.events import (
     ClientEvent,
     FeaturesEnded,
     RecordsFetched,
@@ -37,9 +37,9 @@ from streamfl.core.protocol.events import (
     Tick,
     WindowFull,
 )
-from streamfl.core.protocol.messages import Ended, FromCoordinator, RoundClosed, Unmask
-from streamfl.core.protocol.records import Batch
-from streamfl.ports import ClientLink, CoordinatorLink, Source, SourceApart
+from streamfl.protocol.messages import Ended, FromCoordinator, RoundClosed, Unmask
+from streamfl.protocol.records import Batch
+from streamfl.runtime.ports import ClientLink, CoordinatorLink, Source, SourceApart
 from streamfl.runtime.reading import Reading
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from streamfl.core.protocol.records import Batch
+from streamfl.protocol.records import Batch
 
 
 @dataclass
@@ -18,7 +18,7 @@ class Reading:
     Examples
     --------
     >>> import numpy as np
-    >>> from streamfl.core.protocol.records import Span
+    >>> from streamfl.protocol.records import Span
     >>> batch = Batch(Span("p", 4, 8), np.arange(4, 8), ("a",), np.ones((4, 1)), np.zeros(4), ("x",))
     >>> reading = Reading()
     >>> reading.begins(5, {"p": 6})

@@ -5,12 +5,12 @@ from copy import deepcopy
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.learning.algorithms.base import RADIUS, Algorithm, LocalProblem, combine, local_model
-from streamfl.core.learning.fixed_point import shortened, weighted_mean
-from streamfl.core.learning.model import objective
-from streamfl.core.sampling import generator
+from streamfl.arrays import FloatArray
+from streamfl.learning.algorithms.base import RADIUS, Algorithm, LocalProblem, combine, local_model
+from streamfl.learning.fixed_point import shortened, weighted_mean
+from streamfl.learning.model import objective
 from streamfl.models import Linear, Softmax
+from streamfl.sampling import generator
 from streamfl.testing.violation import expect
 
 CLIENTS, RECORDS, FEATURES, LABELS, ROUNDS = 4, 30, 3, 2, 30
@@ -34,7 +34,7 @@ def check_algorithm(make: Callable[[], Algorithm]) -> None:
 
     Examples
     --------
-    >>> from streamfl.core.learning.algorithms import FedAvg
+    >>> from streamfl.learning.algorithms import FedAvg
     >>> check_algorithm(FedAvg)
     """
     for check in CHECKS:

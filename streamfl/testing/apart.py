@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from streamfl.core.client.known_ledger import LedgerPlace
-from streamfl.core.client.waiting import NEAR, SLACK
-from streamfl.core.errors import BrokenInvariantError
-from streamfl.core.protocol.messages import Accepted, Mark
-from streamfl.streams.apart import HalvesSource
+from streamfl.errors import BrokenInvariantError
+from streamfl.machines.client.intake.waiting import NEAR, SLACK
+from streamfl.machines.client.ledger.known_ledger import LedgerPlace
+from streamfl.protocol.messages import Accepted, Mark
+from streamfl.run.dealing.apart import HalvesSource
 from streamfl.testing.violation import expect
 
 
@@ -180,7 +180,7 @@ class Accounts:
     halves
         What its log holds.
     window
-        See `streamfl.core.client.waiting`.
+        See `streamfl.machines.client.intake.waiting`.
     may_lack_names
         Whether the registry may be full, so that a label is rejected for its name.
     """

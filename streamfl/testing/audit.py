@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from streamfl.core.client.known_ledger import KnownLedger
-from streamfl.core.client.phase import Phase, may_follow
-from streamfl.core.coordinator import phase as coordinator
-from streamfl.core.protocol.decisions import ClientDecision, Refused
-from streamfl.core.protocol.events import ClientEvent, CoordinatorEvent
-from streamfl.core.protocol.messages import (
+from streamfl.machines.client.ledger.known_ledger import KnownLedger
+from streamfl.machines.client.phase import Phase, may_follow
+from streamfl.machines.coordinator import phase as coordinator
+from streamfl.protocol.decisions import ClientDecision, Refused
+from streamfl.protocol.events import ClientEvent, CoordinatorEvent
+from streamfl.protocol.messages import (
     Accepted,
     Finding,
     FromClient,
@@ -20,7 +20,7 @@ from streamfl.core.protocol.messages import (
     RoundClosed,
     Update,
 )
-from streamfl.core.protocol.records import Batch
+from streamfl.protocol.records import Batch
 from streamfl.testing.apart import Accounts
 from streamfl.testing.violation import Violation
 
@@ -59,7 +59,7 @@ class Audit:
 
     Examples
     --------
-    >>> from streamfl.core.protocol.events import Tick
+    >>> from streamfl.protocol.events import Tick
     >>> Audit().accounts("c0", read=10, accounted=4, pending=5)
     Traceback (most recent call last):
     streamfl.testing.violation.Violation: c0 has read 10 records, but 4 accounted for + 5 pending

@@ -1,12 +1,12 @@
 """What a machine may hold: every member, name, message and queue has a bound, whatever is sent."""
 
-from streamfl.core.client.machine import Client
-from streamfl.core.client.published import MODELS
-from streamfl.core.coordinator.checks import MOST_HELD, MOST_PARTITIONS
-from streamfl.core.coordinator.ledger import Member
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.refusals import STRANGERS
-from streamfl.core.memory import MOST_KEPT
+from streamfl.machines.client.ledger.published import MODELS
+from streamfl.machines.client.machine import Client
+from streamfl.machines.coordinator.collect.refusals import STRANGERS
+from streamfl.machines.coordinator.gate.checks import MOST_HELD, MOST_PARTITIONS
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.saved.ledger import Member
+from streamfl.protocol.memory import MOST_KEPT
 from streamfl.testing.violation import expect
 
 

@@ -9,16 +9,16 @@ from math import isfinite
 
 import numpy as np
 
-from streamfl import codec
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.drift.detector import Detector
-from streamfl.core.drift.evidence import ClientPart, Observed, Played
-from streamfl.core.errors import PeerError
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.protocol.alarm import Alarm
-from streamfl.core.protocol.messages import LabelSums
-from streamfl.core.sampling import generator
+from streamfl.errors import PeerError
+from streamfl.learning.drift.detector import Detector
+from streamfl.learning.drift.evidence import ClientPart, Observed, Played
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.protocol.alarm import Alarm
+from streamfl.protocol.messages import LabelSums
+from streamfl.sampling import generator
 from streamfl.testing.violation import Violation, expect
+from streamfl.wire import codec
 
 CLIENTS, LABELS, RECORDS, HELD = ("c0", "c1", "c2", "c3"), ("a", "b"), 100, 30
 
@@ -46,7 +46,7 @@ def check_detector(make: Callable[[], Detector]) -> None:
 
     Examples
     --------
-    >>> from streamfl.core.drift.detectors.glr import GLRDetector
+    >>> from streamfl.learning.drift.detectors.glr import GLRDetector
     >>> check_detector(GLRDetector)
     """
     for check in CHECKS:

@@ -9,14 +9,14 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from streamfl import codec, messages, state_bytes
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.errors import PeerError
-from streamfl.core.protocol.events import Signed, Unusable
-from streamfl.core.protocol.messages import FromClient, FromCoordinator
-from streamfl.log.updates import understood
+from streamfl.errors import PeerError
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.protocol.events import Signed, Unusable
+from streamfl.protocol.messages import FromClient, FromCoordinator
 from streamfl.runtime.clock import ManualClock
+from streamfl.runtime.log.updates import understood
 from streamfl.testing.lies import Liar, Sent
+from streamfl.wire import codec, messages, state_bytes
 
 
 class Killed(Exception):  # noqa: N818  not an error of the killed machine

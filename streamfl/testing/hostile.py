@@ -10,14 +10,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.between.native.rounding import ROOM
-from streamfl.core.learning.fixed_point import MEMBERS, largest_part
-from streamfl.core.protocol.messages import LabelSums, Scores, SlotLosses, Update
-from streamfl.core.protocol.moments import Moments
-from streamfl.core.protocol.native.learnt import NativeLearnt
-from streamfl.core.protocol.records import Span
-from streamfl.core.sampling import generator
+from streamfl.arrays import FloatArray
+from streamfl.learning.fixed_point import MEMBERS, largest_part
+from streamfl.online.native.merging.rounding import ROOM
+from streamfl.protocol.messages import LabelSums, Scores, SlotLosses, Update
+from streamfl.protocol.moments import Moments
+from streamfl.protocol.native.learnt import NativeLearnt
+from streamfl.protocol.records import Span
+from streamfl.sampling import generator
 
 Message = Update | Scores
 Attack = Callable[[Message, int], Message]

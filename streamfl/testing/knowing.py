@@ -10,12 +10,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.coordinator.agreement import Agreement
-from streamfl.core.coordinator.bounded import STEPS
-from streamfl.core.learning.influence import KEEPS, sketches
-from streamfl.core.protocol.messages import Scores, Update
-from streamfl.core.sampling import generator
+from streamfl.arrays import FloatArray
+from streamfl.learning.influence import KEEPS, sketches
+from streamfl.machines.coordinator.close.bounded import STEPS
+from streamfl.machines.coordinator.saved.agreement import Agreement
+from streamfl.protocol.messages import Scores, Update
+from streamfl.sampling import generator
 
 # The size of a push, in sizes of the liar's honest numbers: beyond three times the middle size it would count less.
 LARGE = 2.8

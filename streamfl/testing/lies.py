@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from streamfl import codec, messages
-from streamfl.core.protocol.messages import (
+from streamfl.protocol.messages import (
     Ended,
     FromClient,
     FromCoordinator,
@@ -34,11 +33,12 @@ from streamfl.core.protocol.messages import (
     SlotLosses,
     Update,
 )
-from streamfl.core.protocol.moments import Moments
-from streamfl.core.protocol.records import Span
-from streamfl.core.protocol.registry import Registry
+from streamfl.protocol.moments import Moments
+from streamfl.protocol.records import Span
+from streamfl.protocol.registry import Registry
 from streamfl.testing.hostile import ATTACKS
 from streamfl.testing.spoilt import spoilt
+from streamfl.wire import codec, messages
 
 # So many earlier messages of all clients may be sent again.
 REMEMBERED = 200

@@ -11,9 +11,9 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.coordinator.checks import tells_of_records
-from streamfl.core.protocol.messages import (
+from streamfl.arrays import FloatArray
+from streamfl.machines.coordinator.gate.checks import tells_of_records
+from streamfl.protocol.messages import (
     FromClient,
     FromCoordinator,
     Join,
@@ -22,7 +22,7 @@ from streamfl.core.protocol.messages import (
     Unmasked,
     Update,
 )
-from streamfl.core.protocol.records import Span
+from streamfl.protocol.records import Span
 from streamfl.testing.violation import Violation, expect
 
 # A total, by client the records whose numbers are in it.

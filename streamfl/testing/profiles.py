@@ -11,21 +11,21 @@ from math import isfinite
 
 import numpy as np
 
-from streamfl import codec
-from streamfl.core.arrays import FloatArray
-from streamfl.core.bounds import is_name
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.drift.evidence import ClientPart, LiveModel, Observed, Played
-from streamfl.core.errors import PeerError
-from streamfl.core.learning.model import gradient, score_bound
-from streamfl.core.learning.second_moments import SecondMoments
-from streamfl.core.profiles.base import Answer, Ask, Profile, Restart, RoundPlan
-from streamfl.core.protocol.alarm import Alarm
-from streamfl.core.protocol.messages import LabelSums, LocalDrift
-from streamfl.core.protocol.registry import widened
-from streamfl.core.sampling import generator
+from streamfl.arrays import FloatArray
+from streamfl.bounds import is_name
+from streamfl.errors import PeerError
+from streamfl.learning.drift.evidence import ClientPart, LiveModel, Observed, Played
+from streamfl.learning.model import gradient, score_bound
+from streamfl.learning.profiles.base import Answer, Ask, Profile, Restart, RoundPlan
+from streamfl.learning.second_moments import SecondMoments
+from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.models import Softmax
+from streamfl.protocol.alarm import Alarm
+from streamfl.protocol.messages import LabelSums, LocalDrift
+from streamfl.protocol.registry import widened
+from streamfl.sampling import generator
 from streamfl.testing.violation import Violation, expect
+from streamfl.wire import codec
 
 CLIENTS, LABELS, RECORDS, FEATURES = tuple(f"c{i}" for i in range(8)), ("a", "b"), 40, 3
 
@@ -62,7 +62,7 @@ def check_profile(make: Callable[[], Profile]) -> None:
 
     Examples
     --------
-    >>> from streamfl.core.profiles.experts import Experts
+    >>> from streamfl.learning.profiles.experts import Experts
     >>> check_profile(Experts)
     """
     for check in CHECKS:

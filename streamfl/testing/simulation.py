@@ -6,16 +6,15 @@ from functools import cached_property
 
 from threadpoolctl import threadpool_limits
 
-from streamfl import messages
-from streamfl.core.arrays import FloatArray
-from streamfl.core.client.machine import Client
-from streamfl.core.client.recorded import Recorded
-from streamfl.core.client.settings import ClientSettings
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.errors import UsageError
-from streamfl.core.protocol.decisions import (
+from streamfl.arrays import FloatArray
+from streamfl.errors import UsageError
+from streamfl.machines.client.intake.recorded import Recorded
+from streamfl.machines.client.machine import Client
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.decisions import (
     Answered,
     ClientDecision,
     CoordinatorDecision,
@@ -26,16 +25,15 @@ from streamfl.core.protocol.decisions import (
     Refused,
     Send,
 )
-from streamfl.core.protocol.events import ClientEvent, CoordinatorEvent
-from streamfl.core.protocol.messages import FromClient, FromCoordinator, Leave, Update
-from streamfl.core.sampling import generator
-from streamfl.masking import MaskKeys
+from streamfl.protocol.events import ClientEvent, CoordinatorEvent
+from streamfl.protocol.messages import FromClient, FromCoordinator, Leave, Update
+from streamfl.records.table import Table
+from streamfl.run.dealing.apart import HalvesSource
+from streamfl.run.dealing.dealing import Log
+from streamfl.run.dealing.source import TableSource
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, unobserved
-from streamfl.streams.apart import HalvesSource
-from streamfl.streams.dealing import Log
-from streamfl.streams.source import TableSource
-from streamfl.streams.table import Table
+from streamfl.sampling import generator
 from streamfl.testing.apart import Accounts, Halves
 from streamfl.testing.audit import Audit
 from streamfl.testing.bounds import check_client, check_coordinator
@@ -44,6 +42,8 @@ from streamfl.testing.lies import STRANGERS, Liar
 from streamfl.testing.observer import Observer
 from streamfl.testing.spoilt_records import SpoiltSource
 from streamfl.testing.violation import Violation
+from streamfl.wire import messages
+from streamfl.wire.masking import MaskKeys
 
 # The mean time that a killed machine is down, in seconds.
 DOWN_FOR = 3.0
@@ -122,10 +122,10 @@ class Simulation:
 
     Examples
     --------
-    >>> from streamfl.core.profiles.adaptive.promotion import Promotion
-    >>> from streamfl.settings import LearningSettings
-    >>> from streamfl.streams.dealing import deal
-    >>> from streamfl.streams.readers import read
+    >>> from streamfl.learning.profiles.adaptive.promotion import Promotion
+    >>> from streamfl.run.settings import LearningSettings
+    >>> from streamfl.run.dealing.dealing import deal
+    >>> from streamfl.records.files.readers import read
     >>> table = read("river:Phishing")
     >>> learner = LearningSettings(features="rounds").learner("classification", seed=0)
     >>> simulation = Simulation(

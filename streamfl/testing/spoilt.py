@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
+from streamfl.arrays import FloatArray
 
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2, 0.5, -0.0, 2**31, 2**53, 2**63 - 1, 2**63, 2**70, -(2**70), 10**300, 1e308,

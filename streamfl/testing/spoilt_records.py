@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from streamfl.core.arrays import IntArray
-from streamfl.core.protocol.records import Batch, Span
-from streamfl.streams.source import TableSource
+from streamfl.arrays import IntArray
+from streamfl.protocol.records import Batch, Span
+from streamfl.run.dealing.source import TableSource
 
 # Values that a record may have, however it was written: formats refuse infinite ones.
 ABSURD = (1e308, -1e308, 1e300, 1e30, 1e-320, -0.0, 2.0**53, np.nan)

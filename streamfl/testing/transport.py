@@ -9,14 +9,12 @@ from time import monotonic, sleep
 
 import numpy as np
 
-from streamfl import messages as wire
-from streamfl import state_bytes
-from streamfl.core.coordinator.agreement import Agreement
-from streamfl.core.coordinator.ledger import Member
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.protocol.events import Ordered, Signed, Unusable
-from streamfl.core.protocol.messages import (
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.machines.coordinator.saved.agreement import Agreement
+from streamfl.machines.coordinator.saved.ledger import Member
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.protocol.events import Ordered, Signed, Unusable
+from streamfl.protocol.messages import (
     FromClient,
     FromCoordinator,
     Join,
@@ -26,10 +24,12 @@ from streamfl.core.protocol.messages import (
     ModelPublished,
     RegistryPublished,
 )
-from streamfl.core.protocol.moments import Moments, moments_of
-from streamfl.core.protocol.registry import Registry
-from streamfl.ports import ClientLink, CoordinatorLink
+from streamfl.protocol.moments import Moments, moments_of
+from streamfl.protocol.registry import Registry
+from streamfl.runtime.ports import ClientLink, CoordinatorLink
 from streamfl.testing.violation import Violation
+from streamfl.wire import messages as wire
+from streamfl.wire import state_bytes
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def check_transport(kit: Callable[[], Kit]) -> None:
 
     Examples
     --------
-    >>> from streamfl.transport.memory import MemoryTransport
+    >>> from streamfl.runtime.transport.memory import MemoryTransport
     >>> def memory():
     ...     transport = MemoryTransport(durable=True)
     ...     return Kit(transport.client, transport.coordinator)

@@ -7,10 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from streamfl.algorithms import algorithms
-from streamfl.core.arrays import FloatArray
-from streamfl.core.learning.algorithms.base import Algorithm, AlgorithmOptions
-from streamfl.core.learning.algorithms.fedavg import FedAvg, onto_ball
+from streamfl.arrays import FloatArray
+from streamfl.learning.algorithms.base import Algorithm, AlgorithmOptions
+from streamfl.learning.algorithms.fedavg import FedAvg, onto_ball
+from streamfl.plugins.algorithms import algorithms
 from streamfl.testing import Violation, check_algorithm
 from streamfl.testing.algorithms import CHECKS, ignores_the_order_of_clients
 

@@ -6,15 +6,15 @@ from typing import Literal
 
 import pytest
 
-from streamfl import codec
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.drift.detector import Detector, ScoreDetector
-from streamfl.core.drift.evidence import Observed
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.protocol.alarm import Alarm, Reading
-from streamfl.detectors import detectors, named_detector
+from streamfl.learning.drift.detector import Detector, ScoreDetector
+from streamfl.learning.drift.evidence import Observed
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.plugins.detectors import detectors, named_detector
+from streamfl.protocol.alarm import Alarm, Reading
 from streamfl.testing import Violation, check_detector
 from streamfl.testing.detectors import CHECKS
+from streamfl.wire import codec
 
 NAMES = [*detectors(), "river:ADWIN", "river:PageHinkley", "river:KSWIN"]
 

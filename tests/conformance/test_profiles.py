@@ -7,15 +7,15 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.drift.evidence import Observed
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.profiles.base import Deliberation, Profile, Restart, RoundPlan
-from streamfl.core.profiles.experts import Experts
-from streamfl.core.protocol.alarm import Alarm
-from streamfl.core.protocol.messages import LocalDrift
-from streamfl.profiles import profiles
-from streamfl.settings import LearningSettings, ProfileSettings
+from streamfl.arrays import FloatArray
+from streamfl.learning.drift.evidence import Observed
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.learning.profiles.base import Deliberation, Profile, Restart, RoundPlan
+from streamfl.learning.profiles.experts import Experts
+from streamfl.plugins.profiles import profiles
+from streamfl.protocol.alarm import Alarm
+from streamfl.protocol.messages import LocalDrift
+from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.testing import Violation, check_profile
 from streamfl.testing.profiles import CHECKS, Play
 

@@ -17,8 +17,8 @@ from river import (
 )
 from river.datasets import Phishing, synth
 
-from streamfl.core.errors import UsageError
 from streamfl.drift import GLR, EDetector, MasterTests
+from streamfl.errors import UsageError
 
 KINDS = (GLR, EDetector, MasterTests)
 

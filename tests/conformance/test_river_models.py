@@ -10,11 +10,11 @@ import pytest
 from river import base, compose, feature_extraction, linear_model, multiclass, naive_bayes, optim, preprocessing
 from river_streams import BINARY, COUNTS, MANY, TARGETS, Stream, outputs
 
-from streamfl import codec
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 from streamfl.models.river_models import Exported, export, federable, imported
 from streamfl.models.river_models.kind import FORMS
 from streamfl.models.river_models.refusals import CLASSES, MODULES
+from streamfl.wire import codec
 
 lm, pre, nb = linear_model, preprocessing, naive_bayes
 

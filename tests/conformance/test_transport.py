@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.protocol.messages import FromClient, FromCoordinator
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.protocol.messages import FromClient, FromCoordinator
+from streamfl.runtime.transport.memory import MemoryClientLink, MemoryCoordinatorLink, MemoryTransport
 from streamfl.testing import Kit, Violation, check_transport
 from streamfl.testing.transport import CHECKS
-from streamfl.transport.memory import MemoryClientLink, MemoryCoordinatorLink, MemoryTransport
 
 
 def memory() -> Kit:

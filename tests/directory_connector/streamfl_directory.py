@@ -12,24 +12,23 @@ from typing import ClassVar, NamedTuple
 from msgspec import MsgspecError, msgpack
 from pydantic import BaseModel, ConfigDict
 
-from streamfl import codec, messages
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.memory import MOST_KEPT, memory
-from streamfl.core.protocol.events import Ordered, Signed, Unusable
-from streamfl.core.protocol.messages import Command, Ended, FromClient, FromCoordinator, RoundOpened
-from streamfl.log.dead_letters import DeadLetter
-from streamfl.log.intake import Intake
-from streamfl.log.links import Links
-from streamfl.log.newest import Newest
-from streamfl.log.partition import PartitionReader
-from streamfl.log.placement import may_hold_records, partition_of, places_of, topic_of
-from streamfl.log.sample import tried
-from streamfl.log.signatures import opened, sealed
-from streamfl.log.tensors import Tensors, place_among_newest
-from streamfl.log.topics import Topics
-from streamfl.log.updates import PLACE, understood
-from streamfl.ports import (
+from streamfl.errors import PeerError, UsageError
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.protocol.events import Ordered, Signed, Unusable
+from streamfl.protocol.memory import MOST_KEPT, memory
+from streamfl.protocol.messages import Command, Ended, FromClient, FromCoordinator, RoundOpened
+from streamfl.runtime.log.dead_letters import DeadLetter
+from streamfl.runtime.log.intake import Intake
+from streamfl.runtime.log.links import Links
+from streamfl.runtime.log.newest import Newest
+from streamfl.runtime.log.partition import PartitionReader
+from streamfl.runtime.log.placement import may_hold_records, partition_of, places_of, topic_of
+from streamfl.runtime.log.sample import tried
+from streamfl.runtime.log.signatures import opened, sealed
+from streamfl.runtime.log.tensors import Tensors, place_among_newest
+from streamfl.runtime.log.topics import Topics
+from streamfl.runtime.log.updates import PLACE, understood
+from streamfl.runtime.ports import (
     Answer,
     Apart,
     Asked,
@@ -46,7 +45,8 @@ from streamfl.ports import (
     Unlabelled,
     WrongState,
 )
-from streamfl.signing import OPEN, Signatures
+from streamfl.wire import codec, messages
+from streamfl.wire.signing import OPEN, Signatures
 
 POLL, MOST_AT_ONCE = 0.02, 1000
 
@@ -157,7 +157,7 @@ class DirectoryLinks(Links):
 
 
 class DirectoryCoordinatorLink:
-    """`streamfl.ports.ServedCoordinatorLink`: the first process to write the next transaction coordinates."""
+    """`streamfl.runtime.ports.ServedCoordinatorLink`: the first process to write the next transaction coordinates."""
 
     def __init__(self, place: Place, placement: Placement, stride: int, wrong: WrongState) -> None:
         self._place, self._placement, self._stride = place, placement, stride
@@ -220,7 +220,7 @@ class DirectoryCoordinatorLink:
 
 
 class DirectoryHost(DirectoryLinks):
-    """`streamfl.ports.Host`: hosts divide the partitions by locks, which end with their processes."""
+    """`streamfl.runtime.ports.Host`: hosts divide the partitions by locks, which end with their processes."""
 
     def __init__(self, place: Place, placement: Placement, records: RecordFormat) -> None:
         super().__init__(place)
@@ -284,7 +284,7 @@ class DirectoryHost(DirectoryLinks):
 
 
 class DirectoryScorer(DirectoryLinks):
-    """`streamfl.ports.Scorer`, at least once: a file in a partition holds how far its scorers are."""
+    """`streamfl.runtime.ports.Scorer`, at least once: a file in a partition holds how far its scorers are."""
 
     def __init__(self, place: Place, unlabelled: Unlabelled, records: RecordFormat) -> None:
         if unlabelled.exactly_once:
@@ -345,7 +345,7 @@ class DirectoryScorer(DirectoryLinks):
 
 
 class DirectoryWriter:
-    """`streamfl.ports.RecordWriter`: an empty message is the end-of-stream mark."""
+    """`streamfl.runtime.ports.RecordWriter`: an empty message is the end-of-stream mark."""
 
     def __init__(self, logs: Mapping[str, Log]) -> None:
         self._logs = logs
@@ -375,7 +375,7 @@ def _refuse(apart: Apart | None) -> None:
 
 
 class DirectoryWatcher:
-    """`streamfl.ports.Watcher`."""
+    """`streamfl.runtime.ports.Watcher`."""
 
     letters_before, behind = 0, 0
 
@@ -401,7 +401,7 @@ class DirectoryWatcher:
 
 
 class DirectoryConnector:
-    """`streamfl.ports.Connector`."""
+    """`streamfl.runtime.ports.Connector`."""
 
     Settings: ClassVar[type[BaseModel]] = DirectorySettings
 

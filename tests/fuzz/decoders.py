@@ -15,31 +15,32 @@ from typing import Any
 import numpy as np
 
 from fuzz.mutations import compact_again
-from streamfl import array_bytes, codec, compact, messages, state_bytes, whole_numbers
-from streamfl.core.bounds import Limits
-from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.protocol.events import Unusable
-from streamfl.core.protocol.messages import Command, FromCoordinator
-from streamfl.core.protocol.registry import Registry
-from streamfl.estimators.saved import SavedEstimator
-from streamfl.formats import FieldMap, JsonRecords, LabelMap, Packed
-from streamfl.log import commands, predictions, updates
-from streamfl.log.control import ControlReader
-from streamfl.log.dead_letters import WHOLE, DeadLetter
-from streamfl.log.parts import PartAssembly
-from streamfl.log.signatures import opened, sealed
-from streamfl.model_file import ServedModel
-from streamfl.ports import Decoded
-from streamfl.services import settings
-from streamfl.services.answering import Answering
-from streamfl.services.http.infer import Asked, TooLargeError, answer
-from streamfl.services.http.infer import Limits as HttpLimits
-from streamfl.services.members_file import MembersFile, read_members
-from streamfl.signing import Listed, PrivateKey, Signer, Verifier
-from streamfl.streams.csv_file import csv_stream
-from streamfl.streams.readers import blocks
-from streamfl.streams.request import Request
-from streamfl.wire_bytes import Bytes, floats_read, floats_written, whole_read, whole_written
+from streamfl.bounds import Limits
+from streamfl.errors import PeerError, UsageError
+from streamfl.live.answering import Answering
+from streamfl.live.http.infer import Asked, TooLargeError, answer
+from streamfl.live.http.infer import Limits as HttpLimits
+from streamfl.live.members_file import MembersFile, read_members
+from streamfl.live.settings import settings
+from streamfl.protocol.events import Unusable
+from streamfl.protocol.messages import Command, FromCoordinator
+from streamfl.protocol.registry import Registry
+from streamfl.records.files.csv_file import csv_stream
+from streamfl.records.files.readers import blocks
+from streamfl.records.formats import FieldMap, JsonRecords, LabelMap, Packed
+from streamfl.records.request import Request
+from streamfl.run.estimators.saved import SavedEstimator
+from streamfl.run.model_file import ServedModel
+from streamfl.runtime.log import commands, predictions, updates
+from streamfl.runtime.log.control import ControlReader
+from streamfl.runtime.log.dead_letters import WHOLE, DeadLetter
+from streamfl.runtime.log.parts import PartAssembly
+from streamfl.runtime.log.signatures import opened, sealed
+from streamfl.runtime.ports import Decoded
+from streamfl.wire import array_bytes, codec, compact, messages, state_bytes
+from streamfl.wire import integers as whole_numbers
+from streamfl.wire.primitives import Bytes, floats_read, floats_written, whole_read, whole_written
+from streamfl.wire.signing import Listed, PrivateKey, Signer, Verifier
 
 CORPUS = Path(__file__).parent / "corpus"
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from streamfl import codec, compact, messages, safe_file, state_bytes
-from streamfl.core.errors import PeerError
+from streamfl.errors import PeerError
 from streamfl.testing.spoilt import spoilt
-from streamfl.wire_bytes import deflated, floats_written, sized, whole_written
+from streamfl.wire import codec, compact, messages, safe_file, state_bytes
+from streamfl.wire.primitives import deflated, floats_written, sized, whole_written
 
 # Whole numbers as safetensors and varints have them, and what JSON and CSV may hold.
 BORDERS = (b"\x00", b"\xff", b"\x7f", b"\x80", b"\xff" * 8, b"\xff" * 9 + b"\x01", b"\xff\xff\xff\x7f", b"\x00" * 8)

@@ -17,8 +17,7 @@ from simulation.federation import federation
 from simulation.late_labels import Disorder, late
 
 from fuzz.decoders import CORPUS, HOST_SIGNER, JSON, chunked
-from streamfl import array_bytes, messages, whole_numbers
-from streamfl.core.protocol.messages import (
+from streamfl.protocol.messages import (
     Command,
     Ended,
     Fenced,
@@ -37,15 +36,17 @@ from streamfl.core.protocol.messages import (
     Unmasked,
     Update,
 )
-from streamfl.formats import JsonRecords, Packed
-from streamfl.log import commands, predictions, updates
-from streamfl.log.control import written
-from streamfl.log.parts import cut
-from streamfl.log.signatures import sealed
-from streamfl.settings import LearningSettings
-from streamfl.signing import PrivateKey
+from streamfl.records.formats import JsonRecords, Packed
+from streamfl.run.settings import LearningSettings
+from streamfl.runtime.log import commands, predictions, updates
+from streamfl.runtime.log.control import written
+from streamfl.runtime.log.parts import cut
+from streamfl.runtime.log.signatures import sealed
 from streamfl.testing import Simulation
-from streamfl.wire_bytes import floats_written, whole_written
+from streamfl.wire import array_bytes, messages
+from streamfl.wire import integers as whole_numbers
+from streamfl.wire.primitives import floats_written, whole_written
+from streamfl.wire.signing import PrivateKey
 
 TESTS = Path(__file__).parents[1]
 SAVED = TESTS / "golden" / "saved"

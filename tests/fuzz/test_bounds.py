@@ -11,16 +11,16 @@ import pytest
 
 from fuzz.decoders import DECODERS
 from fuzz.mutations import _saved, _unpacked
-from streamfl import codec, messages
-from streamfl.compact import DICTIONARY, MAGIC
-from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.protocol.messages import RegistryPublished, RoundClosed
-from streamfl.core.protocol.registry import Registry
-from streamfl.log.updates import understood
-from streamfl.streams.csv_file import csv_stream
-from streamfl.streams.lines import LONGEST
-from streamfl.streams.request import Request
-from streamfl.wire_bytes import deflated, sized
+from streamfl.errors import PeerError, UsageError
+from streamfl.protocol.messages import RegistryPublished, RoundClosed
+from streamfl.protocol.registry import Registry
+from streamfl.records.files.csv_file import csv_stream
+from streamfl.records.files.lines import LONGEST
+from streamfl.records.request import Request
+from streamfl.runtime.log.updates import understood
+from streamfl.wire import codec, messages
+from streamfl.wire.compact import DICTIONARY, MAGIC
+from streamfl.wire.primitives import deflated, sized
 
 MB = 2**20
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from fuzz.decoders import CORPUS, DECODERS, Decoder
 from fuzz.law import BrokenLawError, Tally, inputs_of, tried
-from streamfl import messages
-from streamfl.core.errors import PeerError
+from streamfl.errors import PeerError
+from streamfl.wire import messages
 
 EACH = 60
 

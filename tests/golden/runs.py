@@ -68,7 +68,7 @@ def digests() -> Iterator[tuple[str, dict[str, str]]]:
 
 def _digests_of(options: list[str], folder: Path) -> dict[str, str]:
     """Run a command, and return the fingerprint of its model and the digests of what it wrote."""
-    from streamfl.cli import cli
+    from streamfl.cli.main import cli
 
     command, *rest = [str(folder / word) if word.endswith(".csv") else word for word in options]
     predictions = ["--predictions", str(folder / "predictions.csv")] if command == "replay" else []

@@ -21,19 +21,20 @@ if __name__ == "__main__":
 
 
 from golden.arithmetic import begin, digest, tell
-from streamfl import MasterFLClassifier, MasterFLRegressor, state_bytes
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.protocol.messages import RoundClosed
-from streamfl.estimators.saved import FORMAT
-from streamfl.model_file import ServedModel
-from streamfl.replay import Replay, ReplaySettings
+from streamfl import MasterFLClassifier, MasterFLRegressor
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.protocol.messages import RoundClosed
+from streamfl.records.table import Table
+from streamfl.run.dealing.dealing import deal
+from streamfl.run.estimators.saved import FORMAT
+from streamfl.run.model_file import ServedModel
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import CoordinatorNode
-from streamfl.settings import LearningSettings, ProfileSettings
-from streamfl.streams.dealing import deal
-from streamfl.streams.table import Table
-from streamfl.transport.memory import MemoryTransport
+from streamfl.runtime.transport.memory import MemoryTransport
+from streamfl.wire import state_bytes
 
 SAVED = Path(__file__).parent / "saved"
 NOTED = SAVED / "answers.json"
@@ -125,7 +126,7 @@ def _states() -> Iterator[tuple[str, bytes]]:
     """Yield the state of a coordinator of each profile in the middle of a run."""
     for name in PROFILES:
         transport = MemoryTransport(durable=True)
-        with mock.patch("streamfl.replay.MemoryTransport", lambda kept=transport: kept), suppress(Enough):
+        with mock.patch("streamfl.run.replay.MemoryTransport", lambda kept=transport: kept), suppress(Enough):
             _replay(name, stop=True).run()
         assert transport._saved is not None
         yield f"state-{name}.bin.gz", transport._saved

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from streamfl.cli import cli
-from streamfl.core.errors import UsageError
+from streamfl.cli.main import cli
+from streamfl.errors import UsageError
 from streamfl_benchmarks.run_file import read
 
 SWAPS = ("--stream", "covtype", "--drift", "class-swap", "--at", "65,120", "--rounds", "150", "--round-size", "100")

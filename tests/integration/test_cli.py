@@ -21,9 +21,9 @@ from click.testing import CliRunner
 from suites.parameters import full
 
 from streamfl.__main__ import main as program
-from streamfl.cli import cli, main
-from streamfl.core.errors import UsageError
-from streamfl.model_file import ServedModel
+from streamfl.cli.main import cli, main
+from streamfl.errors import UsageError
+from streamfl.run.model_file import ServedModel
 
 KEYS = (
     "streamfl source label left_out seed profile records accepted held_out rejected pending infinite rounds"
@@ -780,7 +780,7 @@ def test_the_version_is_the_package_s(streamfl: Command):
 
 @pytest.mark.process
 def test_the_program_ends_with_the_exit_code_and_the_error_of_its_command(tmp_path: Path):
-    program = [sys.executable, "-c", "from streamfl.cli import main; main()"]
+    program = [sys.executable, "-c", "from streamfl.cli.main import main; main()"]
     path = tmp_path / "f.csv"
     path.write_bytes(b"")
     failed = subprocess.run([*program, "replay", str(path)], capture_output=True, text=True, check=False)
@@ -808,10 +808,10 @@ def test_the_package_itself_is_the_command_line() -> None:
 def test_ctrl_c_while_the_program_starts_is_no_error(monkeypatch, capsys):
     class Interrupted:
         def find_spec(self, name: str, *_: object) -> None:
-            if name == "streamfl.cli":
+            if name == "streamfl.cli.main":
                 raise KeyboardInterrupt
 
-    monkeypatch.delitem(sys.modules, "streamfl.cli")
+    monkeypatch.delitem(sys.modules, "streamfl.cli.main")
     monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
     with pytest.raises(SystemExit) as ended:
         program()

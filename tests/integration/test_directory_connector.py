@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamfl.core.errors import PeerError
-from streamfl.core.protocol.messages import Ended, Left
-from streamfl.formats import FieldMap, record_format
-from streamfl.model_file import ServedModel
-from streamfl.services.connectors import connect
-from streamfl.services.settings import FederationSettings, load
+from streamfl.errors import PeerError
+from streamfl.live.settings.connectors import connect
+from streamfl.live.settings.settings import FederationSettings, load
+from streamfl.protocol.messages import Ended, Left
+from streamfl.records.formats import FieldMap, record_format
+from streamfl.run.model_file import ServedModel
 from streamfl.testing import Kit, check_transport
 from streamfl.testing.transport import CHECKS
 

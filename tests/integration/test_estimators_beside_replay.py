@@ -15,12 +15,12 @@ from river.stream import simulate_qa
 from suites.parameters import full
 
 from streamfl import MasterFLClassifier, MasterFLRegressor
-from streamfl.core.protocol.decisions import Predicted
-from streamfl.core.sampling import generator
-from streamfl.replay import Replay, Replayed, ReplaySettings
-from streamfl.settings import LearningSettings
-from streamfl.streams.dealing import deal
-from streamfl.streams.table import Table
+from streamfl.protocol.decisions import Predicted
+from streamfl.records.table import Table
+from streamfl.run.dealing.dealing import deal
+from streamfl.run.replay import Replay, Replayed, ReplaySettings
+from streamfl.run.settings import LearningSettings
+from streamfl.sampling import generator
 
 ROUND = 20
 NAMES = ("a", "b", "late")

@@ -12,15 +12,15 @@ import pytest
 from river import checks, linear_model, naive_bayes, optim, preprocessing, tree
 
 from streamfl import MasterFLClassifier, MasterFLRegressor
-from streamfl.cli import main
-from streamfl.core.errors import UsageError
-from streamfl.core.protocol.messages import BetweenPublished
+from streamfl.cli.main import main
+from streamfl.errors import UsageError
 from streamfl.models.river_models import Exported, RiverPass, merged, named
-from streamfl.replay import Replay, Replayed, ReplaySettings
-from streamfl.settings import LearningSettings
-from streamfl.streams.dealing import deal
-from streamfl.streams.readers import read
-from streamfl.streams.table import Table
+from streamfl.protocol.messages import BetweenPublished
+from streamfl.records.files.readers import read
+from streamfl.records.table import Table
+from streamfl.run.dealing.dealing import deal
+from streamfl.run.replay import Replay, Replayed, ReplaySettings
+from streamfl.run.settings import LearningSettings
 
 SOFTMAX = "river:preprocessing.StandardScaler|linear_model.SoftmaxRegression(optim.SGD(0.1))"
 LOGISTIC = "river:preprocessing.StandardScaler|linear_model.LogisticRegression"

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from streamfl import messages
-from streamfl.core.client import follower as following
-from streamfl.core.client.follower import MOST_WAITING, Follower
-from streamfl.core.coordinator import open_round
-from streamfl.core.errors import PeerError
-from streamfl.core.memory import memory
-from streamfl.core.protocol.messages import (
+from streamfl.errors import PeerError
+from streamfl.machines.client import follower as following
+from streamfl.machines.client.follower import MOST_WAITING, Follower
+from streamfl.machines.coordinator.collect import open_round
+from streamfl.protocol.memory import memory
+from streamfl.protocol.messages import (
     BetweenPublished,
     BranchGroup,
     FromCoordinator,
@@ -22,15 +21,16 @@ from streamfl.core.protocol.messages import (
     RoundOpened,
     Slot,
 )
-from streamfl.core.protocol.records import Batch, Span
-from streamfl.core.protocol.registry import Registry
-from streamfl.log import tensors
-from streamfl.log.newest import Newest
-from streamfl.replay import Replay, Replayed, ReplaySettings
-from streamfl.settings import LearningSettings
-from streamfl.streams.dealing import deal
-from streamfl.streams.table import Table
-from streamfl.transport.traffic import Traffic
+from streamfl.protocol.records import Batch, Span
+from streamfl.protocol.registry import Registry
+from streamfl.records.table import Table
+from streamfl.run.dealing.dealing import deal
+from streamfl.run.replay import Replay, Replayed, ReplaySettings
+from streamfl.run.settings import LearningSettings
+from streamfl.runtime.log import tensors
+from streamfl.runtime.log.newest import Newest
+from streamfl.runtime.transport.traffic import Traffic
+from streamfl.wire import messages
 
 EVERY = 8
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from suites.parameters import full
 
-from streamfl.core.protocol.messages import FromClient, FromCoordinator, Scores, Update
-from streamfl.ports import ClientLink
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import LearningSettings
-from streamfl.streams.dealing import deal
-from streamfl.streams.drift import Injection, inject
-from streamfl.streams.table import Table
+from streamfl.protocol.messages import FromClient, FromCoordinator, Scores, Update
+from streamfl.records.table import Table
+from streamfl.run.dealing.dealing import deal
+from streamfl.run.dealing.imposed_drift import Injection, inject
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings
+from streamfl.runtime.ports import ClientLink
 from streamfl.testing.hostile import ATTACKS, Attack
 
 SIZE, ROUNDS, SWAP = 30, 30, 18

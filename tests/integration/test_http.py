@@ -18,14 +18,14 @@ import pytest
 import tritonclient.http as v2
 from tritonclient.utils import InferenceServerException
 
-from streamfl.model_file import ServedModel
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.services.answering import Answering
-from streamfl.services.http.app import app
-from streamfl.services.http.serving import serving
-from streamfl.settings import LearningSettings
-from streamfl.streams.dealing import deal
-from streamfl.streams.readers import read
+from streamfl.live.answering import Answering
+from streamfl.live.http.app import app
+from streamfl.live.http.serving import serving
+from streamfl.records.files.readers import read
+from streamfl.run.dealing.dealing import deal
+from streamfl.run.model_file import ServedModel
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings
 
 TABLE = read("river:Phishing")
 X = np.ascontiguousarray(TABLE.X[:300], np.float64)

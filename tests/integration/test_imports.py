@@ -21,24 +21,24 @@ for i in range(200):
 assert model.predict_one({"x": 1.0}) == "b"
 """
 COORDINATES = """
-import streamfl.services.coordinator
-from streamfl.core.bounds import Limits
-from streamfl.settings import LearningSettings
+import streamfl.live.coordinator
+from streamfl.bounds import Limits
+from streamfl.run.settings import LearningSettings
 between = LearningSettings(features="auto").learner("classification", 1).between
 agreed, _ = between.after(between.initial(()), {}, (), limits=Limits())
 assert between.published(agreed, 2).agreed.labels == ()
 """
 COMMAND = """
-from streamfl.cli import cli
+from streamfl.cli.main import cli
 cli({arguments!r}, standalone_mode=False)
 """
 LOADS = """
 from pathlib import Path
-from streamfl.services.settings import load
+from streamfl.live.settings.settings import load
 load(Path("deploy/federation.toml"), {})
 """
 LEARNS_RECORD_BY_RECORD = """
-import streamfl.core.between.native.learner
+import streamfl.online.native.learner
 """
 
 
@@ -57,8 +57,8 @@ def imported(program: str, of: set[str] = COMPILER) -> set[str]:
     "program",
     [
         "import streamfl",
-        "import streamfl.estimators",
-        "import streamfl.services.client",
+        "import streamfl.run.estimators",
+        "import streamfl.live.client",
         "import streamfl_connectors.kafka.connector",
         COMMAND.format(arguments=["--help"]),
         COMMAND.format(arguments=["compile", "--help"]),
@@ -84,8 +84,8 @@ def test_programs_that_learn_record_by_record_import_numba():
 @pytest.mark.parametrize(
     "program",
     [
-        "import streamfl.services.coordinator, streamfl_connectors.kafka.connector",
-        "import streamfl.services.client, streamfl.services.score, streamfl.services.page.service",
+        "import streamfl.live.coordinator, streamfl_connectors.kafka.connector",
+        "import streamfl.live.client, streamfl.live.score, streamfl.live.page.service",
         LOADS,
         COMMAND.format(arguments=["replay", "--help"]),
         COORDINATES,
@@ -98,9 +98,9 @@ def test_a_process_that_needs_nothing_of_river_does_not_import_river(program):
 @pytest.mark.parametrize(
     "program",
     [
-        "import streamfl.settings as s; s.LearningSettings(model='river:linear_model.SoftmaxRegression')",
-        "from streamfl.detectors import named_detector; named_detector('river:ADWIN')",
-        "import streamfl.estimators",
+        "import streamfl.run.settings as s; s.LearningSettings(model='river:linear_model.SoftmaxRegression')",
+        "from streamfl.plugins.detectors import named_detector; named_detector('river:ADWIN')",
+        "import streamfl.run.estimators",
     ],
 )
 def test_a_process_that_needs_river_imports_river(program):

@@ -5,16 +5,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamfl.core.client.waiting import Waiting
-from streamfl.core.errors import UsageError
-from streamfl.core.protocol.decisions import Predicted
-from streamfl.core.protocol.records import Rejection
-from streamfl.core.sampling import generator
-from streamfl.evaluation.result import Figures
-from streamfl.replay import Replay, Replayed, ReplaySettings
-from streamfl.settings import LearningSettings, ProfileSettings
-from streamfl.streams.dealing import deal
-from streamfl.streams.table import Table
+from streamfl.errors import UsageError
+from streamfl.machines.client.intake.waiting import Waiting
+from streamfl.protocol.decisions import Predicted
+from streamfl.protocol.records import Rejection
+from streamfl.records.table import Table
+from streamfl.run.dealing.dealing import deal
+from streamfl.run.evaluation.result import Figures
+from streamfl.run.replay import Replay, Replayed, ReplaySettings
+from streamfl.run.settings import LearningSettings, ProfileSettings
+from streamfl.sampling import generator
 
 ROUND = 20
 DELAYS = (0, 1, 2, 7, 45)

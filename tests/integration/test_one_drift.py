@@ -5,14 +5,14 @@ from functools import cache
 
 import numpy as np
 
-from streamfl.display import local_text, restart_text
-from streamfl.evaluation.result import Result
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.report.html import render
-from streamfl.report.story import story
-from streamfl.settings import LearningSettings
-from streamfl.streams.dealing import Log
-from streamfl.streams.table import Table
+from streamfl.records.table import Table
+from streamfl.run.dealing.dealing import Log
+from streamfl.run.evaluation.result import Result
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.report.display import local_text, restart_text
+from streamfl.run.report.html import render
+from streamfl.run.report.story import story
+from streamfl.run.settings import LearningSettings
 
 # Client c0 has 400 of 8,400 records, its drift in round 11 (found in 13); c1 to c5 have 1,600, and it in round 41.
 COUNTS, SIZE = (400, 1600, 1600, 1600, 1600, 1600), 20

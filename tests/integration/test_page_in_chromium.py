@@ -4,12 +4,12 @@ import json
 
 import pytest
 from integration.chromium import FOUND, browser
-from unit.services.page.told import IMAGE, accepted, closed, drifted, heard, joined, left, opened, refused, restarted
+from unit.live.page.told import IMAGE, accepted, closed, drifted, heard, joined, left, opened, refused, restarted
 
-from streamfl.core.protocol.messages import Served
-from streamfl.ports import Buried
-from streamfl.services.page.service import shown
-from streamfl.services.page.source import Source
+from streamfl.live.page.service import shown
+from streamfl.live.page.source import Source
+from streamfl.protocol.messages import Served
+from streamfl.runtime.ports import Buried
 
 pytestmark = [
     pytest.mark.full,

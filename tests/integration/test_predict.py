@@ -15,10 +15,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from streamfl.cli import main
-from streamfl.core.protocol.registry import Registry, TargetUnit
-from streamfl.model_file import ServedModel
-from streamfl.predict import ahead
+from streamfl.cli.main import main
+from streamfl.protocol.registry import Registry, TargetUnit
+from streamfl.run.model_file import ServedModel
+from streamfl.run.predict import ahead
 
 # Predicts "yes" where x > 0; being red is worth 10.
 LABELS = ServedModel(

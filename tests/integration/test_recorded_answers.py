@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streamfl.answers_file import AnswersFile
-from streamfl.core.errors import UsageError
-from streamfl.core.protocol.records import Rejection
-from streamfl.log.predictions import answers_of
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import LearningSettings
-from streamfl.streams.dealing import Log, deal
-from streamfl.streams.table import Table
+from streamfl.errors import UsageError
+from streamfl.protocol.records import Rejection
+from streamfl.records.table import Table
+from streamfl.run.answers_file import AnswersFile
+from streamfl.run.dealing.dealing import Log, deal
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings
+from streamfl.runtime.log.predictions import answers_of
 
 
 def table(*, targets):

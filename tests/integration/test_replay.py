@@ -12,31 +12,31 @@ import numpy as np
 import pytest
 from suites.parameters import full
 
-from streamfl.core.between.native import between_rounds
-from streamfl.core.client.machine import Client
-from streamfl.core.client.settings import ClientSettings
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.protocol.messages import RoundClosed
-from streamfl.core.protocol.records import Rejection
-from streamfl.evaluation.result import BytesBudget
-from streamfl.model_file import ServedModel
-from streamfl.ports import Clock
-from streamfl.replay import Replay, Replayed, ReplaySettings
+from streamfl.errors import PeerError, UsageError
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.machines.client.machine import Client
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.online.native import between_rounds
+from streamfl.protocol.messages import RoundClosed
+from streamfl.protocol.records import Rejection
+from streamfl.records.files.covtype import covtype
+from streamfl.records.files.readers import read
+from streamfl.records.table import Table, shuffled
+from streamfl.run.dealing.dealing import Log, deal
+from streamfl.run.dealing.imposed_drift import Injection, inject
+from streamfl.run.dealing.source import TableSource
+from streamfl.run.evaluation.result import BytesBudget
+from streamfl.run.model_file import ServedModel
+from streamfl.run.replay import Replay, Replayed, ReplaySettings
+from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.runtime.clock import ManualClock, SystemClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode
-from streamfl.settings import LearningSettings, ProfileSettings
-from streamfl.streams.covtype import covtype
-from streamfl.streams.dealing import Log, deal
-from streamfl.streams.drift import Injection, inject
-from streamfl.streams.readers import read
-from streamfl.streams.source import TableSource
-from streamfl.streams.table import Table, shuffled
-from streamfl.transport.memory import MemoryTransport
+from streamfl.runtime.ports import Clock
+from streamfl.runtime.transport.memory import MemoryTransport
 
 ROUNDS = LearningSettings(features="rounds")
 SWAPS = (30, 55, 80)

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from streamfl.cli import cli
-from streamfl.core.errors import UsageError
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import LearningSettings
-from streamfl.streams.dealing import deal
-from streamfl.streams.readers import read
+from streamfl.cli.main import cli
+from streamfl.errors import UsageError
+from streamfl.records.files.readers import read
+from streamfl.run.dealing.dealing import deal
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings
 
 MINUTES = 12
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from streamfl.cli import cli
+from streamfl.cli.main import cli
 
 ROUND, ROUNDS, SITES = 40, 30, 12
 

@@ -16,13 +16,18 @@ import structlog
 from rich.console import Console
 
 import streamfl
-from streamfl.cli import main
-from streamfl.core.coordinator.ledger import Member
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.errors import PeerError
-from streamfl.core.printable import printable
-from streamfl.core.profiles.experts import Experts
-from streamfl.core.protocol.messages import (
+from streamfl.cli.main import main
+from streamfl.errors import PeerError
+from streamfl.learning.profiles.experts import Experts
+from streamfl.live.metrics.logs import configure
+from streamfl.live.operator import check, members
+from streamfl.live.operator.watch import reader, watch
+from streamfl.live.page.history import History
+from streamfl.live.page.sections import sections
+from streamfl.machines.coordinator.saved.ledger import Member
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.printable import printable
+from streamfl.protocol.messages import (
     Accepted,
     FromCoordinator,
     Joined,
@@ -35,12 +40,7 @@ from streamfl.core.protocol.messages import (
     RoundClosed,
     Served,
 )
-from streamfl.ports import Finding
-from streamfl.services import check, members
-from streamfl.services.logs import configure
-from streamfl.services.page.history import History
-from streamfl.services.page.sections import sections
-from streamfl.services.watch import reader, watch
+from streamfl.runtime.ports import Finding
 
 RED, LINE, TURNED = "\x1b[31mred\x1b[2J\x1b]0;pwn\x07", 'line\nbreak\r{"event": "forged"}', "\u202egnp.exe\u2066"
 EVIL = (RED, LINE, TURNED, "\x9b31m", "a\u2028b", "c\u200bd")
@@ -224,4 +224,4 @@ def test_only_one_file_prints_for_people() -> None:
         for line in path.read_text(encoding="utf-8").splitlines()
         if prints.search(line) and ">>>" not in line and "    ... " not in line
     }
-    assert found == {"report/terminal.py", "__main__.py", "core/profiles/paper/profile.py"}
+    assert found == {"run/report/terminal.py", "__main__.py", "learning/profiles/paper/profile.py"}

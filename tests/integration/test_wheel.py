@@ -35,10 +35,10 @@ def assert_product_alone(wheel: Path) -> None:
             "streamfl_connectors",
             next(name.split("/")[0] for name in archive.namelist() if name.endswith("METADATA")),
         }
-        page = {
-            f"streamfl/services/page/static/{name}" for name in ("page.html", "page.js", "uplot.js", "uplot.LICENSE")
-        }
-        assert {"streamfl/log/parts.py", "streamfl_connectors/kafka/connector.py"} | page <= set(archive.namelist())
+        page = {f"streamfl/live/page/static/{name}" for name in ("page.html", "page.js", "uplot.js", "uplot.LICENSE")}
+        assert {"streamfl/runtime/log/parts.py", "streamfl_connectors/kafka/connector.py"} | page <= set(
+            archive.namelist()
+        )
         for name in archive.namelist():
             assert not re.search(r"broker|pom\.xml|log4j", name), name
             assert not re.search(rb"(?m)^\s*(import|from|Requires-Dist:)\s+(scipy|deploy)\b", archive.read(name)), (
@@ -48,9 +48,9 @@ def assert_product_alone(wheel: Path) -> None:
 
 # What a coordinator saves, and reads back.
 STATE = """
-from streamfl import state_bytes
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.profiles.adaptive.promotion import Promotion
+from streamfl.wire import state_bytes
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.learning.profiles.adaptive.promotion import Promotion
 
 print(state_bytes.decode(state_bytes.encode(CoordinatorState(Promotion(), entry=3))).entry)
 """
@@ -90,8 +90,7 @@ def test_the_wheel_alone_runs_the_lines_of_the_readme(tmp_path, wheel, requireme
     assert float(accuracy.rstrip("%")) > 88.0
     assert drifted == "False"
     assert "streamfl" in ran(tmp_path / "empty" / "bin" / "streamfl", "--help")
-    found = (
-        "from streamfl.services.installed import connector_named; print(connector_named('kafka').Settings.__name__)"
-    )
+    name = "connector_named('kafka').Settings.__name__"
+    found = f"from streamfl.live.settings.installed import connector_named; print({name})"
     assert ran(python, "-c", found) == "KafkaSettings\n"
     assert ran(python, "-c", STATE) == "3\n"

@@ -109,8 +109,8 @@ def function_of(test: str) -> str:
 def words_of(file: str) -> frozenset[str]:
     """Return the words in the name of a file and of its folder.
 
-    >>> sorted(words_of("tests/unit/log/test_partition.py")), sorted(words_of("streamfl/log/partition.py"))
-    (['log', 'partition'], ['log', 'partition'])
+    >>> sorted(words_of("tests/unit/wire/test_codec.py")), sorted(words_of("streamfl/wire/codec.py"))
+    (['codec', 'wire'], ['codec', 'wire'])
     """
     path = PurePosixPath(file)
     return frozenset(f"{path.parent.name}_{path.stem}".split("_")) - COMMON

@@ -3,13 +3,13 @@
 import hashlib
 from dataclasses import dataclass
 
-CLIENT = "streamfl/core/client/"
-COORDINATOR = "streamfl/core/coordinator/"
-LEARNING = "streamfl/core/learning/"
-DRIFT = "streamfl/core/drift/detectors/"
-ADAPTIVE = "streamfl/core/profiles/adaptive/"
-NATIVE = "streamfl/core/between/native/"
-KERNELS = "streamfl/core/between/native/kernels/"
+CLIENT = "streamfl/machines/client/"
+COORDINATOR = "streamfl/machines/coordinator/"
+LEARNING = "streamfl/learning/"
+DRIFT = "streamfl/learning/drift/detectors/"
+ADAPTIVE = "streamfl/learning/profiles/adaptive/"
+NATIVE = "streamfl/online/native/"
+KERNELS = "streamfl/online/native/kernels/"
 KAFKA = "connectors/streamfl_connectors/kafka/"
 
 
@@ -51,7 +51,7 @@ class Mutation:
 OF_CLIENT = (
     Mutation(
         "rejected records are missing from a client's count of accounted records",
-        CLIENT + "known_ledger.py",
+        CLIENT + "ledger/known_ledger.py",
         "self.read += accepted.records + accepted.rejected",
         "self.read += accepted.records",
         "a client and the ledger give a record the same ordinal",
@@ -65,28 +65,28 @@ OF_CLIENT = (
     ),
     Mutation(
         "a client follows a second copy of an answer that it has followed",
-        CLIENT + "known_ledger.py",
+        CLIENT + "ledger/known_ledger.py",
         "return joined.question == self.question > self.answered",
         "return joined.question == self.question",
         "a late copy of a message takes no client back",
     ),
     Mutation(
         "a client does not notice that the true ledger entry differs from a forged one",
-        CLIENT + "known_ledger.py",
+        CLIENT + "ledger/known_ledger.py",
         "return differs or closed.entry > self.entry + 1",
         "return closed.entry > self.entry + 1",
         "a client recovers from forged entries",
     ),
     Mutation(
         "a client trains on the records that it holds out",
-        CLIENT + "comparison.py",
+        CLIENT + "work/comparison.py",
         "return Comparison(holdout, design), is_new if len(new) else None",
         "return Comparison(holdout, design), None",
         "no held-out record is trained on",
     ),
     Mutation(
         "rejected records count among the records that fill a round",
-        CLIENT + "buffer.py",
+        CLIENT + "intake/buffer.py",
         "n -= len(taken[-1])",
         "n -= taken[-1].read",
         "a round has as many good records as the settings say",
@@ -110,42 +110,42 @@ OF_CLIENT = (
 OF_COORDINATOR = (
     Mutation(
         "the check of an update's entry is left out",
-        COORDINATOR + "checks.py",
+        COORDINATOR + "gate/checks.py",
         "if (update.entry, update.epoch) != (opened.entry, opened.epoch):",
         "if update.epoch != opened.epoch:",
         "an update counts only for its own round, and a late one is no fault",
     ),
     Mutation(
         "an update may skip records",
-        COORDINATOR + "checks.py",
+        COORDINATOR + "gate/checks.py",
         "if member.positions.get(span.partition, span.start) != span.start:",
         "if member.positions.get(span.partition, span.start) > span.start:",
         "the ledger has no gaps",
     ),
     Mutation(
         "an update may tell of one record more than it has positions",
-        COORDINATOR + "checks.py",
+        COORDINATOR + "gate/checks.py",
         "if update.records + update.rejected > sum(span.end - span.start for span in update.spans):",
         "if update.records + update.rejected > sum(span.end - span.start for span in update.spans) + 1:",
         "no client counts more records than it has read",
     ),
     Mutation(
         "a client that sends updates again is still counted as missing",
-        COORDINATOR + "ledger.py",
+        COORDINATOR + "saved/ledger.py",
         "self.missed, self.refused, self.awaited = 0, 0, True",
         "self.refused, self.awaited = 0, True",
         "only rounds in a row without a client make it expire",
     ),
     Mutation(
         "a start that names a later number than the present one takes its place",
-        COORDINATOR + "ledger.py",
+        COORDINATOR + "saved/ledger.py",
         "return nonce != self.nonce and after != self.incarnation",
         "return nonce != self.nonce and after < self.incarnation",
         "only a start that names the present number takes its place",
     ),
     Mutation(
         "a client that nobody has admitted may join after the federation has begun",
-        COORDINATOR + "grants.py",
+        COORDINATOR + "gate/grants.py",
         'return None if state.agreement is None else "a client that nobody has admitted"',
         "return None",
         "only admitted clients join",
@@ -159,14 +159,14 @@ OF_COORDINATOR = (
     ),
     Mutation(
         "a mean loss is divided by the records of clients whose losses do not count",
-        COORDINATOR + "aggregate.py",
+        COORDINATOR + "collect/aggregate.py",
         "records, losses = sum([c.records for c in judges]), [c.losses[model.name] for c in judges]",
         "losses = [c.losses[model.name] for c in judges]",
         "a mean is over the records that its sum is of",
     ),
     Mutation(
         "a client whose update was in a void entry is counted as missing",
-        COORDINATOR + "rounds.py",
+        COORDINATOR + "close/rounds.py",
         "for name in state.active() - self.unsaved.updates.keys() - (self.unsaved.unlucky or set()):",
         "for name in state.active() - self.unsaved.updates.keys():",
         "nobody expires because of others",
@@ -180,14 +180,14 @@ OF_COORDINATOR = (
     ),
     Mutation(
         "a client is evicted one refused entry too late",
-        COORDINATOR + "rounds.py",
+        COORDINATOR + "close/rounds.py",
         "if member.refused >= REFUSALS_IN_A_ROW:",
         "if member.refused > REFUSALS_IN_A_ROW:",
         "a client is evicted after the documented number of refused entries",
     ),
     Mutation(
         "sums of fewer clients than the settings demand are unmasked",
-        COORDINATOR + "rounds.py",
+        COORDINATOR + "close/rounds.py",
         "if len(there) < self.settings.fewest:",
         "if not there:",
         "the coordinator sees no sum of fewer clients than the settings say",
@@ -211,35 +211,35 @@ OF_LEARNING = (
     ),
     Mutation(
         "a client without a share still teaches the online models",
-        COORDINATOR + "bounded.py",
+        COORDINATOR + "close/bounded.py",
         "return replace(update, differences={}, trained=0, learnt=None, second_moments=None)",
         "return replace(update, differences={}, trained=0, second_moments=None)",
         "what a client without a share sent moves nothing",
     ),
     Mutation(
         "the histories of clients are forgotten after each round",
-        COORDINATOR + "rounds.py",
+        COORDINATOR + "close/rounds.py",
         "                state.influence = self.unsaved.influence.hidden(self.settings.secret)\n",
         "                pass\n",
         "a history covers many rounds",
     ),
     Mutation(
         "the bound on a client's share of the records is never applied",
-        COORDINATOR + "bounded.py",
+        COORDINATOR + "close/bounded.py",
         "[_of_fewer(update, most, sums, between) if update.records > most else update for update in updates]",
         "list(updates)",
         "no client weighs more than so many times the middle one",
     ),
     Mutation(
         "the losses of a client that counts as fewer records are not reduced",
-        COORDINATOR + "bounded.py",
+        COORDINATOR + "close/bounded.py",
         "losses={name: _part_of(losses, part) for name, losses in update.losses.items()},",
         "losses=update.losses,",
         "a mean score lies in [0, 1]",
     ),
     Mutation(
         "the squared deviations of a client that counts as fewer values are not reduced",
-        "streamfl/core/protocol/tempered.py",
+        "streamfl/protocol/tempered.py",
         "new_m2 = np.minimum(m2 * new_count / np.maximum(count, 1.0), new_count * far**2)",
         "new_m2 = np.minimum(m2, new_count * far**2)",
         "no client moves a scale far",
@@ -351,21 +351,21 @@ OF_NATIVE = (
     ),
     Mutation(
         "clients weigh alike in the mean of linear weights, however many records they have",
-        NATIVE + "merging.py",
+        NATIVE + "merging/merging.py",
         "sent.append((part.records, _in_common(",
         "sent.append((1, _in_common(",
         "linear weights move by the mean over records",
     ),
     Mutation(
         "what rounding keeps back of linear weights is forgotten",
-        NATIVE + "merging.py",
+        NATIVE + "merging/merging.py",
         "return replace(change, chain=chain), replace(kept_back, weights=left)",
         "return replace(change, chain=chain), kept_back",
         "errors of rounding do not add up over rounds",
     ),
     Mutation(
         "clients that drifted alone change the online models of all",
-        NATIVE + "agreed_round.py",
+        NATIVE + "merging/agreed_round.py",
         "parts = [part for client, part in learnt.items() if client not in apart]",
         "parts = list(learnt.values())",
         "clients that learn apart add nothing to what is common",
@@ -375,28 +375,28 @@ OF_NATIVE = (
 OF_WIRE = (
     Mutation(
         "deflated bytes that were cut off are read as if they were all there",
-        "streamfl/wire_bytes.py",
+        "streamfl/wire/primitives.py",
         "if len(whole) > most or not unpacker.eof or unpacker.unused_data:",
         "if len(whole) > most or unpacker.unused_data:",
         "bytes that were cut off are refused",
     ),
     Mutation(
         "a negative zero that is a field's default but for its sign is left out",
-        "streamfl/compact.py",
+        "streamfl/wire/compact.py",
         "return bool(value == default) and math.copysign(1.0, value) == math.copysign(1.0, default)",
         "return bool(value == default)",
         "what is decoded is what was encoded, bit by bit",
     ),
     Mutation(
         "each array may have as many numbers as all arrays together",
-        "streamfl/compact.py",
+        "streamfl/wire/compact.py",
         "        most -= x.size\n",
         "",
         "a few bytes cannot fill the memory",
     ),
     Mutation(
         "the digest of changed models is not compared",
-        "streamfl/core/protocol/changes.py",
+        "streamfl/protocol/changes.py",
         "return models if _digest(models.values()) == message.digest else None",
         "return models",
         "forged changes of models are refused",
@@ -406,42 +406,42 @@ OF_WIRE = (
 OF_LOG = (
     Mutation(
         "a client does not get the first record after the position that it seeks",
-        "streamfl/log/partition.py",
+        "streamfl/runtime/log/partition.py",
         "rows = rows[decoded.positions[rows] >= self.next]",
         "rows = rows[decoded.positions[rows] > self.next]",
         "no record is lost",
     ),
     Mutation(
         "records that were read before a seek are given after it",
-        "streamfl/log/partition.py",
+        "streamfl/runtime/log/partition.py",
         "            self._inbox.clear()\n            self.lags, self.sought, self.end",
         "            self.lags, self.sought, self.end",
         "after a seek the records at its position come next",
     ),
     Mutation(
         "the group's offset moves past records that a client without room has skipped",
-        "streamfl/log/partition.py",
+        "streamfl/runtime/log/partition.py",
         "if at is None or self.wait or at.pending or source.waiting or source.lags:",
         "if at is None or self.wait or at.pending or source.waiting:",
         "the group's offset is before all records that are still needed",
     ),
     Mutation(
         "the bytes of a value that a newer one has replaced stay counted",
-        "streamfl/log/parts.py",
+        "streamfl/runtime/log/parts.py",
         "            self.held -= whole.held\n            whole = None\n",
         "            whole = None\n",
         "what is counted as held is held",
     ),
     Mutation(
         "pieces of two ledger entries are joined",
-        "streamfl/log/control.py",
+        "streamfl/runtime/log/control.py",
         "follows = not self._closed or _same(self._closed[0], closed)",
         "follows = True",
         "a joined entry is one that the coordinator wrote",
     ),
     Mutation(
         "records that are read again are counted again",
-        "streamfl/log/intake.py",
+        "streamfl/runtime/log/intake.py",
         "self._seen[reader.name] = max(seen, end)",
         "self._seen[reader.name] = end",
         "a record is counted once, however often it is read",
@@ -451,42 +451,42 @@ OF_LOG = (
 OF_KAFKA = (
     Mutation(
         "a transaction saves the state without the offsets of what was handled",
-        KAFKA + "coordinator_link.py",
+        KAFKA + "coordinator/link.py",
         "state, state_topic.PLACE)\n            self._move_on()\n",
         "state, state_topic.PLACE)\n",
         "a coordinator handles each message once, also after a kill",
     ),
     Mutation(
         "every state is written under the same key",
-        KAFKA + "coordinator_link.py",
+        KAFKA + "coordinator/link.py",
         "KEYS[self._saves % len(KEYS)]",
         "KEYS[0]",
         "compaction leaves the state before the last one, too",
     ),
     Mutation(
         "a failed transaction is repeated although it was committed",
-        KAFKA + "coordinator_link.py",
+        KAFKA + "coordinator/link.py",
         "return self._renew(state) != self._saved",
         "self._renew(state)\n        return False",
         "an entry is in the log exactly once",
     ),
     Mutation(
         "an update is sent before the answers that it counts are in the log",
-        KAFKA + "client_links.py",
+        KAFKA + "hosts/client_links.py",
         "        if isinstance(message, Update):\n            self._before_update()\n",
         "",
         "each answer that an update counts is in the log",
     ),
     Mutation(
         "a standby takes over although there are heartbeats that it has not read",
-        KAFKA + "standby.py",
+        KAFKA + "coordinator/standby.py",
         "if end <= consumer.position(partition) and time.monotonic() - asked < silence:",
         "if time.monotonic() - asked < silence:",
         "a slow standby takes over from nobody who is alive",
     ),
     Mutation(
         "a position is off by one after a seek",
-        KAFKA + "feed.py",
+        KAFKA + "hosts/feed.py",
         "self._consumer.seek(partition, wanted // self._format.stride)",
         "self._consumer.seek(partition, wanted // self._format.stride + 1)",
         "no record is lost",
@@ -496,7 +496,7 @@ OF_KAFKA = (
 OF_ANSWERS = (
     Mutation(
         "the model file answers a client that drifted alone by all models",
-        "streamfl/model_file.py",
+        "streamfl/run/model_file.py",
         "        for client, rows in by_branch.items():\n",
         "        for client, rows in NO_BRANCHES.items():\n",
         "a client that drifted alone is answered by its own model alone",
@@ -510,7 +510,7 @@ OF_ANSWERS = (
     ),
     Mutation(
         "a meter is said to have moved",
-        "streamfl/evaluation/changes.py",
+        "streamfl/run/evaluation/changes.py",
         "& (one_way >= ONE_WAY * changes)",
         "& (one_way > changes)",
         "what rises all the time has not moved",
@@ -520,14 +520,14 @@ OF_ANSWERS = (
 OF_LABELS = (
     Mutation(
         "the label of a rejected record waits for the window's end",
-        CLIENT + "waiting.py",
+        CLIENT + "intake/waiting.py",
         "        positions = [one[0] for one in (place, bad) if one is not None and one[0] < self._end]\n",
         "        positions = [] if place is None or place[0] >= self._end else [place[0]]\n",
         "one bad record does not stop its client",
     ),
     Mutation(
         "records that were read beyond the one that passed a label count for it",
-        CLIENT + "waiting.py",
+        CLIENT + "intake/waiting.py",
         "        if self._passes(label, written, first):\n",
         "        if not positions and self._passes(label, written, first):\n",
         "what a label finds does not depend on how far the records were read",
@@ -537,14 +537,14 @@ OF_LABELS = (
 OF_TRUST = (
     Mutation(
         "a client tells totals about records it has told about before",
-        CLIENT + "disclosure.py",
+        CLIENT + "work/disclosure.py",
         "    return sum(map(len, new)) >= least or not any(map(len, batches))\n",
         "    return True\n",
         "no combination of totals tells about fewer than fewest clients",
     ),
     Mutation(
         "names that a client brings alone cost it nothing",
-        COORDINATOR + "names.py",
+        COORDINATOR + "saved/names.py",
         "if name not in taken and name.cost <= left:",
         "if name not in taken:",
         "a member that names ever new things does not slow down all others",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from streamfl.core.protocol.records import Batch, Rejection, Span
+from streamfl.protocol.records import Batch, Rejection, Span
 
 FEATURES, LABELS = ("a", "b"), ("u", "v", "w")
 

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from suites.examples import examples
 
-from streamfl import whole_numbers
-from streamfl.array_bytes import MOST_NUMBERS, read, written
-from streamfl.core.errors import PeerError
-from streamfl.wire_bytes import Bytes, deflated, inflated, sized, varint
+from streamfl.errors import PeerError
+from streamfl.wire import integers as whole_numbers
+from streamfl.wire.array_bytes import MOST_NUMBERS, read, written
+from streamfl.wire.primitives import Bytes, deflated, inflated, sized, varint
 
 shapes = hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=6)
 any_floats = hnp.arrays(np.float64, shapes, elements=st.floats())

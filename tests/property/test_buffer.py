@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property.recorded import Recorded, batches_of, cuts, recorded_in, recordings
 
-from streamfl.core.client.buffer import Buffer
-from streamfl.core.protocol.records import Span, spans
+from streamfl.machines.client.intake.buffer import Buffer
+from streamfl.protocol.records import Span, spans
 
 
 def buffer_of(records: list[Recorded], cut: set[int]) -> Buffer:

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl.core.protocol.decisions import Predicted
-from streamfl.evaluation.by_class import ClassCounts
-from streamfl.evaluation.prequential import Prequential
+from streamfl.protocol.decisions import Predicted
+from streamfl.run.evaluation.by_class import ClassCounts
+from streamfl.run.evaluation.prequential import Prequential
 
 NAMES = tuple("abcdefg")
 

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from streamfl.core.errors import UsageError
-from streamfl.streams import csv_block, csv_file
-from streamfl.streams.readers import read
-from streamfl.streams.table import Table
+from streamfl.errors import UsageError
+from streamfl.records import csv_block
+from streamfl.records.files import csv_file
+from streamfl.records.files.readers import read
+from streamfl.records.table import Table
 
 ODD = [
     "", " ", "NA", "n/a", "null", "?", "-", "nan", "NaN", "-nan", "inf", "-Infinity", "infinity", "1e400", "-1e400",

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from suites.examples import examples
 
-from streamfl.core.protocol.decisions import Refused
-from streamfl.core.protocol.messages import Refusal
-from streamfl.core.protocol.moments import Moments
-from streamfl.core.protocol.tempered import tempered
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import LearningSettings
-from streamfl.streams.dealing import Log
-from streamfl.streams.table import Table
+from streamfl.protocol.decisions import Refused
+from streamfl.protocol.messages import Refusal
+from streamfl.protocol.moments import Moments
+from streamfl.protocol.tempered import tempered
+from streamfl.records.table import Table
+from streamfl.run.dealing.dealing import Log
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings
 
 CLIENTS, SIZE, ROUNDS, COLUMNS = 5, 10, 4, ("a", "b", "c")
 OFFSETS = st.sampled_from([0.0, 0.0, 0.0, 273.15, 1e6, -1e12])

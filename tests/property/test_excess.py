@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.drift.detectors.excess import Excess
-from streamfl.core.drift.evidence import ClientPart, Observed
-from streamfl.core.protocol.alarm import Alarm
-from streamfl.core.protocol.messages import LabelSums
-from streamfl.core.sampling import generator
+from streamfl.arrays import FloatArray
+from streamfl.learning.drift.detectors.excess import Excess
+from streamfl.learning.drift.evidence import ClientPart, Observed
+from streamfl.protocol.alarm import Alarm
+from streamfl.protocol.messages import LabelSums
+from streamfl.sampling import generator
 
 LABELS = ("a", "b", "c")
 HELD = 20  # of a client and label, at most

@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl.core.drift.evidence import Observed, Played
-from streamfl.core.profiles.experts import Coin, Experts, ExpertsSettings, covering
+from streamfl.learning.drift.evidence import Observed, Played
+from streamfl.learning.profiles.experts import Coin, Experts, ExpertsSettings, covering
 
 SCRATCH = np.zeros((1, 1))
 

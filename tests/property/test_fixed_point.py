@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from streamfl.core.learning.fixed_point import weighted_mean
+from streamfl.learning.fixed_point import weighted_mean
 
 PARTS = st.lists(
     st.tuples(st.integers(1, 5000), arrays(np.float64, (2, 2), elements=st.floats(-1e3, 1e3))),

@@ -8,10 +8,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from streamfl.formats import FieldMap, JsonRecords, Packed
-from streamfl.formats.any_json import AnyJson, UnusableRecordError
-from streamfl.formats.flat_json import FlatJson
-from streamfl.ports import Decoded
+from streamfl.records.formats import FieldMap, JsonRecords, Packed
+from streamfl.records.formats.any_json import AnyJson, UnusableRecordError
+from streamfl.records.formats.flat_json import FlatJson
+from streamfl.runtime.ports import Decoded
 
 GOOD = b'{"label":"up","device":"d1","t":1.5,"x":1,"y":0.5,"k":"a"}'
 MAPS = [

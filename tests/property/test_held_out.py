@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property.recorded import LABELS, Recorded, batches_of, cuts, recordings
 
-from streamfl.core.client.held_out import Holdout
-from streamfl.core.protocol.messages import HeldRecord, HoldoutRule
-from streamfl.core.sampling import ranks
+from streamfl.machines.client.intake.held_out import Holdout
+from streamfl.protocol.messages import HeldRecord, HoldoutRule
+from streamfl.sampling import ranks
 
 Round = tuple[list[Recorded], set[int]]
 STREAMS = recordings(most=120)

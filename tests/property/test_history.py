@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property.recorded import Recorded, batches_of, cuts, recorded_in, recordings
 
-from streamfl.core.learning.history import History, chosen
-from streamfl.core.protocol.messages import SampledRound
-from streamfl.core.sampling import ranks, sampled_rounds
+from streamfl.learning.history import History, chosen
+from streamfl.protocol.messages import SampledRound
+from streamfl.sampling import ranks, sampled_rounds
 
 
 def sample(

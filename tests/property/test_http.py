@@ -8,11 +8,11 @@ from asgi import call
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl.core.protocol.registry import Registry
-from streamfl.model_file import ServedModel
-from streamfl.services.answering import Answering
-from streamfl.services.http.app import app
-from streamfl.services.http.infer import Limits
+from streamfl.live.answering import Answering
+from streamfl.live.http.app import app
+from streamfl.live.http.infer import Limits
+from streamfl.protocol.registry import Registry
+from streamfl.run.model_file import ServedModel
 
 MODEL = ServedModel(
     "classification",

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.machines.script import LEARNER, closed, joined, opening
 
-from streamfl.core.client.machine import Client
-from streamfl.core.client.settings import ClientSettings
-from streamfl.core.protocol.decisions import Finished, Send
-from streamfl.core.protocol.events import RecordsRead, SourceEnded
-from streamfl.core.protocol.messages import Join, Leave, Left, Update
-from streamfl.core.protocol.records import Batch, Rejection, Span
+from streamfl.machines.client.machine import Client
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.protocol.decisions import Finished, Send
+from streamfl.protocol.events import RecordsRead, SourceEnded
+from streamfl.protocol.messages import Join, Leave, Left, Update
+from streamfl.protocol.records import Batch, Rejection, Span
 
 LEAST, SIZE, CAPACITY = 3, 6, 8
 

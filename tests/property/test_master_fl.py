@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl.core.drift.evidence import Observed, Played
-from streamfl.core.profiles.paper.profile import Paper, PaperSettings
-from streamfl.core.profiles.paper.schedule import PlacedInstance
+from streamfl.learning.drift.evidence import Observed, Played
+from streamfl.learning.profiles.paper.profile import Paper, PaperSettings
+from streamfl.learning.profiles.paper.schedule import PlacedInstance
 
 HORIZON, DELTA, RECORDS = 64, 0.05, 500
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from suites.examples import examples
 
-from streamfl.core.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
+from streamfl.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
 
 # phi, and the norm in which it is 1-strongly convex and which defines its ball.
 MAPS: dict[str, tuple[MirrorMap, float]] = {

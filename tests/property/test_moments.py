@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from streamfl.core.protocol.moments import Moments, merged, moments_of, without_outliers
-from streamfl.core.protocol.records import Batch, Span
+from streamfl.protocol.moments import Moments, merged, moments_of, without_outliers
+from streamfl.protocol.records import Batch, Span
 
 VALUES = st.floats(-1e3, 1e3) | st.just(float("nan"))
 TABLES = st.integers(0, 25).flatmap(lambda n: arrays(np.float64, (n, 3), elements=VALUES))

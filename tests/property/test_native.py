@@ -12,24 +12,24 @@ from native_streams import agreed, drawn, learnt, powers, state
 from suites.examples import examples
 from unit.machines.script import opening
 
-from streamfl import messages
-from streamfl.core.between.native import merging
-from streamfl.core.between.native.at_client import NativeAtClient
-from streamfl.core.between.native.between_rounds import NativeBetweenRounds
-from streamfl.core.between.native.ferns import Ferns
-from streamfl.core.between.native.learner import NativeLearner
-from streamfl.core.between.native.mixture import LabelMixture, TargetMixture
-from streamfl.core.between.native.running_scaler import RunningScaler
-from streamfl.core.bounds import NAMED
-from streamfl.core.learning.between_rounds import Renewal
-from streamfl.core.learning.serving import Serving
-from streamfl.core.protocol.moments import Moments, merged
-from streamfl.core.protocol.native.models import NativeState
-from streamfl.core.protocol.native.settings import NativeSettings
-from streamfl.core.protocol.records import Batch, Span
-from streamfl.core.protocol.registry import Registry
-from streamfl.core.sampling import generator
+from streamfl.bounds import NAMED
+from streamfl.learning.between_rounds import Renewal
+from streamfl.learning.serving import Serving
 from streamfl.models import Softmax
+from streamfl.online.native.at_client import NativeAtClient
+from streamfl.online.native.between_rounds import NativeBetweenRounds
+from streamfl.online.native.ferns import Ferns
+from streamfl.online.native.learner import NativeLearner
+from streamfl.online.native.merging import merging
+from streamfl.online.native.mixture import LabelMixture, TargetMixture
+from streamfl.online.native.running_scaler import RunningScaler
+from streamfl.protocol.moments import Moments, merged
+from streamfl.protocol.native.models import NativeState
+from streamfl.protocol.native.settings import NativeSettings
+from streamfl.protocol.records import Batch, Span
+from streamfl.protocol.registry import Registry
+from streamfl.sampling import generator
+from streamfl.wire import messages
 
 pytestmark = pytest.mark.compiles
 

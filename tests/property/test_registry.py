@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from streamfl.core.protocol.records import Batch, Span
-from streamfl.core.protocol.registry import FARTHEST_UNSCALED, TargetUnit, re_expression
-from streamfl.core.protocol.registry import Registry as Clipping
+from streamfl.protocol.records import Batch, Span
+from streamfl.protocol.registry import FARTHEST_UNSCALED, TargetUnit, re_expression
+from streamfl.protocol.registry import Registry as Clipping
 
 # What is clipped does change, so here nothing is.
 Registry = partial(Clipping, farthest=FARTHEST_UNSCALED)

@@ -11,9 +11,9 @@ from integration.test_estimators_beside_replay import NAMES, replayed
 from suites.examples import examples
 
 from streamfl import MasterFLRegressor
-from streamfl.core.protocol.registry import TargetUnit
-from streamfl.core.sampling import generator
-from streamfl.streams.table import Table
+from streamfl.protocol.registry import TargetUnit
+from streamfl.records.table import Table
+from streamfl.sampling import generator
 
 pytestmark = pytest.mark.compiles
 

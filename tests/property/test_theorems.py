@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from suites.examples import examples
 
-from streamfl.core.learning.algorithms import Algorithm, FedAvg, FedOMD, LocalProblem, combine, local_model
-from streamfl.core.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
-from streamfl.core.learning.model import gradient, objective
+from streamfl.learning.algorithms import Algorithm, FedAvg, FedOMD, LocalProblem, combine, local_model
+from streamfl.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
+from streamfl.learning.model import gradient, objective
 from streamfl.models import Linear
 
 HUBER = Linear(loss="huber", delta=1.0)

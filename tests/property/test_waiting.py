@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl.core.client.waiting import LABELLED, MOST_NAMED, NEAR, REJECTED, SLACK, Waiting
-from streamfl.core.protocol.apart import Answers, Half
-from streamfl.core.protocol.messages import Mark
-from streamfl.core.protocol.records import Batch, Rejection, Span
+from streamfl.machines.client.intake.waiting import LABELLED, MOST_NAMED, NEAR, REJECTED, SLACK, Waiting
+from streamfl.protocol.apart import Answers, Half
+from streamfl.protocol.messages import Mark
+from streamfl.protocol.records import Batch, Rejection, Span
 
 # A label that cannot be decoded has no key, as a record that cannot.
 Keys = list[str | None]

@@ -4,19 +4,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from streamfl import messages
-from streamfl.core.client.settings import ClientSettings
-from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.pooling.masks import Sums
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.profiles.paper.profile import Paper, PaperSettings
-from streamfl.core.protocol.records import Rejection
-from streamfl.masking import expand
-from streamfl.settings import LearningSettings
-from streamfl.streams.dealing import deal
-from streamfl.streams.table import Table
+from streamfl.learning.pooling.masks import Sums
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.learning.profiles.paper.profile import Paper, PaperSettings
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.records import Rejection
+from streamfl.records.table import Table
+from streamfl.run.dealing.dealing import deal
+from streamfl.run.settings import LearningSettings
 from streamfl.testing import Faults, Simulation
+from streamfl.wire import messages
+from streamfl.wire.masking import expand
 
 CLIENTS = 3
 ROUND = 20

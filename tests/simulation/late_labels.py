@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from simulation.federation import federation
-from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.core.client.recorded import Recorded
-from streamfl.core.client.waiting import SLACK
-from streamfl.core.protocol.apart import Half
-from streamfl.core.protocol.records import Batch, Rejection
-from streamfl.core.sampling import generator
-from streamfl.streams.apart import HalvesSource
-from streamfl.streams.source import TableSource
+from streamfl.arrays import FloatArray, IntArray
+from streamfl.machines.client.intake.recorded import Recorded
+from streamfl.machines.client.intake.waiting import SLACK
+from streamfl.protocol.apart import Half
+from streamfl.protocol.records import Batch, Rejection
+from streamfl.run.dealing.apart import HalvesSource
+from streamfl.run.dealing.source import TableSource
+from streamfl.sampling import generator
 from streamfl.testing import Faults, Simulation
 
 # Milliseconds between two records, where the log says when they were written.

@@ -9,11 +9,11 @@ from native_streams import state
 
 from simulation.federation import BAD, ROUND, federation
 from simulation.test_simulation import faults_of
-from streamfl import messages
-from streamfl.model_file import ServedModel
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import LearningSettings
+from streamfl.run.model_file import ServedModel
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings
 from streamfl.testing import Simulation
+from streamfl.wire import messages
 
 pytestmark = pytest.mark.compiles
 

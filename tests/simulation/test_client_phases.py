@@ -4,10 +4,10 @@ import pytest
 
 from simulation.federation import federation
 from simulation.test_simulation import faults_of
-from streamfl.core.client import phase as phases
-from streamfl.core.client.known_ledger import KnownLedger, LedgerPlace
-from streamfl.core.client.phase import TRANSITIONS, Phase
-from streamfl.core.protocol.messages import RoundOpened
+from streamfl.machines.client import phase as phases
+from streamfl.machines.client.ledger.known_ledger import KnownLedger, LedgerPlace
+from streamfl.machines.client.phase import TRANSITIONS, Phase
+from streamfl.protocol.messages import RoundOpened
 from streamfl.testing import Violation
 
 SEED = 5  # messages are lost and late, and machines are killed

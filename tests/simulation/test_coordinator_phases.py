@@ -4,9 +4,9 @@ import pytest
 
 from simulation.federation import federation
 from simulation.test_simulation import faults_of
-from streamfl.core.coordinator import phase as phases
-from streamfl.core.coordinator.phase import TRANSITIONS
-from streamfl.core.coordinator.rounds import Rounds
+from streamfl.machines.coordinator import phase as phases
+from streamfl.machines.coordinator.close.rounds import Rounds
+from streamfl.machines.coordinator.phase import TRANSITIONS
 from streamfl.testing import Violation
 
 SEED = 5  # messages are lost and late, everything is killed now and then, and an alarm asks for scores

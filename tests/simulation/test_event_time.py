@@ -11,8 +11,8 @@ from simulation.federation import BAD, CLIENTS, federation
 from simulation.late_labels import late
 from simulation.test_late_labels import DELAYED, Outcome, disorder, outcome
 from simulation.test_simulation import faults_of
-from streamfl.core.protocol.messages import RoundOpened
-from streamfl.streams.source import TableSource
+from streamfl.protocol.messages import RoundOpened
+from streamfl.run.dealing.source import TableSource
 from streamfl.testing import Faults, Simulation
 
 PERIOD = 60.0

@@ -6,13 +6,13 @@ import pytest
 
 from simulation.federation import federation
 from simulation.test_simulation import faults_of, undisturbed
-from streamfl import messages
-from streamfl.core.client.state import ClientState
-from streamfl.core.protocol.messages import FromClient, FromCoordinator, Join, Joined, Leave
+from streamfl.machines.client.state import ClientState
+from streamfl.protocol.messages import FromClient, FromCoordinator, Join, Joined, Leave
 from streamfl.runtime.nodes import ClientNode
 from streamfl.testing import Simulation
 from streamfl.testing.faulty import Killed
 from streamfl.testing.simulation import AuditedClient
+from streamfl.wire import messages
 
 # How often at a client's turn another host takes it over while its host goes on, and an old message comes again.
 TAKEOVER, REPLAY = 0.002, 0.01

@@ -10,15 +10,15 @@ import pytest
 from simulation.federation import BAD, CLIENTS, ROUND, federation
 from simulation.late_labels import Disorder, late
 from simulation.test_simulation import faults_of
-from streamfl.core.client.buffer import Buffer
-from streamfl.core.client.waiting import Waiting
-from streamfl.core.protocol.messages import LocalDrift, Mark, Update
-from streamfl.core.protocol.records import Batch
-from streamfl.core.sampling import generator
-from streamfl.settings import LearningSettings
-from streamfl.streams.dealing import deal
-from streamfl.streams.source import TableSource
-from streamfl.streams.table import Table
+from streamfl.machines.client.intake.buffer import Buffer
+from streamfl.machines.client.intake.waiting import Waiting
+from streamfl.protocol.messages import LocalDrift, Mark, Update
+from streamfl.protocol.records import Batch
+from streamfl.records.table import Table
+from streamfl.run.dealing.dealing import deal
+from streamfl.run.dealing.source import TableSource
+from streamfl.run.settings import LearningSettings
+from streamfl.sampling import generator
 from streamfl.testing import Simulation, Violation
 
 # What a run comes to: the model, the rounds of restarts, which label was learnt with which features, and the marks.

@@ -8,9 +8,9 @@ import pytest
 from simulation.federation import CLIENTS, federation
 from simulation.late_labels import Disorder, late
 from simulation.test_simulation import faults_of
-from streamfl.core.bounds import Limits
-from streamfl.core.coordinator.admission import Admission
-from streamfl.settings import LearningSettings
+from streamfl.bounds import Limits
+from streamfl.machines.coordinator.gate.admission import Admission
+from streamfl.run.settings import LearningSettings
 from streamfl.testing import Faults, Simulation, Violation
 from streamfl.testing.lies import STRANGERS, Liar
 

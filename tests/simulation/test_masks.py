@@ -6,8 +6,8 @@ from functools import cache
 import pytest
 
 from simulation.federation import BAD, federation
-from streamfl.core.client.machine import Client
-from streamfl.core.sampling import generator
+from streamfl.machines.client.machine import Client
+from streamfl.sampling import generator
 from streamfl.testing import Faults, Simulation, Violation
 
 

@@ -11,17 +11,17 @@ ROOT = Path(__file__).parents[2]
 
 SAFEGUARDS = {
     "one update for each client": (
-        "core/coordinator/machine.py",
+        "machines/coordinator/machine.py",
         "self._unsaved.updates[update.client] = update",
         "self._unsaved.updates[update.attempt] = update",
     ),
     "the ledger seek": (
-        "core/client/machine.py",
+        "machines/client/machine.py",
         "decisions.append(Seek({**self._begun, **joined.positions, **again_at}, needed))",
         "pass",
     ),
     "the check of round and epoch": (
-        "core/coordinator/checks.py",
+        "machines/coordinator/gate/checks.py",
         "if (update.entry, update.epoch) != (opened.entry, opened.epoch):",
         "if False:",
     ),
@@ -29,17 +29,17 @@ SAFEGUARDS = {
 
 LATE = {
     "the mark behind the newest labelled record": (
-        "core/client/waiting.py",
+        "machines/client/intake/waiting.py",
         "features = max(self.mark.features, max(learnt, default=-1) + 1)",
         "features = self.mark.features",
     ),
     "labels read again settle their records": (
-        "core/client/waiting.py",
+        "machines/client/intake/waiting.py",
         "            self._settle(self._named)\n",
         "            pass\n",
     ),
     "recorded answers": (
-        "streams/apart.py",
+        "run/dealing/apart.py",
         "return [asked] if self._recorded is None else list(self._recorded.parts(asked))",
         "return [asked]",
     ),

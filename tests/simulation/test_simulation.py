@@ -5,8 +5,8 @@ from functools import cache
 import pytest
 
 from simulation.federation import BAD, CLIENTS, ROUND, ROUNDS, federation
-from streamfl.core.protocol.messages import Score
-from streamfl.core.sampling import generator
+from streamfl.protocol.messages import Score
+from streamfl.sampling import generator
 from streamfl.testing import Faults
 from streamfl.testing.faulty import FaultyCoordinatorLink, Killed
 

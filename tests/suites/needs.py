@@ -9,9 +9,9 @@ import pytest
 BY_PLACE = {
     "broker": ("tests/integration/kafka/",),
     "compiles": (  # doctests of what learns between rounds and of replays, and tests that run whole commands
-        "streamfl/core/between/native/",
-        "streamfl/estimators/",
-        "streamfl/replay.py",
+        "streamfl/online/native/",
+        "streamfl/run/estimators/",
+        "streamfl/run/replay.py",
         "tests/examples/",
         "tests/golden/",
         "tests/integration/test_",

@@ -58,8 +58,8 @@ def unit_of(nodeid: str) -> str:
     Simulated worlds share nothing and take long: each is a unit. Of tests that need the broker a function or a class
     is one: a shard runs them in one process anyway, and a file may take longer than a shard.
 
-    >>> unit_of("tests/unit/test_signing.py::test_a"), unit_of("tests/simulation/test_masks.py::test_a[seed7]")
-    ('tests/unit/test_signing.py', 'tests/simulation/test_masks.py::test_a[seed7]')
+    >>> unit_of("tests/unit/wire/test_signing.py::test_a"), unit_of("tests/simulation/test_masks.py::test_a[seed7]")
+    ('tests/unit/wire/test_signing.py', 'tests/simulation/test_masks.py::test_a[seed7]')
     """
     if nodeid.startswith(KAFKA):
         return "::".join(nodeid.partition("[")[0].split("::")[:2])

@@ -10,7 +10,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CHOICES = (ROOT / "docs" / "choices.md").read_text()
 HEADINGS = {line.lstrip("#").strip() for line in CHOICES.splitlines() if line.startswith("#")}
-ROOMS = ("profiles", "drift", "learning")
 REFERENCE = re.compile(r'docs/choices\.md, ((?:"[^"]+"(?:, )?)+)')
 
 
@@ -29,7 +28,8 @@ def constants(text: str) -> Iterator[tuple[str, str]]:
             yield ast.unparse(node.targets[0]), " ".join(line.lstrip("# ") for line in lines[start : node.lineno])
 
 
-FILES = sorted(path for room in ROOMS for path in (ROOT / "streamfl" / "core" / room).rglob("*.py"))
+LEARNING = ROOT / "streamfl" / "learning"
+FILES = sorted(path for path in LEARNING.rglob("*.py") if path.parent.name != "pooling")
 FOUND = {f"{path.stem}.{name}": told for path in FILES for name, told in constants(path.read_text())}
 REFERRED = [
     (path.name, heading)

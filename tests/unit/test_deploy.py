@@ -14,7 +14,7 @@ import yaml
 from command_lines import parse
 from tools import tool
 
-from streamfl.services.settings import address, load
+from streamfl.live.settings.settings import address, load
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl.core.drift.detectors import e_detector
-from streamfl.core.errors import UsageError
-from streamfl.core.sampling import generator
 from streamfl.drift import GLR, EDetector, LossDetector, MasterTests
+from streamfl.errors import UsageError
+from streamfl.learning.drift.detectors import e_detector
+from streamfl.sampling import generator
 
 ALL = (GLR, EDetector, MasterTests)
 

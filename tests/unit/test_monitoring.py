@@ -13,10 +13,10 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard, Panel
 
 ROOT = Path(__file__).parents[2]
-SERVICES = ROOT / "streamfl" / "services"
+LIVE = ROOT / "streamfl" / "live"
 SHOWN = {
     name
-    for file in [*SERVICES.glob("*.py"), *SERVICES.glob("telemetry/*.py")]
+    for file in [*LIVE.glob("*.py"), *LIVE.glob("metrics/*.py")]
     for name in re.findall(r'"(streamfl_[a-z_]+)"', file.read_text())
 }
 PAGE = (ROOT / "docs" / "operate.md").read_text()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 from streamfl_benchmarks.code import ROOT
 from streamfl_benchmarks.pages.ages import ages
 from streamfl_benchmarks.pages.made import Made

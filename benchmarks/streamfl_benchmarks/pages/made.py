@@ -6,7 +6,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 from streamfl_benchmarks import run_file
 from streamfl_benchmarks.pages import drift_cells, regret_cells
 from streamfl_benchmarks.pages.rows import Rows, seed_counts

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 
 BEGIN = re.compile(r"<!-- results: (\S+) -->")
 END = "<!-- end -->"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 from streamfl_benchmarks.comparison import Estimate, over_seeds, paired
 from streamfl_benchmarks.run_file import Row
 

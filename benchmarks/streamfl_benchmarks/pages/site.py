@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from pathlib import Path
 
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 from streamfl_benchmarks.pages.made import Made
 from streamfl_benchmarks.pages.markers import NOT_KEPT, filled, sections, without_runs
 

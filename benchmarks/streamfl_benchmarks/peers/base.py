@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
+from streamfl.arrays import FloatArray
 from streamfl.models import Softmax
 
 SOFTMAX = Softmax()

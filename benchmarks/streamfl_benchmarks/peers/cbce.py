@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
+from streamfl.arrays import FloatArray
 from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, pooled, records
 from streamfl_benchmarks.peers.local_work import weighted
 

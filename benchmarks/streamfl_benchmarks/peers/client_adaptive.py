@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
+from streamfl.arrays import FloatArray
 from streamfl_benchmarks.peers.base import ClientRecords, records, shares
 from streamfl_benchmarks.peers.local_work import LocalWork, copies, weighted
 

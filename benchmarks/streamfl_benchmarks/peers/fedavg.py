@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.learning.model import gradient
+from streamfl.arrays import FloatArray
+from streamfl.learning.model import gradient
 from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, pooled, records, shares
 from streamfl_benchmarks.peers.local_work import LocalWork, copies, weighted
 

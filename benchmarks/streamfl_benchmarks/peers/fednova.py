@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
+from streamfl.arrays import FloatArray
 from streamfl_benchmarks.peers.base import ClientRecords, records, shares
 from streamfl_benchmarks.peers.local_work import LocalWork, copies, weighted
 

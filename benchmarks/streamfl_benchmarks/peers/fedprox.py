@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from streamfl.core.arrays import FloatArray
+from streamfl.arrays import FloatArray
 from streamfl_benchmarks.peers.base import ClientRecords, records, shares
 from streamfl_benchmarks.peers.local_work import LocalWork, copies, weighted
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.optimize import minimize
 
-from streamfl.core.arrays import FloatArray, IntArray
+from streamfl.arrays import FloatArray, IntArray
 from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, pooled, records
 
 RoundsOf = Callable[[int], Sequence[ClientRecords]]

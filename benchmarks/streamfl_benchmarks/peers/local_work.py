@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray, IntArray
-from streamfl.core.sampling import generator
+from streamfl.arrays import FloatArray, IntArray
+from streamfl.sampling import generator
 from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.learning.model import gradient
+from streamfl.arrays import FloatArray
+from streamfl.learning.model import gradient
 from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, pooled, records
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
+from streamfl.arrays import FloatArray
 from streamfl_benchmarks.peers.adaptive_fedavg import AdaptiveFedAvg
 from streamfl_benchmarks.peers.base import ClientRecords, Peer
 from streamfl_benchmarks.peers.cbce import CBCE

@@ -7,8 +7,8 @@ from typing import Protocol
 import numpy as np
 from river.drift import ADWIN
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.drift.detectors.glr import GLRDetector
+from streamfl.arrays import FloatArray
+from streamfl.learning.drift.detectors.glr import GLRDetector
 from streamfl_benchmarks.peers.base import ClientRecords, Peer, records, score
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.learning.model import gradient
-from streamfl.core.learning.second_moments import SecondMoments
+from streamfl.arrays import FloatArray
+from streamfl.learning.model import gradient
+from streamfl.learning.second_moments import SecondMoments
 from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, pooled, records
 
 

@@ -7,7 +7,7 @@ import structlog
 from kafka import KafkaProducer
 from kafka import errors as kafka_errors
 
-from streamfl.core.errors import PeerError
+from streamfl.errors import PeerError
 
 LOG = structlog.get_logger("streamfl.kafka")
 

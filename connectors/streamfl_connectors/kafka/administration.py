@@ -8,8 +8,8 @@ from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from streamfl.core.errors import PeerError, UsageError
-from streamfl.ports import Finding
+from streamfl.errors import PeerError, UsageError
+from streamfl.runtime.ports import Finding
 from streamfl_connectors.kafka.topics import TopicPlan
 
 # The bytes that a message may need besides its value: key, headers and those of the log.

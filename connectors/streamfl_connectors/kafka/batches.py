@@ -15,7 +15,7 @@ from kafka import codec as codecs
 from kafka import errors as kafka_errors
 from kafka.record.default_records import DefaultRecord, DefaultRecordBatch
 
-from streamfl.core.bounds import bounded
+from streamfl.bounds import bounded
 
 # The most bytes of an unpacked batch; packed it has at most a megabyte, unless topics accept more.
 MOST_UNPACKED = 64 * 1024 * 1024

@@ -10,8 +10,8 @@ import structlog
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import errors as kafka_errors
 
-from streamfl.core.errors import PeerError, StreamflError, TakenOverError, UsageError
-from streamfl.signing import OPEN, Signatures
+from streamfl.errors import PeerError, StreamflError, TakenOverError, UsageError
+from streamfl.wire.signing import OPEN, Signatures
 from streamfl_connectors.kafka import causes, tls
 from streamfl_connectors.kafka.batches import read_leniently
 from streamfl_connectors.kafka.consumer import Consumer

@@ -8,14 +8,13 @@ from typing import ClassVar
 import structlog
 from pydantic import BaseModel
 
-from streamfl import state_bytes
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.protocol.messages import Command, RoundOpened
-from streamfl.log import commands
-from streamfl.log.placement import places_of, topic_of
-from streamfl.log.topics import Topics
-from streamfl.ports import (
+from streamfl.errors import PeerError, UsageError
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.protocol.messages import Command, RoundOpened
+from streamfl.runtime.log import commands
+from streamfl.runtime.log.placement import places_of, topic_of
+from streamfl.runtime.log.topics import Topics
+from streamfl.runtime.ports import (
     Access,
     Apart,
     Finding,
@@ -25,8 +24,12 @@ from streamfl.ports import (
     Unlabelled,
     WrongState,
 )
-from streamfl.signing import OPEN, Signatures
-from streamfl_connectors.kafka.acls import access
+from streamfl.wire import state_bytes
+from streamfl.wire.signing import OPEN, Signatures
+from streamfl_connectors.kafka.access.acls import access
+from streamfl_connectors.kafka.access.granted import Granted
+from streamfl_connectors.kafka.access.rights import Federated
+from streamfl_connectors.kafka.access.strimzi import users
 from streamfl_connectors.kafka.administration import (
     configs_of,
     make_missing,
@@ -36,19 +39,16 @@ from streamfl_connectors.kafka.administration import (
     wrong_with,
 )
 from streamfl_connectors.kafka.connection import Connection, explained
-from streamfl_connectors.kafka.coordinator_link import KafkaCoordinatorLink
-from streamfl_connectors.kafka.ends import Ends
-from streamfl_connectors.kafka.granted import Granted
-from streamfl_connectors.kafka.heartbeats import KafkaHeartbeat
-from streamfl_connectors.kafka.host import KafkaHost
+from streamfl_connectors.kafka.coordinator.ends import Ends
+from streamfl_connectors.kafka.coordinator.heartbeats import KafkaHeartbeat
+from streamfl_connectors.kafka.coordinator.link import KafkaCoordinatorLink
+from streamfl_connectors.kafka.coordinator.standby import KafkaStandby
+from streamfl_connectors.kafka.coordinator.state_topic import last_state
+from streamfl_connectors.kafka.hosts.host import KafkaHost
+from streamfl_connectors.kafka.hosts.scorer import KafkaScorer
 from streamfl_connectors.kafka.last_round import last_opened
 from streamfl_connectors.kafka.partitions import wrong_placement
-from streamfl_connectors.kafka.rights import Federated
-from streamfl_connectors.kafka.scorer import KafkaScorer
 from streamfl_connectors.kafka.settings import KafkaSettings
-from streamfl_connectors.kafka.standby import KafkaStandby
-from streamfl_connectors.kafka.state_topic import last_state
-from streamfl_connectors.kafka.strimzi import users
 from streamfl_connectors.kafka.topics import WEEK, TopicPlan, plans
 from streamfl_connectors.kafka.watcher import KafkaWatcher
 from streamfl_connectors.kafka.writer import KafkaRecordWriter
@@ -70,7 +70,7 @@ def closed_if_it_fails(link: KafkaCoordinatorLink | KafkaHost) -> Iterator[None]
 
 
 class KafkaConnector:
-    """`streamfl.ports.Connector` for Apache Kafka.
+    """`streamfl.runtime.ports.Connector` for Apache Kafka.
 
     Parameters
     ----------
@@ -279,13 +279,13 @@ class KafkaConnector:
         apart: Apart | None = None,
     ) -> Sequence[Finding]:
         """Check everything that a federation needs, and decode real records."""
-        from streamfl_connectors.kafka.checks import findings  # noqa: PLC0415  only `check` needs it
+        from streamfl_connectors.kafka.access.checks import findings  # noqa: PLC0415  only `check` needs it
 
         return findings(self._connection, self._topics, placement, records, asked, apart)
 
     def sample(self, topics: Sequence[str]) -> Sample:
         """Return the newest messages of some partitions of topics."""
-        from streamfl_connectors.kafka.sample import matching, sample  # noqa: PLC0415  only `init` needs it
+        from streamfl_connectors.kafka.access.sample import matching, sample  # noqa: PLC0415  only `init` needs it
 
         with self._connection.administered() as admin:
             there = matching(admin, topics, self._topics.own)

@@ -5,7 +5,7 @@ from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 from streamfl_connectors.kafka.batches import Packed
 
 Polled = Mapping[TopicPartition, Sequence[Any]]

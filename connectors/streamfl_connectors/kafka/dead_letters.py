@@ -3,7 +3,7 @@
 from kafka import KafkaProducer
 from kafka.future import Future
 
-from streamfl.log.dead_letters import DeadLetter
+from streamfl.runtime.log.dead_letters import DeadLetter
 from streamfl_connectors.kafka.lasting import LastingProducer
 
 

@@ -4,10 +4,10 @@ from collections import deque
 
 from kafka import KafkaConsumer, TopicPartition
 
-from streamfl.core.errors import PeerError
-from streamfl.core.protocol.messages import RoundOpened
-from streamfl.log.control import ControlReader
-from streamfl.signing import Verifier
+from streamfl.errors import PeerError
+from streamfl.protocol.messages import RoundOpened
+from streamfl.runtime.log.control import ControlReader
+from streamfl.wire.signing import Verifier
 from streamfl_connectors.kafka.reading import bounds, read_to
 
 # The first number of messages that are read from the end, doubled until a round is among them.

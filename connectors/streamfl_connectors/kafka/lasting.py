@@ -9,7 +9,7 @@ from kafka import KafkaProducer
 from kafka import errors as kafka_errors
 from kafka.future import Future
 
-from streamfl.core.errors import PeerError
+from streamfl.errors import PeerError
 from streamfl_connectors.kafka.absence import let_go
 from streamfl_connectors.kafka.connection import Connection
 

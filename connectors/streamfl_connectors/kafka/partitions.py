@@ -6,7 +6,7 @@ others, and no remedy is to delete a topic: positions in the ledger are offsets 
 
 from collections.abc import Mapping
 
-from streamfl.ports import Finding, Placement
+from streamfl.runtime.ports import Finding, Placement
 
 
 def beyond(placement: Placement, number: int) -> str | None:

@@ -7,9 +7,9 @@ from typing import Any, Self
 from kafka import KafkaConsumer, KafkaProducer
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from streamfl.core.bounds import LONGEST, MOST, MOST_BYTES
-from streamfl.core.errors import UsageError, did_you_mean
-from streamfl.log.parts import BUDGET
+from streamfl.bounds import LONGEST, MOST, MOST_BYTES
+from streamfl.errors import UsageError, did_you_mean
+from streamfl.runtime.log.parts import BUDGET
 
 FILE = "_file"
 

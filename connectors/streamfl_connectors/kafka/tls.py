@@ -9,7 +9,7 @@ from typing import Any
 
 from cryptography import x509
 
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 
 PROTOCOLS = ("SSL", "SASL_SSL")
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streamfl.log import commands, control, dead_letters
-from streamfl.log.topics import Topics
+from streamfl.runtime.log import commands, control, dead_letters
+from streamfl.runtime.log.topics import Topics
 
 DAY = 24 * 3600 * 1000
 

@@ -7,11 +7,11 @@ import structlog
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import AuthorizationError
 
-from streamfl.core.errors import PeerError
-from streamfl.log.control import ControlReader
-from streamfl.log.tally import Tally
-from streamfl.log.topics import Topics
-from streamfl.ports import Buried, Told
+from streamfl.errors import PeerError
+from streamfl.runtime.log.control import ControlReader
+from streamfl.runtime.log.tally import Tally
+from streamfl.runtime.log.topics import Topics
+from streamfl.runtime.ports import Buried, Told
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.reading import bounds
 
@@ -25,7 +25,7 @@ LETTERS = 2000
 
 
 class KafkaWatcher:
-    """`streamfl.ports.Watcher`: reads the control topic from an offset on, and dead letters beside it.
+    """`streamfl.runtime.ports.Watcher`: reads the control topic from an offset on, and dead letters beside it.
 
     Parameters
     ----------

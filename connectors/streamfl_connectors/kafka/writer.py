@@ -11,7 +11,7 @@ END_OF_STREAM = "end-of-stream"
 
 
 class KafkaRecordWriter:
-    """`streamfl.ports.RecordWriter` on Kafka.
+    """`streamfl.runtime.ports.RecordWriter` on Kafka.
 
     Parameters
     ----------

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from river import compose, multiclass
 
-from streamfl.core.protocol.external.keys import text_of
-from streamfl.core.protocol.external.tables import ExportedTable
 from streamfl.models.river_models.form import Form, Tables
+from streamfl.protocol.external.keys import text_of
+from streamfl.protocol.external.tables import ExportedTable
 
 SEPARATORS: dict[type[Any], str] = {
     compose.Pipeline: " | ",

@@ -8,23 +8,23 @@ from typing import Any, Literal
 import numpy as np
 from river import base
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.between.external.admission import unusable
-from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.protocol.external.state import ExternalLearnt, ExternalState
-from streamfl.core.protocol.external.tables import Exported
-from streamfl.core.protocol.records import Batch
+from streamfl.arrays import FloatArray
+from streamfl.errors import PeerError, UsageError
 from streamfl.models.river_models.composites import described
 from streamfl.models.river_models.kind import Kind, federable
 from streamfl.models.river_models.river_pass import RiverPass
 from streamfl.models.river_models.state import export, imported
+from streamfl.online.external.admission import unusable
+from streamfl.protocol.external.state import ExternalLearnt, ExternalState
+from streamfl.protocol.external.tables import Exported
+from streamfl.protocol.records import Batch
 
 Task = Literal["classification", "regression"]
 
 
 @dataclass(frozen=True, eq=False)
 class FederatedRiverModel:
-    """`streamfl.core.protocol.external.interface.ExternalModel` for River.
+    """`streamfl.protocol.external.interface.ExternalModel` for River.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class FederatedRiverModel:
     Examples
     --------
     >>> from river import linear_model
-    >>> from streamfl.core.protocol.records import Span
+    >>> from streamfl.protocol.records import Span
     >>> federated = FederatedRiverModel(linear_model.PAClassifier(), "classification")
     >>> begun = federated.begin(ExternalState(federated.initial(), ("no", "yes")))
     >>> X, y = np.array([[1.0], [-2.0], [3.0]]), np.array([1.0, 0.0, 1.0])

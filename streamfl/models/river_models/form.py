@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from streamfl.core.protocol.external.tables import ExportedTable
+from streamfl.protocol.external.tables import ExportedTable
 
 Merging = Literal["nothing", "mean", "sum"]
 Tables = Mapping[str, ExportedTable]

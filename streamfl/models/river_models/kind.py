@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from river import base, compose, multiclass
 
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 from streamfl.models.river_models import composites, linear, naive_bayes, scalers, stateless
 from streamfl.models.river_models.composites import described, steps_of
 from streamfl.models.river_models.form import Form, Merging
@@ -65,7 +65,7 @@ def federable(model: base.Estimator) -> Kind:
     >>> federable(tree.HoeffdingTreeClassifier())
     Traceback (most recent call last):
     ...
-    streamfl.core.errors.UsageError: HoeffdingTreeClassifier cannot be federated: ...
+    streamfl.errors.UsageError: HoeffdingTreeClassifier cannot be federated: ...
     """
     form = FORMS.get(type(model))
     if form is None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from river import linear_model, optim, utils
 
-from streamfl.core.protocol.external.tables import ExportedTable
 from streamfl.models.river_models.form import Form, Tables
+from streamfl.protocol.external.tables import ExportedTable
 
 
 def _obstacle(model: Any) -> str | None:

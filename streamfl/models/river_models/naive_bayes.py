@@ -5,8 +5,8 @@ from typing import Any
 
 from river import naive_bayes
 
-from streamfl.core.protocol.external.tables import ExportedTable
 from streamfl.models.river_models.form import Form, Tables
+from streamfl.protocol.external.tables import ExportedTable
 
 
 def _counted(counts: Mapping[Hashable, float]) -> dict[Hashable, float]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from river import base
 
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 from streamfl.models import RIVER
 from streamfl.models.river_models.kind import FORMS, federable
 from streamfl.models.river_models.refusals import refusal_of
@@ -69,7 +69,7 @@ def named(spec: str) -> base.Estimator:
     >>> named("river:linear_model.SoftMax")
     Traceback (most recent call last):
     ...
-    streamfl.core.errors.UsageError: river:linear_model.SoftMax: River has no linear_model.SoftMax; near it ...
+    streamfl.errors.UsageError: river:linear_model.SoftMax: River has no linear_model.SoftMax; near it ...
     """
     try:
         model = _made(ast.parse(spec.removeprefix(RIVER).strip(), mode="eval").body, spec)

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from river import base
 
-from streamfl.core.errors import UsageError
-from streamfl.core.protocol.external.tables import Exported
+from streamfl.errors import UsageError
 from streamfl.models.river_models.kind import federable
 from streamfl.models.river_models.state import export, imported
+from streamfl.protocol.external.tables import Exported
 
 Label = str | int | float | bool
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from river import preprocessing
 
-from streamfl.core.protocol.external.tables import ExportedTable, Rule
 from streamfl.models.river_models.form import Form, Tables
+from streamfl.protocol.external.tables import ExportedTable, Rule
 
 
 def _windowed(model: Any) -> str | None:

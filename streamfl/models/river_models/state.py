@@ -5,10 +5,10 @@ from typing import TypeVar
 
 from river import base
 
-from streamfl.core.errors import PeerError, UsageError
-from streamfl.core.protocol.external.tables import Exported, ExportedTable
+from streamfl.errors import PeerError, UsageError
 from streamfl.models.river_models.composites import described, walk
 from streamfl.models.river_models.kind import FORMS, federable
+from streamfl.protocol.external.tables import Exported, ExportedTable
 
 Model = TypeVar("Model", bound=base.Estimator)
 

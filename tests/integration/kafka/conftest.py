@@ -12,7 +12,7 @@ import pytest
 from deploy.broker import Broker
 from deploy.broker.jars import fetched
 from deploy.broker.toolchain import java
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # for the files here that are no tests

@@ -17,14 +17,14 @@ from typing import Any, TypeVar
 from kafka import KafkaConsumer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
-from streamfl import messages as wire
-from streamfl.core.errors import PeerError
-from streamfl.core.protocol.events import Signed, Unusable
-from streamfl.core.protocol.messages import FromClient, FromCoordinator, Restarted, RoundClosed, RoundOpened
-from streamfl.log.control import ControlReader
-from streamfl.log.parts import PartAssembly
-from streamfl.log.updates import completed
-from streamfl.signing import Verifier
+from streamfl.errors import PeerError
+from streamfl.protocol.events import Signed, Unusable
+from streamfl.protocol.messages import FromClient, FromCoordinator, Restarted, RoundClosed, RoundOpened
+from streamfl.runtime.log.control import ControlReader
+from streamfl.runtime.log.parts import PartAssembly
+from streamfl.runtime.log.updates import completed
+from streamfl.wire import messages as wire
+from streamfl.wire.signing import Verifier
 from streamfl_connectors.kafka.batches import read_leniently
 
 read_leniently()  # tests read what they spoil

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka_federation import CLIENTS, COMMAND, ROUND, SETTINGS, Federation, check_ledger
 
-from streamfl.evaluation.result import DatedRestart, Result
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import LearningSettings
-from streamfl.streams.covtype import covtype
-from streamfl.streams.dealing import Log, deal
-from streamfl.streams.drift import inject, parse
-from streamfl.streams.table import shuffled
+from streamfl.records.files.covtype import covtype
+from streamfl.records.table import shuffled
+from streamfl.run.dealing.dealing import Log, deal
+from streamfl.run.dealing.imposed_drift import inject, parse
+from streamfl.run.evaluation.result import DatedRestart, Result
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings
 
 ROUNDS = 36
 SWAPS = "class-swap@14,25"

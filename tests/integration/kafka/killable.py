@@ -11,11 +11,12 @@ from pathlib import Path
 
 from kafka import KafkaConsumer, KafkaProducer
 
-from streamfl.cli import main
-from streamfl.core.protocol.events import RecordsRead
-from streamfl.core.protocol.messages import RoundClosed, Scores, Update
+from streamfl.cli.main import main
+from streamfl.protocol.events import RecordsRead
+from streamfl.protocol.messages import RoundClosed, Scores, Update
 from streamfl.runtime import nodes
-from streamfl_connectors.kafka import client_answers, client_links, coordinator_link, scorer
+from streamfl_connectors.kafka.coordinator import link as coordinator_link
+from streamfl_connectors.kafka.hosts import client_answers, client_links, scorer
 
 Die = Callable[[], None]
 

@@ -22,12 +22,12 @@ from kafka.admin import (
 )
 
 from deploy.broker import Broker
-from streamfl.log.topics import Topics
-from streamfl.ports import Unlabelled
-from streamfl_connectors.kafka.acls import binding
+from streamfl.runtime.log.topics import Topics
+from streamfl.runtime.ports import Unlabelled
+from streamfl_connectors.kafka.access.acls import binding
+from streamfl_connectors.kafka.access.granted import Granted
+from streamfl_connectors.kafka.access.rights import ROLES, Federated, Need
 from streamfl_connectors.kafka.connector import KafkaConnector
-from streamfl_connectors.kafka.granted import Granted
-from streamfl_connectors.kafka.rights import ROLES, Federated, Need
 from streamfl_connectors.kafka.settings import KafkaSettings
 
 # No wait for the brokers' news of rights and topics is longer (seconds).

@@ -11,11 +11,11 @@ import numpy as np
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka_stream import told
 
-from streamfl.evaluation.result import Result
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import LearningSettings, PrivacySettings, ProfileSettings
-from streamfl.streams.dealing import Log
-from streamfl.streams.table import Table
+from streamfl.records.table import Table
+from streamfl.run.dealing.dealing import Log
+from streamfl.run.evaluation.result import Result
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
 from streamfl_connectors.kafka.writer import END_OF_STREAM
 
 NAMES = ("c0", "c1", "c2")

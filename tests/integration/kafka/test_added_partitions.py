@@ -7,14 +7,15 @@ from contextlib import closing
 
 from kafka import KafkaAdminClient, KafkaProducer
 
-from streamfl.core.protocol.messages import Leave
-from streamfl.formats import FieldMap, JsonRecords, record_format
-from streamfl.formats.field_map import LabelMap
-from streamfl.ports import Apart, Placement
-from streamfl_connectors.kafka import coordinator_link, records
-from streamfl_connectors.kafka.client_links import ClientLinks
+from streamfl.protocol.messages import Leave
+from streamfl.records.formats import FieldMap, JsonRecords, record_format
+from streamfl.records.formats.field_map import LabelMap
+from streamfl.runtime.ports import Apart, Placement
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.connector import KafkaConnector
+from streamfl_connectors.kafka.coordinator import link as coordinator_link
+from streamfl_connectors.kafka.hosts import records
+from streamfl_connectors.kafka.hosts.client_links import ClientLinks
 from streamfl_connectors.kafka.settings import KafkaSettings
 
 

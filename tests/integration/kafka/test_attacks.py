@@ -16,8 +16,7 @@ from kafka_stream import check_as_undisturbed
 from small_stream import ROUNDS, make
 from test_bad_records import everything_in
 
-from streamfl import messages
-from streamfl.core.protocol.messages import (
+from streamfl.protocol.messages import (
     Join,
     Joined,
     ModelPublished,
@@ -28,11 +27,12 @@ from streamfl.core.protocol.messages import (
     SlotLosses,
     Update,
 )
-from streamfl.core.protocol.moments import moments_of
-from streamfl.core.protocol.records import Span
-from streamfl.log.dead_letters import HEAD
-from streamfl.log.parts import cut
-from streamfl.log.tensors import key_of
+from streamfl.protocol.moments import moments_of
+from streamfl.protocol.records import Span
+from streamfl.runtime.log.dead_letters import HEAD
+from streamfl.runtime.log.parts import cut
+from streamfl.runtime.log.tensors import key_of
+from streamfl.wire import messages
 
 pytestmark = pytest.mark.full
 

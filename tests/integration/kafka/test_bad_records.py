@@ -9,12 +9,12 @@ from kafka_federation import check_ledger
 from kafka_stream import check_as_undisturbed
 from small_stream import ROUNDS, SIZE
 
-from streamfl import messages
-from streamfl.core.protocol.messages import Leave, LocalDrift, RoundClosed
-from streamfl.log.dead_letters import HEAD, WHOLE
-from streamfl.log.parts import cut
-from streamfl.ports import Buried, Told
-from streamfl.settings import ProfileSettings
+from streamfl.protocol.messages import Leave, LocalDrift, RoundClosed
+from streamfl.run.settings import ProfileSettings
+from streamfl.runtime.log.dead_letters import HEAD, WHOLE
+from streamfl.runtime.log.parts import cut
+from streamfl.runtime.ports import Buried, Told
+from streamfl.wire import messages
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.settings import KafkaSettings
 

@@ -5,7 +5,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka_stream import check_as_undisturbed
 from small_stream import ROUNDS, SmallStream
 
-from streamfl.settings import LearningSettings
+from streamfl.run.settings import LearningSettings
 
 pytestmark = pytest.mark.full
 

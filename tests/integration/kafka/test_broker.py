@@ -16,7 +16,7 @@ from kafka.errors import TopicAuthorizationFailedError
 from deploy.broker import Broker
 from deploy.broker.jars import fetched, folder_of_jars
 from deploy.broker.ports import free_port, is_open, is_taken
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 
 
 @pytest.fixture

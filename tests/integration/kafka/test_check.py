@@ -23,11 +23,11 @@ from kafka.admin import (
 from kafka.errors import TopicAuthorizationFailedError
 
 from deploy.broker import Broker
-from streamfl.core.errors import UsageError
-from streamfl.core.protocol.messages import Leave, Left
-from streamfl.formats import FieldMap, JsonRecords, LabelMap, Packed, record_format
-from streamfl.log.sample import listed
-from streamfl.ports import Answer, Apart, Placement, Unlabelled
+from streamfl.errors import UsageError
+from streamfl.protocol.messages import Leave, Left
+from streamfl.records.formats import FieldMap, JsonRecords, LabelMap, Packed, record_format
+from streamfl.runtime.log.sample import listed
+from streamfl.runtime.ports import Answer, Apart, Placement, Unlabelled
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.writer import END_OF_STREAM

@@ -7,13 +7,13 @@ import pytest
 from kafka_federation import check_ledger
 from small_stream import NAMES, ROUNDS, make
 
-from streamfl.core.protocol.messages import Ended, RoundOpened
-from streamfl.formats import FieldMap, record_format
-from streamfl.log.topics import Topics
-from streamfl.ports import Placement
-from streamfl_connectors.kafka.client_links import ClientLinks
+from streamfl.protocol.messages import Ended, RoundOpened
+from streamfl.records.formats import FieldMap, record_format
+from streamfl.runtime.log.topics import Topics
+from streamfl.runtime.ports import Placement
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.connector import KafkaConnector
+from streamfl_connectors.kafka.hosts.client_links import ClientLinks
 from streamfl_connectors.kafka.settings import KafkaSettings
 
 pytestmark = pytest.mark.full

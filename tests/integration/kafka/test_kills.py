@@ -151,7 +151,7 @@ def test_five_kills_at_random_times_change_nothing_that_is_learnt(seed, broker, 
 
 SAFEGUARDS = {
     "the ledger seek": (
-        "core/client/machine.py",
+        "machines/client/machine.py",
         "decisions.append(Seek({**self._begun, **joined.positions, **again_at}, needed))",
         "pass",
         "positions of .* do not follow the ledger",

@@ -13,9 +13,9 @@ from kafka_stream import check_as_undisturbed
 from small_stream import FEATURES, ROUNDS, SIZE
 from suites.parameters import full
 
-from streamfl.answers_file import AnswersFile
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import LearningSettings
+from streamfl.run.answers_file import AnswersFile
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings
 
 
 @pytest.fixture

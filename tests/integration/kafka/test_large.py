@@ -8,8 +8,8 @@ from itertools import islice
 import pytest
 from test_bad_records import everything_in
 
-from streamfl import messages
-from streamfl.core.protocol.messages import (
+from streamfl.live.operator import watch
+from streamfl.protocol.messages import (
     Accepted,
     HeldRecord,
     Joined,
@@ -19,15 +19,15 @@ from streamfl.core.protocol.messages import (
     Served,
     Slot,
 )
-from streamfl.core.protocol.records import Span
-from streamfl.formats import FieldMap, record_format
-from streamfl.log.control import MOST
-from streamfl.log.topics import Topics
-from streamfl.ports import Placement
-from streamfl.services import watch
-from streamfl_connectors.kafka.client_links import ClientLinks
+from streamfl.protocol.records import Span
+from streamfl.records.formats import FieldMap, record_format
+from streamfl.runtime.log.control import MOST
+from streamfl.runtime.log.topics import Topics
+from streamfl.runtime.ports import Placement
+from streamfl.wire import messages
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.connector import KafkaConnector
+from streamfl_connectors.kafka.hosts.client_links import ClientLinks
 from streamfl_connectors.kafka.settings import KafkaSettings
 
 CLIENTS = tuple(f"plant-{i:05d}" for i in range(6000))

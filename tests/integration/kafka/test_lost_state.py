@@ -7,14 +7,14 @@ from contextlib import closing
 import pytest
 from kafka import KafkaAdminClient
 
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.errors import UsageError
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.protocol.messages import Leave, RoundOpened
-from streamfl.formats import FieldMap, record_format
-from streamfl.ports import Placement
-from streamfl_connectors.kafka.client_links import ClientLinks
+from streamfl.errors import UsageError
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.protocol.messages import Leave, RoundOpened
+from streamfl.records.formats import FieldMap, record_format
+from streamfl.runtime.ports import Placement
 from streamfl_connectors.kafka.connector import KafkaConnector
+from streamfl_connectors.kafka.hosts.client_links import ClientLinks
 from streamfl_connectors.kafka.settings import KafkaSettings
 
 OPENED = RoundOpened(entry=2, round=2, epoch=1, block=1, registry=1, slots=(), serves="m", known_labels=1)

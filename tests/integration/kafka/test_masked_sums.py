@@ -6,8 +6,8 @@ import pytest
 from kafka_stream import check_as_undisturbed
 from small_stream import NAMES, ROUNDS
 
-from streamfl.core.protocol.messages import Join, Roster, RoundOpened, Unmask, Update
-from streamfl.settings import PrivacySettings
+from streamfl.protocol.messages import Join, Roster, RoundOpened, Unmask, Update
+from streamfl.run.settings import PrivacySettings
 
 
 @pytest.fixture

@@ -14,14 +14,14 @@ from kafka_federation import Federation, check_ledger
 from kafka_stream import check_as_undisturbed
 from small_stream import ROUNDS, SmallStream, make
 
-from streamfl import messages
-from streamfl.core.protocol.messages import Command, Leave, MemberChanged, Refusal
-from streamfl.log import commands
-from streamfl.log.control import PLACE as CONTROL
-from streamfl.log.parts import DIGEST, cut
-from streamfl.log.signatures import SIGNATURE, stamped
-from streamfl.log.updates import PLACE as UPDATES
-from streamfl.signing import Listed, PrivateKey, Signer, Verifier, make_key, read_key
+from streamfl.protocol.messages import Command, Leave, MemberChanged, Refusal
+from streamfl.runtime.log import commands
+from streamfl.runtime.log.control import PLACE as CONTROL
+from streamfl.runtime.log.parts import DIGEST, cut
+from streamfl.runtime.log.signatures import SIGNATURE, stamped
+from streamfl.runtime.log.updates import PLACE as UPDATES
+from streamfl.wire import messages
+from streamfl.wire.signing import Listed, PrivateKey, Signer, Verifier, make_key, read_key
 
 pytestmark = pytest.mark.full
 

@@ -6,7 +6,7 @@ import pytest
 from kafka_federation import COMMAND, check_ledger
 from small_stream import ROUNDS
 
-from streamfl.core.protocol.messages import MemberChanged
+from streamfl.protocol.messages import MemberChanged
 
 pytestmark = pytest.mark.full
 

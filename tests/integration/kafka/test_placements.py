@@ -8,7 +8,7 @@ from kafka_federation import check_ledger
 from kafka_stream import check_as_undisturbed
 from small_stream import FEATURES, LABELS, ROUNDS, SIZE, SmallStream
 
-from streamfl.formats import Packed
+from streamfl.records.formats import Packed
 
 KEYED = (
     'records.clients="key"',

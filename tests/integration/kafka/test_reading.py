@@ -10,9 +10,9 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition, codec
 from kafka.admin import KafkaAdminClient
 
-from streamfl.core.errors import UsageError
-from streamfl.formats import FieldMap, Packed, record_format
-from streamfl.ports import Placement
+from streamfl.errors import UsageError
+from streamfl.records.formats import FieldMap, Packed, record_format
+from streamfl.runtime.ports import Placement
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.writer import END_OF_STREAM

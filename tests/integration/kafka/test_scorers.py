@@ -9,11 +9,11 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from small_stream import FEATURES, ROUNDS, SmallStream, make
 from suites.parameters import full
 
-from streamfl import messages
-from streamfl.core.protocol.messages import RoundOpened, Slot
-from streamfl.formats import Packed
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import LearningSettings
+from streamfl.protocol.messages import RoundOpened, Slot
+from streamfl.records.formats import Packed
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings
+from streamfl.wire import messages
 
 PARTITIONS = 4
 PACKED = (1, 64, 3, 700, 1, 64, 2500, 2)  # records of packed messages

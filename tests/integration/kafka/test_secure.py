@@ -18,16 +18,16 @@ from kafka import KafkaAdminClient, KafkaProducer
 from secured import Attempts, Users, topics_of
 from structlog.testing import capture_logs
 
-import streamfl.profiles  # noqa: F401  states name them
+import streamfl.plugins.profiles  # noqa: F401  states name them
 from deploy.broker import Broker
 from deploy.broker.authority import Authority
-from streamfl.core.errors import UsageError
-from streamfl.core.protocol.messages import Leave
-from streamfl.formats import FieldMap, record_format
-from streamfl.ports import Placement, Unlabelled
+from streamfl.errors import UsageError
+from streamfl.protocol.messages import Leave
+from streamfl.records.formats import FieldMap, record_format
+from streamfl.runtime.ports import Placement, Unlabelled
+from streamfl_connectors.kafka.access.granted import Granted
+from streamfl_connectors.kafka.access.rights import HOLDERS, OPTIONAL, ROLES
 from streamfl_connectors.kafka.connector import KafkaConnector
-from streamfl_connectors.kafka.granted import Granted
-from streamfl_connectors.kafka.rights import HOLDERS, OPTIONAL, ROLES
 from streamfl_connectors.kafka.settings import KafkaSettings
 
 COMMAND = str(Path(sys.executable).parent / "streamfl")
@@ -305,7 +305,7 @@ SECRET = "sesame7391"
 class TestSecrets:
     """No command tells one, at level debug, however wrong the settings: all run in one process, one after another."""
 
-    RUN = "import json, sys\nfrom streamfl.cli import main\nimport os\n" + (
+    RUN = "import json, sys\nfrom streamfl.cli.main import main\nimport os\n" + (
         "for case in json.load(sys.stdin):\n"
         "    os.environ.update(case['environment'])\n"
         "    sys.argv = ['streamfl', *case['words']]\n"

@@ -6,16 +6,16 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from streamfl.formats import FieldMap, record_format
-from streamfl.log.topics import Topics
-from streamfl.ports import Placement
-from streamfl.signing import OPEN, Listed, PrivateKey, Signatures, Signer, Verifier
+from streamfl.records.formats import FieldMap, record_format
+from streamfl.runtime.log.topics import Topics
+from streamfl.runtime.ports import Placement
 from streamfl.testing import Kit
 from streamfl.testing.transport import CHECKS
-from streamfl_connectors.kafka.client_links import ClientLinks
+from streamfl.wire.signing import OPEN, Listed, PrivateKey, Signatures, Signer, Verifier
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.connector import KafkaConnector
-from streamfl_connectors.kafka.coordinator_link import KafkaCoordinatorLink
+from streamfl_connectors.kafka.coordinator.link import KafkaCoordinatorLink
+from streamfl_connectors.kafka.hosts.client_links import ClientLinks
 from streamfl_connectors.kafka.settings import KafkaSettings
 
 HOST, COORDINATOR = PrivateKey(bytes(32)), PrivateKey(b"c" * 32)

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from streamfl.evaluation.result import Figures
+from streamfl.run.evaluation.result import Figures
 from streamfl_benchmarks.comparison import over_seeds, paired, settings
 from streamfl_benchmarks.figure import figure, smoothed
 from streamfl_benchmarks.findings import Found, Local

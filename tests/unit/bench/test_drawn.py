@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl.core.errors import UsageError
-from streamfl.streams.table import Table
+from streamfl.errors import UsageError
+from streamfl.records.table import Table
 from streamfl_benchmarks.drawn import (
     CONDITIONS,
     DRIFTS,

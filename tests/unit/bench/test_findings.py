@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamfl.core.protocol.messages import LocalDrift
+from streamfl.protocol.messages import LocalDrift
 from streamfl_benchmarks.drawn import DrawnStream, affected, lifetimes
 from streamfl_benchmarks.findings import (
     Found,

@@ -7,12 +7,12 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.drift.detectors.excess import Excess
-from streamfl.core.errors import UsageError
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import LearningSettings, ProfileSettings
+from streamfl.arrays import FloatArray
+from streamfl.errors import UsageError
+from streamfl.learning.drift.detectors.excess import Excess
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl_benchmarks.comparison import title
 from streamfl_benchmarks.drawn import DrawnStream
 from streamfl_benchmarks.features import prepared, standardised

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.drift.evidence import LiveModel, Observed
-from streamfl.core.errors import UsageError
-from streamfl.core.learning.second_moments import RIDGE
-from streamfl.core.profiles.base import Answer, Ask, Restart, RoundPlan
-from streamfl.core.protocol.alarm import Alarm, Reading
-from streamfl.core.protocol.messages import BranchGroup, HoldoutRule
+from streamfl.arrays import FloatArray
+from streamfl.errors import UsageError
+from streamfl.learning.drift.evidence import LiveModel, Observed
+from streamfl.learning.profiles.base import Answer, Ask, Restart, RoundPlan
+from streamfl.learning.second_moments import RIDGE
+from streamfl.protocol.alarm import Alarm, Reading
+from streamfl.protocol.messages import BranchGroup, HoldoutRule
 from streamfl_benchmarks.regret import Case, Measured, grid, load, measure, measure_all, regret
 from streamfl_benchmarks.regret_command import regret as command
 from streamfl_benchmarks.regret_driver import EACH, Driven

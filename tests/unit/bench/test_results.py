@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 from streamfl_benchmarks import methods
 from streamfl_benchmarks.drawn import DrawnStream
 from streamfl_benchmarks.drift import Job, Plan, run_all

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 from streamfl_benchmarks.origin import Origin
 from streamfl_benchmarks.run_file import Kept, read, write
 

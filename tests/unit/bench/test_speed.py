@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from streamfl.cli import cli
+from streamfl.cli.main import cli
 from streamfl_benchmarks import speed
 
 

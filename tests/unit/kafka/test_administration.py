@@ -3,9 +3,12 @@
 import pytest
 from kafka import errors as kafka_errors
 
-from streamfl.core.errors import UsageError
-from streamfl.log.topics import Topics
-from streamfl.ports import Finding
+from streamfl.errors import UsageError
+from streamfl.runtime.log.topics import Topics
+from streamfl.runtime.ports import Finding
+from streamfl_connectors.kafka.access.checks import OLDEST, broker_finding, durability, failed, missing_findings
+from streamfl_connectors.kafka.access.granted import role_findings
+from streamfl_connectors.kafka.access.rights import OPTIONAL, Federated, Need
 from streamfl_connectors.kafka.administration import (
     ALLOWANCE,
     make_missing,
@@ -13,9 +16,6 @@ from streamfl_connectors.kafka.administration import (
     visible,
     wrong_with,
 )
-from streamfl_connectors.kafka.checks import OLDEST, broker_finding, durability, failed, missing_findings
-from streamfl_connectors.kafka.granted import role_findings
-from streamfl_connectors.kafka.rights import OPTIONAL, Federated, Need
 from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.topics import TopicPlan, plans
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from streamfl.core.protocol.messages import Leave, Update
-from streamfl.log.topics import Topics
-from streamfl.signing import OPEN
-from streamfl_connectors.kafka import client_links
-from streamfl_connectors.kafka.client_links import ClientLinks
+from streamfl.protocol.messages import Leave, Update
+from streamfl.runtime.log.topics import Topics
+from streamfl.wire.signing import OPEN
+from streamfl_connectors.kafka.hosts import client_links
+from streamfl_connectors.kafka.hosts.client_links import ClientLinks
 from streamfl_connectors.kafka.settings import KafkaSettings
 
 

@@ -6,8 +6,8 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
 
-from streamfl.core.errors import PeerError, UsageError
-from streamfl.services.installed import section
+from streamfl.errors import PeerError, UsageError
+from streamfl.live.settings.installed import section
 from streamfl_connectors.kafka import causes, connection
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.settings import KafkaSettings

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from kafka import TopicPartition
 
-from streamfl.core.errors import UsageError
-from streamfl.formats import FieldMap, JsonRecords
-from streamfl.ports import Placement, ReadingCounts
+from streamfl.errors import UsageError
+from streamfl.records.formats import FieldMap, JsonRecords
+from streamfl.runtime.ports import Placement, ReadingCounts
 from streamfl_connectors.kafka.batches import Packed
 from streamfl_connectors.kafka.consumer import all_unpacked
-from streamfl_connectors.kafka.feed import Feed
+from streamfl_connectors.kafka.hosts.feed import Feed
 from streamfl_connectors.kafka.settings import KafkaSettings
 
 GOOD = b'{"device": "d0", "x": 1, "label": "a"}'

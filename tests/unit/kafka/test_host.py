@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from streamfl_connectors.kafka import host as module
-from streamfl_connectors.kafka.host import AT_THE_END, LONGEST, SHORTEST, KafkaHost
+from streamfl_connectors.kafka.hosts import host as module
+from streamfl_connectors.kafka.hosts.host import AT_THE_END, LONGEST, SHORTEST, KafkaHost
 
 
 class Records:

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from kafka import TopicPartition
 
-from streamfl import messages
-from streamfl.core.protocol.messages import ModelPublished, ModelsChanged, RegistryPublished
-from streamfl.core.protocol.registry import Registry
-from streamfl.log.parts import cut
-from streamfl.log.tensors import CHANGED, Tensors, key_of
-from streamfl.log.topics import Topics
-from streamfl.signing import OPEN
-from streamfl_connectors.kafka import listener
-from streamfl_connectors.kafka.listener import Listener
+from streamfl.protocol.messages import ModelPublished, ModelsChanged, RegistryPublished
+from streamfl.protocol.registry import Registry
+from streamfl.runtime.log.parts import cut
+from streamfl.runtime.log.tensors import CHANGED, Tensors, key_of
+from streamfl.runtime.log.topics import Topics
+from streamfl.wire import messages
+from streamfl.wire.signing import OPEN
+from streamfl_connectors.kafka.hosts import listener
+from streamfl_connectors.kafka.hosts.listener import Listener
 from streamfl_connectors.kafka.settings import KafkaSettings
 
 TOPICS, ZEROS = Topics("f"), np.zeros((40, 500))  # 160 kB, in a few bytes

@@ -8,18 +8,18 @@ from kafka import TopicPartition
 from kafka import errors as kafka_errors
 from structlog.testing import capture_logs
 
-from streamfl import state_bytes
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.errors import UsageError
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.protocol.messages import Left, RoundOpened
-from streamfl.log import control
-from streamfl.log.parts import cut
-from streamfl.log.topics import Topics
-from streamfl.signing import OPEN
-from streamfl_connectors.kafka.coordinator_link import KafkaCoordinatorLink
+from streamfl.errors import UsageError
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.protocol.messages import Left, RoundOpened
+from streamfl.runtime.log import control
+from streamfl.runtime.log.parts import cut
+from streamfl.runtime.log.topics import Topics
+from streamfl.wire import state_bytes
+from streamfl.wire.signing import OPEN
+from streamfl_connectors.kafka.coordinator.link import KafkaCoordinatorLink
+from streamfl_connectors.kafka.coordinator.state_topic import KEYS
 from streamfl_connectors.kafka.settings import KafkaSettings
-from streamfl_connectors.kafka.state_topic import KEYS
 
 OPENED = RoundOpened(
     entry=7, round=7, epoch=1, block=1, registry=1, slots=(), serves="m", known_labels=1

@@ -8,13 +8,13 @@ from kafka import TopicPartition
 from kafka.structs import MemberState
 from structlog.testing import capture_logs
 
-from streamfl.core.errors import UsageError
-from streamfl.formats import FieldMap, JsonRecords
-from streamfl.log.topics import Topics
-from streamfl.ports import Apart, Placement, ReadingCounts
-from streamfl_connectors.kafka import client_answers, records
+from streamfl.errors import UsageError
+from streamfl.records.formats import FieldMap, JsonRecords
+from streamfl.runtime.log.topics import Topics
+from streamfl.runtime.ports import Apart, Placement, ReadingCounts
+from streamfl_connectors.kafka.hosts import client_answers, records
+from streamfl_connectors.kafka.hosts.records import RecordConsumer
 from streamfl_connectors.kafka.partitions import unequal_partitions, wrong_placement
-from streamfl_connectors.kafka.records import RecordConsumer
 from streamfl_connectors.kafka.settings import KafkaSettings
 
 

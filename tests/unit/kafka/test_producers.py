@@ -11,15 +11,16 @@ from kafka import errors as kafka_errors
 from kafka.future import Future
 from structlog.testing import capture_logs
 
-from streamfl.core.errors import PeerError
-from streamfl.core.protocol.messages import Leave
-from streamfl.log.topics import Topics
-from streamfl.signing import OPEN
-from streamfl_connectors.kafka import client_links, connection, lasting
+from streamfl.errors import PeerError
+from streamfl.protocol.messages import Leave
+from streamfl.runtime.log.topics import Topics
+from streamfl.wire.signing import OPEN
+from streamfl_connectors.kafka import connection, lasting
 from streamfl_connectors.kafka.absence import Absence
-from streamfl_connectors.kafka.client_links import ClientLinks
 from streamfl_connectors.kafka.connection import Connection, explained
-from streamfl_connectors.kafka.heartbeats import KafkaHeartbeat
+from streamfl_connectors.kafka.coordinator.heartbeats import KafkaHeartbeat
+from streamfl_connectors.kafka.hosts import client_links
+from streamfl_connectors.kafka.hosts.client_links import ClientLinks
 from streamfl_connectors.kafka.lasting import LastingProducer
 from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.writer import KafkaRecordWriter

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from streamfl.core.errors import UsageError
-from streamfl.log.topics import Topics
-from streamfl.ports import Unlabelled
-from streamfl_connectors.kafka.acls import access
-from streamfl_connectors.kafka.rights import OPTIONAL, ROLES, Federated
+from streamfl.errors import UsageError
+from streamfl.runtime.log.topics import Topics
+from streamfl.runtime.ports import Unlabelled
+from streamfl_connectors.kafka.access.acls import access
+from streamfl_connectors.kafka.access.rights import OPTIONAL, ROLES, Federated
 
 ROOT = Path(__file__).parents[3]
 COMMAND = str(Path(sys.executable).parent / "streamfl")

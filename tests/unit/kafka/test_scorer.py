@@ -7,12 +7,12 @@ import pytest
 from kafka import TopicPartition, errors
 from kafka.structs import MemberState
 
-from streamfl.core.errors import UsageError
-from streamfl.formats import FieldMap, JsonRecords, Packed
-from streamfl.log.topics import Topics
-from streamfl.ports import Answer, Unlabelled
-from streamfl_connectors.kafka import scorer
+from streamfl.errors import UsageError
+from streamfl.records.formats import FieldMap, JsonRecords, Packed
+from streamfl.runtime.log.topics import Topics
+from streamfl.runtime.ports import Answer, Unlabelled
 from streamfl_connectors.kafka.consumer import LibraryMissingError
+from streamfl_connectors.kafka.hosts import scorer
 from streamfl_connectors.kafka.settings import KafkaSettings
 
 

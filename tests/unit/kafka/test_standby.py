@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl_connectors.kafka import standby
-from streamfl_connectors.kafka.standby import Silence, until_silent
+from streamfl_connectors.kafka.coordinator import standby
+from streamfl_connectors.kafka.coordinator.standby import Silence, until_silent
 
 GAPS = st.lists(st.floats(0.01, 2.0), max_size=30)
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from kafka import TopicPartition
 
-from streamfl import codec
-from streamfl.core.coordinator.agreement import Agreement
-from streamfl.core.coordinator.ledger import Member
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.protocol.messages import Join
-from streamfl.core.protocol.moments import Moments
-from streamfl.log.parts import Headers, cut
-from streamfl_connectors.kafka.state_topic import KEYS, last_state
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.machines.coordinator.saved.agreement import Agreement
+from streamfl.machines.coordinator.saved.ledger import Member
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.protocol.messages import Join
+from streamfl.protocol.moments import Moments
+from streamfl.runtime.log.parts import Headers, cut
+from streamfl.wire import codec
+from streamfl_connectors.kafka.coordinator.state_topic import KEYS, last_state
 
 SIZE = 400
 TOPIC = "f.state"

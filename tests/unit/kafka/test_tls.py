@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from deploy.broker.authority import Authority
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.tls import fault, require_usable

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from kafka import errors as kafka_errors
 
-from streamfl.core.errors import PeerError
-from streamfl.log.topics import Topics
-from streamfl.ports import Placement
-from streamfl_connectors.kafka import ends
-from streamfl_connectors.kafka.ends import MOST_UNKNOWN, NO_ID, STAYS, Ends
+from streamfl.errors import PeerError
+from streamfl.runtime.log.topics import Topics
+from streamfl.runtime.ports import Placement
+from streamfl_connectors.kafka.coordinator import ends
+from streamfl_connectors.kafka.coordinator.ends import MOST_UNKNOWN, NO_ID, STAYS, Ends
 from streamfl_connectors.kafka.settings import KafkaSettings
 
 

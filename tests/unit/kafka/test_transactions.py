@@ -7,15 +7,15 @@ import pytest
 from kafka import TopicPartition
 from kafka.errors import KafkaTimeoutError
 
-from streamfl import state_bytes
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.log.topics import Topics
-from streamfl.signing import OPEN
-from streamfl_connectors.kafka import coordinator_link
-from streamfl_connectors.kafka.coordinator_link import KafkaCoordinatorLink
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.runtime.log.topics import Topics
+from streamfl.wire import state_bytes
+from streamfl.wire.signing import OPEN
+from streamfl_connectors.kafka.coordinator import link as coordinator_link
+from streamfl_connectors.kafka.coordinator.link import KafkaCoordinatorLink
+from streamfl_connectors.kafka.coordinator.state_topic import KEYS
 from streamfl_connectors.kafka.settings import KafkaSettings
-from streamfl_connectors.kafka.state_topic import KEYS
 
 UPDATES = TopicPartition("f.updates", 0)
 

@@ -7,22 +7,21 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from streamfl import codec, messages
-from streamfl.core.client.machine import Client
-from streamfl.core.client.phase import may_follow
-from streamfl.core.client.settings import ClientSettings
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.drift.detectors.glr import GLRDetector
-from streamfl.core.learning.local_round import Learner
-from streamfl.core.profiles.adaptive.ladder import LadderSettings
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.profiles.paper.profile import Paper, PaperSettings
-from streamfl.core.protocol.changes import followed
-from streamfl.core.protocol.decisions import Commit, Dropped, Fetch, Finished, Publish, Refused, Seek, Send
-from streamfl.core.protocol.events import RecordsFetched, RecordsRead, SourceEnded, Tick
-from streamfl.core.protocol.messages import (
+from streamfl.learning.drift.detectors.glr import GLRDetector
+from streamfl.learning.local_round import Learner
+from streamfl.learning.profiles.adaptive.ladder import LadderSettings
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.learning.profiles.paper.profile import Paper, PaperSettings
+from streamfl.machines.client.machine import Client
+from streamfl.machines.client.phase import may_follow
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.changes import followed
+from streamfl.protocol.decisions import Commit, Dropped, Fetch, Finished, Publish, Refused, Seek, Send
+from streamfl.protocol.events import RecordsFetched, RecordsRead, SourceEnded, Tick
+from streamfl.protocol.messages import (
     Accepted,
     FromClient,
     FromCoordinator,
@@ -41,10 +40,11 @@ from streamfl.core.protocol.messages import (
     SlotLosses,
     Update,
 )
-from streamfl.core.protocol.moments import Moments
-from streamfl.core.protocol.records import Batch, Rejection, Span
-from streamfl.core.protocol.registry import Registry
-from streamfl.settings import LearningSettings
+from streamfl.protocol.moments import Moments
+from streamfl.protocol.records import Batch, Rejection, Span
+from streamfl.protocol.registry import Registry
+from streamfl.run.settings import LearningSettings
+from streamfl.wire import codec, messages
 
 M = TypeVar("M")
 LEARNER: Learner = LearningSettings(features="rounds").learner("classification", 0)

@@ -33,23 +33,22 @@ from unit.machines.script import (
     uncounted,
 )
 
-from streamfl import codec, messages
-from streamfl.core.between.native import merging
-from streamfl.core.between.native.agreed_round import after_round
-from streamfl.core.between.native.at_client import NativeAtClient
-from streamfl.core.between.native.grids import finer, step_of_cells, step_of_weights
-from streamfl.core.between.native.learner import NativeLearner
-from streamfl.core.client.machine import Client
-from streamfl.core.client.settings import ClientSettings
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.errors import PeerError
-from streamfl.core.learning.local_round import Learner
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.protocol.decisions import Predicted, Seek
-from streamfl.core.protocol.events import BufferDue, RecordsRead, Tick
-from streamfl.core.protocol.messages import (
+from streamfl.errors import PeerError
+from streamfl.learning.local_round import Learner
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.machines.client.machine import Client
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.online.native.at_client import NativeAtClient
+from streamfl.online.native.learner import NativeLearner
+from streamfl.online.native.merging import merging
+from streamfl.online.native.merging.agreed_round import after_round
+from streamfl.online.native.merging.grids import finer, step_of_cells, step_of_weights
+from streamfl.protocol.decisions import Predicted, Seek
+from streamfl.protocol.events import BufferDue, RecordsRead, Tick
+from streamfl.protocol.messages import (
     BetweenPublished,
     Join,
     Joined,
@@ -59,17 +58,18 @@ from streamfl.core.protocol.messages import (
     Served,
     Update,
 )
-from streamfl.core.protocol.moments import Moments
-from streamfl.core.protocol.native import sleeping
-from streamfl.core.protocol.native.change import NativeChange
-from streamfl.core.protocol.native.learnt import NativeLearnt
-from streamfl.core.protocol.native.models import NativeState
-from streamfl.core.protocol.native.settings import Features, NativeSettings
-from streamfl.core.protocol.native.sleeping import Rest
-from streamfl.core.protocol.native.steps import Steps
-from streamfl.core.protocol.records import Batch
-from streamfl.core.sampling import generator
-from streamfl.settings import LearningSettings
+from streamfl.protocol.moments import Moments
+from streamfl.protocol.native import sleeping
+from streamfl.protocol.native.change import NativeChange
+from streamfl.protocol.native.learnt import NativeLearnt
+from streamfl.protocol.native.models import NativeState
+from streamfl.protocol.native.settings import Features, NativeSettings
+from streamfl.protocol.native.sleeping import Rest
+from streamfl.protocol.native.steps import Steps
+from streamfl.protocol.records import Batch
+from streamfl.run.settings import LearningSettings
+from streamfl.sampling import generator
+from streamfl.wire import codec, messages
 
 pytestmark = pytest.mark.compiles
 

@@ -20,11 +20,11 @@ from unit.machines.script import (
     sent,
 )
 
-from streamfl.core.protocol.decisions import Finished, PostUpdate, Predicted, Seek
-from streamfl.core.protocol.events import RecordsRead, SourceEnded, Stopped, Tick
-from streamfl.core.protocol.messages import BranchGroup, Fenced, Join, LabelSums, Leave, Left, Slot, Update
-from streamfl.core.protocol.records import Span
-from streamfl.core.protocol.registry import Registry
+from streamfl.protocol.decisions import Finished, PostUpdate, Predicted, Seek
+from streamfl.protocol.events import RecordsRead, SourceEnded, Stopped, Tick
+from streamfl.protocol.messages import BranchGroup, Fenced, Join, LabelSums, Leave, Left, Slot, Update
+from streamfl.protocol.records import Span
+from streamfl.protocol.registry import Registry
 
 
 def left(incarnation: str = "i1", name: str = "c0") -> Left:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamfl.core.client.patience import Patience
+from streamfl.machines.client.patience import Patience
 
 RETRY = 5.0
 

@@ -20,11 +20,11 @@ from unit.machines.script import (
     sent,
 )
 
-from streamfl.core.client import phase as phases
-from streamfl.core.client.machine import Client
-from streamfl.core.client.phase import TRANSITIONS, Phase, may_follow
-from streamfl.core.protocol.events import BufferDue, RecordsFetched, RecordsRead, SourceEnded, Stopped, Tick
-from streamfl.core.protocol.messages import (
+from streamfl.machines.client import phase as phases
+from streamfl.machines.client.machine import Client
+from streamfl.machines.client.phase import TRANSITIONS, Phase, may_follow
+from streamfl.protocol.events import BufferDue, RecordsFetched, RecordsRead, SourceEnded, Stopped, Tick
+from streamfl.protocol.messages import (
     Left,
     ModelPublished,
     Refusal,
@@ -33,8 +33,8 @@ from streamfl.core.protocol.messages import (
     Score,
     Update,
 )
-from streamfl.core.protocol.records import Span
-from streamfl.core.protocol.registry import Registry
+from streamfl.protocol.records import Span
+from streamfl.protocol.registry import Registry
 
 SCRATCH = replace(SLOT, name="scratch")
 LEFT = Left(client="c0", nonce="i1")

@@ -18,11 +18,11 @@ from unit.machines.script import (
     sent,
 )
 
-from streamfl.core.protocol.decisions import Fetch, Seek
-from streamfl.core.protocol.events import RecordsFetched, RecordsRead, Tick
-from streamfl.core.protocol.messages import ModelPublished, SampledRound, Score, Scores, Slot, Update
-from streamfl.core.protocol.registry import Registry
-from streamfl.settings import LearningSettings
+from streamfl.protocol.decisions import Fetch, Seek
+from streamfl.protocol.events import RecordsFetched, RecordsRead, Tick
+from streamfl.protocol.messages import ModelPublished, SampledRound, Score, Scores, Slot, Update
+from streamfl.protocol.registry import Registry
+from streamfl.run.settings import LearningSettings
 
 SCRATCH = Slot(name="scratch", version=1, eta=1.0)
 HISTORY = Slot(name="m", version=1, eta=1.0, history=(1,))

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 from unit.machines.script import answer, as_bytes, begun, broadcast, coordinator, feed, fits, join, refusals, scores
 
-from streamfl import codec
-from streamfl.core.coordinator import admission
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.protocol.decisions import Commit, Publish
-from streamfl.core.protocol.events import Tick
-from streamfl.core.protocol.messages import (
+from streamfl.machines.coordinator.gate import admission
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.protocol.decisions import Commit, Publish
+from streamfl.protocol.events import Tick
+from streamfl.protocol.messages import (
     Joined,
     Leave,
     Left,
@@ -25,7 +24,8 @@ from streamfl.core.protocol.messages import (
     SlotLosses,
     Update,
 )
-from streamfl.settings import LearningSettings
+from streamfl.run.settings import LearningSettings
+from streamfl.wire import codec
 
 NAMES = ("c0", "c1", "c2")
 QUIET = 10

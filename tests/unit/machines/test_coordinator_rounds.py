@@ -26,23 +26,22 @@ from unit.machines.script import (
     uncounted,
 )
 
-from streamfl import codec
-from streamfl.core.coordinator import agreement
-from streamfl.core.coordinator.ledger import Member
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.open_round import next_measured
-from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.drift.detectors.glr import GLRDetector
-from streamfl.core.learning import second_moments
-from streamfl.core.learning.second_moments import RIDGE
-from streamfl.core.profiles.adaptive.ladder import LadderSettings
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.profiles.base import RoundPlan
-from streamfl.core.protocol.decisions import Commit, Finished, Publish
-from streamfl.core.protocol.events import RecordsRead, Tick
-from streamfl.core.protocol.fingerprint import fingerprint
-from streamfl.core.protocol.messages import (
+from streamfl.learning import second_moments
+from streamfl.learning.drift.detectors.glr import GLRDetector
+from streamfl.learning.profiles.adaptive.ladder import LadderSettings
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.learning.profiles.base import RoundPlan
+from streamfl.learning.second_moments import RIDGE
+from streamfl.machines.coordinator.collect.open_round import next_measured
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.saved import agreement
+from streamfl.machines.coordinator.saved.ledger import Member
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.decisions import Commit, Finished, Publish
+from streamfl.protocol.events import RecordsRead, Tick
+from streamfl.protocol.fingerprint import fingerprint
+from streamfl.protocol.messages import (
     BranchGroup,
     Fenced,
     Joined,
@@ -55,8 +54,9 @@ from streamfl.core.protocol.messages import (
     SlotLosses,
     Update,
 )
-from streamfl.core.protocol.moments import Moments
-from streamfl.core.protocol.records import Span
+from streamfl.protocol.moments import Moments
+from streamfl.protocol.records import Span
+from streamfl.wire import codec
 
 # --- joining ---------------------------------------------------------------------------------------------------
 

@@ -28,23 +28,23 @@ from unit.machines.script import (
     swapping,
 )
 
-from streamfl.core.between.external.admission import within
-from streamfl.core.between.external.agreed import agreed_after
-from streamfl.core.bounds import Limits
-from streamfl.core.client.settings import ClientSettings
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.errors import UsageError
-from streamfl.core.learning.local_round import Learner
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.protocol.events import BufferDue, RecordsRead
-from streamfl.core.protocol.external.state import ExternalLearnt, ExternalState
-from streamfl.core.protocol.external.tables import Exported, ExportedTable
-from streamfl.core.protocol.messages import BetweenPublished, Restarted, RoundClosed, RoundOpened, Update
-from streamfl.core.protocol.records import Batch
+from streamfl.bounds import Limits
+from streamfl.errors import UsageError
+from streamfl.learning.local_round import Learner
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.models.river_models import FederatedRiverModel, RiverPass, export, merged
-from streamfl.settings import LearningSettings
+from streamfl.online.external.admission import within
+from streamfl.online.external.agreed import agreed_after
+from streamfl.protocol.events import BufferDue, RecordsRead
+from streamfl.protocol.external.state import ExternalLearnt, ExternalState
+from streamfl.protocol.external.tables import Exported, ExportedTable
+from streamfl.protocol.messages import BetweenPublished, Restarted, RoundClosed, RoundOpened, Update
+from streamfl.protocol.records import Batch
+from streamfl.run.settings import LearningSettings
 
 
 def model() -> Any:

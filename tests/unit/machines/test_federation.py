@@ -17,16 +17,16 @@ from unit.machines.script import (
     weights_in,
 )
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.client.settings import ClientSettings
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.learning import second_moments
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.profiles.base import Profile
-from streamfl.core.profiles.paper.profile import Paper, PaperSettings
-from streamfl.core.protocol.messages import (
+from streamfl.arrays import FloatArray
+from streamfl.learning import second_moments
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.learning.profiles.base import Profile
+from streamfl.learning.profiles.paper.profile import Paper, PaperSettings
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.messages import (
     Join,
     Joined,
     Left,
@@ -39,8 +39,8 @@ from streamfl.core.protocol.messages import (
     Scores,
     Update,
 )
-from streamfl.core.protocol.records import Batch, Span
-from streamfl.core.protocol.registry import Registry
+from streamfl.protocol.records import Batch, Span
+from streamfl.protocol.registry import Registry
 
 BOTH = pytest.mark.parametrize("profile", PROFILES)
 

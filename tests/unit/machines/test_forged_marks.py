@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from simulation.late_labels import Disorder, late
 
-from streamfl import messages, state_bytes
-from streamfl.core.bounds import MOST_POSITIONS
-from streamfl.core.coordinator import admission
-from streamfl.core.coordinator.checks import refusal
-from streamfl.core.protocol.messages import Joined, Mark, SampledRound, Update
+from streamfl.bounds import MOST_POSITIONS
+from streamfl.machines.coordinator.gate import admission
+from streamfl.machines.coordinator.gate.checks import refusal
+from streamfl.protocol.messages import Joined, Mark, SampledRound, Update
+from streamfl.wire import messages, state_bytes
 
 
 @dataclass(frozen=True)

@@ -29,19 +29,19 @@ from unit.machines.script import (
     swapping,
 )
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.client import published
-from streamfl.core.client.machine import Client
-from streamfl.core.client.published import MODELS, Published
-from streamfl.core.client.settings import ClientSettings
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.protocol import arrived
-from streamfl.core.protocol.arrived import VERSIONS
-from streamfl.core.protocol.changes import changed
-from streamfl.core.protocol.decisions import Dropped, Finished, Seek
-from streamfl.core.protocol.events import RecordsRead, Tick
-from streamfl.core.protocol.messages import (
+from streamfl.arrays import FloatArray
+from streamfl.machines.client.ledger import published
+from streamfl.machines.client.ledger.published import MODELS, Published
+from streamfl.machines.client.machine import Client
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol import arrived
+from streamfl.protocol.arrived import VERSIONS
+from streamfl.protocol.changes import changed
+from streamfl.protocol.decisions import Dropped, Finished, Seek
+from streamfl.protocol.events import RecordsRead, Tick
+from streamfl.protocol.messages import (
     Accepted,
     Ended,
     Fenced,
@@ -58,8 +58,8 @@ from streamfl.core.protocol.messages import (
     Slot,
     Update,
 )
-from streamfl.core.protocol.records import Span
-from streamfl.core.protocol.registry import Registry, TargetUnit
+from streamfl.protocol.records import Span
+from streamfl.protocol.registry import Registry, TargetUnit
 
 FAR = 10**9
 

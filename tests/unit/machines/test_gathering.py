@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streamfl.core.client.buffer import Buffer
-from streamfl.core.client.gathering import Gathered, Gathering
-from streamfl.core.client.settings import ClientSettings
-from streamfl.core.learning.algorithms import FedAvg
-from streamfl.core.learning.local_round import Learner
-from streamfl.core.protocol.messages import RoundOpened
-from streamfl.core.protocol.records import Batch, Rejection, Span
+from streamfl.learning.algorithms import FedAvg
+from streamfl.learning.local_round import Learner
+from streamfl.machines.client.intake.buffer import Buffer
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.client.work.gathering import Gathered, Gathering
 from streamfl.models import Softmax
+from streamfl.protocol.messages import RoundOpened
+from streamfl.protocol.records import Batch, Rejection, Span
 
 SETTINGS = ClientSettings(Learner(Softmax(), FedAvg()), round_size=4, least=2, period=10.0)
 OPENED = RoundOpened(

@@ -27,10 +27,10 @@ from unit.machines.script import (
     sent,
 )
 
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.protocol.decisions import Fetch, Seek
-from streamfl.core.protocol.events import RecordsFetched, RecordsRead
-from streamfl.core.protocol.messages import (
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.protocol.decisions import Fetch, Seek
+from streamfl.protocol.events import RecordsFetched, RecordsRead
+from streamfl.protocol.messages import (
     BranchGroup,
     HeldRecord,
     HoldoutRule,
@@ -42,9 +42,9 @@ from streamfl.core.protocol.messages import (
     Slot,
     Update,
 )
-from streamfl.core.protocol.records import Span
-from streamfl.core.protocol.registry import Registry
-from streamfl.core.sampling import ranks
+from streamfl.protocol.records import Span
+from streamfl.protocol.registry import Registry
+from streamfl.sampling import ranks
 
 HELD = HoldoutRule(per_label=100, since=1)
 SIZE = 60

@@ -21,11 +21,10 @@ from unit.machines.script import (
     uncounted,
 )
 
-from streamfl import messages
-from streamfl.core.errors import PeerError
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.protocol.events import SourceEnded
-from streamfl.core.protocol.messages import (
+from streamfl.errors import PeerError
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.protocol.events import SourceEnded
+from streamfl.protocol.messages import (
     HeldRecord,
     Joined,
     LabelSums,
@@ -38,13 +37,14 @@ from streamfl.core.protocol.messages import (
     Slot,
     SlotLosses,
 )
-from streamfl.core.protocol.moments import Moments
-from streamfl.core.protocol.records import Span
-from streamfl.core.protocol.registry import TargetUnit
-from streamfl.replay import Replay, ReplaySettings
-from streamfl.settings import LearningSettings
-from streamfl.streams.dealing import deal
-from streamfl.streams.table import Table
+from streamfl.protocol.moments import Moments
+from streamfl.protocol.records import Span
+from streamfl.protocol.registry import TargetUnit
+from streamfl.records.table import Table
+from streamfl.run.dealing.dealing import deal
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings
+from streamfl.wire import messages
 
 RUNGS = ["step 16", "step 4", "step 1", "step 4 with momentum", "shadow"]
 SCORED = [*RUNGS, *(f"{name}-average" for name in RUNGS[:-1])]

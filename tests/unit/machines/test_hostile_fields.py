@@ -12,14 +12,13 @@ from river import naive_bayes
 from suites.parameters import full
 from unit.machines.script import LEARNER, PROFILES, Federation, broadcast, feed, join, swapping, uncounted
 
-from streamfl import codec, messages
-from streamfl.core.client.settings import ClientSettings
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.errors import PeerError
-from streamfl.core.protocol.decisions import Commit, Refused
-from streamfl.core.protocol.messages import (
+from streamfl.errors import PeerError
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.decisions import Commit, Refused
+from streamfl.protocol.messages import (
     BetweenPublished,
     FromClient,
     Leave,
@@ -31,7 +30,8 @@ from streamfl.core.protocol.messages import (
     Scores,
     Update,
 )
-from streamfl.settings import LearningSettings
+from streamfl.run.settings import LearningSettings
+from streamfl.wire import codec, messages
 
 NAMES = ("c0", "c1", "c2")
 HOSTILE = "c1"

@@ -9,22 +9,22 @@ from hypothesis import strategies as st
 from suites.examples import examples
 from unit.machines.script import answer, begun, coordinator, feed
 
-from streamfl.core.coordinator.aggregate import Aggregation
-from streamfl.core.coordinator.aggregations import AGGREGATORS
-from streamfl.core.coordinator.agreement import Agreement
-from streamfl.core.coordinator.bounded import bounded
-from streamfl.core.drift.detectors.excess import Excess
-from streamfl.core.drift.evidence import ClientPart, LiveModel, Observed
-from streamfl.core.learning.algorithms import FedAvg
-from streamfl.core.learning.influence import Influence, Sent, judged, odd
-from streamfl.core.learning.local_round import Learner
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.protocol.messages import LabelSums, SlotLosses, Update
-from streamfl.core.protocol.moments import Moments
-from streamfl.core.protocol.records import Span
-from streamfl.core.protocol.registry import Registry
-from streamfl.core.protocol.tempered import tempered
+from streamfl.learning.algorithms import FedAvg
+from streamfl.learning.drift.detectors.excess import Excess
+from streamfl.learning.drift.evidence import ClientPart, LiveModel, Observed
+from streamfl.learning.influence import Influence, Sent, judged, odd
+from streamfl.learning.local_round import Learner
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.machines.coordinator.aggregations import AGGREGATORS
+from streamfl.machines.coordinator.close.bounded import bounded
+from streamfl.machines.coordinator.collect.aggregate import Aggregation
+from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.models import Softmax
+from streamfl.protocol.messages import LabelSums, SlotLosses, Update
+from streamfl.protocol.moments import Moments
+from streamfl.protocol.records import Span
+from streamfl.protocol.registry import Registry
+from streamfl.protocol.tempered import tempered
 
 REGISTRY = Registry(1, ("x",), ("a", "b"), np.zeros(1), np.ones(1))
 LIVE = (LiveModel("m", np.zeros((2, 2)), 1.0, whitened=True),)

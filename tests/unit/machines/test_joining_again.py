@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 from unit.machines.script import answer, begun, broadcast, coordinator, join
 
-from streamfl.core.client.buffer import Buffer
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.protocol.messages import Fenced, Joined, RoundOpened
-from streamfl.core.protocol.records import Batch, Span
-from streamfl.log.links import Links
-from streamfl.log.partition import LogSource
+from streamfl.machines.client.intake.buffer import Buffer
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.protocol.messages import Fenced, Joined, RoundOpened
+from streamfl.protocol.records import Batch, Span
+from streamfl.runtime.log.links import Links
+from streamfl.runtime.log.partition import LogSource
 from streamfl.runtime.nodes import CoordinatorNode
 
 CLIENTS = 300
 
 
 class Link:
-    """A link that keeps what is written: `streamfl.ports.CoordinatorLink`."""
+    """A link that keeps what is written: `streamfl.runtime.ports.CoordinatorLink`."""
 
     def __init__(self):
         self.arrived, self.commits, self.published = deque(), 0, []

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 from unit.machines.script import batch, client, feed, joined, opening, sent
 
-from streamfl.core.client.phase import Phase
-from streamfl.core.client.recorded import Recorded
-from streamfl.core.protocol.apart import Answers, Half
-from streamfl.core.protocol.decisions import Answered, Seek
-from streamfl.core.protocol.events import FeaturesEnded, RecordsRead
-from streamfl.core.protocol.messages import Join, Mark
-from streamfl.core.protocol.records import Batch
+from streamfl.machines.client.intake.recorded import Recorded
+from streamfl.machines.client.phase import Phase
+from streamfl.protocol.apart import Answers, Half
+from streamfl.protocol.decisions import Answered, Seek
+from streamfl.protocol.events import FeaturesEnded, RecordsRead
+from streamfl.protocol.messages import Join, Mark
+from streamfl.protocol.records import Batch
 
 
 def features(keys: str, *, start: int = 0, answered: bool = False, served: float = 0.0) -> Batch:

@@ -18,17 +18,17 @@ from unit.machines.script import (
     swapping,
 )
 
-from streamfl.core.client.buffer import Buffer
-from streamfl.core.client.settings import ClientSettings
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.protocol.decisions import Finished
-from streamfl.core.protocol.events import BufferDue, RecordsRead, SourceEnded, Tick
-from streamfl.core.protocol.messages import HoldoutRule, Join, Leave, Left, RoundClosed, Score, Scores, Update
-from streamfl.core.protocol.records import Batch, Span, spans
-from streamfl.core.protocol.registry import TargetUnit
-from streamfl.settings import LearningSettings, ProfileSettings
+from streamfl.machines.client.intake.buffer import Buffer
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.decisions import Finished
+from streamfl.protocol.events import BufferDue, RecordsRead, SourceEnded, Tick
+from streamfl.protocol.messages import HoldoutRule, Join, Leave, Left, RoundClosed, Score, Scores, Update
+from streamfl.protocol.records import Batch, Span, spans
+from streamfl.protocol.registry import TargetUnit
+from streamfl.run.settings import LearningSettings, ProfileSettings
 
 # What an update says besides records: who sends it, for what, and which positions it moves past.
 ABOUT_NO_RECORD = {"client", "attempt", "entry", "round", "epoch", "registry", "rejected", "spans"}

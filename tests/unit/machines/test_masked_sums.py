@@ -22,16 +22,16 @@ from unit.machines.script import (
     sent,
 )
 
-from streamfl.core.coordinator.agreement import Agreement
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.phase import Phase
-from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.pooling.layout import Layout
-from streamfl.core.pooling.masks import Masks
-from streamfl.core.pooling.sums import as_text, sums_of, with_sums
-from streamfl.core.protocol.decisions import Commit
-from streamfl.core.protocol.events import RecordsRead, SourceEnded, Tick
-from streamfl.core.protocol.messages import (
+from streamfl.learning.pooling.layout import Layout
+from streamfl.learning.pooling.masks import Masks
+from streamfl.learning.pooling.sums import as_text, sums_of, with_sums
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.phase import Phase
+from streamfl.machines.coordinator.saved.agreement import Agreement
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.decisions import Commit
+from streamfl.protocol.events import RecordsRead, SourceEnded, Tick
+from streamfl.protocol.messages import (
     Disclosed,
     Joined,
     Leave,
@@ -45,9 +45,9 @@ from streamfl.core.protocol.messages import (
     Update,
     digest_of,
 )
-from streamfl.core.sampling import generator
-from streamfl.masking import MaskKeys, expand
 from streamfl.runtime.nodes import not_overtaken
+from streamfl.sampling import generator
+from streamfl.wire.masking import MaskKeys, expand
 
 NAMES = tuple(f"c{i}" for i in range(10))
 

@@ -19,17 +19,16 @@ from unit.machines.script import (
     uncounted,
 )
 
-from streamfl import state_bytes
-from streamfl.core.bounds import NAMED, Limits
-from streamfl.core.coordinator.admission import BARRED
-from streamfl.core.coordinator.commands import wrong_command
-from streamfl.core.coordinator.grants import NOT_SIGNED, Granted, Known
-from streamfl.core.coordinator.machine import MOST_TOLD, Coordinator
-from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.profiles.experts import Experts
-from streamfl.core.protocol.events import Ordered, Signed, Tick, Unusable
-from streamfl.core.protocol.messages import (
+from streamfl.bounds import NAMED, Limits
+from streamfl.learning.profiles.experts import Experts
+from streamfl.machines.coordinator.commands import wrong_command
+from streamfl.machines.coordinator.gate.admission import BARRED
+from streamfl.machines.coordinator.gate.grants import NOT_SIGNED, Granted, Known
+from streamfl.machines.coordinator.machine import MOST_TOLD, Coordinator
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.events import Ordered, Signed, Tick, Unusable
+from streamfl.protocol.messages import (
     Command,
     Fenced,
     FromClient,
@@ -42,6 +41,7 @@ from streamfl.core.protocol.messages import (
     RoundOpened,
     Score,
 )
+from streamfl.wire import state_bytes
 
 OTHERS = "signed by another key than that of the host that brought it"
 

@@ -24,16 +24,15 @@ from unit.machines.script import (
     weights_in,
 )
 
-from streamfl import messages
-from streamfl.core.client.published import Published
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.open_round import grid_of
-from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.errors import PeerError
-from streamfl.core.protocol.changes import changed, followed
-from streamfl.core.protocol.decisions import Dropped
-from streamfl.core.protocol.events import Tick
-from streamfl.core.protocol.messages import (
+from streamfl.errors import PeerError
+from streamfl.machines.client.ledger.published import Published
+from streamfl.machines.coordinator.collect.open_round import grid_of
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.changes import changed, followed
+from streamfl.protocol.decisions import Dropped
+from streamfl.protocol.events import Tick
+from streamfl.protocol.messages import (
     BEFORE,
     NOTHING,
     Join,
@@ -43,6 +42,7 @@ from streamfl.core.protocol.messages import (
     RoundOpened,
     Update,
 )
+from streamfl.wire import messages
 
 
 def dropped(decisions: list[Any]) -> list[str]:

@@ -27,16 +27,16 @@ from unit.machines.script import (
     swapping,
 )
 
-from streamfl.core.bounds import Limits
-from streamfl.core.client.buffer import Buffer
-from streamfl.core.client.settings import ClientSettings
-from streamfl.core.coordinator import names
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.names import Grant
-from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.learning.local_round import Learner
-from streamfl.core.protocol.events import RecordsRead
-from streamfl.core.protocol.messages import (
+from streamfl.bounds import Limits
+from streamfl.learning.local_round import Learner
+from streamfl.machines.client.intake.buffer import Buffer
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.saved import names
+from streamfl.machines.coordinator.saved.names import Grant
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.events import RecordsRead
+from streamfl.protocol.messages import (
     HoldoutRule,
     LabelSums,
     ModelPublished,
@@ -46,11 +46,11 @@ from streamfl.core.protocol.messages import (
     Scores,
     Update,
 )
-from streamfl.core.protocol.moments import Moments
-from streamfl.core.protocol.native.learnt import NativeLearnt
-from streamfl.core.protocol.records import Batch, Span
-from streamfl.core.protocol.registry import Registry
-from streamfl.settings import LearningSettings
+from streamfl.protocol.moments import Moments
+from streamfl.protocol.native.learnt import NativeLearnt
+from streamfl.protocol.records import Batch, Span
+from streamfl.protocol.registry import Registry
+from streamfl.run.settings import LearningSettings
 
 FULL = Registry(1, ("x",), ("a", "b"), np.zeros(1), np.ones(1))
 TRAINED = ["step 16", "step 8", "step 4", "step 2", "step 1", "shadow"]

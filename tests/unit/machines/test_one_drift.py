@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from unit.machines.script import LEARNER, Federation, as_bytes, cut, reborn, swapping
 
-from streamfl.core.client.settings import ClientSettings
-from streamfl.core.coordinator.ledger import Member
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.one_drift import Drift, Extent, in_one_drift
-from streamfl.core.coordinator.places import Places
-from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.protocol.messages import LocalDrift, Noticed, Restarted
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.saved.ledger import Member
+from streamfl.machines.coordinator.saved.one_drift import Drift, Extent, in_one_drift
+from streamfl.machines.coordinator.saved.places import Places
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.messages import LocalDrift, Noticed, Restarted
 
 HOUR = 3_600_000
 

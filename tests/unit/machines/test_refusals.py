@@ -24,26 +24,26 @@ from unit.machines.script import (
 )
 
 import streamfl
-from streamfl import codec
-from streamfl.core.bounds import REASON_CHARS, REFUSALS_IN_A_ROW, Limits
-from streamfl.core.coordinator import admission
-from streamfl.core.coordinator.aggregate import Aggregation
-from streamfl.core.coordinator.agreement import Agreement
-from streamfl.core.coordinator.culprits import without_culprits
-from streamfl.core.coordinator.machine import PAUSE, Coordinator
-from streamfl.core.coordinator.refusals import Refusals
-from streamfl.core.coordinator.rounds import Rounds
-from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.errors import BrokenInvariantError
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.protocol.decisions import Commit, Finished, Publish, Refused
-from streamfl.core.protocol.events import Tick, Unusable
-from streamfl.core.protocol.messages import Joined, Left, Mark, Refusal, RoundClosed, RoundOpened, Score
-from streamfl.core.protocol.moments import Moments
-from streamfl.core.protocol.records import Span
+from streamfl.bounds import REASON_CHARS, REFUSALS_IN_A_ROW, Limits
+from streamfl.errors import BrokenInvariantError
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.machines.coordinator.close.rounds import Rounds
+from streamfl.machines.coordinator.collect.aggregate import Aggregation
+from streamfl.machines.coordinator.collect.refusals import Refusals
+from streamfl.machines.coordinator.culprits import without_culprits
+from streamfl.machines.coordinator.gate import admission
+from streamfl.machines.coordinator.machine import PAUSE, Coordinator
+from streamfl.machines.coordinator.saved.agreement import Agreement
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.decisions import Commit, Finished, Publish, Refused
+from streamfl.protocol.events import Tick, Unusable
+from streamfl.protocol.messages import Joined, Left, Mark, Refusal, RoundClosed, RoundOpened, Score
+from streamfl.protocol.moments import Moments
+from streamfl.protocol.records import Span
 from streamfl.runtime.nodes import CoordinatorNode
-from streamfl.transport.memory import MemoryTransport
+from streamfl.runtime.transport.memory import MemoryTransport
+from streamfl.wire import codec
 
 
 def spoilt(opened, name, **more):

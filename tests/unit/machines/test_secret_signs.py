@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from unit.machines.script import answer, begun, broadcast, coordinator, feed
 
-from streamfl import state_bytes
-from streamfl.core.coordinator.agreement import Agreement
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.learning.influence import NUMBERS, Influence, Sent, judged, sketches
-from streamfl.core.protocol.messages import RoundOpened, Update
-from streamfl.core.protocol.registry import Registry
-from streamfl.sealing import Sealing
-from streamfl.signing import PrivateKey
+from streamfl.learning.influence import NUMBERS, Influence, Sent, judged, sketches
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.saved.agreement import Agreement
+from streamfl.protocol.messages import RoundOpened, Update
+from streamfl.protocol.registry import Registry
 from streamfl.testing.knowing import LARGE, LESS, MORE, Knowing, unseen
+from streamfl.wire import state_bytes
+from streamfl.wire.sealing import Sealing
+from streamfl.wire.signing import PrivateKey
 
 SECRET, OTHER = (Sealing.of(PrivateKey(bytes([n]) * 32), "forest") for n in (1, 2))
 NAMES = tuple(f"c{i}" for i in range(10))

@@ -20,15 +20,15 @@ from unit.machines.script import (
 )
 from unit.machines.test_least import ABOUT_NO_RECORD, content
 
-from streamfl.core.client.settings import ClientSettings
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.settings import CoordinatorSettings
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.learning.grid import gradient_steps, second_steps
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.protocol.events import RecordsRead
-from streamfl.core.protocol.messages import Join, RegistryPublished, RoundOpened, Scores, Slot, Update
-from streamfl.core.protocol.records import Batch, Rejection, Span
+from streamfl.learning.grid import gradient_steps, second_steps
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.events import RecordsRead
+from streamfl.protocol.messages import Join, RegistryPublished, RoundOpened, Scores, Slot, Update
+from streamfl.protocol.records import Batch, Rejection, Span
 
 
 def rebuilt(update: Update) -> tuple[list[float], str]:

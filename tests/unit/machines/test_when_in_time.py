@@ -21,11 +21,11 @@ from unit.machines.script import (
     scores,
 )
 
-from streamfl.core.coordinator.announcements import MOST_NAMED, placed
-from streamfl.core.coordinator.ledger import Member
-from streamfl.core.coordinator.places import MOST_PARTITIONS, WINDOW, Places
-from streamfl.core.protocol.messages import LocalDrift, Restarted, RoundClosed, RoundOpened, Score, Update
-from streamfl.core.protocol.records import Span
+from streamfl.machines.coordinator.saved.announcements import MOST_NAMED, placed
+from streamfl.machines.coordinator.saved.ledger import Member
+from streamfl.machines.coordinator.saved.places import MOST_PARTITIONS, WINDOW, Places
+from streamfl.protocol.messages import LocalDrift, Restarted, RoundClosed, RoundOpened, Score, Update
+from streamfl.protocol.records import Span
 from streamfl.testing.audit import Audit
 from streamfl.testing.violation import Violation
 

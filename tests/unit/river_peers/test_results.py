@@ -9,7 +9,7 @@ from river_peers.methods import ISOLATED, MERGED, ONE
 from river_peers.plan import Wanted, wanted
 from river_peers.results import Results, Run
 from river_peers.summary import Found, pairs, summary
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 
 N = 300
 ALL = np.ones(N, dtype=bool)

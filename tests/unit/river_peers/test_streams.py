@@ -8,7 +8,7 @@ import pytest
 
 from river_peers import figures
 from river_peers.streams import FROM_RIVER, STREAMS, built, parts, stream
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 
 
 def test_the_streams_of_the_comparison_are_fourteen() -> None:

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streamfl import compact, messages, whole_numbers
-from streamfl.core.errors import PeerError
-from streamfl.core.protocol.messages import HeldRecord, LabelSums, Served, SlotLosses, Update
-from streamfl.core.protocol.records import Span
-from streamfl.wire_bytes import Bytes, deflated, floats_written, inflated, varint, whole_written
+from streamfl.errors import PeerError
+from streamfl.protocol.messages import HeldRecord, LabelSums, Served, SlotLosses, Update
+from streamfl.protocol.records import Span
+from streamfl.wire import compact, messages
+from streamfl.wire import integers as whole_numbers
+from streamfl.wire.primitives import Bytes, deflated, floats_written, inflated, varint, whole_written
 
 SLOTS = ("step 16", "step 4", "step 1", "step 4 with momentum", "shadow")
 

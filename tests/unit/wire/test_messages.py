@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 from suites.examples import examples
 
 import streamfl
-from streamfl import codec, compact, messages
-from streamfl.core.errors import PeerError
-from streamfl.core.learning.influence import Influence
-from streamfl.core.protocol.external.tables import ExportedTable, Rule
-from streamfl.core.protocol.messages import (
+from streamfl.errors import PeerError
+from streamfl.learning.influence import Influence
+from streamfl.protocol.external.tables import ExportedTable, Rule
+from streamfl.protocol.messages import (
     Accepted,
     FromClient,
     FromCoordinator,
@@ -36,9 +35,10 @@ from streamfl.core.protocol.messages import (
     SlotLosses,
     Update,
 )
-from streamfl.core.protocol.moments import Moments
-from streamfl.core.protocol.records import Span
-from streamfl.core.protocol.registry import Registry
+from streamfl.protocol.moments import Moments
+from streamfl.protocol.records import Span
+from streamfl.protocol.registry import Registry
+from streamfl.wire import codec, compact, messages
 
 KINDS = sorted(messages.KINDS)
 

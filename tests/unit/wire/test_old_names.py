@@ -3,13 +3,13 @@
 import json
 from typing import Any
 
-from streamfl import codec
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.profiles.adaptive.branch import Branch, Latch
-from streamfl.core.profiles.adaptive.ladder import Ladder
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.protocol.alarm import Alarm
+from streamfl.learning.profiles.adaptive.branch import Branch, Latch
+from streamfl.learning.profiles.adaptive.ladder import Ladder
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.models.river_drift import RiverDetector
+from streamfl.protocol.alarm import Alarm
+from streamfl.wire import codec
 
 OLD = {
     "profile": "master", "announced": "told", "last_records": "heard", "released": "odd",

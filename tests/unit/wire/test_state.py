@@ -3,15 +3,15 @@
 import pytest
 from unit.machines.script import PROFILES, federation, parting
 
-from streamfl import codec
-from streamfl.core.coordinator.machine import Coordinator
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.drift.detectors.excess import Excess
-from streamfl.core.drift.detectors.glr import GLRDetector
-from streamfl.core.errors import PeerError
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.profiles.paper.profile import Paper
-from streamfl.core.protocol.alarm import Reading
+from streamfl.errors import PeerError
+from streamfl.learning.drift.detectors.excess import Excess
+from streamfl.learning.drift.detectors.glr import GLRDetector
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.learning.profiles.paper.profile import Paper
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.protocol.alarm import Reading
+from streamfl.wire import codec
 
 KINDS = {"adaptive": Promotion, "paper": Paper}
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl import codec, state_bytes
-from streamfl.compact import arrays_written
-from streamfl.core.coordinator.state import CoordinatorState
-from streamfl.core.errors import PeerError
-from streamfl.core.profiles.adaptive.promotion import Promotion
-from streamfl.core.protocol.native.kept_back import KeptBack
-from streamfl.core.protocol.native.models import NativeState
-from streamfl.core.protocol.native.settings import NativeSettings
-from streamfl.wire_bytes import deflated, sized
+from streamfl.errors import PeerError
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.protocol.native.kept_back import KeptBack
+from streamfl.protocol.native.models import NativeState
+from streamfl.protocol.native.settings import NativeSettings
+from streamfl.wire import codec, state_bytes
+from streamfl.wire.compact import arrays_written
+from streamfl.wire.primitives import deflated, sized
 
 
 def learnt() -> CoordinatorState:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 from streamfl_benchmarks.pages.drift_cells import delay, found, quiet_at_least, temporal_kappa
 from streamfl_benchmarks.pages.regret_cells import slope
 from streamfl_benchmarks.pages.rows import Rows, seed_counts

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from streamfl.core.errors import UsageError
+from streamfl.errors import UsageError
 from streamfl_benchmarks.code import ROOT
 from streamfl_benchmarks.origin import Origin
 from streamfl_benchmarks.pages.__main__ import main

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl.core.arrays import FloatArray
-from streamfl.core.learning.model import gradient
-from streamfl.core.sampling import generator
+from streamfl.arrays import FloatArray
+from streamfl.learning.model import gradient
+from streamfl.sampling import generator
 from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, Peer
 from streamfl_benchmarks.peers.fedavg import FedAvgPeer
 from streamfl_benchmarks.peers.fednova import FedNova

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from streamfl.core.learning.model import gradient, objective
-from streamfl.core.sampling import generator
+from streamfl.learning.model import gradient, objective
+from streamfl.sampling import generator
 from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, pooled
 from streamfl_benchmarks.peers.limit import Limit, fit
 

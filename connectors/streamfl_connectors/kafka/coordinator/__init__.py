@@ -1,0 +1,1 @@
+"""The coordinator on Kafka: transactions, its state, and standing by."""

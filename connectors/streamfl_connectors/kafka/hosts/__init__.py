@@ -1,0 +1,1 @@
+"""Hosts and scorers on Kafka: records in, messages out."""

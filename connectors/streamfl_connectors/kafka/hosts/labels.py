@@ -1,0 +1,143 @@
+"""Labels that come apart from their records: their partitions beside those that the group assigns to a host."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import structlog
+from kafka import KafkaConsumer, TopicPartition
+
+from streamfl.machines.client.intake.recorded import Recorded
+from streamfl.runtime.log.apart import LogHalves
+from streamfl.runtime.log.dead_letters import DeadLetter
+from streamfl.runtime.log.partition import PartitionReader
+from streamfl.runtime.log.placement import labels_of
+from streamfl.runtime.log.topics import Topics
+from streamfl.runtime.ports import Apart, Placement, ReadingCounts
+from streamfl_connectors.kafka.connection import Connection
+from streamfl_connectors.kafka.hosts.client_answers import AnswerReader
+from streamfl_connectors.kafka.hosts.feed import FETCHES, Feed
+
+LOG = structlog.get_logger("streamfl.kafka.labels")
+
+
+class LabelFeed:
+    """Reads labels beside records, and what was answered to these before.
+
+    Parameters
+    ----------
+    connection, topics
+        Where to read.
+    placement, apart
+        Where records and labels are.
+    counts
+        The counts that are updated.
+    bury
+        Called with each dead letter.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        topics: Topics,
+        placement: Placement,
+        apart: Apart,
+        counts: ReadingCounts,
+        bury: Callable[[DeadLetter], None],
+    ) -> None:
+        self.halves: dict[str, LogHalves] = {}
+        self._placement, self._apart = placement, apart
+        self._consumer: KafkaConsumer = connection.consumer(**FETCHES)
+        self._feed = Feed(connection, self._consumer, apart.placement, apart.records, counts, bury)
+        self._answers = AnswerReader(connection, topics.predictions)
+        self._of: dict[TopicPartition, LogHalves] = {}  # by the partition of records
+        self._without: list[str] = []
+
+    # --- topics ------------------------------------------------------------------------------------------------
+
+    def topic_of(self, records: str) -> str:
+        """Return the topic of the labels of a topic of records."""
+        return labels_of(self._apart.placement, self._placement, records)
+
+    def beside(self, partition: TopicPartition) -> TopicPartition:
+        """Return the partition of the labels of a partition of records."""
+        return TopicPartition(self.topic_of(partition.topic), partition.partition)
+
+    def with_labels(self, topics: Sequence[str], there: Sequence[str]) -> list[str]:
+        """Return those topics of records whose topics of labels are there."""
+        known = set(there)
+        without = [topic for topic in topics if self.topic_of(topic) not in known]
+        if without and without != self._without:
+            LOG.warning("records without a topic of labels wait for it", topics=without)
+        self._without = without
+        return [topic for topic in topics if topic not in without]
+
+    # --- the group ---------------------------------------------------------------------------------------------
+
+    def begin(self, partition: TopicPartition, reader: PartitionReader, hint: int | None) -> None:
+        """Begin to read the labels of a partition of records that was assigned to this host."""
+        (client,) = reader.clients
+        labels = self.beside(partition)
+        self._consumer.assign([*self._feed.readers, labels])
+        told = self._feed.begin(labels, hint, client).clients[client]
+        recorded = Recorded(targets=self._apart.targets)
+        halves = LogHalves(client, reader.clients[client], told, recorded, self._apart.window)
+        self._of[partition] = self.halves[client] = halves
+
+    def give_up(self, partition: TopicPartition) -> None:
+        """Forget a partition of records, and its labels."""
+        self._feed.give_up(self.beside(partition))
+        self._consumer.assign([*self._feed.readers])
+        del self.halves[self._of.pop(partition).client]
+
+    @property
+    def readers(self) -> Mapping[TopicPartition, PartitionReader]:
+        """Return the readers of the partitions of labels."""
+        return self._feed.readers
+
+    @property
+    def foreign(self) -> int:
+        """Count the messages on the topic of answers that could not be read."""
+        return self._answers.foreign
+
+    def backlog(self) -> dict[str, int]:
+        """Return how many labels of each partition were not read yet."""
+        return self._feed.backlog()
+
+    @property
+    def is_behind(self) -> bool:
+        """Tell whether any label was not read yet."""
+        return self._feed.is_behind
+
+    @property
+    def hungry(self) -> bool:
+        """Tell whether there is anything to read."""
+        return self._feed.hungry or any(halves.lacks_answers for halves in self._of.values())
+
+    # --- reading -----------------------------------------------------------------------------------------------
+
+    def arrived(self, polled: Mapping[TopicPartition, Sequence[Any]]) -> None:
+        """Take the keys of messages with records."""
+        for partition, messages in polled.items():
+            if partition in self._of:
+                self._of[partition].arrived({message.offset: message.key for message in messages})
+
+    def read(self, records: Feed) -> bool:
+        """Read labels, and what was answered before; tell whether there was anything.
+
+        Parameters
+        ----------
+        records
+            The partitions of records.
+        """
+        if not self._feed.readers:
+            return False
+        polled = self._feed.polled(0)
+        self._feed.take(polled)
+        self._feed.note_ends()
+        return self._answers.read(self._of, records) or bool(polled)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._answers.close()
+        self._feed.close()
+        self._consumer.close()

@@ -1,0 +1,578 @@
+"""The command line. Commands import their dependencies when they run, so that `--help` is fast."""
+
+import math
+import os
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from streamfl import __version__
+from streamfl.bounds import LONGEST, MOST, SHORTEST
+from streamfl.cli.live import COMMANDS
+from streamfl.errors import StreamflError, UsageError
+from streamfl.run.report.terminal import tell, terminal
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# BLAS reads these when NumPy is loaded. One thread is faster on small matrices and always gives the same bits.
+for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
+
+DEMO_SWAPS = "class-swap@30,55,80"
+
+# As in `streamfl.run.replay`, which is imported when it is needed.
+MOST_DELAY = 1_000_000
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, package_name="streamfl", message="streamfl %(version)s")
+def cli() -> None:
+    """Federated learning on streams that drift."""
+
+
+for _command in COMMANDS:
+    cli.add_command(_command)
+if find_spec("streamfl_benchmarks") is not None:  # only a checkout has benchmarks, not an installed package
+    cli.add_command(import_module("streamfl_benchmarks.commands").bench)
+
+
+def _named(what: str) -> Callable[[click.Context, click.Parameter, str], str]:
+    """Return a callback that refuses an unknown profile or algorithm; the default is not looked up, to save time."""
+
+    def check(context: click.Context, parameter: click.Parameter, name: str) -> str:
+        if name != parameter.default:
+            find = getattr(import_module(f"streamfl.plugins.{what}s"), f"named_{what}")
+            try:
+                find(name)
+            except UsageError as error:
+                raise click.BadParameter(str(error)) from error
+        return name
+
+    return check
+
+
+def _outputs(command: Any) -> Any:
+    """Add the options that `demo` and `replay` share: models, profile, seed, and the files to write."""
+    for option in (
+        click.option(
+            "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random draws."
+        ),
+        click.option("--predictions", type=click.Path(path_type=Path), help="Write every prediction (CSV)."),
+        click.option("--model-out", type=click.Path(path_type=Path), help="Write the final model (safetensors)."),
+        click.option("--per-round", is_flag=True, help="Include every round in the JSON."),
+        click.option("--json", "json_to", metavar="F", help="Write the result (JSON); - is standard output."),
+        click.option("--report", type=click.Path(path_type=Path), metavar="F", help="Write a report (HTML)."),
+        click.option(
+            "--page",
+            is_flag=False,
+            flag_value="127.0.0.1:8080",
+            metavar="[[HOST:]PORT]",
+            help="Show the run as a web page while it goes on, and afterwards until Ctrl-C. Default: port 8080.",
+        ),
+        click.option(
+            "--profile",
+            metavar="NAME",
+            default="adaptive",
+            show_default=True,
+            callback=_named("profile"),
+            help="How drift is handled: adaptive, experts, paper, or a profile of another package.",
+        ),
+        click.option(
+            "--features",
+            type=click.Choice(["auto", "linear", "ferns", "rounds"]),
+            help="Models that learn and predict between rounds: linear models, ferns, or both (auto). With rounds "
+            "there are none, and the model of the last round predicts. Default: auto; rounds with a profile other "
+            "than adaptive, or where another option says how a round's step is made (--model, --algorithm, --l2, "
+            "--local-batch, --gamma, --step).",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@cli.command()
+@_outputs
+def demo(**options: Any) -> None:
+    """Run 20 clients on real forest records; classes are swapped in rounds 30, 55 and 80.
+
+    The records have no natural order; --seed shuffles them.
+    """
+    from streamfl.cli.replay import run_replay  # noqa: PLC0415
+    from streamfl.records.files.covtype import covtype  # noqa: PLC0415
+    from streamfl.records.table import shuffled  # noqa: PLC0415
+    from streamfl.run.dealing.imposed_drift import parse  # noqa: PLC0415
+    from streamfl.run.replay import ReplaySettings  # noqa: PLC0415
+    from streamfl.run.settings import LearningSettings, ProfileSettings  # noqa: PLC0415
+
+    run_replay(
+        shuffled(covtype(), options["seed"]),
+        clients=20,
+        split="round-robin",
+        round_size=45,
+        settings=ReplaySettings(
+            seed=options["seed"],
+            learning=LearningSettings.model_validate(_given(options, ("features",))),
+            profile=ProfileSettings.model_validate(_given(options, ("profile",))),
+        ),
+        injection=parse(DEMO_SWAPS),
+        outputs=_named_outputs(options),
+        console=_console(),
+        page=options["page"],
+    )
+
+
+# Options of both commands that read a file.
+_drop = click.option("--drop", metavar="COL,...", default="", help="Columns to leave out.")
+_separator = click.option(
+    "--separator",
+    metavar="CHAR",
+    default=",",
+    show_default=True,
+    help="Separator of a CSV file: one character, or tab.",
+)
+_on_bad_record = click.option(
+    "--on-bad-record",
+    type=click.Choice(["reject", "stop"]),
+    default="reject",
+    show_default=True,
+    help="reject: count bad records and list the first ones. stop: end with an error at the first one.",
+)
+
+
+@cli.command()
+@click.argument("file")
+@click.option(
+    "--label",
+    metavar="COL",
+    help="The label column. Default: a column named label, y, target or class, else the last one.",
+)
+@_drop
+@click.option(
+    "--time",
+    metavar="COL",
+    help="The column with the time of each record. It is not a feature; restarts are reported with it. Records keep "
+    "the order of the file.",
+)
+@_separator
+@click.option(
+    "--task",
+    type=click.Choice(["auto", "classification", "regression"]),
+    default="auto",
+    show_default=True,
+    help="auto: regression if any label is a number with a fraction.",
+)
+@click.option(
+    "--clients",
+    type=click.IntRange(1, MOST),
+    help="Number of clients. Default: 10, or the number of values with --split column:NAME.",
+)
+@click.option(
+    "--split",
+    default="round-robin",
+    show_default=True,
+    help="How records are dealt to clients: round-robin; column:NAME, a client per value of a column; or "
+    "dirichlet:A, class proportions per client drawn from Dirichlet(A).",
+)
+@click.option(
+    "--round-size",
+    type=click.IntRange(1, MOST),
+    help="Records per client and round. Default: as many as give about 100 rounds, of at least 20 records in total "
+    "unless --inject is given.",
+)
+@click.option(
+    "--interval",
+    type=click.FloatRange(SHORTEST, LONGEST),
+    metavar="SECONDS",
+    help="Rounds by event time: a round takes the records of so many seconds, by --time, instead of --round-size.",
+)
+@click.option(
+    "--least",
+    type=click.IntRange(1, MOST),
+    default=10,
+    show_default=True,
+    help="The fewest good records that a client sends an update about; fewer left at the end stay pending.",
+)
+@click.option(
+    "--label-delay",
+    type=click.IntRange(0, MOST_DELAY),
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="By how many records of its client a label comes later than its record, at most 1,000,000. A record is "
+    "answered when it comes, scored by that answer, and learnt when its label has come. 0 and 1: before the client's "
+    "next record.",
+)
+@click.option(
+    "--answers",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="With --label-delay: what clients of a live federation have answered to these records, as lines of its "
+    "NAME.predictions. Records are scored by these answers.",
+)
+@click.option(
+    "--aggregation",
+    type=click.Choice(["mean", "trimmed", "median", "krum", "geometric-median"]),
+    default="mean",
+    show_default=True,
+    help="How the differences of the models that rounds train are combined. All but mean bear with a minority of "
+    "hostile clients, at some cost when all are honest.",
+)
+@click.option(
+    "--sums",
+    type=click.Choice(["by-client", "pooled", "masked"]),
+    default="by-client",
+    show_default=True,
+    help="What the coordinator may know of the numbers about records: those of each client, or their sums over all "
+    "clients, hidden by masks that cancel. pooled is masked without the masks, to compare with.",
+)
+@click.option(
+    "--noise",
+    type=click.FloatRange(0.0),
+    default=0.0,
+    show_default=True,
+    help="With --sums masked: the multiplier of noise that hides each record (differential privacy). Needs "
+    "--detector glr and --no-scaling: scale the features beforehand.",
+)
+@click.option(
+    "--radius",
+    type=click.FloatRange(0.0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="With --noise: longer records, with the constant 1, are shortened to this norm.",
+)
+@click.option(
+    "--delta",
+    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+    default=1e-6,
+    show_default=True,
+    help="With --noise: the delta at which epsilon is told.",
+)
+@click.option(
+    "--scaling/--no-scaling",
+    default=True,
+    show_default=True,
+    help="Whether the federation standardises the features.",
+)
+@click.option(
+    "--inject",
+    metavar="KIND@R,...",
+    help="Impose a drift from the rounds R on: class-swap, class-introduction or permutation.",
+)
+@_on_bad_record
+@click.option(
+    "--model",
+    metavar="NAME",
+    default="auto",
+    show_default=True,
+    help="softmax, logistic, squared, huber, or a River model to federate, such as "
+    "'river:preprocessing.StandardScaler|linear_model.SoftmaxRegression'. auto: softmax for labels, squared for "
+    "numbers.",
+)
+@click.option(
+    "--algorithm",
+    metavar="NAME",
+    default="fedavg",
+    show_default=True,
+    callback=_named("algorithm"),
+    help="The base algorithm that clients run in a round: fedavg, fedomd, or one of another package.",
+)
+@click.option(
+    "--mirror",
+    type=click.Choice(["euclidean", "hypentropic", "p-norm"]),
+    help="fedomd: the mirror map. Default: p-norm. With euclidean it is fedavg.",
+)
+@click.option(
+    "--average",
+    type=click.Choice(["primal", "dual"]),
+    help="fedomd: average the clients in the primal or the dual space. Default: primal, as in the paper.",
+)
+@click.option("--l1", type=click.FloatRange(0.0, 1e6), help="fedomd: weight of the L1 penalty. Default: 0.")
+@click.option("--l2", type=click.FloatRange(0.0, 1e6), help="Weight of the squared penalty. Default: 0.")
+@click.option(
+    "--local-batch", type=click.IntRange(1, MOST), help="Records per local step. Default: one step per round."
+)
+@click.option(
+    "--gamma",
+    type=click.FloatRange(0.0, 1.0, min_open=True),
+    help="Share of a round's records that a client trains on. Default: 1.",
+)
+@click.option(
+    "--step",
+    type=click.FloatRange(0.0, 1e6, min_open=True),
+    help="The profile's largest step size. Default: 1 for paper, 16 for adaptive with whitened steps.",
+)
+@click.option(
+    "--detector",
+    metavar="NAME",
+    default="excess",
+    show_default=True,
+    help="Profile adaptive: the drift detector: excess, glr, e-detector, one of another package, or river:NAME for "
+    "one of river.drift.",
+)
+@click.option(
+    "--rho-scale",
+    type=click.FloatRange(0.0, 1e6),
+    default=1.0,
+    show_default=True,
+    help="Profile paper: factor of the thresholds of its tests; less makes them more sensitive.",
+)
+@click.option(
+    "--optimistic",
+    type=click.Choice(["history", "regret"]),
+    default="history",
+    show_default=True,
+    help="Profile paper: estimate the least possible loss from old records (history) or from the regret bound.",
+)
+@click.option(
+    "--start",
+    type=click.Choice(["scratch", "warm"]),
+    help="Start new models untrained (scratch), or from the last serving one (warm). Default: scratch for paper, "
+    "warm for experts.",
+)
+@click.option(
+    "--max-order",
+    metavar="N|none",
+    help="Profiles paper and experts: blocks have at most 2^N rounds, N up to 20. Default: 8. none: no cap, as in "
+    "the theorems.",
+)
+@click.option(
+    "--bytes",
+    metavar="N|auto",
+    default="auto",
+    show_default=True,
+    help="The most bytes a record of each client's updates from round 5 on: what is learnt between rounds is rounded "
+    "as coarsely as that takes. auto: no budget.",
+)
+@_outputs
+def replay(file: str, **options: Any) -> None:
+    """Replay a recorded stream.
+
+    FILE is .csv, .csv.gz, .jsonl, .parquet or .npz (arrays X and y); or river:NAME, a data set of River; or - for
+    CSV from standard input.
+    """
+    from streamfl.cli.replay import run_replay  # noqa: PLC0415
+    from streamfl.run.dealing.imposed_drift import parse  # noqa: PLC0415
+
+    injection = parse(options["inject"]) if options["inject"] else None
+    run_replay(
+        _table(file, options),
+        clients=options["clients"],
+        split=options["split"],
+        round_size=options["round_size"],
+        settings=_settings(options),
+        injection=injection,
+        outputs=_named_outputs(options),
+        console=_console(),
+        page=options["page"],
+        source=file,
+        answers=options["answers"],
+    )
+
+
+@cli.command()
+@click.argument("result", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("round", type=click.IntRange(1, MOST), required=False)
+def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's word
+    """Tell in sentences what happened in a run, or in one round of it: RESULT is what --json has written."""
+    from streamfl.run.evaluation.result import read_result  # noqa: PLC0415
+    from streamfl.run.report.explain import explained  # noqa: PLC0415
+
+    try:
+        sentences = explained(read_result(result), round)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    for sentence in sentences:
+        tell(sentence)
+
+
+@cli.command()
+@click.argument("file")
+@click.option(
+    "--model",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="M",
+    help="The model: a file that --model-out wrote.",
+)
+@click.option("--csv", "csv_to", metavar="F", help="Write predictions as CSV; - is standard output, and the default.")
+@click.option("--json", "json_to", metavar="F", help="Write a JSON object a line; - is standard output.")
+@click.option("--label", metavar="COL", help="A column of labels, or targets: accuracy is told beside NoChange.")
+@_drop
+@_separator
+@click.option(
+    "--missing",
+    type=click.Choice(["warn", "mean", "refuse"]),
+    default="warn",
+    show_default=True,
+    help="Columns of the model that the file lacks count as their means, with a warning or without (mean); or are "
+    "refused.",
+)
+@click.option(
+    "--unknown",
+    type=click.Choice(["refuse", "ignore"]),
+    default="refuse",
+    show_default=True,
+    help="Columns that the model does not know. The label of training is known, and not used.",
+)
+@_on_bad_record
+@click.option(
+    "--client",
+    metavar="NAME",
+    help="The client of all records: one that drifted alone has its own model. "
+    "Default: the column that --split named in training says whose each record is.",
+)
+def predict(file: str, **options: Any) -> None:
+    """Predict the records of a file with a saved model.
+
+    FILE is as for replay, without data sets of River; it needs no labels. Records are read and predicted in batches,
+    so a file may be larger than memory (but for .npz).
+    """
+    from streamfl.records.request import Request  # noqa: PLC0415
+    from streamfl.run.predict import Asked, run_predict  # noqa: PLC0415
+
+    request = Request(file, labelled=options["label"] is not None, **_of_file(options))
+    raises = {"refuse": "raise"}
+    asked = Asked(
+        request,
+        options["model"],
+        csv=options["csv_to"],
+        json=options["json_to"],
+        missing=raises.get(options["missing"], options["missing"]),
+        unknown=raises.get(options["unknown"], options["unknown"]),
+        client=options["client"],
+    )
+    run_predict(asked, _console())
+
+
+def _of_file(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of both commands that read a file, as `read` and `Request` take them."""
+    return {
+        "label": options["label"],
+        "drop": tuple(name for name in options["drop"].split(",") if name),
+        "on_bad_record": options["on_bad_record"],
+        "separator": "\t" if options["separator"] in {"tab", "\\t"} else options["separator"],
+    }
+
+
+def _table(file: str, options: dict[str, Any]) -> Any:
+    from streamfl.records.files.readers import read  # noqa: PLC0415
+    from streamfl.run.dealing.dealing import client_column  # noqa: PLC0415
+
+    return read(
+        file,
+        time=options["time"],
+        task=options["task"],
+        keep=client_column(options["split"]) or None,
+        **_of_file(options),
+    )
+
+
+# Options that only some profiles use.
+OF_SOME_PROFILES = ("rho_scale", "optimistic", "start", "detector", "max_order")
+
+# Options with the same names in the settings, which also have the defaults.
+LEARNING = ("features", "bytes", "model", "algorithm", "mirror", "average", "l1", "l2", "local_batch", "gamma")
+PRIVACY = ("sums", "noise", "radius", "delta")
+PROFILE = ("profile", "detector", "rho_scale", "optimistic", "start", "step", "max_order")
+
+
+def _check_profile(profile: str) -> None:
+    """Refuse an option that the chosen profile does not use: it would change nothing."""
+    from streamfl.plugins.profiles import PROFILES, named_profile  # noqa: PLC0415
+
+    source, takes = click.get_current_context().get_parameter_source, named_profile(profile).takes
+    for name in OF_SOME_PROFILES:
+        if name not in takes and source(name) is click.core.ParameterSource.COMMANDLINE:
+            flag, of = name.replace("_", "-"), [one for one, kind in PROFILES.items() if name in kind.takes]
+            raise UsageError(
+                f"--{flag} is only for profile {' or '.join(of)}; add --profile {of[0]}, or leave it out"
+            )
+
+
+def _settings(options: dict[str, Any]) -> Any:
+    from streamfl.run.replay import ReplaySettings  # noqa: PLC0415
+    from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings  # noqa: PLC0415
+
+    _check_profile(options["profile"])
+    _check_learning(options)
+    return ReplaySettings(
+        least=options["least"],
+        seed=options["seed"],
+        label_delay=options["label_delay"],
+        aggregation=options["aggregation"],
+        scaling=options["scaling"],
+        privacy=PrivacySettings.model_validate(_given(options, PRIVACY)),
+        interval=options["interval"],
+        learning=LearningSettings.model_validate(_given(options, LEARNING)),
+        profile=ProfileSettings.model_validate(_given(options, PROFILE)),
+    )
+
+
+def _given(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: options[name] for name in names if options.get(name) is not None}
+
+
+def _check_learning(options: dict[str, Any]) -> None:
+    """Refuse NaN, options without an effect, and combinations that contradict each other."""
+    if math.isnan(options["rho_scale"]):
+        raise UsageError("--rho-scale is not a number; 1 is the paper's value, less makes the tests more sensitive")
+    for name in ("l1", "l2", "gamma", "step"):
+        if options[name] is not None and math.isnan(options[name]):
+            raise UsageError(f"--{name} is not a number; give a number, or leave it out")
+    if options["mirror"] == "euclidean" and options["average"] is not None:
+        raise UsageError(
+            "--average has no effect with --mirror euclidean, where both averages are the same; leave it out"
+        )
+    parts = {"local-batch": options["local_batch"], "gamma": None if options["gamma"] == 1.0 else options["gamma"]}
+    for flag, given in parts.items():
+        if options["optimistic"] == "regret" and given is not None:
+            raise UsageError(f"--optimistic regret assumes one full-batch step per round; leave --{flag} out")
+
+
+def _named_outputs(options: dict[str, Any]) -> Any:
+    from streamfl.cli.replay import Outputs  # noqa: PLC0415
+
+    return Outputs(
+        json=options["json_to"],
+        per_round=options["per_round"],
+        report=options["report"],
+        model=options["model_out"],
+        predictions=options["predictions"],
+    )
+
+
+def _console() -> "Console":
+    """Return a console on standard error, as standard output is for machine-readable results."""
+    return terminal(errors=True)
+
+
+def _without_a_secret(error: click.ClickException) -> click.ClickException:
+    """Return an error without the argument that it names, where that may be the secret of a setting."""
+    if "--set" in sys.argv and isinstance(error, click.UsageError) and "unexpected extra argument" in error.message:
+        return click.UsageError("an unexpected argument: write --set TABLE.NAME=VALUE without a space", error.ctx)
+    return error
+
+
+def main() -> None:
+    """Run a command. An expected error is printed as one line, without a traceback."""
+    try:
+        cli(standalone_mode=False)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        tell("streamfl: stopped", errors=True)
+        sys.exit(130)
+    except click.ClickException as error:
+        _without_a_secret(error).show()
+        sys.exit(error.exit_code)
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
+    except StreamflError as error:
+        tell(f"streamfl: error: {error}", errors=True)
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+    except BrokenPipeError:
+        sys.exit(0)

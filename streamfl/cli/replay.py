@@ -1,0 +1,361 @@
+"""The commands `demo` and `replay`: deal a stream to clients, replay it, show progress, and write the outputs."""
+
+import csv
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TextIO
+
+from rich.console import Console
+
+from streamfl.errors import UsageError
+from streamfl.machines.client.intake.recorded import Recorded
+from streamfl.protocol.decisions import PostUpdate, Predicted, Refused
+from streamfl.protocol.messages import (
+    Ended,
+    FromCoordinator,
+    LocalDrift,
+    Noticed,
+    Restarted,
+    RoundClosed,
+    RoundOpened,
+)
+from streamfl.records.labels import identifier
+from streamfl.records.table import Table
+from streamfl.run.answers_file import AnswersFile
+from streamfl.run.dealing.dealing import FEWEST, Log, client_column, deal, usual_size
+from streamfl.run.dealing.imposed_drift import Injection, inject
+from streamfl.run.evaluation.result import Result
+from streamfl.run.replay import Replay, Replayed, ReplaySettings, round_line
+from streamfl.run.report.display import Progress, file_text, local_text, notice_text, summary
+from streamfl.run.report.html import render
+from streamfl.run.report.terminal import hand_out, say
+from streamfl.run.report.words import counted
+
+# If there are more numeric labels than this, they are probably amounts: suggest regression.
+MANY_LABELS = 50
+
+ALONE = "--least 1: an update may be about a single record, and the record can be computed from such an update"
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The files that a command writes; None writes nothing.
+
+    Parameters
+    ----------
+    json
+        The result; `-` is standard output.
+    per_round
+        Whether the JSON lists every round.
+    report
+        The HTML report.
+    model
+        The final model.
+    predictions
+        A CSV line per record: its number in the file, client, round, label and prediction.
+    """
+
+    json: str | None = None
+    per_round: bool = False
+    report: Path | None = None
+    model: Path | None = None
+    predictions: Path | None = None
+
+    def files(self) -> list[tuple[str, Path]]:
+        """Return the kind and path of each file that is written."""
+        named = Path(self.json) if self.json not in (None, "-") else None
+        places = {"json": named, "report": self.report, "model file": self.model, "predicted": self.predictions}
+        return [(what, path) for what, path in places.items() if path is not None]
+
+    def check(self, source: str) -> None:
+        """Refuse, before anything runs, a path that cannot be written to, or that is in use.
+
+        Parameters
+        ----------
+        source
+            The file that is read.
+
+        Raises
+        ------
+        UsageError
+            The message names the first such path.
+        """
+        if self.json == "":
+            raise UsageError("--json: the file name is empty; name a file, or - for standard output")
+        taken = {Path(source).resolve(): "is the input file"}
+        for what, path in self.files():
+            if path == Path("-"):
+                raise UsageError(f"{what}: only --json can be written to standard output; name a file")
+            if path.is_dir() or not path.absolute().parent.is_dir():
+                raise UsageError(f"{path}: cannot be written there; name a file in a directory that exists")
+            if path.resolve() in taken:
+                raise UsageError(f"{path}: {taken[path.resolve()]}; name another file")
+            taken[path.resolve()] = "is the file of another output"
+
+
+@dataclass
+class PredictionsFile:
+    """Writes the predictions of a replay as they are made.
+
+    Parameters
+    ----------
+    table, logs
+        They give the number in the file of a client's next record.
+    to
+        An open text file.
+    """
+
+    table: Table
+    logs: dict[str, Log]
+    to: TextIO
+    _written: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._csv = csv.writer(self.to, lineterminator="\n")
+        self._csv.writerow(["record", "client", "round", "label", "predicted"])
+
+    def add(self, predicted: Predicted) -> None:
+        """Write the predictions of one client's round."""
+        client, n = predicted.client, len(predicted.truth)
+        start = self._written[client]
+        self._written[client] += n
+        rows = self.logs[client].rows[start : start + n]
+        records = self.table.places[rows].tolist()
+        truth = _named(predicted.truth.tolist(), predicted.labels)
+        served = _named(predicted.served.tolist(), predicted.labels)
+        for record, label, prediction in zip(records, truth, served, strict=True):
+            self._csv.writerow([record, client, predicted.round, label, prediction])
+
+
+def _named(values: list[float], labels: tuple[str, ...]) -> list[str] | list[float]:
+    """Return label indices as names, "" for -1; targets stay as they are."""
+    return [labels[int(v)] if v >= 0 else "" for v in values] if labels else values
+
+
+def run_replay(
+    table: Table,
+    *,
+    clients: int | None,
+    split: str,
+    round_size: int | None,
+    settings: ReplaySettings,
+    injection: Injection | None,
+    outputs: Outputs,
+    console: Console,
+    source: str = "",
+    answers: Path | None = None,
+    page: str | None = None,
+) -> Replayed:
+    """Replay a table, with progress and a closing summary on the console, and write the outputs.
+
+    With a page, which is the address of one, the run is shown there, and afterwards until Ctrl-C.
+
+    Raises
+    ------
+    UsageError
+        The split, the injection, an output or the address cannot be used.
+    """
+    outputs.check(source)
+    river = settings.learning.river_model("classification" if table.labels else "regression")
+    if river is not None and outputs.model is not None:
+        raise UsageError(f"--model-out cannot write {river.name}, a River model: leave --model-out out")
+    remark = identifier(table.label or "label", table.y) if table.labels else ""
+    if remark:
+        say(console, f"{remark}; name another with --label")
+    logs = deal(table, clients, split, settings.seed)
+    size = _size(table, logs, round_size, FEWEST if injection is None else 1, settings.least)
+    if settings.least == 1:
+        say(console, ALONE)
+    if settings.interval is not None and (round_size is not None or injection is not None):
+        raise UsageError("--interval makes rounds by event time: leave --round-size and --inject out")
+    if injection is not None:
+        logs = inject(table, logs, injection, size, settings.seed)
+    replay = Replay(
+        table,
+        logs,
+        replace(settings, round_size=size),
+        client_column=client_column(split),
+        answers=_recorded(table, logs, settings, answers),
+    )
+    if injection is not None and injection.rounds[-1] > replay.horizon:
+        what = f"{table.name} has {replay.horizon} rounds of {size} records a client"
+        raise UsageError(f"--inject: a drift at round {injection.rounds[-1]}, but {what}; name earlier rounds")
+    if outlook := replay.profile().outlook():
+        say(console, outlook)
+    for note in table.notes:
+        say(console, f"{table.name}: {note}", "yellow")
+    with _page(table.name, page, console) as show:
+        replayed = _watched(replay, injection, outputs, console, show)
+        _finish(replayed, table, injection, outputs, console)
+    return replayed
+
+
+def _finish(
+    replayed: Replayed, table: Table, injection: Injection | None, outputs: Outputs, console: Console
+) -> None:
+    """Print the summary and write the outputs."""
+    summary(console, replayed.result, rejections=[r.reason for r in table.rejected[:5]])
+    _write(replayed, injection, outputs)
+    for what, path in outputs.files():
+        say(console, f"{what:<11}{path}")
+    if outputs.model is not None:
+        told, is_worse = file_text(replayed.result)
+        say(console, told, "yellow" if is_worse else "")
+
+
+@contextmanager
+def _page(name: str, address: str | None, console: Console) -> Iterator[Callable[[FromCoordinator], None]]:
+    """Show a run as a page, if there is an address: while the block goes on, and until Ctrl-C after it.
+
+    Yields
+    ------
+    What is to be called with every message of the coordinator.
+    """
+    if address is None:
+        yield lambda message: None
+        return
+    from streamfl.live.page.service import shown  # noqa: PLC0415  needs the extra page
+    from streamfl.live.page.source import Source  # noqa: PLC0415
+
+    source = Source(name)
+    with shown(source, address) as url:
+        say(console, f"page        {url}")
+        yield source.history.hear
+        source.history.hear(Ended(entry=source.history.now.entry + 1))
+        say(console, f"the page stays at {url} until Ctrl-C")
+        with suppress(KeyboardInterrupt):
+            while True:
+                time.sleep(1.0)
+
+
+def _recorded(
+    table: Table, logs: dict[str, Log], settings: ReplaySettings, answers: Path | None
+) -> dict[str, Recorded]:
+    """Return the answers that count, by client; nothing without a file of answers.
+
+    Raises
+    ------
+    UsageError
+        The answers are not those to these records, or labels come with their records.
+    """
+    if answers is None:
+        return {}
+    if not settings.label_delay:
+        raise UsageError("--answers are of records whose labels come later: give --label-delay, at least 1")
+    return AnswersFile.load(answers, targets=not table.labels).recorded(logs)
+
+
+def _size(table: Table, logs: dict[str, Log], given: int | None, fewest: int, least: int) -> int:
+    """Return the records per client and round: as given, or for about 100 rounds.
+
+    With --inject `fewest` does not apply, so that the rounds it names exist.
+
+    Raises
+    ------
+    UsageError
+        A round, or all records of every client, are fewer than `least`.
+    """
+    if given is not None and given < least:
+        what = (
+            f"--round-size {given} is below --least {least}, the fewest records that a client sends an update about"
+        )
+        raise UsageError(f"{what}; take larger rounds or a smaller --least")
+    if max(len(log.rows) for log in logs.values()) < least:
+        what = f"no client has {least} good records, the fewest that a client sends an update about (--least)"
+        raise UsageError(f"{table.name}: {what}; take fewer --clients or a smaller --least")
+    return given or usual_size(len(table), len(logs), least=least, fewest=fewest)
+
+
+def _title(replay: Replay) -> str:
+    """Return source, number of clients and task; a task that was guessed wrong is seen at once."""
+    labels = replay.table.labels
+    task = f"classification, {counted(len(labels), 'label')}" if labels else "regression"
+    amounts = len(labels) > MANY_LABELS and all(label.lstrip("-").isdecimal() for label in labels)
+    hint = "; if they are amounts, add --task regression" if amounts else ""
+    return f"{replay.table.name}: {counted(len(replay.logs), 'client')}, {task}{hint}"
+
+
+def _watched(
+    replay: Replay,
+    injection: Injection | None,
+    outputs: Outputs,
+    console: Console,
+    show: Callable[[FromCoordinator], None],
+) -> Replayed:
+    drifts = dict.fromkeys(injection.rounds, injection.kind) if injection else {}
+    with (
+        Progress(console, replay.horizon, _title(replay)) as progress,
+        _predictions(replay, outputs.predictions) as predictions,
+    ):
+
+        def observe(event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
+            if isinstance(event, FromCoordinator):
+                show(event)
+            match event:
+                case RoundOpened() if event.entry == 1:
+                    progress.begin()
+                case RoundClosed() if event.records:
+                    if event.round in drifts:
+                        progress.drift(event.round, drifts[event.round])
+                    progress.round(round_line(event, replay.task))
+                case Restarted():
+                    progress.restart(replay.restart_line(event))
+                    progress.announce(replay.change)
+                case LocalDrift():
+                    progress.announce(local_text(replay.local_line(event)))
+                    if event.state == "latched":
+                        progress.announce(replay.change)
+                case Noticed():
+                    progress.announce(notice_text(replay.notice_line(event)))
+                case Predicted() if predictions is not None:
+                    predictions.add(event)
+                case _:
+                    pass
+
+        replay.observe = observe
+        return replay.run()
+
+
+@contextmanager
+def _predictions(replay: Replay, path: Path | None) -> Iterator[PredictionsFile | None]:
+    with _opened(path) if path else nullcontext() as file:
+        yield PredictionsFile(replay.table, dict(replay.logs), file) if file else None
+
+
+def _write(replayed: Replayed, injection: Injection | None, outputs: Outputs) -> None:
+    result = replayed.result
+    if outputs.model is not None:
+        replayed.model.save(outputs.model)
+    if outputs.report is not None:
+        drifts = injection.rounds if injection else ()
+        page = render(result, drifts=drifts, title=f"streamfl: {result.source}")
+        with _opened(outputs.report) as file:
+            file.write(page)
+    if outputs.json == "-":
+        hand_out(as_json(result, per_round=outputs.per_round).rstrip())
+    elif outputs.json is not None:
+        with _opened(Path(outputs.json)) as file:
+            file.write(as_json(result, per_round=outputs.per_round))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
+    """Open a text file for writing; an OSError becomes a UsageError."""
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            yield file
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def as_json(result: Result, *, per_round: bool) -> str:
+    """Return the result as `--json` writes it, without the keys that do not apply to the task."""
+    plain = {key: value for key, value in result.model_dump(mode="json").items() if value is not None}
+    if not per_round:
+        plain["per_round"] = []
+    return json.dumps(plain, indent=1) + "\n"

@@ -1,0 +1,397 @@
+"""A client's work in a round: score every live model on the records, then take the local steps."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from streamfl.arrays import BoolArray, FloatArray, IntArray
+from streamfl.learning.algorithms.base import Algorithm, LocalProblem, local_model
+from streamfl.learning.between_rounds import BetweenRounds
+from streamfl.learning.fixed_point import shortened
+from streamfl.learning.grid import gradient_steps, in_short, on_grid, short
+from streamfl.learning.history import History
+from streamfl.learning.model import Model, score_bound
+from streamfl.protocol.messages import LabelSums, Slot, SlotLosses
+from streamfl.protocol.moments import without_outliers
+from streamfl.protocol.records import Batch
+from streamfl.protocol.registry import Registry, TargetUnit, widened
+from streamfl.sampling import generator
+
+
+@dataclass(frozen=True, slots=True)
+class Learner:
+    """How a federation learns; the same at every client and at the coordinator.
+
+    Parameters
+    ----------
+    model
+        The loss.
+    algorithm
+        The base algorithm.
+    l2
+        Weight of the squared penalty in training.
+    local_batch
+        Records in a local step. None: one step on the whole round.
+    gamma
+        The part of a round's records used for training, in (0, 1].
+    exchange
+        Whether clients send differences to the round's model, or whole models.
+    seed
+        The seed of all randomness.
+    between
+        The models that learn between rounds, if any. They then answer predictions.
+    """
+
+    model: Model
+    algorithm: Algorithm
+    l2: float = 0.0
+    local_batch: int | None = None
+    gamma: float = 1.0
+    exchange: Literal["difference", "model"] = "difference"
+    seed: int = 0
+    between: BetweenRounds[Any, Any] | None = None
+
+    def in_one_process(self) -> "Learner":
+        """Return the same learner for clients that are driven by one thread: see `BetweenRounds.in_one_process`."""
+        return self if self.between is None else replace(self, between=self.between.in_one_process())
+
+    def agreed_only(self) -> "Learner":
+        """Return the same learner without models of a client's own: see `BetweenRounds.agreed_only`."""
+        return self if self.between is None else replace(self, between=self.between.agreed_only())
+
+    @property
+    def one_full_step(self) -> bool:
+        """Whether a round is a single step on all its records."""
+        return self.local_batch is None and self.gamma == 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RoundRecords:
+    """The records of one client's round in registry coordinates.
+
+    `labels` are the registered ones, then those that are new at this client; `y` has indices into them. `norms` are
+    the squared norms of the rows of `Z`; they may be left empty.
+
+    >>> from streamfl.protocol.records import Span
+    >>> registry = Registry(1, ("x",), ("a",), np.array([2.0]), np.array([4.0]))
+    >>> X, y = np.array([[6.0], [2.0]]), np.array([0.0, 1.0])
+    >>> batch = Batch(Span("p", 0, 2), np.arange(2), ("x",), X, y, ("b", "a"))
+    >>> records = RoundRecords.of([batch], registry)
+    >>> records.labels, records.y, records.Z
+    (('a', 'b'), array([1., 0.]), array([[1., 1.],
+           [0., 1.]]))
+    """
+
+    registry: Registry
+    labels: tuple[str, ...]
+    Z: FloatArray
+    y: FloatArray
+    norms: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    @classmethod
+    def of(cls, batches: Sequence[Batch], registry: Registry) -> "RoundRecords":
+        """Return the records of some batches under a registry; if it has no unit of targets, theirs is used."""
+        labels = registry.labels
+        known = set(labels)
+        if not all(known.issuperset(batch.labels) for batch in batches):
+            labels = (*labels, *(label for label in labels_in(batches) if label not in labels))
+        if not labels and not registry.target.is_known:
+            registry = replace(registry, target=TargetUnit.of(np.concatenate([np.zeros(0), *(b.y for b in batches)])))
+        Z, norms = registry.measured(batches)
+        return cls(registry, labels, Z, registry.targets(batches, labels), norms)
+
+    def within(self, radius: float) -> "RoundRecords":
+        """Return the records with none longer than a radius, the constant 1 included: longer ones are shortened.
+
+        >>> registry = Registry(1, ("x",), ("a",), np.zeros(1), np.ones(1))
+        >>> records = RoundRecords(registry, ("a",), np.array([[3.0, 1.0], [0.0, 1.0]]), np.zeros(2))
+        >>> records.within(1.0).norms.round(6)
+        array([1., 1.])
+        """
+        norms = np.einsum("ij,ij->i", self.Z, self.Z)
+        Z = self.Z * np.minimum(1.0, radius / np.sqrt(np.maximum(norms, 1e-300)))[:, None]
+        return replace(self, Z=Z, norms=np.minimum(norms, radius**2))
+
+    @property
+    def learnt(self) -> FloatArray:
+        """The targets for training: labels as they are, targets with outliers of the round drawn in.
+
+        >>> y = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 1e9])
+        >>> RoundRecords(Registry(1, (), (), np.zeros(0), np.ones(0)), (), np.ones((8, 1)), y).learnt.max()
+        np.float64(33.0)
+        """
+        return self.y if self.labels else without_outliers(self.y[:, None])[:, 0]
+
+
+@dataclass(slots=True, eq=False)
+class LocalResult:
+    """The result of a local round; predictions are label indices, or targets in the registry's unit.
+
+    Parameters
+    ----------
+    losses, differences
+        By slot, the sums of losses, and what the client sends of its step.
+    new, old
+        Sums by label of the serving model's scores, on the round's records and on held-out ones.
+    relabelling
+        By slot, S of shape (K, K): S[a, b] is the sum of max(log p_b, -2 ln K) over the records of label a.
+    trained
+        Records trained on.
+    at_start, served
+        Predictions of the serving model before the round's steps, and just before each record is learnt, shape (n,).
+    """
+
+    losses: dict[str, SlotLosses] = field(default_factory=dict)
+    differences: dict[str, FloatArray] = field(default_factory=dict)
+    new: tuple[LabelSums, ...] = ()
+    old: tuple[LabelSums, ...] = ()
+    relabelling: dict[str, FloatArray] = field(default_factory=dict)
+    trained: int = 0
+    at_start: FloatArray = field(default_factory=lambda: np.zeros(0))
+    served: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalRound:
+    """One client's round.
+
+    Parameters
+    ----------
+    learner
+        How the federation learns.
+    records
+        The round's records.
+    slots, weights
+        This client's live models: their slots, and their weights under the registry by name.
+    trains
+        The names of those that the client trains.
+    serves
+        The name of the slot that answers predictions; None if nothing is predicted, as in Score.
+    known_labels
+        The number of labels registered when the epoch began.
+    key
+        Client and round, the key of randomness.
+    held
+        Which of the round's records are held out from training, shape (n,); None: none.
+    old
+        Records held out in earlier rounds.
+    exponents
+        The grid of the round, for whitened slots.
+
+    Examples
+    --------
+    >>> from streamfl.learning.algorithms import FedAvg
+    >>> from streamfl.models import Softmax
+    >>> registry = Registry(1, (), ("a", "b"), np.zeros(0), np.ones(0))
+    >>> records = RoundRecords(registry, ("a", "b"), np.ones((4, 1)), np.array([0.0, 0.0, 0.0, 1.0]))
+    >>> slots = [Slot(name="m", version=1, eta=2.0)]
+    >>> weights, learner = {"m": np.zeros((1, 2))}, Learner(Softmax(), FedAvg())
+    >>> round_ = LocalRound(learner, records, slots, weights, {"m"}, "m", 2, ("c0", 1))
+    >>> result = round_.run(History())
+    >>> result.losses["m"].loss, result.differences["m"]
+    (2.0, array([[ 0.5, -0.5]]))
+    """
+
+    learner: Learner
+    records: RoundRecords
+    slots: Sequence[Slot]
+    weights: Mapping[str, FloatArray]
+    trains: Collection[str]
+    serves: str | None
+    known_labels: int
+    key: tuple[str, int]
+    held: BoolArray | None = None
+    old: RoundRecords | None = None
+    exponents: tuple[int, ...] = ()
+
+    def run(self, history: History, *, relabel: Collection[str] = ()) -> LocalResult:
+        """Score every model, then train those in `trains`.
+
+        Parameters
+        ----------
+        history
+            The sampled old rounds on which slots may be scored, too.
+        relabel
+            Slots for which S is computed: how well each label fits the records of each label.
+        """
+        result = LocalResult()
+        model, y = self.learner.model, self.records.learnt
+        result.trained = len(y) if self.held is None else len(y) - int(np.count_nonzero(self.held))
+        if not self.slots:
+            return result
+        outputs = self._outputs()
+        judged = model.judged(outputs, y, self.known_labels, self._trained)
+        loss, proper = in_short(judged.scores.sum(axis=1)), in_short(judged.proper.sum(axis=1))
+        square = in_short(np.einsum("ij,ij->i", judged.scores, judged.scores))
+        for i, (slot, own, scores) in enumerate(zip(self.slots, outputs, judged.scores, strict=True)):
+            result.losses[slot.name] = self._losses(slot, history, loss=loss[i], square=square[i], proper=proper[i])
+            if slot.name in relabel:
+                result.relabelling[slot.name] = self._relabelling(np.ascontiguousarray(own.T))
+            if slot.name == self.serves:
+                result.new = self._by_label(self.records, scores)
+                result.old = self._old_by_label(self.weights[slot.name])
+                result.at_start = model.predict(own.T)
+                result.served = result.at_start
+        if self.trains and result.trained:
+            self._train(outputs, judged.derivatives, result)
+        return result
+
+    @property
+    def _trained(self) -> list[int]:
+        """The indices of the slots that are trained."""
+        return [i for i, slot in enumerate(self.slots) if slot.name in self.trains]
+
+    def _outputs(self) -> FloatArray:
+        """Return the outputs of every live model from one pass over the records, shape (slots, columns, n)."""
+        # Z W, transposed: transposing the product of a thousand records takes three times as long as making it.
+        stacked = _side_by_side([self.weights[slot.name] for slot in self.slots]).T @ self.records.Z.T
+        return stacked.reshape(len(self.slots), len(stacked) // len(self.slots), stacked.shape[1])
+
+    def _losses(self, slot: Slot, history: History, *, loss: float, square: float, proper: float) -> SlotLosses:
+        """Return the sums over the round's records, and those over the sampled rounds that a slot names."""
+        total, shares, count = 0.0, 0.0, 0
+        for kept in [history.rounds[t] for t in slot.history if t in history.rounds]:
+            if kept.records:
+                total += kept.share * self._mean_score(slot, kept.batches)
+                shares += kept.share
+                count += kept.records
+        return SlotLosses(
+            loss=loss,
+            square=square,
+            proper=proper,
+            history=short(total) if slot.history else 0.0,
+            history_share=short(shares) if slot.history else 0.0,
+            history_records=count,
+        )
+
+    def _mean_score(self, slot: Slot, batches: Sequence[Batch]) -> float:
+        old = RoundRecords.of(batches, self.records.registry)
+        outputs = old.Z @ self.weights[slot.name]
+        losses = self.learner.model.losses(outputs, old.y)
+        return float(self.learner.model.scores(losses, self.known_labels).mean())
+
+    def _old_by_label(self, W: FloatArray) -> tuple[LabelSums, ...]:
+        """Return the sums by label of the scores on the records held out in earlier rounds."""
+        if self.old is None or not len(self.old.y):
+            return ()
+        losses = self.learner.model.losses(self.old.Z @ W, self.old.y)
+        return self._by_label(self.old, self.learner.model.scores(losses, self.known_labels))
+
+    def _relabelling(self, outputs: FloatArray) -> FloatArray:
+        """Return S[a, b], the sum over records of label a of max(log p_b, -2 ln K), for the registered labels."""
+        logs = self.learner.model.log_likelihoods(outputs)
+        labels = logs.shape[1]
+        known = self.records.y < labels if labels else np.zeros(len(logs), np.bool_)
+        one_hot = np.eye(labels)[self.records.y[known].astype(np.intp)]
+        fits: FloatArray = one_hot.T @ np.maximum(logs[known], -score_bound(self.known_labels))
+        return fits
+
+    @staticmethod
+    def _by_label(records: RoundRecords, scores: FloatArray) -> tuple[LabelSums, ...]:
+        labels = records.labels or ("",)
+        codes = records.y.astype(np.intp) if records.labels else np.zeros(len(scores), np.intp)
+        count = np.bincount(codes, minlength=len(labels))
+        loss = np.bincount(codes, scores, minlength=len(labels))
+        square = np.bincount(codes, scores * scores, minlength=len(labels))
+        sums = zip(labels, count.tolist(), in_short(loss), in_short(square), strict=True)
+        return tuple([LabelSums(label=name, count=n, loss=a, square=b) for name, n, a, b in sums if n])
+
+    def _train(self, outputs: FloatArray, derivatives: FloatArray, result: LocalResult) -> None:
+        """Step the trained models, given the derivatives of their losses, shape (trained, columns, n)."""
+        trained = [self.slots[i] for i in self._trained]
+        if self.learner.one_full_step:
+            if len(self.records.labels) > len(self.records.registry.labels):  # labels that are new in this round
+                derivatives = self._derivatives_with_new_labels(outputs)
+            slopes = self._full_slopes(trained, derivatives, result.trained)
+        else:
+            slopes = {}
+        for slot in trained:
+            difference = self._difference(slot, slopes.get(slot.name), result)
+            if self.learner.exchange == "difference":
+                difference = shortened(difference, 1 if slot.whitened else result.trained)
+            result.differences[slot.name] = difference
+
+    def _derivatives_with_new_labels(self, outputs: FloatArray) -> FloatArray:
+        model, y = self.learner.model, self.records.y
+        return np.array([model.derivative(self._widened(outputs[i].T), y).T for i in self._trained])
+
+    def _full_slopes(self, slots: Sequence[Slot], derivatives: FloatArray, count: int) -> dict[str, FloatArray]:
+        """Return the gradient of every trained model at the round's start: of a whitened one the sum, else the mean.
+
+        `derivatives` are those of the losses, shape (slots, columns, n); `count` records are trained on.
+        """
+        records, width = self.records, derivatives.shape[1]
+        stacked = derivatives.reshape(len(slots) * width, -1)
+        if self.held is not None:
+            stacked = np.where(self.held, 0.0, stacked)
+        sums = (records.Z.T @ stacked.T).reshape(-1, len(slots), width)
+        rounded = self._on_grid(sums) if any(slot.whitened for slot in slots) else sums
+        slopes = {}
+        for i, slot in enumerate(slots):
+            if slot.whitened:  # the coordinator takes whitened steps and adds the penalty
+                slopes[slot.name] = rounded[:, i]
+            else:
+                slopes[slot.name] = sums[:, i] / count + self.learner.l2 * self._widened(self.weights[slot.name])
+        return slopes
+
+    def _difference(self, slot: Slot, slope: FloatArray | None, result: LocalResult) -> FloatArray:
+        learner = self.learner
+        if slot.whitened and slope is not None:
+            return slope
+        start = self._widened(self.weights[slot.name])
+        if slope is not None:
+            end = learner.algorithm.step(start, slope, slot.eta)
+        else:
+            end = self._local_steps(slot, start, result)
+        sent = learner.algorithm.to_average(end)
+        return sent - learner.algorithm.to_average(start) if learner.exchange == "difference" else sent
+
+    def _on_grid(self, sums: FloatArray) -> FloatArray:
+        """Return sums of gradients, shape (d + 1, slots, columns), on the grid of the round.
+
+        Gradients of a softmax add up to 0 over the labels; so do the rounded ones, which need one column less.
+        Residuals of targets may be of any size, which no grid foresees: their gradients are floats of 32 bits.
+        """
+        link = self.learner.model.link
+        if link == "identity":
+            return sums.astype(np.float32).astype(np.float64)
+        rounded = on_grid(sums, gradient_steps(self.exponents, len(sums))[:, None])
+        if link == "softmax":
+            rounded[..., -1] = 0.0 - rounded[..., :-1].sum(axis=-1)
+        return rounded
+
+    def _local_steps(self, slot: Slot, start: FloatArray, result: LocalResult) -> FloatArray:
+        learner, records = self.learner, self.records
+        problem = LocalProblem(
+            model=learner.model,
+            Z=records.Z,
+            y=records.learnt,
+            l2=learner.l2,
+            batch=learner.local_batch,
+            gamma=learner.gamma,
+            rng=generator(learner.seed, "gamma", *self.key) if learner.gamma < 1.0 else None,
+            held=self.held,
+        )
+        if slot.name != self.serves:
+            return local_model(learner.algorithm, problem, start, slot.eta)
+        result.served = result.at_start.copy()
+
+        def served(rows: IntArray | slice, outputs: FloatArray) -> None:
+            result.served[rows] = learner.model.predict(outputs)
+
+        return local_model(learner.algorithm, problem, start, slot.eta, served=served)
+
+    def _widened(self, W: FloatArray) -> FloatArray:
+        """Return weights or outputs with a column of zeros for every label that is new at this client."""
+        return widened(W, self.learner.model.columns(len(self.records.labels)))
+
+
+def _side_by_side(parts: Sequence[FloatArray]) -> FloatArray:
+    return parts[0] if len(parts) == 1 else np.hstack(parts)
+
+
+def labels_in(batches: Sequence[Batch]) -> tuple[str, ...]:
+    """Return the labels that occur in the records, sorted."""
+    return tuple(sorted({b.labels[c] for b in batches if b.labels for c in np.unique(b.y.astype(np.intp))}))

@@ -1,0 +1,369 @@
+"""Profile `adaptive`: one model serves while others train beside it, the best is promoted, and drift restarts all."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+
+from streamfl.arrays import FloatArray
+from streamfl.errors import BrokenInvariantError
+from streamfl.learning.drift.detector import Detector
+from streamfl.learning.drift.detectors.class_mix import ClassMix
+from streamfl.learning.drift.detectors.excess import ODDS, Excess
+from streamfl.learning.drift.evidence import Observed
+from streamfl.learning.profiles.adaptive.branch import LATCHED, Branch, Latch, Trial
+from streamfl.learning.profiles.adaptive.choice import Choice
+from streamfl.learning.profiles.adaptive.ladder import Ladder, LadderSettings, ladder_for
+from streamfl.learning.profiles.adaptive.recall import RecallPool, Trail
+from streamfl.learning.profiles.base import Deliberation, Profile, ProfileOptions, Restart, RoundPlan
+from streamfl.protocol.alarm import Alarm, Reading
+from streamfl.protocol.messages import BranchGroup, HoldoutRule, LocalDrift
+from streamfl.protocol.old_names import ReadsOldNames
+
+# Records that a client holds out, over all labels. docs/choices.md, "Excess".
+HELD_OUT = 200
+
+# The largest number of branches. docs/choices.md, "Local drift".
+MOST_BRANCHES = 4
+
+# Drift that seemed local concerns all clients once the excess of the rest reaches this many deviations.
+# docs/choices.md, "Local drift".
+GLOBAL = 5.0
+
+
+@dataclass
+class Promotion(ReadsOldNames, Profile):
+    """A ladder of step sizes for all clients, a ladder for each branch, a detector, and earlier models.
+
+    Parameters
+    ----------
+    ladder
+        The constants of every ladder.
+    detector
+        The drift detector. Its alarms lead to restarts.
+    class_mix, noticed
+        The detector of changes in the mix of labels, and its alarm of the last round.
+    epoch
+        The number of the epoch, from 1. A restart begins the next.
+    held_since, renewed
+        The round since which records are held out, and later rounds for single clients.
+    released
+        Clients that drifted and for which no model is better than those of all. They share no baselines with others.
+    main
+        The models of all.
+    trail, pool
+        Earlier models: candidates at a restart.
+    latch, branches
+        The clients apart.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plan = Promotion().open(1, np.zeros((1, 2)), 10.0)
+    >>> [live.name for live in plan.live][:4], plan.serves
+    (['step 16', 'step 4', 'step 1', 'step 4 with momentum'], 'step 16')
+    >>> plan.held
+    HoldoutRule(per_label=100, since=1, renewed={})
+    """
+
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {"odd": "released"}
+
+    takes: ClassVar[tuple[str, ...]] = ("detector",)
+    constants: ClassVar[tuple[str, ...]] = ("ladder",)
+
+    ladder: LadderSettings = field(default_factory=LadderSettings)
+    detector: Detector = field(default_factory=Excess)
+    class_mix: ClassMix = field(default_factory=ClassMix)
+    noticed: Alarm | None = None
+    profile: Literal["adaptive"] = "adaptive"
+    epoch: int = 1
+    held_since: int = 1
+    renewed: dict[str, int] = field(default_factory=dict)
+    released: tuple[str, ...] = ()
+    main: Ladder = field(default_factory=Ladder)
+    trail: Trail = field(default_factory=Trail)
+    pool: RecallPool = field(default_factory=RecallPool)
+    latch: Latch | None = None
+    branches: list[Branch] = field(default_factory=list)
+    squared_norm: float = 1.0
+
+    @classmethod
+    def of(cls, options: ProfileOptions) -> Self:
+        """Return a new profile."""
+        return cls(ladder_for(options.learner, options.step), options.detector())
+
+    @property
+    def promotions(self) -> int:
+        """Return how often another model took over without an alarm."""
+        return self.main.promotions
+
+    def open(self, t: int, scratch: FloatArray, squared_norm: float) -> RoundPlan:
+        """Begin round t: every model is scored, and clients apart train only their own."""
+        if not self.main.rungs:
+            self.main = Ladder(self.ladder)
+            self.main.reset(scratch, scratch)
+        self.squared_norm = squared_norm
+        live = list(self.main.live(squared_norm))
+        if self.latch is not None:
+            live += self.latch.live(self._candidates_eta, whitened=self.ladder.whitened)
+        for branch in self.branches:
+            live += branch.ladder.live(squared_norm, branch.clients)
+        held = self._holdout_rule(scratch.shape[1])
+        return RoundPlan(tuple(live), self.main.serves, held=held, apart=self._apart())
+
+    def _holdout_rule(self, labels: int) -> HoldoutRule | None:
+        """Return which records clients hold out, if the detector compares with such records."""
+        if not self.detector.compares:
+            return None
+        return HoldoutRule(
+            per_label=max(1, HELD_OUT // max(1, labels)), since=self.held_since, renewed=dict(self.renewed)
+        )
+
+    def close(self, observed: Observed) -> Alarm | None:
+        """Run the detectors on the round, and step every model."""
+        serving = self.main.serves
+        for branch in self.branches:
+            branch.close(observed, serving)
+        alarm = self._watch(observed)
+        mixed = self.class_mix.update(observed.round, observed.clients) if observed.known_labels else None
+        self.noticed = mixed if alarm is None else None  # concept drift explains a changed mix
+        self.trail.keep(observed.round, self.main.incumbent)
+        scratch = np.zeros_like(observed.played[serving].stepped)
+        for branch in self.branches:
+            branch.step(observed, scratch)
+        if self.latch is not None:
+            self.latch.close(observed, serving)
+        self.main.step(observed.played, scratch, observed.records)
+        return alarm
+
+    def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> Choice:
+        """Look for the best candidate: scratch, live models, earlier models, and relabelled ones."""
+        before = self.trail.before(alarm.since)
+        fits = {"incumbent": self.trail.kept[0][1]}
+        if before is not None and before is not fits["incumbent"]:
+            fits["former"] = before
+        recalled = {name: entry.W for name, entry in self.pool.entries.items()}
+        apart = {branch.name: branch.played for branch in self.branches if branch.played is not None}
+        live = [model.name for model in self.main.live(1.0)]
+        return Choice(
+            alarm,
+            observed,
+            live=(self.main.serves, *(name for name in live if name != self.main.serves)),
+            candidates={"scratch": scratch, **recalled, **apart, **self.trail.named(alarm.wanted)},
+            relabel=fits,
+            eta=self._candidates_eta,
+            whitened=self.ladder.whitened,
+            clients=alarm.clients if alarm.local else None,
+        )
+
+    def conclude(self, deliberation: Deliberation) -> Restart | LocalDrift:
+        """Begin an epoch with the chosen model, or latch the clients that drifted alone."""
+        if not isinstance(deliberation, Choice):
+            raise BrokenInvariantError("a deliberation of another profile")
+        if deliberation.alarm.local:
+            return self._latch_clients(deliberation)
+        return self._restart(deliberation)
+
+    def advance(self, t: int) -> tuple[LocalDrift, ...]:
+        """Promote better models, and return what changes for clients apart."""
+        self._promote()
+        return (*self._end_latch(t), *self._announce_latched(t), *self._end_branches(t))
+
+    def _promote(self) -> None:
+        self.main.promote()
+        for branch in self.branches:
+            branch.ladder.promote()
+
+    @property
+    def past_rounds(self) -> tuple[int, ...]:
+        """The rounds of which the model that served is kept, the youngest first."""
+        return tuple(t for t, _ in self.trail.kept)
+
+    def readings(self) -> Mapping[str, Reading]:
+        """Return the last reading of each detector."""
+        readings = {self.detector.kind: self.detector.reading, "class-mix": self.class_mix.reading}
+        return {name: reading for name, reading in readings.items() if reading is not None}
+
+    def transform(self, change: Callable[[FloatArray], FloatArray]) -> None:
+        """Re-express every model: those of all, of branches and of trials, and earlier ones."""
+        self.main.transform(change)
+        self.trail.transform(change)
+        self.pool.transform(change)
+        for branch in self.branches:
+            branch.transform(change)
+        for trial in self.latch.trials.values() if self.latch else ():
+            trial.W = change(trial.W)
+
+    # --- the detector ------------------------------------------------------------------------------------------
+
+    def _watch(self, observed: Observed) -> Alarm | None:
+        """Return the detector's alarm, unless it concerns clients that are latched, or like all others again."""
+        groups = self._groups()
+        alarm = self.detector.update(observed, groups)
+        if alarm is None and self.latch is None and self.detector.is_stale:
+            self.held_since = observed.round + 1
+            self.detector.reset()
+        if alarm is None or alarm.cause == "new-label":
+            return alarm
+        if alarm.local and self._is_return(alarm.clients):
+            return None
+        if self.latch is None:
+            return alarm
+        if not self.detector.rest_is_quiet(observed, groups, self.latch.clients, GLOBAL):
+            return Alarm(alarm.cause, alarm.statistic, alarm.threshold, alarm.since, alarm.clients, alarm.labels)
+        self._latch_more(observed.clients)
+        return None
+
+    def _is_return(self, clients: Collection[str]) -> bool:
+        """Return whether all of some clients are on branches that have returned, and mark these branches."""
+        left = [b for b in self.branches if b.has_returned(ODDS) and not set(clients).isdisjoint(b.clients)]
+        if not {client for branch in left for client in branch.clients}.issuperset(clients):
+            return False
+        for branch in left:
+            branch.returned = True
+        return True
+
+    def _groups(self) -> dict[str, int]:
+        """Return groups of clients that may share baselines: a branch is one, and so is each released client."""
+        alone = {client: -i for i, client in enumerate(self.released, 1)}
+        return alone | {client: i for i, branch in enumerate(self.branches, 1) for client in branch.clients}
+
+    def _latch_more(self, clients: Collection[str]) -> None:
+        """Latch further clients that the detector names by now."""
+        if self.latch is not None:
+            self._keep_apart(tuple(sorted({*self.latch.clients, *self.detector.named(clients)})))
+
+    def _renew(self, clients: Collection[str], t: int) -> None:
+        """Renew the holdout of some clients after round t: they have drifted, or another model serves them."""
+        self.renewed.update(dict.fromkeys(clients, t + 1))
+        self.released = tuple(client for client in self.released if client not in clients)
+        self.detector.forget(clients)
+
+    # --- all clients -------------------------------------------------------------------------------------------
+
+    @property
+    def _candidates_eta(self) -> float:
+        return self.ladder.eta(self.ladder.shadow_order, self.squared_norm)
+
+    def _restart(self, choice: Choice) -> Restart:
+        alarm, t = choice.alarm, choice.observed.round
+        chosen = choice.best()
+        self.epoch += 1
+        former = self.trail.before(alarm.since)
+        if former is not None:
+            self.pool.add(former, epoch=self.epoch - 1, chosen=chosen)
+        goes_on = chosen in choice.live and chosen != self.main.shadow_name
+        self.pool.choose(chosen, epoch=self.epoch, same=goes_on)
+        serving = self.main.serves
+        self.main.reset(choice.stepped[chosen], np.zeros_like(choice.stepped[chosen]))
+        self.trail, self.branches, self.latch = Trail(), [], None
+        self.class_mix.reset()
+        self.detector.reset(filled=alarm.cause == "new-label")
+        if alarm.cause != "new-label":
+            self.held_since, self.renewed, self.released = t + 1, {}, ()
+        renames = () if goes_on else choice.renames
+        permutation = choice.permutation if chosen == "relabelled" else renames
+        names = {serving: "incumbent"}  # what served is called so wherever people read it
+        scores = {names.get(name, name): score for name, score in choice.scores().items()}
+        return Restart(t, self.epoch, alarm, names.get(chosen, chosen), permutation, scores)
+
+    # --- clients apart -----------------------------------------------------------------------------------------
+
+    def _apart(self) -> tuple[BranchGroup, ...]:
+        latched = () if self.latch is None else (BranchGroup(clients=self.latch.clients, serves=self.main.serves),)
+        return (*latched, *(branch.group() for branch in self.branches))
+
+    def _latch_clients(self, choice: Choice) -> LocalDrift:
+        alarm, t = choice.alarm, choice.observed.round
+        main = {"incumbent": choice.stepped[self.main.serves], "shadow": choice.stepped[self.main.shadow_name]}
+        scored = {name: W for name, W in choice.stepped.items() if name not in choice.live}
+        others = [branch for branch in self.branches if set(branch.clients).isdisjoint(alarm.clients)]
+        joins = {f"join-{b.name}": Trial(b.played, joins=b.name) for b in others if b.played is not None}
+        trials = joins | {name: Trial(W) for name, W in {**main, **scored}.items()}
+        self.latch = Latch(alarm.clients, alarm, t + LATCHED, trials)
+        self._keep_apart(alarm.clients)
+        self._promote()
+        self.latch.announced = self.latch.clients
+        return self._local_drift(t, self.latch, "latched")
+
+    def _announce_latched(self, t: int) -> tuple[LocalDrift, ...]:
+        """Return the announcement of clients that were latched since the last one."""
+        latch = self.latch
+        if latch is None or latch.announced == latch.clients:
+            return ()
+        latch.announced = latch.clients
+        return (self._local_drift(t, latch, "latched"),)
+
+    def _keep_apart(self, clients: tuple[str, ...]) -> None:
+        """Latch these clients; they leave their branches."""
+        if self.latch is not None:
+            self.latch.clients = clients
+        for branch in self.branches:
+            branch.clients = tuple(client for client in branch.clients if client not in clients)
+        self.branches = [branch for branch in self.branches if branch.clients]
+
+    def _end_latch(self, t: int) -> tuple[LocalDrift, ...]:
+        """Once trials can be judged: clients get a branch from the best trial, join one, or are released."""
+        latch = self.latch
+        if latch is None or latch.is_open(t):
+            return ()
+        self.latch = None
+        self._renew(latch.clients, t)
+        best = latch.best()
+        joins = latch.trials[best].joins if best else None
+        joined = next((branch for branch in self.branches if branch.name == joins), None)
+        if joined is not None:
+            joined.clients = tuple(sorted({*joined.clients, *latch.clients}))
+            return (self._decided(t, latch, "branched", best or ""),)
+        ended = self._make_room(t) if best is not None else ()
+        if best is None or len(self.branches) >= MOST_BRANCHES:
+            self.released = tuple(sorted({*self.released, *latch.clients}))
+            return (self._decided(t, latch, "released"),)
+        self.branches.append(self._new_branch(latch, best, t))
+        return (*ended, self._decided(t, latch, "branched", best))
+
+    def _make_room(self, t: int) -> tuple[LocalDrift, ...]:
+        """If there is no room for another branch, end the one that has been silent longest, if any is silent."""
+        silent = [branch for branch in self.branches if branch.is_silent(t)]
+        if not silent or len(self.branches) < MOST_BRANCHES:
+            return ()
+        return self._end_branch(max(silent, key=lambda branch: branch.silence(t)), t)
+
+    def _new_branch(self, latch: Latch, best: str, t: int) -> Branch:
+        W = latch.trials[best].W
+        branch = Branch(latch.clients, latch.evidence, Ladder(self.ladder), began=t + 1)
+        branch.ladder.prefix = f"{branch.name}/"
+        branch.ladder.reset(W, np.zeros_like(W))
+        return branch
+
+    def _end_branches(self, t: int) -> tuple[LocalDrift, ...]:
+        over = [branch for branch in self.branches if branch.has_returned() or branch.is_over(t)]
+        return tuple(announcement for branch in over for announcement in self._end_branch(branch, t))
+
+    def _end_branch(self, branch: Branch, t: int) -> tuple[LocalDrift, ...]:
+        """Let the model of all serve the clients of a branch again."""
+        self.branches = [other for other in self.branches if other is not branch]
+        self._renew(branch.clients, t)
+        if branch.has_returned():
+            return (self._local_drift(t, branch, "returned"),)
+        # Their branch is no better, or they are silent. Neither shows that they are like all others.
+        self.released = tuple(sorted({*self.released, *branch.clients}))
+        return (self._local_drift(t, branch, "merged"),)
+
+    def _decided(self, t: int, latch: Latch, state: str, chosen: str = "") -> LocalDrift:
+        """Return the announcement of what became of latched clients, with what each trial gained."""
+        return replace(self._local_drift(t, latch, state), chosen=chosen, gains=latch.gained())
+
+    def _local_drift(self, t: int, group: Latch | Branch, state: str) -> LocalDrift:
+        evidence = group.evidence
+        return LocalDrift(
+            round=t,
+            epoch=self.epoch,
+            clients=group.clients,
+            labels=evidence.labels,
+            since=evidence.since,
+            state=state,
+            statistic=evidence.statistic,
+            threshold=evidence.threshold,
+        )

@@ -1,0 +1,27 @@
+"""The model that a process answers with, and where it comes from."""
+
+from dataclasses import dataclass
+
+from streamfl.run.model_file import ServedModel
+
+
+@dataclass(frozen=True, eq=False)
+class Answering:
+    """A model that answers, and where it comes from.
+
+    Parameters
+    ----------
+    model
+        The model.
+    round
+        Its version: the round that it serves.
+    epoch
+        The epoch of that round.
+    entry
+        The last entry of the ledger that it has learnt.
+    """
+
+    model: ServedModel
+    round: int
+    epoch: int
+    entry: int

@@ -1,0 +1,96 @@
+"""What a host measures: records of its clients, what it cannot use, and how far behind they are."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from streamfl.live.host_node import RELEASED, HostNode
+from streamfl.live.metrics.measures import Measure, counter, counters, gauge, gauges
+
+
+@dataclass(frozen=True)
+class HostMeasures:
+    """The measures of a host.
+
+    Parameters
+    ----------
+    node
+        Its clients.
+    most_behind
+        For how many rounds a client that has records may have learnt none of them.
+    """
+
+    node: HostNode
+    most_behind: int
+
+    def measured(self) -> Iterator[Measure]:
+        """Yield all measures."""
+        yield from self._of_clients()
+        yield from self._of_records()
+        yield from self._unusable()
+
+    def _of_clients(self) -> Iterator[Measure]:
+        node = self.node
+        yield gauge("streamfl_round", "The last closed round, and 1.", node.round + 1)
+        yield gauge("streamfl_clients", "Clients that are assigned to this host.", len(node.nodes))
+        yield gauge("streamfl_failed_clients", "Clients that were stopped; the log says why.", len(node.failed))
+        pending = {name: float(one.machine.pending) for name, one in node.nodes.items()}
+        yield gauges("streamfl_pending_records", "Records read, and not in the ledger yet.", "client", pending)
+        behind = {name: float(rounds) for name, rounds in self._behind().items()}
+        yield gauges("streamfl_behind_rounds", "Rounds since records of a client were learnt.", "client", behind)
+        backlog = {name: float(messages) for name, messages in node.host.backlog().items()}
+        yield gauges("streamfl_backlog_messages", "Messages of the log that were not read yet.", "partition", backlog)
+
+    def _of_records(self) -> Iterator[Measure]:
+        totals = self.node.totals()
+        results = {name: float(getattr(totals, name)) for name in ("accepted", "rejected")}
+        what = "Records that the ledger accounts for, of the clients that are here now."
+        yield Measure("streamfl_ledger_records", what, "gauge", tuple(({"result": k}, v) for k, v in results.items()))
+        yield gauge("streamfl_waiting_records", "Records that wait for their labels.", totals.waiting)
+        yield gauge("streamfl_expired_records", "Records whose label did not come in time.", totals.expired)
+        labels = {name: float(getattr(totals, name)) for name in RELEASED}
+        what = "Labels without a record, of one that had one, or of one that was rejected."
+        yield gauges("streamfl_rejected_labels", what, "why", labels)
+        queued = {name: float(one.machine.queued) for name, one in self.node.nodes.items() if one.machine.awaited}
+        what = "Labels that wait for a record which has not come: of the first of them, or of it and those after it."
+        yield gauges("streamfl_waiting_labels", what, "client", queued)
+        yield gauge("streamfl_out_of_period_records", "Records learnt in a later round.", totals.out_of_period)
+
+    def _unusable(self) -> Iterator[Measure]:
+        counts, machines = self.node.host.counts, [one.machine for one in self.node.nodes.values()]
+        yield counter("streamfl_dead_letters_total", "Messages written as dead letters.", counts.dead_letters)
+        unusable = {
+            "unrouted": float(counts.unrouted),
+            "late": float(counts.late),
+            "ignored values": float(counts.ignored),
+            "unknown categories": float(sum(counts.unknown.values())),
+        }
+        yield counters("streamfl_noted_records_total", "Records with a remark, by remark.", "remark", unusable)
+        yield counter("streamfl_foreign_messages_total", "Messages of others on its topics.", counts.foreign)
+        dropped = sum(machine.dropped for machine in machines)
+        yield gauge("streamfl_dropped_messages", "Messages of the coordinator that were no use.", dropped)
+        over = sum(machine.over_budget for machine in machines)
+        yield gauge("streamfl_updates_over_budget", "Updates above learning.bytes.", over)
+
+    def _behind(self) -> dict[str, int]:
+        """Return by client the rounds since its records were learnt; 0 without enough records for an update."""
+        node = self.node
+        least = node.settings.least
+        return {
+            name: node.round - node.learnt.get(name, node.round) if one.machine.pending >= least else 0
+            for name, one in node.nodes.items()
+        }
+
+    def not_ready(self) -> str | None:
+        """Return why the host is not ready: it has no clients, does not hear the coordinator, or is behind."""
+        nodes = {name: one for name, one in self.node.nodes.items() if not one.finished}
+        if not nodes:
+            return "no clients are assigned to it"
+        if failed := sorted(self.node.failed):
+            return f"{len(failed)} clients have failed, {failed[0]} among them: the log has the reason"
+        asking = sorted(name for name, one in nodes.items() if one.machine.accounted is None)
+        if asking:
+            return f"{len(asking)} clients have not joined, {asking[0]} among them: the coordinator has not answered"
+        name, rounds = max(self._behind().items(), key=lambda one: one[1])
+        if rounds > self.most_behind:
+            return f"{name} has records, and nothing of them was learnt in {rounds} rounds"
+        return None

@@ -1,0 +1,57 @@
+"""Entries in a row that have taught the model nothing, and why: the federation runs, and is of no use."""
+
+from dataclasses import dataclass
+
+from streamfl.protocol.messages import RoundClosed
+from streamfl.run.report.words import counted
+
+# So many entries in a row without a record are no accident: a single one moves positions past bad records.
+MOST_BARREN = 3
+
+
+@dataclass
+class Barren:
+    """Counts entries in a row that have learnt no record.
+
+    Parameters
+    ----------
+    entries
+        How many there are.
+    rejected, refused, unlearnt
+        Their bad records, refused messages, and records that the model could not learn.
+    """
+
+    entries: int = 0
+    rejected: int = 0
+    refused: int = 0
+    unlearnt: int = 0
+
+    def take(self, closed: RoundClosed) -> None:
+        """Take an entry into account."""
+        if closed.records > closed.unlearnt:
+            self.entries = self.rejected = self.refused = self.unlearnt = 0
+            return
+        self.entries += 1
+        self.rejected += closed.rejected
+        self.refused += closed.refused
+        self.unlearnt += closed.unlearnt
+
+    @property
+    def reason(self) -> str | None:
+        """Return that nothing is learnt, and what happened instead; None while that may be an accident.
+
+        >>> Barren(3, rejected=120).reason
+        'nothing was learnt in the last 3 entries: 120 records were rejected'
+        >>> Barren(4, refused=1).reason, Barren(2, rejected=9).reason
+        ('nothing was learnt in the last 4 entries: 1 message was refused', None)
+        """
+        if self.entries < MOST_BARREN:
+            return None
+        happened = (
+            (self.rejected, "record", "rejected"),
+            (self.refused, "message", "refused"),
+            (self.unlearnt, "record", "no use to the model"),
+        )
+        parts = [f"{counted(n, noun)} {'was' if n == 1 else 'were'} {what}" for n, noun, what in happened if n]
+        why = ", ".join(parts) or "no update had any record"
+        return f"nothing was learnt in the last {self.entries} entries: {why}"

@@ -1,0 +1,125 @@
+"""The endpoint that shows a process: /live, /ready and /metrics."""
+
+import math
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import structlog
+from prometheus_client import CollectorRegistry, GCCollector, Metric, PlatformCollector, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from streamfl.live.http.serving import serving
+from streamfl.live.metrics.measures import Measure
+
+LOG = structlog.get_logger("streamfl.telemetry")
+
+# Seconds between two looks of the loop at its measures.
+EVERY = 1.0
+
+# Seconds without a turn of the loop after which a process counts as stuck: the longest wait for a broker, and more.
+STUCK = 120.0
+
+
+@dataclass(eq=False)
+class Endpoint:
+    """What the endpoint shows. The loop refreshes it; the server's thread only reads what was shown last.
+
+    Parameters
+    ----------
+    measured
+        Returns the measures; called by the loop.
+    not_ready
+        Returns why the process is not ready, None if it is; called by the loop.
+    seconds
+        Returns monotonic seconds.
+    """
+
+    measured: Callable[[], Iterable[Measure]]
+    not_ready: Callable[[], str | None]
+    seconds: Callable[[], float] = time.monotonic
+    _shown: tuple[Measure, ...] = ()
+    _reason: str | None = "it has just started"
+    _turned: float = field(default=-math.inf)
+    _due: float = -math.inf
+
+    def __post_init__(self) -> None:
+        self._turned = self.seconds()
+
+    def turn(self) -> None:
+        """Note that the loop goes on; now and then look at the measures."""
+        now = self._turned = self.seconds()
+        if now >= self._due:
+            self._due = now + EVERY
+            self._shown, self._reason = tuple(self.measured()), self.not_ready()
+
+    @property
+    def stuck(self) -> str | None:
+        """Return why the process does not live; None if it does."""
+        since = self.seconds() - self._turned
+        return f"its loop has not turned for {since:.0f} seconds" if since > STUCK else None
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the measures that were shown last, for prometheus_client."""
+        for measure in self._shown:
+            labels = list(measure.samples[0][0]) if measure.samples else []
+            family: Metric
+            if measure.kind == "counter":
+                family = CounterMetricFamily(measure.name, measure.what, labels=labels)
+            else:
+                family = GaugeMetricFamily(measure.name, measure.what, labels=labels)
+            for of, value in measure.samples:
+                family.add_metric([of[label] for label in labels], value)
+            yield family
+        yield GaugeMetricFamily("streamfl_ready", "Whether the process is ready.", value=self._is_ready)
+
+    @property
+    def _is_ready(self) -> float:
+        return float(self._reason is None and self.stuck is None)
+
+    def app(self, *, metrics: bool = True) -> Starlette:
+        """Return the ASGI app; without `metrics` it shows the health alone."""
+        registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+        GCCollector(registry=registry)
+        registry.register(self)
+
+        async def live(request: Request) -> Response:
+            return _health(self.stuck)
+
+        async def ready(request: Request) -> Response:
+            return _health(self.stuck or self._reason)
+
+        async def measures(request: Request) -> Response:
+            encode, kind = choose_encoder(request.headers.get("accept", ""))
+            return Response(encode(registry), media_type=kind)
+
+        more = [Route("/metrics", measures)] if metrics else []
+        return Starlette(routes=[Route("/live", live), Route("/ready", ready), *more])
+
+
+def _health(reason: str | None) -> Response:
+    if reason is None:
+        return JSONResponse({"status": "ok"})
+    return JSONResponse({"status": "unavailable", "reason": reason}, 503)
+
+
+@contextmanager
+def shown(app: Starlette, host: str, port: int, names: Collection[str] = ()) -> Iterator[None]:
+    """Serve the app of an endpoint until the block ends; it is also asked under `names`.
+
+    Raises
+    ------
+    UsageError
+        The address cannot be had.
+    """
+    with serving(app, host, port, names) as taken:
+        LOG.info("telemetry", address=f"{host}:{taken}")
+        yield

@@ -1,0 +1,52 @@
+"""Structured logs on standard error: text for people, JSON lines for programs."""
+
+import logging
+import sys
+from typing import Literal
+
+import structlog
+
+from streamfl.printable import printable
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+def configure(level: str, form: Literal["auto", "json", "text"]) -> None:
+    """Set up structlog, and log other libraries' warnings in the same form.
+
+    Parameters
+    ----------
+    level
+        The lowest level that is logged.
+    form
+        `json`, `text`, or `auto`: text on a terminal.
+    """
+    as_text = form == "text" or (form == "auto" and sys.stderr.isatty())
+    renderer: structlog.typing.Processor = (
+        structlog.dev.ConsoleRenderer() if as_text else structlog.processors.JSONRenderer()
+    )
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    if as_text:
+        shared.append(_printable)
+    structlog.configure(
+        processors=[*shared, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=renderer, foreign_pre_chain=shared))
+    logging.basicConfig(handlers=[handler], level=max(LEVELS[level], logging.WARNING), force=True)
+
+
+def _printable(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Make every text printable, which JSON does by itself; the lines of a traceback stay."""
+    shown = {key: printable(value) if isinstance(value, str) else value for key, value in event.items()}
+    if "exception" in event:
+        shown["exception"] = "\n".join(map(printable, event["exception"].split("\n")))
+    return shown

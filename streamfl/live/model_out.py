@@ -1,0 +1,111 @@
+"""The model file of a live federation: the coordinator writes it while the federation continues, and at its end."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import structlog
+
+from streamfl import __version__
+from streamfl.errors import UsageError
+from streamfl.live.settings.settings import FederationSettings
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.run.model_file import Provenance, ServedModel, settings_told
+
+LOG = structlog.get_logger("streamfl.coordinator")
+
+# Seconds between two files while rounds go on: a killed coordinator leaves one that is at most so old.
+EVERY = 60.0
+
+
+@dataclass
+class ModelOut:
+    """The file to which a coordinator writes the model that its clients agree on: that of `replay --model-out`.
+
+    Parameters
+    ----------
+    path
+        The file. It is replaced as a whole.
+    settings
+        How the federation works.
+
+    Raises
+    ------
+    UsageError
+        The model is a River model, or the file is in no folder.
+    """
+
+    path: Path
+    settings: FederationSettings
+    _entry: int = 0
+    _due: float = -math.inf
+
+    def __post_init__(self) -> None:
+        river = self.settings.learning.river_model(self.settings.federation.task)
+        if river is not None:
+            raise UsageError(f"--model-out cannot write {river.name}, a River model: leave --model-out out")
+        if not self.path.resolve().parent.is_dir():
+            raise UsageError(f"--model-out {self.path}: there is no such folder; make it")
+
+    def keep(self, machine: Coordinator, bytes_a_record: Mapping[str, float], now: float) -> None:
+        """Write the file if a round was closed since the last one, and that is long enough ago.
+
+        A file that cannot be written is logged: the federation continues.
+        """
+        if now < self._due or machine.state.entry == self._entry:
+            return
+        self._due = now + EVERY
+        try:
+            self.write(machine, bytes_a_record)
+        except UsageError as error:
+            LOG.error("model file not written", reason=str(error))  # noqa: TRY400 - the reason says all
+
+    def write(self, machine: Coordinator, bytes_a_record: Mapping[str, float]) -> None:
+        """Write the file, unless no round was opened yet.
+
+        Raises
+        ------
+        UsageError
+            It cannot be written.
+        """
+        if machine.state.agreement is None:
+            return
+        fields = self.settings.field_map
+        model = ServedModel.of(
+            machine,
+            self.settings.learning,
+            categories=dict(fields.categories),
+            label=fields.label,
+            left_out=tuple(name for name in (fields.time, *fields.drop) if name is not None),
+            client_column=fields.client or "",
+        )
+        replace(model, provenance=self._provenance(machine, bytes_a_record)).save(self.path)
+        self._entry = machine.state.entry
+
+    def _provenance(self, machine: Coordinator, bytes_a_record: Mapping[str, float]) -> Provenance:
+        settings, state = self.settings, machine.state
+        return Provenance(
+            version=__version__,
+            source=settings.federation.name,
+            entry=state.entry - 1,
+            epoch=state.profile.epoch,
+            records=sum(member.accepted for member in state.members.values()),
+            clients=len(state.members),
+            rounds=state.round - 1,
+            sha256=machine.digest(),
+            settings=settings_told(
+                settings.learning.beside(settings.profile, settings.privacy),
+                settings.profile,
+                round_size=settings.rounds.size,
+                least=settings.rounds.least,
+                seed=settings.federation.seed,
+                scaling=settings.federation.scaling,
+            ),
+            measure="accuracy" if settings.federation.task == "classification" else "mae",
+            file=None,
+            served=None,
+            up=bytes_a_record["up"],
+            down=bytes_a_record["down"],
+            raw=bytes_a_record["raw"],
+        )

@@ -1,0 +1,135 @@
+"""What `streamfl init` sees in topics of a log."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import msgspec
+import numpy as np
+
+from streamfl.live.operator.init.layout import Layout, clients_of, interval_of
+from streamfl.live.operator.init.roles import Looked, Roles, roles_of
+from streamfl.protocol.registry import ordered
+from streamfl.records.cells import Cells, text
+from streamfl.records.formats.packed import Packed
+from streamfl.records.objects import Columns, Object, counted, flat
+from streamfl.records.request import Request
+from streamfl.runtime.ports import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The records in some messages.
+
+    Parameters
+    ----------
+    looked
+        Their fields.
+    records
+        How many there are.
+    messages
+        How many messages they were in.
+    """
+
+    looked: Looked
+    records: int
+    messages: int
+
+
+def looked_at(
+    request: Request, topics: Sequence[str], sample: Sample, client: str | None
+) -> tuple[Roles, Layout, int]:
+    """Return the roles of the fields of messages, the layout of a federation on them, and how many were looked at.
+
+    Parameters
+    ----------
+    request
+        What the caller has named; its source names the topics in messages.
+    topics
+        The topics as the caller has named them.
+    sample
+        The newest messages.
+    client
+        The field that names the client of a record.
+
+    Raises
+    ------
+    UsageError
+        There are no messages, none holds a record, or the topics do not go together.
+    """
+    values = [value for found in sample.messages.values() for _, value in found]
+    if not values:
+        raise request.refusal("no messages yet", "start what writes there, or give a FILE with such records")
+    objects = [flat(one) for one in map(_object, values) if one is not None]
+    if not objects:
+        return _of_packed(request, topics, sample, values, client)
+    read = _Read(Looked(_columns(request, objects), as_messages=True), len(objects), len(values))
+    roles = roles_of(request, read.looked, client)
+    return roles, _layout(topics, sample, read, client), read.records
+
+
+def _object(value: bytes) -> Object | None:
+    try:
+        decoded = msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return decoded if isinstance(decoded, dict) else None
+
+
+def _columns(request: Request, objects: Sequence[Object]) -> Mapping[str, Cells]:
+    columns = Columns(Request(request.source, labelled=False), "")
+    places, numbers = counted(0, len(objects))
+    return columns.block(places, numbers, objects).features
+
+
+def _of_packed(
+    request: Request, topics: Sequence[str], sample: Sample, values: Sequence[bytes], client: str | None
+) -> tuple[Roles, Layout, int]:
+    """Return the same of packed messages, which name their fields and labels themselves."""
+    for task in ("classification", "regression"):
+        decoded = Packed(task).decode(range(len(values)), values)
+        if len(decoded.positions):
+            break
+    else:
+        reason = decoded.rejected[0].reason if decoded.rejected else "they are empty"
+        what = f"none of {len(values)} messages is a JSON object, or a packed one: {reason}"
+        raise request.refusal(what, "write records as docs/kafka.md says")
+    if client is not None or request.label or request.time or request.drop:
+        remedy = "leave --client, --label, --time and --drop out"
+        raise request.refusal("packed messages name their fields themselves", remedy)
+    labels = ordered(decoded.labels[i] for i in np.unique(decoded.y).astype(int)) if decoded.labels else ()
+    roles = Roles("label", "", labels, None, None, {}, {}, decoded.features)
+    read = _Read(Looked({}), len(decoded.positions), len(values))
+    return roles, _layout(topics, sample, read, None, "packed"), read.records
+
+
+def _layout(topics: Sequence[str], sample: Sample, read: _Read, client: str | None, form: str = "json") -> Layout:
+    clients = clients_of(topics, sample.partitions.values(), client)
+    seen = read.looked.fields[client] if client is not None else ()
+    expect = {
+        "topic": len(sample.partitions),
+        "partition": sum(sample.partitions.values()),
+        "key": len({text(cell) for cell in seen} - {""}),
+    }[clients]
+    same = set(sample.partitions.values())
+    rate = _rate(sample, read)
+    of_client = None if rate is None else rate * sum(sample.partitions.values()) / max(1, expect)
+    return Layout(
+        topics,
+        clients,
+        max(1, expect),
+        "packed" if form == "packed" else "json",
+        partitions=min(same) if clients == "partition" and len(same) == 1 else None,
+        interval=interval_of(of_client),
+        rate=of_client,
+    )
+
+
+def _rate(sample: Sample, read: _Read) -> float | None:
+    """Return the records a second of a partition, by the times of its messages; None if they do not tell."""
+    rates = []
+    for found in sample.messages.values():
+        times = [time for time, _ in found]
+        if len(times) > 1 and max(times) - min(times) >= 1.0:
+            rates.append((len(times) - 1) / (max(times) - min(times)))
+    return median(rates) * read.records / read.messages if rates else None

@@ -1,0 +1,216 @@
+"""What each field of some records is: label, time, category, or of no use; named by the caller, else guessed."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamfl.bounds import is_name
+from streamfl.records.cells import Cells, listed, numbers, quoted, text
+from streamfl.records.columns import SAMPLE, TIMES, Column, LeftOutColumn, TextColumn, infer
+from streamfl.records.labels import LabelTexts, identifier, resolve
+from streamfl.records.request import LABEL_NAMES, Request, check_names
+from streamfl.records.times import of_cells, seconds
+
+# Names of fields that name a record and tell nothing of it, if every record has another value.
+KEYS = ("id", "uuid", "guid", "key")
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """The fields of some records.
+
+    Parameters
+    ----------
+    fields
+        The cells of each field.
+    unusable
+        Fields without cells, since these can be neither numbers nor texts, with the reason.
+    last
+        Whether the last field is the label if none has a usual name.
+    as_messages
+        Whether the cells are those of messages: a reader takes their times as they are. Those of a file are converted
+        when it is written to the log.
+    """
+
+    fields: Mapping[str, Cells]
+    unusable: Mapping[str, str] = field(default_factory=dict)
+    last: bool = False
+    as_messages: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """The roles of fields.
+
+    Parameters
+    ----------
+    label
+        The label.
+    guessed
+        Why it is taken to be the label; "" if the caller has named it.
+    labels
+        The labels that were seen; empty in regression.
+    client, time
+        The fields with these roles; None: no field.
+    categories
+        The values of each field of texts.
+    drop
+        The fields to leave out, with the reason.
+    features
+        The fields of numbers.
+    notes
+        What the user should look at.
+    """
+
+    label: str
+    guessed: str
+    labels: tuple[str, ...]
+    client: str | None
+    time: str | None
+    categories: Mapping[str, tuple[str, ...]]
+    drop: Mapping[str, str]
+    features: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def task(self) -> str:
+        """Return the task that the labels are for."""
+        return "classification" if self.labels else "regression"
+
+
+def roles_of(request: Request, looked: Looked, client: str | None = None) -> Roles:
+    """Return the roles of the fields of some records.
+
+    Parameters
+    ----------
+    request
+        What the caller has named.
+    looked
+        The fields.
+    client
+        The field that names the client of a record.
+
+    Raises
+    ------
+    UsageError
+        A field that is named does not exist, no field can be the label, or no field is a feature.
+
+    Examples
+    --------
+    >>> fields = {"id": [7, 8], "when": ["2026-11-25", "2026-11-26"], "hue": ["red", "blue"], "x": [1, 2]}
+    >>> roles = roles_of(Request("a.jsonl"), Looked(fields | {"state.label": ["on", "off"]}))
+    >>> roles.label, roles.labels, roles.time, dict(roles.categories), roles.features
+    ('state.label', ('off', 'on'), 'when', {'hue': ('blue', 'red')}, ('x',))
+    >>> roles.drop
+    {'id': 'names the record: another value in each'}
+    """
+    every = [*looked.fields, *looked.unusable]
+    check_names(request, every)
+    if client is not None and client not in looked.fields:
+        raise request.refusal(f"no field {client!r}; there are {listed(every)}", "correct --client")
+    label, guessed = _label(request, looked, client)
+    labels, remark = _labels(request, label, looked.fields[label])
+    rest = {name: cells for name, cells in looked.fields.items() if name not in {label, client, *request.drop}}
+    drop = dict.fromkeys(request.drop, "as --drop says") | _of_no_use(rest) | dict(looked.unusable)
+    times = list(_times(rest, drop, looked))
+    time = request.time or (times[0] if times else None)
+    columns = {name: _inferred(name, cells) for name, cells in rest.items() if name not in {*drop, time}}
+    drop |= {name: column.why for name, column in columns.items() if isinstance(column, LeftOutColumn)}
+    categories = {name: column.values for name, column in columns.items() if isinstance(column, TextColumn)}
+    features = tuple(name for name in columns if name not in {*drop, *categories})
+    if not features and not categories:
+        raise request.refusal("no field beside the label is a number or a category", "give records at least one")
+    drop.pop(time or "", None)
+    notes = (*remark, *_unread(time, rest, looked))
+    return Roles(label, guessed, labels, client, time, categories, drop, features, notes)
+
+
+def _label(request: Request, looked: Looked, client: str | None) -> tuple[str, str]:
+    """Return the label, and why it is taken to be that."""
+    if request.label is not None:
+        return request.label, ""
+    fields = [name for name in looked.fields if name not in {*request.excluded, client}]
+    whole = {name: name.lower() for name in fields}
+    inner = {name: name.rpartition(".")[2].lower() for name in fields}
+    for called in (whole, inner):
+        for usual in LABEL_NAMES:
+            if found := [name for name in fields if called[name] == usual]:
+                return found[0], "by its name"
+    if looked.last and fields:
+        return fields[-1], "as the last column"
+    remedy = "name it with --label; of labels that come apart from records docs/kafka.md tells"
+    raise request.refusal(f"no field is named like a label among {listed(fields)}", remedy)
+
+
+def _labels(request: Request, label: str, cells: Cells) -> tuple[tuple[str, ...], list[str]]:
+    """Return the labels of a classification, () of a regression; and a remark if they look wrong."""
+    values = list(cells[:])
+    if any(isinstance(value, list) for value in values):
+        raise request.refusal(f"the label {label!r} holds lists", "name another one with --label")
+    seen = LabelTexts()
+    codes, _ = seen.add(values)
+    if not (codes >= 0).any():
+        raise request.refusal(f"no record has a value in the label {label!r}", "name another one with --label")
+    _, labels = resolve(request, list(seen.codes), codes[codes >= 0])
+    remark = identifier(label, codes[codes >= 0]) if labels else ""
+    return labels, [f"{remark}; name another with --label"] if remark else []
+
+
+def _of_no_use(fields: Mapping[str, Cells]) -> dict[str, str]:
+    """Return the fields that would make their records bad, or only name them, with the reason."""
+    reasons = {name: _why_of_no_use(name, cells[:SAMPLE]) for name, cells in fields.items()}
+    return {name: why for name, why in reasons.items() if why}
+
+
+def _why_of_no_use(name: str, cells: Cells) -> str:
+    if not is_name(name):
+        return "has too long a name"
+    values = cells.tolist() if isinstance(cells, np.ndarray) else list(cells)
+    if any(isinstance(value, list) for value in values):
+        return "holds lists"
+    words = [word for word in map(text, values) if word]
+    if _names_a_key(name) and len(words) > 1 and len(set(words)) == len(words):
+        return "names the record: another value in each"
+    column = _inferred(name, values)
+    if isinstance(column, TextColumn):
+        long = any(not is_name(f"{name}={value}") for value in column.values)
+        return "holds texts that are too long for a category" if long else ""
+    if isinstance(column, LeftOutColumn):
+        return ""
+    wrong = numbers(values)[1]
+    return f"holds numbers and texts such as {quoted(values[min(wrong)])}" if wrong else ""
+
+
+def _inferred(name: str, cells: Cells) -> Column | None:
+    """Return the kind of a field; one of an inner object looks like a time by its own name, whatever is around it."""
+    return infer(name.rpartition(".")[2], cells)
+
+
+def _names_a_key(name: str) -> bool:
+    """Tell whether a name is that of a key.
+
+    >>> [_names_a_key(name) for name in ("id", "meta.record_id", "orderId", "humid", "width")]
+    [True, True, True, False, False]
+    """
+    leaf = name.rpartition(".")[2]
+    return leaf.lower() in KEYS or leaf.endswith(("_id", "-id", "Id", "_uuid", "_key"))
+
+
+def _times(fields: Mapping[str, Cells], drop: Mapping[str, str], looked: Looked) -> Iterator[str]:
+    """Yield the fields that look like times and can be read."""
+    for name, cells in fields.items():
+        column = _inferred(name, cells[:SAMPLE]) if name not in drop else None
+        if isinstance(column, LeftOutColumn) and column.why == TIMES and not _wrong_times(cells, looked):
+            yield name
+    yield from (name for name, why in looked.unusable.items() if why == TIMES)
+
+
+def _wrong_times(cells: Cells, looked: Looked) -> dict[int, str]:
+    return (seconds(list(cells[:SAMPLE])) if looked.as_messages else of_cells(cells[:SAMPLE]))[1]
+
+
+def _unread(time: str | None, fields: Mapping[str, Cells], looked: Looked) -> Sequence[str]:
+    cells = fields.get(time) if time is not None else None
+    wrong = {} if cells is None else _wrong_times(cells, looked)
+    return [f"{time}: {len(wrong)} times cannot be read; the first: {wrong[min(wrong)]}"] if wrong else []

@@ -1,0 +1,140 @@
+"""A settings file as text, with a comment on each choice."""
+
+import json
+from collections.abc import Iterator, Mapping
+
+from streamfl.live.operator.init.layout import WANTED, Layout
+from streamfl.live.operator.init.roles import Roles
+from streamfl.records.cells import listed, quoted
+
+# Labels that a comment lists.
+SHOWN = 8
+
+
+def settings_file(
+    federation: str, seen: str, roles: Roles, layout: Layout, section: tuple[str, Mapping[str, object]]
+) -> str:
+    """Return the settings of a federation as TOML.
+
+    Parameters
+    ----------
+    federation
+        Its name.
+    seen
+        What the settings are made from.
+    roles, layout
+        What was found.
+    section
+        The name of the connector's table, and its settings.
+    """
+    tables = (
+        [
+            f"# A federation on the records of {seen}, written by `streamfl init`.",
+            "# `streamfl settings` tells what each setting means, and which others there are. `streamfl check` tries",
+            "# this file on the brokers.",
+        ],
+        _federation(federation, roles, layout),
+        _rounds(layout),
+        _records(layout),
+        _fields(roles) if layout.format == "json" else [],
+        _categories(roles),
+        _labels(roles) if layout.format == "json" else [],
+        [f"[{section[0]}]", *(f"{key(name)} = {value(it)}" for name, it in section[1].items())],
+    )
+    texts = ("\n".join(lines) for lines in tables)
+    return "\n\n".join(text for text in texts if text) + "\n"
+
+
+def _federation(name: str, roles: Roles, layout: Layout) -> Iterator[str]:
+    yield "[federation]"
+    yield f"name = {value(name)}  # the first part of its topics' names, such as {name}.control"
+    yield f"expect = {layout.expect}  # round 1 opens when so many clients have joined"
+    shown = [quoted(label)[1:-1] for label in roles.labels]
+    more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
+    what = f"labels seen: {', '.join(shown[:SHOWN])}{more}" if shown else "the labels are numbers with fractions"
+    yield f"task = {value(roles.task)}  # {what}"
+
+
+def _rounds(layout: Layout) -> Iterator[str]:
+    yield "[rounds]"
+    if layout.size is not None:
+        yield 'clock = "records"  # for a recorded stream: the same records give the same model'
+        yield f"size = {layout.size}  # records of a client in a round, of which there are about {layout.rounds}"
+        yield "deadline = 0.0  # a round waits for all clients; with live sensors leave these three lines out"
+        return
+    yield "# A round closes every so many seconds, also if a client has fallen silent. For a model that is the same"
+    yield '# to the last byte, whatever is killed on the way: clock = "records", deadline = 0.0 (docs/kafka.md).'
+    if layout.interval is None:
+        yield "interval = 10.0  # seconds; the times of the messages do not tell how fast records come"
+        return
+    per_second = f"a client has about {layout.rate:.3g} records a second, and {WANTED} are wanted"
+    yield f"interval = {layout.interval}  # seconds: {per_second}"
+
+
+def _records(layout: Layout) -> Iterator[str]:
+    yield "[records]"
+    yield f"topics = {value(list(layout.topics))}"
+    what = {
+        "topic": "each topic is a client, of the name that * stands for",
+        "partition": "each partition is a client",
+        "key": "each value of the field fields.client is a client: produce with it as the key",
+    }[layout.clients]
+    yield f"clients = {value(layout.clients)}  # {what}"
+    if layout.partitions is not None:
+        yield f"partitions = {layout.partitions}  # of each topic; with another number processes refuse to start"
+    if layout.format == "packed":
+        yield 'format = "packed"  # many records a message, which name their fields themselves'
+
+
+def _fields(roles: Roles) -> Iterator[str]:
+    yield "[records.fields]"
+    guess = f"  # guessed {roles.guessed}; another one: --label" if roles.guessed else ""
+    yield f"label = {value(roles.label)}{guess}"
+    if roles.client is not None:
+        yield f"client = {value(roles.client)}"
+    if roles.time is not None:
+        yield f"time = {value(roles.time)}  # when the record was measured; no feature"
+    yield f"# Features are all other numbers, {len(roles.features)} so far: {listed(roles.features[:SHOWN])}" + (
+        ", ..." if len(roles.features) > SHOWN else ""
+    )
+    if roles.drop:
+        yield "drop = ["
+        yield from (f"  {value(name)},  # {why}" for name, why in roles.drop.items())
+        yield "]"
+
+
+def _categories(roles: Roles) -> Iterator[str]:
+    if roles.categories:
+        yield "[records.fields.categories]"
+        yield "# Texts, of which each value is a feature of 0 or 1. A value that is not listed is none of them."
+        yield from (f"{key(name)} = {value(list(values))}" for name, values in roles.categories.items())
+
+
+def _labels(roles: Roles) -> Iterator[str]:
+    yield "# Do labels come later than their records, in a topic of their own? docs/kafka.md#labels-that-come-apart"
+    yield "# [labels]"
+    yield f'# topic = "..."  # of messages with {quoted(roles.label)} and a key'
+
+
+def value(it: object) -> str:
+    r"""Return a text, number, truth value or list of texts as TOML.
+
+    >>> value('say "hi"\x7f'), value(["a", "Größe \u202e"]), value(True), value(5.0)
+    ('"say \\"hi\\"\\u007f"', '["a", "Größe \\u202e"]', 'true', '5.0')
+    """
+    return "".join(c if c.isprintable() else _escaped(ord(c)) for c in json.dumps(it, ensure_ascii=False))
+
+
+def _escaped(number: int) -> str:
+    """Return a character that cannot be shown as TOML writes it, which is not as Python does."""
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def key(name: str) -> str:
+    """Return a name as a key of TOML.
+
+    >>> key("colour"), key("paint.colour")
+    ('colour', '"paint.colour"')
+    """
+    plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if plain else value(name)

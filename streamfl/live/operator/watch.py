@@ -1,0 +1,257 @@
+"""`streamfl watch`: the rounds and restarts of a live federation, in a terminal."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from time import monotonic, sleep
+
+from rich.console import Console
+
+from streamfl.errors import PeerError
+from streamfl.protocol.messages import (
+    Ended,
+    FromCoordinator,
+    Joined,
+    Left,
+    LocalDrift,
+    MemberChanged,
+    Noticed,
+    Refusal,
+    Restarted,
+    RoundClosed,
+    RoundOpened,
+)
+from streamfl.run.report.changes import sentence
+from streamfl.run.report.display import local_text, notice_text, restart_text
+from streamfl.run.report.terminal import say
+from streamfl.run.report.words import count
+from streamfl.runtime.ports import Told, Watcher
+
+# Seconds without a line after which one says what is waited for; the time then doubles.
+QUIET = 30.0
+
+# Seconds until a log in which there is no federation is asked again.
+PAUSE = 1.0
+
+
+def reader(opened: Callable[[], Watcher], console: Console, sleep: Callable[[float], None] = sleep) -> Watcher:
+    """Return a reader of a federation, once there is one; say why there is none yet.
+
+    Parameters
+    ----------
+    opened
+        Opens it, and raises a PeerError if it cannot.
+    console
+        Where to say it, each reason once.
+    sleep
+        Waits so many seconds.
+    """
+    told = ""
+    while True:
+        try:
+            return opened()
+        except PeerError as error:
+            if str(error) != told:
+                told = str(error)
+                say(console, f"waiting: {told}", "dim")
+        sleep(PAUSE)
+
+
+def heard(watcher: Watcher) -> Iterator[FromCoordinator | None]:
+    """Yield the coordinator's messages without end, and None whenever nothing comes for a short while."""
+    while True:
+        read = watcher.read()
+        yield from (one.message for one in read if isinstance(one, Told))
+        if not read:
+            yield None
+
+
+def watch(
+    messages: Iterable[FromCoordinator | None],
+    console: Console,
+    *,
+    rounds: int | None = None,
+    opened: RoundOpened | None = None,
+    now: Callable[[], float] = monotonic,
+) -> None:
+    """Print a line for every round, restart and change of membership, until `rounds` rounds were seen.
+
+    A restart, and clients that drift alone, are also told in a sentence. When there is no line for half a minute, one
+    says what the federation waits for.
+
+    Parameters
+    ----------
+    messages
+        The coordinator's messages, in order; None where nothing has come.
+    console
+        Where to print.
+    rounds
+        How many rounds to show; None continues for ever.
+    opened
+        The round that is open at the beginning.
+    now
+        The time in seconds.
+    """
+    seen, waiting = 0, Waiting(now, opened)
+    for message in messages:
+        waiting.hear(message)
+        texts, style = lines(message) if message is not None else ((), "")
+        if texts:
+            waiting.broken()
+        elif due := waiting.line():
+            texts, style = (due,), "dim"
+        for text in texts:
+            say(console, text, style)
+        seen += isinstance(message, RoundClosed) and message.records > 0
+        if rounds is not None and seen >= rounds:
+            return
+
+
+@dataclass
+class Waiting:
+    """Says what a federation waits for, as far as its log tells.
+
+    Parameters
+    ----------
+    now
+        The time in seconds.
+    opened
+        The round that is open.
+
+    Examples
+    --------
+    >>> waiting = Waiting(iter([0.0, 20.0, 40.0, 50.0]).__next__)
+    >>> waiting.line()
+    ''
+    >>> waiting.line()
+    'for 40 s: no round is open; the coordinator waits for clients to join, and its log names those that have'
+    >>> waiting.line()
+    ''
+    """
+
+    now: Callable[[], float]
+    opened: RoundOpened | None = None
+    _held: bool = False
+    _empty: int = 0
+    _since: float = field(init=False)
+    _wait: float = QUIET
+
+    def __post_init__(self) -> None:
+        self._since = self.now()
+
+    def hear(self, message: FromCoordinator | None) -> None:
+        """Note what a message says of the open round."""
+        match message:
+            case RoundOpened():
+                self.opened = message
+            case RoundClosed():
+                self._empty = 0 if message.records else self._empty + 1
+            case MemberChanged(action="hold" | "resume"):
+                self._held = message.action == "hold"
+            case Ended():
+                self._wait = float("inf")
+            case _:
+                pass
+
+    def broken(self) -> None:
+        """Begin anew: there was a line."""
+        self._since = self.now()
+        if self._wait < float("inf"):
+            self._wait = QUIET
+
+    def line(self) -> str:
+        """Return the line that is due, or nothing."""
+        silent = self.now() - self._since
+        if silent < self._wait:
+            return ""
+        self._wait = 2.0 * silent
+        return f"for {silent:.0f} s: {self._waits_for()}"
+
+    def _waits_for(self) -> str:
+        if self.opened is None:
+            return "no round is open; the coordinator waits for clients to join, and its log names those that have"
+        round_ = f"round {count(self.opened.round)} is open"
+        if self._held:
+            return f"{round_}, and held by an operator; `streamfl resume` goes on"
+        if self._empty:
+            return f"{round_}, and was opened again {count(self._empty)} times: no client has brought a record"
+        return f"{round_}; the coordinator, if it runs, waits for updates of clients: its log names them"
+
+
+def standing(name: str, opened: RoundOpened | None) -> str:
+    """Return the line with which watching begins: how far the federation is, and what comes next.
+
+    >>> standing("forest", None)
+    'forest: no round is open; the coordinator opens the first one when all clients that it expects have joined'
+    """
+    if opened is None:
+        wait = "the coordinator opens the first one when all clients that it expects have joined"
+        return f"{name}: no round is open; {wait}"
+    return f"{name}: round {count(opened.round)} is open, epoch {opened.epoch}; a line follows when it has closed"
+
+
+def lines(message: FromCoordinator) -> tuple[tuple[str, ...], str]:
+    """Return the lines for a message, and their style; none for messages that only machines need.
+
+    >>> lines(Left(client="c3", nonce="7f"))
+    (('c3 left',), 'dim')
+    """
+    texts, style = _lines(message)
+    return (texts,) if isinstance(texts, str) else texts, style
+
+
+def _lines(message: FromCoordinator) -> tuple[str | tuple[str, ...], str]:
+    match message:
+        case RoundClosed() if message.records:
+            return _round(message), ""
+        case Restarted():
+            return (restart_text(message), sentence(message)), "bold red"
+        case LocalDrift(state="latched"):
+            return (local_text(message), sentence(message)), "bold yellow"
+        case LocalDrift():
+            return local_text(message), "bold yellow"
+        case Noticed():
+            return notice_text(message), "yellow"
+        case Joined():
+            return f"{message.client} joined, {count(message.read)} records accounted for", "dim"
+        case Left():
+            return f"{message.client} left", "dim"
+        case MemberChanged():
+            about = f"{message.client}: " if message.client else ""
+            return f"{about}{message.action}, by an operator, from entry {message.entry} on", "bold yellow"
+        case Ended():
+            return "the federation has ended", "dim"
+        case Refusal():
+            return f"{message.client} {refusal_text(message)}", "bold red" if message.evicted else "yellow"
+    return (), ""
+
+
+def refusal_text(refusal: Refusal) -> str:
+    r"""Return a refusal as text, on one line whatever the reason contains.
+
+    >>> refusal_text(Refusal(client="c3", incarnation=1, entry=7, reason="a loss of\nNaN"))
+    'refused for entry 7: a loss of NaN'
+    """
+    reason = " ".join(refusal.reason.split())
+    return reason if refusal.evicted else f"refused for entry {refusal.entry}: {reason}"
+
+
+def _round(closed: RoundClosed) -> str:
+    served = closed.served
+    parts = [f"round {closed.round:>4}", f"epoch {closed.epoch}", f"loss {closed.losses[closed.serves]:.3f}"]
+    if served.records and served.absolute_error == 0.0:
+        parts.append(
+            f"accuracy {served.correct / served.records:.3f}  NoChange {served.no_change / served.records:.3f}"
+        )
+    elif served.records:
+        error, change = served.absolute_error / served.records, served.no_change / served.records
+        parts.append(f"error {error:.4g}  NoChange {change:.4g}")
+    parts.append(f"{count(closed.records)} records of {len(closed.accepted)} clients")
+    if closed.rejected:
+        parts.append(f"{count(closed.rejected)} rejected")
+    marks = [one.mark for one in closed.accepted if one.mark is not None]
+    for name in ("expired", "unmatched", "repeated", "unusable"):
+        if total := sum(getattr(mark, name) for mark in marks):
+            parts.append(f"{count(total)} {name}")
+    if closed.refused:
+        parts.append(f"{count(closed.refused)} messages refused")
+    return "  ".join(parts)

@@ -1,0 +1,136 @@
+"""Dead letters by what is wrong with them, as they are now and as they were at a time."""
+
+import re
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+
+from streamfl.live.page.events import plain, whole
+from streamfl.runtime.ports import Buried
+
+# Kinds of reasons that are told apart with the names of fields, as many again without, and letters whose times are
+# kept.
+KINDS, LETTERS = 50, 100_000
+
+OTHERS = "other reasons"
+
+# A text in quotes, with the word before it: a value of a record, unless it is the name of a field.
+_QUOTED = re.compile(r'(\bfield |\bfeature )?"(?:[^"\\]|\\.)*"')
+_NUMBER = re.compile(r"(?<![\w\"])-?\d[\d,.]*(?:e[-+]?\d+)?")
+
+# What to do, by a part of the reason; a reason that says it itself has it after a semicolon.
+REMEDIES: Mapping[str, str] = {
+    "label is missing": "write the label with the record, or use [labels] if it comes later",
+    "no label": "write the label with the record, or use [labels] if it comes later",
+    "is infinite": "write a finite number, or leave the field out",
+    "is not a number": "write a number, drop the field, or declare its values under categories",
+    "not JSON": "write one JSON object a message, or correct [records] format",
+    "not a JSON object": "write one JSON object a message, or correct [records] format",
+    "not safetensors": "write packed messages as docs/kafka.md says, or correct [records] format",
+    "the message is empty": "leave empty messages out, or mark the end of a stream as docs/kafka.md says",
+    "names no client": "write the client's name into the field that [records.fields] client names",
+    "labels": "raise [federation] most_labels if all of them are meant, or set the task to regression",
+}
+
+OF_CLIENTS = "a client of another version, or a process that should not write there: look who does"
+
+LOOK = "read the letter: kafka-console-consumer shows its headers, and the message as it was"
+
+
+def kind_of(reason: str, *, fields: bool = True) -> str:
+    """Return a reason without the values of the one record, or the names of fields: letters of one kind have one.
+
+    >>> kind_of('field "x": "wide" is not a number; drop the field')
+    'field "x": "…" is not a number; drop the field'
+    >>> kind_of("a loss of 1e9 in round 17")
+    'a loss of … in round …'
+    >>> kind_of('field "x": "wide" is not a number; drop the field', fields=False)
+    'field "…": "…" is not a number; drop the field'
+    """
+    plainly = " ".join(reason.split())
+    without = _QUOTED.sub(lambda found: found[0] if found[1] and fields else f'{found[1] or ""}"…"', plainly)
+    return plain(_NUMBER.sub("…", without))
+
+
+def remedy(kind: str, topic: str) -> str:
+    """Return what to do about letters of a kind.
+
+    >>> remedy("the label is missing", "plant.records")
+    'write the label with the record, or use [labels] if it comes later'
+    >>> remedy('field "x": "…" is not a number; drop the field', "plant.records")
+    'drop the field'
+    """
+    if topic.endswith(".updates"):
+        return OF_CLIENTS
+    _, says, what = _QUOTED.sub("", kind).partition("; ")
+    if says:
+        return what
+    return next((told for part, told in REMEDIES.items() if part in kind), LOOK)
+
+
+@dataclass(slots=True)
+class Kind:
+    """Letters of one kind: the newest of them, as an example of where they come from."""
+
+    reason: str
+    remedy: str
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(eq=False)
+class Letters:
+    """The dead letters of a federation. A thread adds letters; others may ask meanwhile.
+
+    Attributes
+    ----------
+    before
+        Letters that were not read, because there are too many: only the newest are.
+    readable
+        Whether the log-in may read them.
+
+    Examples
+    --------
+    >>> letters = Letters()
+    >>> for offset in (7, 9):
+    ...     letters.add(Buried("plant.records", 0, offset, "the label is missing", time=offset))
+    >>> [(kind.offset, count) for kind, count in letters.counted()]
+    [(9, 2)]
+    >>> [count for _, count in letters.counted(until=8)]
+    [1]
+    """
+
+    before: int = 0
+    readable: bool = True
+    changes: int = 0
+    lock: Lock = field(default_factory=Lock)
+    _kinds: dict[str, Kind] = field(default_factory=dict)
+    _letters: deque[tuple[int, str]] = field(default_factory=deque)
+
+    def add(self, letter: Buried) -> None:
+        """Add a letter."""
+        topic = plain(letter.topic)
+        kind = self._kind(letter.reason)  # only this thread adds kinds
+        with self.lock:
+            self._kinds[kind] = Kind(kind, remedy(kind, topic), topic, whole(letter.partition), whole(letter.offset))
+            self._letters.append((letter.time or 0, kind))
+            if len(self._letters) > LETTERS:
+                self._letters.popleft()
+                self.before += 1
+            self.changes += 1
+
+    def _kind(self, reason: str) -> str:
+        """Return the kind of a reason: with the names of fields, without, or with all others, as there is room."""
+        for fields, room in ((True, KINDS), (False, 2 * KINDS)):
+            kind = kind_of(reason, fields=fields)
+            if kind in self._kinds or len(self._kinds) < room:
+                return kind
+        return OTHERS
+
+    def counted(self, until: int | None = None) -> list[tuple[Kind, int]]:
+        """Return each kind with the number of its letters, the most frequent first; only those until a time."""
+        with self.lock:
+            counts = Counter(kind for time, kind in self._letters if until is None or time <= until)
+            return [(self._kinds[kind], count) for kind, count in counts.most_common()]

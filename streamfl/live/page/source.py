@@ -1,0 +1,84 @@
+"""What the page is made of: the history and the dead letters that its reader has so far."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from streamfl.live.page.history import History
+from streamfl.live.page.letters import Letters
+from streamfl.live.page.sections import Sections, sections, update_row
+
+
+@dataclass(eq=False)
+class Source:
+    """The federation as the page shows it.
+
+    Parameters
+    ----------
+    name
+        The federation's name.
+    history
+        What its coordinator told. It may be exchanged for a longer one.
+    letters
+        Its dead letters.
+    status
+        What is said of the reading itself: how far it is, and what it left out.
+
+    Examples
+    --------
+    >>> source = Source("forest")
+    >>> source.now()[1]["about"]["name"]
+    'forest'
+    """
+
+    name: str
+    history: History = field(default_factory=History)
+    letters: Letters = field(default_factory=Letters)
+    status: Callable[[], Sections] = dict
+
+    @property
+    def version(self) -> tuple[int, int, int, str]:
+        """Return what differs whenever the page would show something else."""
+        history = self.history
+        return id(history), history.changes, self.letters.changes, repr(self.status())
+
+    def now(self) -> tuple[Any, Sections]:
+        """Return the version and the sections of the page as it is now."""
+        return self._now(self.version)
+
+    @lru_cache(maxsize=1)  # noqa: B019  it lives as long as the process, and holds one page
+    def _now(self, version: Any) -> tuple[Any, Sections]:
+        history = self.history
+        with history.lock:
+            made = sections(history.now, self.letters.counted())
+        return version, made | {"about": self._about(history)}
+
+    def as_of(self, entry: int) -> Sections | None:
+        """Return the sections of the page as it was just before the next entry; None if that is not held."""
+        history = self.history
+        found = history.as_of(entry)
+        if found is None:
+            return None
+        view, until = found
+        letters = self.letters.counted(until=until) if until != 0 else []  # 0: nobody knows when it was
+        return sections(view, letters) | {"about": self._about(history)}
+
+    def updates(self, entry: int) -> Sections | None:
+        """Return the updates that count for an entry, down to their spans; None if it is not held."""
+        found = self.history.entry(entry)
+        if found is None:
+            return None
+        return {"entry": found.entry, "round": found.round, "updates": [update_row(one) for one in found.taken]}
+
+    def _about(self, history: History) -> Sections:
+        return {
+            "name": self.name,
+            "first": history.first,
+            "last": history.now.entry or None,
+            "out_of_order": history.out_of_order,
+            "beyond": history.beyond,
+            "letters_before": self.letters.before,
+            "letters_readable": self.letters.readable,
+            **self.status(),
+        }

@@ -1,0 +1,253 @@
+"""`streamfl score`: one process that answers records without labels by the models of a live federation."""
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+
+import structlog
+
+from streamfl.errors import UsageError
+from streamfl.live.answering import Answering
+from streamfl.live.answers import Answers
+from streamfl.live.metrics.exposure import exposed, unwatched
+from streamfl.live.metrics.measures import Measure, counter, gauge
+from streamfl.live.settings.settings import FederationSettings, address
+from streamfl.live.stopping import Stop
+from streamfl.machines.client.follower import Follower
+from streamfl.protocol.messages import Ended
+from streamfl.run.model_file import ServedModel
+from streamfl.runtime.log.tally import Tally
+from streamfl.runtime.ports import Connector, Scorer
+
+LOG = structlog.get_logger("streamfl.score")
+
+# Seconds between two log lines of what was answered, and of what it waits for.
+TELL_EVERY = 60.0
+
+# Seconds that it waits for the coordinator while there are no models, and between two looks without records.
+PAUSE = 0.1
+
+
+# Why a scorer is not ready.
+NO_MODELS = "no models were published yet: the federation has not learnt its first round"
+NO_ROUND = (
+    "there are models, but the log no longer says which round is open, because it keeps that for some days only; "
+    "start the coordinator again, which says it anew"
+)
+NOT_FITTING = (
+    "rounds are learnt, but their models are not all here, or are none of these settings: "
+    "give [learning] and [federation] task as the coordinator has them"
+)
+BEGUN_AGAIN = "its models are of a later round than the federation's, which has begun again; start it again, too"
+
+
+@dataclass
+class ScoringNode:
+    """Reads, follows and answers, step by step.
+
+    Parameters
+    ----------
+    scorer
+        Where it reads and writes.
+    answers
+        What it answers.
+    most_behind
+        How many rounds its models may be behind those of the federation; beyond that it is not ready.
+    on_models
+        Called when the models of another round begin to answer.
+    """
+
+    scorer: Scorer
+    answers: Answers
+    most_behind: int
+    on_models: Callable[[], None] = lambda: None
+    _unusable: Tally = field(default_factory=lambda: Tally(LOG, "unusable message"))
+    _round: int = 0
+    _was_ready: bool | None = None
+    _without_models: str | None = None  # why, as it was told last
+    _tell_at: float = 0.0
+
+    @property
+    def follower(self) -> Follower:
+        """Return the models that it follows."""
+        return self.answers.follower
+
+    @property
+    def not_ready(self) -> str | None:
+        """Return why it should not be asked; None if it should."""
+        follower = self.follower
+        if follower.opened is None:
+            if follower.newest > 1:
+                return NOT_FITTING
+            return NO_ROUND if follower.waiting and not follower.newest else NO_MODELS
+        if follower.behind > self.most_behind:
+            return f"its models are {follower.behind} rounds behind; at most {self.most_behind} are allowed"
+        return BEGUN_AGAIN if follower.behind < -self.most_behind else None
+
+    def step(self, now: float) -> None:
+        """Follow the models, then answer the next records; without models it waits."""
+        for message in self.scorer.published():
+            for error in self.follower.take(message):
+                self._unusable.note("models", str(error))
+            if isinstance(message, Ended):
+                LOG.info("the coordinator has ended", entry=message.entry)
+        self._follow()
+        self._tell(now)
+        if self.follower.opened is None:
+            self.scorer.listen(PAUSE)
+            return
+        asked = self.scorer.read()
+        if asked:
+            self.scorer.answer([answer for part in asked for answer in self.answers.to(part)])
+
+    def _follow(self) -> None:
+        opened = self.follower.opened
+        if opened is not None and opened.round != self._round:
+            self._round = opened.round
+            LOG.debug("models", round=opened.round, epoch=opened.epoch, entry=opened.entry - 1)
+            self.on_models()
+        reason = self.not_ready
+        changed = opened is None and reason != self._without_models
+        if (reason is None) != self._was_ready or changed:
+            self._was_ready = reason is None
+            self._without_models = reason if opened is None else None
+            if reason is None and opened is not None:
+                LOG.info("ready", round=opened.round, epoch=opened.epoch, entry=opened.entry - 1)
+            else:
+                LOG.warning("not ready", reason=reason)
+
+    def _tell(self, now: float) -> None:
+        if now < self._tell_at:
+            return
+        if self._tell_at:
+            self.tell("scored")
+            if (reason := self.not_ready) is not None:
+                LOG.warning("not ready", reason=reason)
+        self._tell_at = now + TELL_EVERY
+
+    def measured(self) -> Iterator[Measure]:
+        """Yield its measures."""
+        counts = self.scorer.counts
+        yield gauge("streamfl_round", "The round whose models answer, 0 before the first.", self._round)
+        behind = self.follower.behind
+        yield gauge("streamfl_behind_rounds", "Rounds that its models are behind the federation.", behind)
+        yield counter("streamfl_answers_total", "Records answered.", counts.answered)
+        yield counter("streamfl_rejected_records_total", "Bad records.", counts.rejected)
+        yield counter("streamfl_dead_letters_total", "Messages written as dead letters.", counts.dead_letters)
+        yield counter("streamfl_lost_messages_total", "Messages deleted before they were read.", counts.lost)
+        yield counter("streamfl_read_again_total", "Times that records were read again.", counts.again)
+        yield counter("streamfl_blind_answers_total", "Answers without any feature.", self.answers.blind)
+        yield counter("streamfl_foreign_messages_total", "Messages of others on its topics.", counts.foreign)
+        yield counter("streamfl_dropped_messages_total", "Messages that were no use.", self._unusable.total)
+
+    def tell(self, event: str) -> None:
+        """Log what was answered so far."""
+        counts = self.scorer.counts
+        LOG.info(
+            event,
+            answered=counts.answered,
+            rejected=counts.rejected,
+            dead_letters=counts.dead_letters,
+            lost=counts.lost,
+            again=counts.again,
+            blind=self.answers.blind,
+            foreign=counts.foreign,
+            unusable=self._unusable.total,
+            round=self._round,
+            behind=self.follower.behind,
+        )
+
+
+def serve_scores(settings: FederationSettings, connector: Connector, stop: Stop) -> None:
+    """Answer records until stopped.
+
+    Parameters
+    ----------
+    settings, connector
+        The settings of the process, and the log of the federation.
+    stop
+        Set when the process is to end.
+
+    Raises
+    ------
+    PeerError
+        Another scorer of the same name has taken over, or the log does not answer.
+    UsageError
+        Nothing is to be answered, the address for HTTP cannot be had, or topics do not fit.
+    """
+    score = settings.score
+    if not score.topics and not score.http:
+        raise UsageError("there is nothing to answer: give [score] topics, or --http")
+    follower = Follower(settings.learner)  # loads or compiles its loops: a group would not wait for that
+    form = settings.unlabelled_format
+    over_http = _OverHTTP(settings, follower) if score.http else None
+    scorer = connector.scorer(score.name, settings.unlabelled, form)
+    answers = Answers(follower, form.stride, score.probabilities)
+    node = ScoringNode(scorer, answers, score.most_behind, over_http.renew if over_http else unwatched)
+    try:
+        with (
+            over_http.served(lambda: node.not_ready) if over_http else nullcontext(),
+            exposed(settings, "score", node.measured, lambda: node.not_ready) as turned,
+        ):
+            gc.freeze()  # what was imported stays; to look through it again and again would take a third of the time
+            while not stop.requested:
+                node.step(time.monotonic())
+                turned()
+    finally:
+        node.tell("ended")
+        scorer.close()
+
+
+@dataclass
+class _OverHTTP:
+    """The agreed model as it is served over HTTP.
+
+    Parameters
+    ----------
+    settings
+        The settings of the process.
+    follower
+        The models. They change in the thread that reads the log; over HTTP a copy answers.
+    answering
+        The copy.
+    """
+
+    settings: FederationSettings
+    follower: Follower
+    answering: Answering | None = None
+
+    def __post_init__(self) -> None:
+        river = self.settings.learning.river_model(self.settings.federation.task)
+        if river is not None:
+            raise UsageError(f"--http cannot serve {river.name}, a River model; leave it out")
+
+    def renew(self) -> None:
+        """Answer with the models that the follower has now."""
+        settings, opened = self.settings, self.follower.serving().opened
+        fields = settings.field_map
+        model = ServedModel.followed(
+            self.follower,
+            settings.learning.beside(settings.profile, settings.privacy),
+            settings.federation.task,
+            categories=dict(fields.categories),
+            label=fields.label,
+            left_out=tuple(name for name in (fields.time, *fields.drop) if name is not None),
+            client_column=fields.client or "",
+        )
+        self.answering = Answering(model, opened.round, opened.epoch, opened.entry - 1)
+
+    @contextmanager
+    def served(self, not_ready: Callable[[], str | None]) -> Iterator[None]:
+        """Serve until the block ends."""
+        from streamfl.live.http.app import Counts, app  # noqa: PLC0415  needs the extra http
+        from streamfl.live.http.serving import serving  # noqa: PLC0415
+
+        host, port = address(self.settings.score.http)
+        counts = Counts()
+        made = app(self.settings.federation.name, lambda: self.answering, not_ready, counts=counts)
+        with serving(made, host, port, self.settings.score.host_names) as taken:
+            LOG.info("answers over HTTP", host=host, port=taken, model=self.settings.federation.name)
+            yield
+        LOG.info("ended over HTTP", requests=counts.requests, records=counts.records, refused=dict(counts.refused))

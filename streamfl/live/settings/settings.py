@@ -1,0 +1,745 @@
+"""The settings of a live federation: a TOML file, the environment, and flags, in rising order of precedence."""
+
+import json
+import os
+import re
+import socket
+import tomllib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    create_model,
+    model_validator,
+)
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from streamfl.bounds import LONGEST, MOST, NAMED, SHORTEST, Limits, bounded
+from streamfl.errors import UsageError, did_you_mean
+from streamfl.learning.local_round import Learner
+from streamfl.live.settings.installed import connector_named, installed, section
+from streamfl.live.settings.validation import first_of
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.coordinator.aggregations import Aggregator
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.online.native.between_rounds import NativeBetweenRounds
+from streamfl.records.formats import FieldMap, LabelMap, record_format
+from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
+from streamfl.runtime.log.placement import pattern
+from streamfl.runtime.log.topics import Topics
+from streamfl.runtime.ports import Apart, Placement, RecordFormat, Unlabelled
+from streamfl.wire import messages
+from streamfl.wire.masking import expand
+
+PREFIX = "STREAMFL_"
+
+# The most records that a client holds if the clock closes rounds: the number per interval is not known.
+MANY = 10_000
+
+
+def _is_address(text: str) -> str:
+    if text:
+        address(text)
+    return text
+
+
+def _as_text(given: object) -> object:
+    return str(given) if isinstance(given, int) and not isinstance(given, bool) else given
+
+
+# `[HOST:]PORT`, or "" for none; a port may be a number.
+Address = Annotated[str, BeforeValidator(_as_text), AfterValidator(_is_address)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
+
+
+class Federation(_Table):
+    """`[federation]`: settings that all processes of a federation share."""
+
+    name: str = Field(
+        "federation",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        max_length=200,
+        json_schema_extra={"decides": False, "change": "begins anew"},
+    )
+    """The first part of its topics' names."""
+    expect: int = Field(
+        1,
+        ge=1,
+        le=MOST,
+        json_schema_extra={"unit": "clients", "unequal": "if below the number of clients", "decides": False},
+    )
+    """Round 1 opens when so many clients have joined."""
+    task: Literal["classification", "regression"] = Field(
+        "classification", json_schema_extra={"unequal": "with `regression`, unless `features` is `rounds`"}
+    )
+    """Whether labels are classes or numbers."""
+    seed: int = Field(0, ge=0)
+    """Seeds all random draws."""
+    scaling: bool = True
+    """Whether features are standardised by the moments that clients agree on."""
+    horizon: int = Field(10_000, ge=2, le=MOST, json_schema_extra={"unit": "rounds"})
+    """The number of rounds that profile `paper` prepares for."""
+    most_features: int = Field(NAMED.features, ge=1, le=MOST)
+    """The most features that are registered; further ones are left out of their records, which count."""
+    most_labels: int = Field(NAMED.labels, ge=1, le=MOST)
+    """The most labels that are registered; records of further ones are rejected."""
+    most_clients: int = Field(NAMED.clients, ge=1, le=MOST)
+    """The most clients that are remembered, including those that have left; further ones are refused."""
+    members: Literal["open", "known", "file"] = Field(
+        "open", json_schema_extra={"decides": False, "change": "between `known` and `file`"}
+    )
+    """Who may speak for a client: anybody (`open`), the host that brought it first (`known`), or the hosts that
+    `members_file` grants it (`file`)."""
+    members_file: Path = Field(Path("members.toml"), json_schema_extra={"decides": False})
+    """The list of who may speak for which client; with `known` it may be absent."""
+    most_weights: int = Field(NAMED.weights, ge=2, le=MOST)
+    """The most weights of a model, one for each label of each feature; names beyond that are not registered."""
+    connector: str = Field("kafka", json_schema_extra={"decides": False, "change": "begins anew"})
+    """The name of the installed connector to the log; the table of that name is its own."""
+
+
+class RoundSettings(_Table):
+    """`[rounds]`: when a round closes."""
+
+    clock: Literal["records", "interval", "event_time"] = Field(
+        "interval", json_schema_extra={"unequal": "with `interval`"}
+    )
+    """When clients close their buffers: with `size` records (`records`), every `interval` seconds (`interval`), or
+    when their records reach the next `interval` by the times at which they were measured (`event_time`)."""
+    size: int = Field(100, ge=1, le=MOST, json_schema_extra={"unit": "records"})
+    """A client's records a round, with `clock = "records"`."""
+    least: int = Field(10, ge=1, le=MOST, json_schema_extra={"unit": "records"})
+    """A client with fewer good records sends nothing about them, and they wait for more: with 1, sums over a single
+    record may be sent; hosts may differ in it."""
+    interval: float = Field(10.0, ge=SHORTEST, le=LONGEST, json_schema_extra={"unit": "seconds"})
+    """The length of a round with another clock than `records`."""
+    quorum: int | Literal["all"] = Field("all", json_schema_extra={"unit": "clients", "unequal": "with a number"})
+    """A round closes with the updates of so many clients, 1 or more; `all`: of every client that is present."""
+    deadline: float = Field(5.0, ge=0.0, le=LONGEST, json_schema_extra={"unit": "seconds", "unequal": "above 0"})
+    """A round closes so long after clients should have closed their buffers, whoever is missing; 0: it waits."""
+    expire_after: int = Field(3, ge=1, le=MOST, json_schema_extra={"unit": "rounds", "decides": False})
+    """A client without an update in so many rounds is not waited for until it sends one."""
+    aggregation: Aggregator = "mean"
+    """How the differences of the models that rounds train are combined: all but `mean` bear with a minority of
+    hostile clients, at some cost when all are honest."""
+
+    @model_validator(mode="after")
+    def _quorum_is_possible(self) -> Self:
+        if self.quorum != "all" and not 1 <= self.quorum <= MOST:
+            raise ValueError(f"quorum: at least 1 and at most {MOST}, or all")
+        return self
+
+    @model_validator(mode="after")
+    def _a_round_may_leave(self) -> Self:
+        if self.size < self.least:
+            raise ValueError(
+                f"size is {self.size} and least is {self.least}: a client sends nothing about "
+                "fewer than rounds.least records; make rounds.size at least that, or rounds.least smaller"
+            )
+        return self
+
+
+class Records(_Table):
+    """`[records]`: where records are, which client each belongs to, and their format."""
+
+    topics: tuple[str, ...] = Field(min_length=1)
+    """The topics of the records; with `clients = "topic"` a name may have one `*`, which stands for the client."""
+    clients: Literal["topic", "partition", "key"] = "topic"
+    """What a client is: a topic of one partition, a partition, or a value of the field `fields.client`."""
+    partitions: int | None = Field(None, ge=1, le=MOST, json_schema_extra={"unset": "not checked", "decides": False})
+    """The number of partitions that each topic must have."""
+    format: Literal["json", "packed"] = "json"
+    """One JSON object a message, or many records a message as a safetensors file."""
+    shape: Literal["open", "closed"] = Field("open", alias="schema")  # pydantic's models have a `schema` already
+    """`closed` takes only the fields and labels that `[records.fields]` names."""
+    start: Literal["earliest", "latest"] = Field("earliest", json_schema_extra={"unequal": "with `latest`"})
+    """Where a new client begins to read."""
+    lost: Literal["stop", "skip"] = Field("stop", json_schema_extra={"unequal": "with `skip`"})
+    """What a client does if records were deleted before they were learnt."""
+    late_after: float = Field(60.0, ge=SHORTEST, le=LONGEST, json_schema_extra={"unit": "seconds", "decides": False})
+    """A record so much older than one before it counts as late; it is still learnt."""
+    fields: FieldMap = FieldMap()
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.clients == "key" and (self.format != "json" or self.fields.client is None):
+            raise ValueError(
+                'clients = "key" needs format = "json" and the field that names the client: fields.client'
+            )
+        if any(name.count("*") > 1 for name in self.topics):
+            raise ValueError("topics: at most one * in a name")
+        if self.clients != "topic" and any("*" in name for name in self.topics):
+            raise ValueError('topics: a * names clients, which needs clients = "topic"')
+        if "closed" in self.fields.model_fields_set:
+            raise ValueError('fields.closed: leave it out, schema = "closed" sets it')
+        if self.shape == "closed" and self.format != "json":
+            raise ValueError('schema = "closed" needs format = "json": packed messages name their fields themselves')
+        if self.shape == "closed" and not (self.fields.features or self.fields.categories):
+            raise ValueError('schema = "closed" needs all features: fields.features, fields.categories')
+        if self.shape == "open" and self.fields.labels:
+            raise ValueError('fields.labels needs schema = "closed": the list is of all labels')
+        return self
+
+
+class Labels(_Table):
+    """`[labels]`: labels that come apart from their records, later and under a key."""
+
+    topic: str = Field(
+        "", max_length=249, json_schema_extra={"unequal": "with a topic, unless `features` is `rounds`"}
+    )
+    """The topics of labels, with a `*` if those of records have one: partition n of the labels belongs to partition n
+    of the records; empty: labels come with their records."""
+    key: str = Field("id", min_length=1, max_length=256)
+    """The field, in both, that names the record: a text or a whole number."""
+    window: int = Field(10_000, ge=1, le=1_000_000, json_schema_extra={"unit": "records"})
+    """A record waits for its label until so many later ones have come and one after these has been labelled."""
+
+    @property
+    def an_example(self) -> str:
+        """Return the name of a topic of them."""
+        return self.topic.replace("*", "x")
+
+
+class CoordinatorProcess(_Table):
+    """`[coordinator]`: the coordinator's process."""
+
+    key: Path | None = Field(None, json_schema_extra={"unset": "messages are not signed"})
+    """The file of its private key."""
+    silence: float = Field(0.3, ge=0.1, le=LONGEST, json_schema_extra={"unit": "seconds"})
+    """How long one that stands by (`--standby`) hears nothing of the other before it takes over; up to four times as
+    long where heartbeats come late."""
+
+
+class ClientProcess(_Table):
+    """`[client]`: one process that serves clients, a host."""
+
+    key: Path | None = Field(None, json_schema_extra={"unset": "messages are not signed"})
+    """The file of its private key."""
+    host: str = Field(default_factory=socket.gethostname, json_schema_extra={"unset": "the machine's name"})
+    """Its name in the group of hosts: each has its own, the same after a restart."""
+    buffer: int | None = Field(
+        None,
+        ge=1,
+        le=MOST,
+        json_schema_extra={
+            "unit": "records",
+            "unset": "twice `rounds.size`; 10,000 with another clock than records",
+        },
+    )
+    """The most records a client holds that are not yet accepted: above it its partition is paused."""
+    retry: float = Field(5.0, ge=SHORTEST, le=LONGEST, json_schema_extra={"unit": "seconds"})
+    """A client without an answer asks again after so long."""
+    stop_within: float = Field(10.0, ge=0.0, le=LONGEST, json_schema_extra={"unit": "seconds"})
+    """How long a clean stop may take."""
+
+
+class Score(_Table):
+    """`[score]`: one process that answers records without labels, in the topic `NAME.predictions`."""
+
+    topics: tuple[str, ...] = ()
+    """The topics of the records, in the format of `[records]`, to which a label makes no difference."""
+    start: Literal["earliest", "latest"] = "earliest"
+    """Where the group of all scorers begins in a partition of which it has read nothing."""
+    exactly_once: bool = False
+    """Whether each record is answered exactly once, even if processes are killed; else at least once."""
+    name: str = Field(default_factory=socket.gethostname, json_schema_extra={"unset": "the machine's name"})
+    """Its name in the group of scorers: each has its own, the same after a restart."""
+    probabilities: bool = True
+    """Whether answers tell the probability of each label."""
+    most_behind: int = Field(3, ge=0, le=MOST, json_schema_extra={"unit": "rounds"})
+    """A process whose models are more rounds behind is not ready; it goes on to answer."""
+    http: Address = ""
+    """The address, `[HOST:]PORT`, at which it also answers over HTTP; empty: nowhere."""
+    host_names: tuple[str, ...] = ()
+    """Names under which it may be asked over HTTP, beside any address and the machine's name."""
+
+    @model_validator(mode="after")
+    def _topics_are_named(self) -> Self:
+        if any("*" in name for name in self.topics):
+            raise ValueError("topics: name each topic; a * is for topics of clients")
+        return self
+
+
+def address(text: str) -> tuple[str, int]:
+    """Return the host and the port of an address.
+
+    Raises
+    ------
+    ValueError
+        It is none.
+
+    >>> address("8000"), address("0.0.0.0:80"), address("[::1]:8000")
+    (('127.0.0.1', 8000), ('0.0.0.0', 80), ('::1', 8000))
+    """
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdigit() and int(port) < 2**16):
+        raise ValueError(f"{text!r} is no address; give PORT or HOST:PORT")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+class Telemetry(_Table):
+    """`[telemetry]`: where a process shows `/metrics`, `/live` and `/ready`, and where it sends traces."""
+
+    address: Address = ""
+    """Where, `[HOST:]PORT`; each process of a machine needs its own port; empty: nowhere."""
+    health: Address = ""
+    """Where `/live` and `/ready` are shown also: a listener of their own, which probes alone should reach."""
+    host_names: tuple[str, ...] = ()
+    """Names under which the process may be asked, beside any address and the machine's name: no web site has them."""
+    most_behind: int = Field(3, ge=0, le=MOST, json_schema_extra={"unit": "rounds"})
+    """A client with records that learns nothing of them for more rounds makes its host not ready."""
+    traces: str = Field("", pattern=r"^(https?://\S+)?$", max_length=2000)
+    """Where coordinator and hosts send traces, by OTLP over HTTP, such as `http://127.0.0.1:4318`; empty: nowhere."""
+
+
+class Logs(_Table):
+    """`[logs]`: what processes log on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least important events that are logged."""
+    form: Literal["auto", "json", "text"] = "auto"
+    """`json` lines for programs, `text` for people; `auto` is text on a terminal, else json."""
+
+
+class FederationSettings(BaseSettings):
+    """All settings of a process of a live federation.
+
+    Each table of the file is a field; `STREAMFL_ROUNDS__SIZE` in the environment is `size` in `[rounds]`. The section
+    with the connector's name belongs to the connector, and `load` reads it with the connector's own model.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter="__", frozen=True, extra="forbid", hide_input_in_errors=True
+    )
+
+    federation: Federation = Federation()
+    rounds: RoundSettings = RoundSettings()
+    records: Records
+    labels: Labels = Labels()
+    learning: LearningSettings = LearningSettings()
+    profile: ProfileSettings = ProfileSettings()
+    privacy: PrivacySettings = PrivacySettings()
+    coordinator: CoordinatorProcess = CoordinatorProcess()
+    client: ClientProcess = Field(default_factory=ClientProcess)
+    score: Score = Field(default_factory=Score)
+    telemetry: Telemetry = Telemetry()
+    logs: Logs = Logs()
+    _section: BaseModel = PrivateAttr()
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        size, buffer = self.rounds.size, self.client.buffer
+        if buffer is not None and buffer < size:
+            raise ValueError(
+                f"client.buffer holds {buffer} records, and rounds.size is {size}; make it at least that"
+            )
+        if self.records.fields.task != self.federation.task and "task" in self.records.fields.model_fields_set:
+            raise ValueError("records.fields.task: leave it out, [federation] sets it")
+        if (
+            self.records.shape == "closed"
+            and self.federation.task == "classification"
+            and not self.records.fields.labels
+        ):
+            raise ValueError('records.schema: "closed" needs all labels: records.fields.labels')
+        if self.federation.task == "regression" and self.records.fields.labels:
+            raise ValueError("records.fields.labels: leave them out, the task is regression")
+        if self.rounds.clock == "event_time" and self.records.fields.time is None:
+            raise ValueError('rounds.clock: "event_time" needs the field that says when: records.fields.time')
+        if own := set(self.score.topics) & Topics(self.federation.name).own:
+            raise ValueError(f"score.topics: {min(own)} is the federation's own; name topics of records")
+        if "key" in self.records.fields.model_fields_set:
+            raise ValueError("records.fields.key: leave it out, [labels] sets it")
+        if self.labels.topic:
+            self._check_labels(self.labels)
+        elif self.labels != Labels():
+            raise ValueError(
+                "labels.topic: without it labels come with their records; give it, or leave out the others"
+            )
+        _ = self.record_format
+        self.learning.river_model(self.federation.task)
+        learning = self._learning
+        learning.check_budget(size if self.rounds.clock == "records" else None)
+        self.privacy.check(learning, self.federation.task, self.rounds.aggregation)
+        self.privacy.check_noise(learning, self.profile, scaling=self.federation.scaling)
+        return self
+
+    def _check_labels(self, labels: Labels) -> None:
+        """Raise a ValueError if labels cannot come apart as they are said to."""
+        records, fields = self.records, self.records.fields
+        if records.format != "json":
+            raise ValueError('labels.topic: labels that come apart need [records] format = "json"')
+        if records.clients == "key":
+            raise ValueError(
+                'labels.topic: with clients = "key" a label would not say in which partition its record is; give '
+                'each client a partition, clients = "partition", or a topic, clients = "topic"'
+            )
+        if len(records.topics) > 1:
+            raise ValueError("labels.topic: labels come apart from records of one name; leave one in records.topics")
+        (name,) = records.topics
+        if labels.topic.count("*") != name.count("*"):
+            raise ValueError("labels.topic: give it one * for the client if records.topics has one, else none")
+        same = re.fullmatch(pattern(name), labels.an_example) or re.fullmatch(
+            pattern(labels.topic), name.replace("*", "x")
+        )
+        if same or labels.an_example in Topics(self.federation.name).own:
+            raise ValueError("labels.topic: it has names of other topics too; name topics of labels alone")
+        taken = {*fields.wanted, *fields.drop}
+        if labels.key in taken:
+            raise ValueError(f"labels.key: the field {labels.key!r} has another role in records.fields; give it one")
+        if labels.window < self.rounds.size:
+            raise ValueError(
+                f"labels.window is {labels.window} and rounds.size is {self.rounds.size}; make it at least that, and "
+                "as many records as a client has until a label comes"
+            )
+
+    @property
+    def section(self) -> BaseModel:
+        """Return the settings of the connector, read with its own model from its section."""
+        return self._section
+
+    @property
+    def limits(self) -> Limits:
+        """Return how many names the federation registers; a logistic model has two labels."""
+        federation = self.federation
+        logistic = self.learning.loss(federation.task) == "logistic"
+        labels = min(2, federation.most_labels) if logistic else federation.most_labels
+        return Limits(
+            federation.most_features, labels, clients=federation.most_clients, weights=federation.most_weights
+        )
+
+    @property
+    def learner(self) -> Learner:
+        """Return how to learn."""
+        return self._learning.learner(self.federation.task, self.federation.seed)
+
+    @property
+    def _learning(self) -> LearningSettings:
+        """Return how to learn, as it holds with the other settings."""
+        return self.learning.beside(self.profile, self.privacy)
+
+    @property
+    def coordinator_machine(self) -> CoordinatorSettings:
+        """Return the settings of the coordinator machine."""
+        rounds = self.rounds
+        return CoordinatorSettings(
+            learner=self.learner,
+            expect=self.federation.expect,
+            quorum=None if rounds.quorum == "all" else rounds.quorum,
+            deadline=rounds.deadline or None,
+            expire_after=rounds.expire_after,
+            interval=rounds.interval if rounds.clock == "interval" else None,
+            by_event_time=rounds.clock == "event_time",
+            round_size=max(rounds.size, rounds.least) if rounds.clock == "records" else None,
+            aggregation=rounds.aggregation,
+            task=self.federation.task,
+            scaling=self.federation.scaling,
+            limits=self.limits,
+            partitions=self._label_partitions(self.labels) if self.labels.topic else self.partitions,
+            features=self.partitions if self.labels.topic else (),
+            sums=self.privacy.sums,
+            fewest=self.privacy.fewest,
+            noise=self.privacy.mechanism,
+            expand=expand,
+        )
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """Return the patterns of a client's partition for the coordinator.
+
+        >>> from streamfl.live.settings.settings import FederationSettings, Records
+        >>> FederationSettings(records=Records(topics=("forest.*", "meadow"))).partitions
+        ('forest.*/0', '*/0')
+        """
+        topics = self.records.topics
+        match self.records.clients:
+            case "topic":
+                return tuple(f"{name if '*' in name else '*'}/0" for name in topics)
+            case "partition":
+                return ("*",)
+            case "key":
+                return tuple(f"{name}/#" for name in topics)
+
+    def _label_partitions(self, labels: Labels) -> tuple[str, ...]:
+        return (f"{labels.topic}/0",) if self.records.clients == "topic" else (f"{labels.topic}/#",)
+
+    @property
+    def client_machine(self) -> ClientSettings:
+        """Return the settings of the client machines."""
+        return ClientSettings(
+            learner=self.learner,
+            round_size=self.rounds.size,
+            clock=self.rounds.clock,
+            period=self.rounds.interval,
+            least=self.rounds.least,
+            capacity=self.client.buffer or (None if self.rounds.clock == "records" else MANY),
+            retry=self.client.retry,
+            limits=self.limits,
+            window=self.labels.window if self.labels.topic else None,
+            budget=self.learning.budget(messages.size),
+            sums=self.privacy.sums,
+            fewest=self.privacy.fewest,
+            noise=self.privacy.mechanism,
+        )
+
+    @property
+    def placement(self) -> Placement:
+        """Return where the records are."""
+        at = self.records
+        return Placement(at.topics, at.clients, at.partitions, at.start, at.lost, at.late_after)
+
+    @property
+    def apart(self) -> Apart | None:
+        """Return the labels that come apart from their records; None if they come with these."""
+        labels, task = self.labels, self.federation.task
+        if not labels.topic:
+            return None
+        return Apart(
+            replace(self.placement, topics=(labels.topic,)),
+            record_format("json", self.label_map, self.limits),
+            labels.window,
+            targets=task == "regression",
+            probabilities=self.score.probabilities,
+        )
+
+    @property
+    def record_format(self) -> RecordFormat:
+        """Return the format of records in messages; if labels come apart, of records without them."""
+        fields = self.feature_map if self.labels.topic else self.field_map
+        return record_format(self.records.format, fields, self.limits)
+
+    @property
+    def unlabelled(self) -> Unlabelled:
+        """Return where records without labels are."""
+        return Unlabelled(self.score.topics, self.score.start, self.score.exactly_once)
+
+    @property
+    def unlabelled_format(self) -> RecordFormat:
+        """Return the format of records without labels: that of records, in which no label is read."""
+        fields = self.field_map.model_copy(update={"task": "unlabelled", "labels": ()})
+        return record_format(self.records.format, fields, self.limits)
+
+    @property
+    def field_map(self) -> FieldMap:
+        """Return the map of fields of whole records; the key of labels that come apart is no feature."""
+        drop = (*self.records.fields.drop, *([self.labels.key] if self.labels.topic else []))
+        update = {"task": self.federation.task, "closed": self.records.shape == "closed", "drop": drop}
+        return self.records.fields.model_copy(update=update)
+
+    @property
+    def feature_map(self) -> FieldMap:
+        """Return the map of fields of records whose labels come apart."""
+        update = {"task": "unlabelled", "labels": (), "drop": self.records.fields.drop}
+        return self.field_map.model_copy(update=update | {"key": self.labels.key})
+
+    @property
+    def label_map(self) -> LabelMap:
+        """Return the map of fields of labels that come apart."""
+        fields = self.field_map
+        return LabelMap(label=fields.label, key=self.labels.key, task=fields.task, labels=fields.labels)
+
+    @property
+    def unequal(self) -> tuple[str, ...]:
+        """Return the settings that let two runs over the same records differ; empty if the models are equal.
+
+        >>> settings = FederationSettings(records=Records(topics=("r.*",)), rounds=RoundSettings(clock="records"))
+        >>> settings.unequal
+        ('rounds.deadline = 5.0', 'federation.expect = 1')
+        """
+        rounds, records, learning = self.rounds, self.records, self._learning
+        native = isinstance(self.learner.between, NativeBetweenRounds)
+        expect = self.federation.expect
+        differ = {
+            'rounds.clock = "interval"': rounds.clock == "interval",
+            f"rounds.quorum = {rounds.quorum}": rounds.quorum != "all",
+            f"rounds.deadline = {rounds.deadline}": rounds.deadline > 0.0,
+            'records.start = "latest"': records.start == "latest",
+            'records.lost = "skip"': records.lost == "skip",
+            # A client that joins after round 1 has begun takes part from a round that depends on timing.
+            f"federation.expect = {expect}": expect < self._clients,
+            # A label that was the last one known when a record was answered depends on timing.
+            f'learning.features = "{learning.features}", labels.topic': native and self.labels.topic != "",
+            # How far out a target is depends on the client's targets before it, which a kill loses.
+            f'learning.features = "{learning.features}", targets': native and self.federation.task == "regression",
+        }
+        return tuple(setting for setting, differs in differ.items() if differs)
+
+    @property
+    def _clients(self) -> int:
+        """Return the number of clients; two if only the log or the records determine it."""
+        records = self.records
+        if records.clients == "topic" and not any("*" in name for name in records.topics):
+            return len(records.topics)
+        if records.clients == "partition" and records.partitions is not None:
+            return len(records.topics) * records.partitions
+        return 2
+
+    def first_state(self) -> CoordinatorState:
+        """Return the state of a coordinator that has never committed."""
+        return CoordinatorState(self.profile.create(self.federation.horizon, self.learner))
+
+
+def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettings:
+    """Return the settings of a file, the environment and flags.
+
+    Parameters
+    ----------
+    path
+        The TOML file.
+    flags
+        Nested like the file; they override all else.
+
+    Raises
+    ------
+    UsageError
+        The file cannot be read, or a setting is wrong; the message names the first one, never its value.
+    """
+    # A connector's section may be any table: only the model of the chosen connector reads its own.
+    sections: dict[str, Any] = {
+        name: (dict[str, Any], Field({}, repr=False)) for name in installed() if _may_name_a_section(name)
+    }
+
+    class Layered(FederationSettings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            given = InitSettingsSource(settings_cls, dict(flags or {}))
+            texts = InitSettingsSource(settings_cls, texts_of(os.environ, sections))
+            return given, texts, env_settings, TomlConfigSettingsSource(settings_cls, path)
+
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file; start from deploy/federation.toml")
+    loaded = create_model("Loaded", __base__=Layered, **sections)
+    _check_environment(os.environ, loaded.model_fields)
+    try:
+        settings = loaded()
+        settings._section = _section_of(settings)
+    except ValidationError as error:
+        raise UsageError(f"{path}: {first_of(error, loaded)}") from None
+    except UsageError as error:  # from a model, a detector or a connector
+        raise UsageError(f"{path}: {error}") from error
+    except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
+        raise UsageError(f"{path}: {bounded(str(error))}") from error
+    return settings
+
+
+def _section_of(settings: FederationSettings) -> BaseModel:
+    name = settings.federation.connector
+    model = connector_named(name).Settings
+    if not _may_name_a_section(name):
+        raise UsageError(f"[federation] connector: {name!r} cannot name a section; register it under another name")
+    return section(name, model, getattr(settings, name))
+
+
+def _may_name_a_section(name: str) -> bool:
+    """Tell whether a connector's name is free: no table and no other attribute of the settings has it."""
+    taken = name in FederationSettings.model_fields or hasattr(FederationSettings, name)
+    return not taken and not name.startswith("_")
+
+
+def texts_of(environment: Mapping[str, str], sections: Collection[str]) -> dict[str, Any]:
+    """Return what the environment says of connectors' sections, as text: their own models make numbers of it.
+
+    A list or a table is JSON. All else stays as it is, as it may be a password of digits.
+
+    >>> texts_of({"STREAMFL_KAFKA__SASL_PLAIN_PASSWORD": "007", "STREAMFL_ROUNDS__SIZE": "5"}, ["kafka"])
+    {'kafka': {'sasl_plain_password': '007'}}
+    """
+    found: list[dict[str, Any]] = []
+    for variable, text in environment.items():
+        table, *names = variable.removeprefix(PREFIX).lower().split("__")
+        if variable.startswith(PREFIX) and table in sections and all(names) and names:
+            nested: Any = _listed(text)
+            for name in reversed(names):
+                nested = {name: nested}
+            found.append({table: nested})
+    return merged(found)
+
+
+def _listed(text: str) -> Any:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, list | dict) else text
+
+
+def _check_environment(environment: Mapping[str, str], tables: Collection[str]) -> None:
+    """Refuse an environment variable for a table that does not exist: it would be ignored."""
+    for variable in environment:
+        table, nested, _ = variable.removeprefix(PREFIX).partition("__")
+        if variable.startswith(PREFIX) and nested and table.lower() not in tables:
+            suggestion = did_you_mean(table.lower(), tables)
+            raise UsageError(f"{variable} in the environment: there is no table [{table.lower()}]{suggestion}")
+
+
+def flag(text: str) -> dict[str, Any]:
+    """Return the setting in `--set table.name=value`; a value that is not TOML is text.
+
+    In a connector's section only quotes, lists and tables are TOML: its own model makes numbers of what is meant so,
+    and a password of digits stays as it is.
+
+    >>> flag("rounds.size=50"), flag("client.host=plant-7"), flag("kafka.sasl_plain_password=1e5")
+    ({'rounds': {'size': 50}}, {'client': {'host': 'plant-7'}}, {'kafka': {'sasl_plain_password': '1e5'}})
+
+    Raises
+    ------
+    UsageError
+        The text has another form.
+    """
+    name, equals, value = text.partition("=")
+    parts = name.strip().split(".")
+    if not equals or len(parts) < 2 or not all(parts):
+        raise UsageError(f"--set {name}: write table.name=value, for example rounds.size=50")
+    nested: Any = _value(value.strip())
+    if parts[0] not in FederationSettings.model_fields and not isinstance(nested, str | list | dict):
+        nested = value.strip()
+    for part in reversed(parts):
+        nested = {part: nested}
+    setting: dict[str, Any] = nested
+    return setting
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError):  # the latter: brackets in brackets, too deep to be a value
+        return text
+
+
+def merged(flags: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return several nested mappings merged into one; later ones override earlier ones.
+
+    >>> merged([{"rounds": {"size": 5}}, {"rounds": {"quorum": 2}}, {"rounds": {"size": 6}}])
+    {'rounds': {'size': 6, 'quorum': 2}}
+    """
+    result: dict[str, Any] = {}
+    for nested in flags:
+        for key, value in nested.items():
+            both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
+            result[key] = merged([result[key], value]) if both else value
+    return result

@@ -1,0 +1,113 @@
+"""A budget of bytes for a client's updates: what was learnt is rounded so coarsely that they keep it."""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from streamfl.protocol.messages import Served, Update
+
+# The first round with a budget: in those before, all clients send second moments. docs/choices.md, "Grids".
+FIRST = 5
+
+# Bytes for what may differ when a killed client makes an update again: the name of the attempt, up to forty
+# characters, and what the client served, which depends on its own memory.
+AGAIN = 176
+
+# A budget is kept if so many updates of a client keep it together: two of them have second moments.
+TOGETHER = 16
+
+
+@dataclass(slots=True)
+class Taken:
+    """The bytes and the good records of a client's latest updates, by round; `TOGETHER` rounds at most."""
+
+    latest: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, round_: int, size: int, records: int) -> None:
+        """Add an update; one for the same round replaces the one before.
+
+        Parameters
+        ----------
+        round_
+            Its round.
+        size
+            Its bytes.
+        records
+            Its good records.
+        """
+        self.latest[round_] = size, records
+        if len(self.latest) > TOGETHER:
+            del self.latest[min(self.latest)]
+
+    @property
+    def a_record(self) -> float | None:
+        """Return the mean bytes a record; None as long as there are too few updates.
+
+        >>> taken = Taken({round_: (900, 10) for round_ in range(5, 5 + TOGETHER)})
+        >>> taken.add(5 + TOGETHER, 2500, 10)
+        >>> taken.a_record, Taken({5: (900, 10)}).a_record
+        (100.0, None)
+        """
+        if len(self.latest) < TOGETHER:
+            return None
+        return sum(size for size, _ in self.latest.values()) / sum(records for _, records in self.latest.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The most bytes of an update.
+
+    Parameters
+    ----------
+    a_record
+        Bytes for each good record of the update.
+    size_of
+        Returns the bytes of an update as it is sent.
+    """
+
+    a_record: float
+    size_of: Callable[[Update], int]
+
+    def of(self, records: int) -> int:
+        """Return the most bytes of an update about so many records.
+
+        >>> Budget(12.5, lambda update: 0).of(75)
+        937
+        """
+        return int(self.a_record * records)
+
+    def kept(self, update: Update, coarser: Callable[[Update, int], Update], coarsest: int) -> Update:
+        """Return an update as exact as the budget allows; the coarsest one if none keeps it.
+
+        A killed client makes the same update again, so nothing counts that may then differ: there is room for it.
+
+        Parameters
+        ----------
+        update
+            The update without rounding for the budget.
+        coarser
+            Returns it with what was learnt so many times coarser.
+        coarsest
+            The most times.
+        """
+        room = self.of(update.records) - AGAIN
+        made = {0: update}
+
+        def fits(times: int) -> bool:
+            if times not in made:
+                made[times] = coarser(update, times)
+            return self.size_of(replace(made[times], attempt="", served=Served())) <= room
+
+        times = least(fits, coarsest)
+        return made.get(times) or coarser(update, times)
+
+
+def least(fits: Callable[[int], bool], most: int) -> int:
+    """Return the least of the numbers 0, .., `most` that fits, by bisection; `most` if none is found.
+
+    >>> least(lambda number: number >= 3, 8), least(lambda number: False, 8), least(lambda number: False, 0)
+    (3, 8, 0)
+    """
+    if not most or fits(0):
+        return 0
+    return bisect_left(range(most), True, lo=1, key=fits)

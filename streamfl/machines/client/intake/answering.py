@@ -1,0 +1,54 @@
+"""What a client answers to records whose labels come later, in the form in which it is kept until they do."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from streamfl.arrays import FloatArray
+from streamfl.protocol.apart import NO_LABEL, Answers
+from streamfl.protocol.decisions import Answered
+from streamfl.protocol.records import Batch
+
+
+def answered(
+    client: str,
+    batch: Batch,
+    P: FloatArray,
+    labels: tuple[str, ...],
+    *,
+    known: str | float | None,
+    targets: bool,
+) -> Answered:
+    """Return the answers to some records.
+
+    Parameters
+    ----------
+    client
+        The client.
+    batch
+        The records.
+    P, labels
+        Probabilities of the labels, shape (n, labels), or targets, shape (n, 1); no columns without models.
+    known
+        The last label or target that is known, which NoChange repeats; None: none.
+    targets
+        Whether targets are predicted.
+
+    Examples
+    --------
+    >>> from streamfl.protocol.records import Span
+    >>> batch = Batch(Span("f", 0, 1), np.arange(1), ("x",), np.ones((1, 1)), np.zeros(1))
+    >>> told = answered("c0", batch, np.array([[0.2, 0.8]]), ("a", "b"), known="c", targets=False)
+    >>> told.batch.answers
+    Answers(served=array([1.]), no_change=array([2.]), labels=('a', 'b', 'c'))
+    """
+    n = len(batch)
+    if targets:
+        served = P[:, 0] if P.shape[1] else np.zeros(n)
+        answers = Answers(served, np.full(n, known if isinstance(known, float) else 0.0))
+    else:
+        named = labels if known is None or known in labels else (*labels, str(known))
+        served = P.argmax(axis=1).astype(np.float64) if P.shape[1] else np.full(n, NO_LABEL)
+        repeated = NO_LABEL if known is None else float(named.index(str(known)))
+        answers = Answers(served, np.full(n, repeated), named)
+    return Answered(client, replace(batch, answers=answers), P, labels)

@@ -1,0 +1,649 @@
+"""The client machine: it buffers records, trains on them in each round, and follows the ledger.
+
+Theory of operation. `handle` takes one event and returns decisions. It updates the state (`_take`), then takes the
+next step for which everything has arrived (`_proceed`): close the buffer and send an update, answer Score, or ask.
+
+In the normal course a client sends Join once it has records (JOINING). Joined gives its place in the ledger. The
+client waits for the next round and its models (WAITING), reads the round's records (GATHERING), sends one update for
+the next entry, and waits for the ledger (SENT). RoundClosed accepts the update; only then does the buffer drop the
+records. `phase.py` has the whole table. `state.py` derives the phase from the state.
+
+There is one way to recover from every fault: a client that does not know its place sends Join, and Joined answers. It
+does not know its place after it starts, after it missed an entry, after another update was accepted under its name,
+after its update was refused, and after Ended, which a coordinator that goes on contradicts by its answer. It also
+asks when no message has come for a while (`patience.py`). `wakes_at` is the time of the next Tick; it is a function
+of the state, so no timer can be lost.
+
+Anyone who can write to the coordinator's topics can forge messages, so what a client knows of the ledger may be wrong
+(`known_ledger.py`). The answer to its newest question is the truth, even if it takes the client back, and no earlier
+message may block a later one. If a message cannot be used, the client forgets all it has received and asks again
+(`_guarded`). So it recovers by itself once a forger stops.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streamfl.arrays import FloatArray
+from streamfl.bounds import bounded
+from streamfl.errors import BrokenInvariantError, PeerError, UsageError
+from streamfl.learning.pooling.masks import Masks
+from streamfl.machines.client.intake.answering import answered
+from streamfl.machines.client.intake.waiting import Waiting
+from streamfl.machines.client.ledger.known_ledger import LedgerPlace
+from streamfl.machines.client.ledger.models import Models
+from streamfl.machines.client.patience import Question
+from streamfl.machines.client.phase import Phase
+from streamfl.machines.client.state import ClientState
+from streamfl.machines.client.usable import unprotected, unusable
+from streamfl.machines.client.work.disclosure import may_tell
+from streamfl.machines.client.work.gathering import Gathering
+from streamfl.machines.client.work.in_flight import Sent
+from streamfl.machines.client.work.introduction import introduction
+from streamfl.machines.client.work.work import Work
+from streamfl.protocol.apart import NO_LABEL
+from streamfl.protocol.decisions import (
+    Answered,
+    ClientDecision,
+    Dropped,
+    Fetch,
+    Finished,
+    OverBudget,
+    Seek,
+    Send,
+)
+from streamfl.protocol.events import (
+    BufferDue,
+    ClientEvent,
+    FeaturesEnded,
+    RecordsFetched,
+    RecordsRead,
+    SourceEnded,
+    Stopped,
+    Tick,
+    WindowFull,
+)
+from streamfl.protocol.messages import (
+    Accepted,
+    BetweenPublished,
+    Disclosed,
+    Ended,
+    Fenced,
+    FromCoordinator,
+    Join,
+    Joined,
+    Leave,
+    Left,
+    Message,
+    ModelPublished,
+    ModelsChanged,
+    Refusal,
+    RegistryPublished,
+    Roster,
+    RoundClosed,
+    RoundOpened,
+    Score,
+    Scores,
+    Unmask,
+    Unmasked,
+)
+from streamfl.protocol.records import Batch
+
+# A client whose totals fail again and again reads more records beyond those that it has told about, up to so many
+# times as many as it usually holds.
+MOST_DISCLOSED = 8
+
+
+@dataclass
+class Client(ClientState):
+    """One client of a federation.
+
+    Parameters
+    ----------
+    settings
+        How it works.
+    name
+        The client's name: unique in the federation, the same after a restart.
+    nonce
+        A random text: it tells this start of the client from every other.
+    secrets
+        The keys of this start with which sums are masked; needed if `settings.sums` says so.
+    incarnation
+        The number that the coordinator has issued to this start, 0 before. Part of each attempt: it identifies late
+        messages of an earlier start.
+    dropped
+        How many messages could not be used.
+    over_budget
+        After how many updates the latest ones had taken more bytes than their budget.
+    late
+        With rounds by event time, how many records came after their period had been closed, and were learnt later.
+    releases
+        The most messages about the records of one round.
+    evicted
+        The reason of its eviction; empty unless it was evicted. Then it has finished, and its records are pending.
+    superseded
+        Whether another start of the client has taken its place. Then it has finished, too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamfl.machines.client.settings import ClientSettings
+    >>> from streamfl.learning.algorithms import FedAvg
+    >>> from streamfl.learning.local_round import Learner
+    >>> from streamfl.protocol.records import Span
+    >>> from streamfl.models import Softmax
+    >>> client = Client(ClientSettings(Learner(Softmax(), FedAvg()), round_size=3), "c0", nonce="7f")
+    >>> batch = Batch(Span("p", 0, 3), np.arange(3), ("x",), np.array([[1.0], [2.0], [6.0]]), np.zeros(3), ("a",))
+    >>> (asked,) = client.handle(RecordsRead((batch,)), now=0.0)
+    >>> asked.message.labels, asked.message.moments.mean, client.pending, client.phase, client.wakes_at
+    (('a',), array([3.]), 3, <Phase.JOINING: 'joining'>, 5.0)
+    """
+
+    def learn_early(self, batch: Batch) -> None:
+        """Learn the next records between rounds before they are read; they are not learnt again later.
+
+        Does nothing if no models learn between rounds.
+        """
+        self._models.begin_round(self._ledger.open_round)
+        self._models.learn_early(batch, self._ledger.opened)
+
+    def answer(self, batch: Batch) -> tuple[FloatArray, tuple[str, ...]]:
+        """Return predictions of some records, without using their truth, and the labels.
+
+        Returns
+        -------
+        Probabilities, shape (n, labels), or targets, shape (n, 1); and the labels, empty for targets.
+        """
+        self._models.begin_round(self._ledger.open_round)
+        return self._models.answer(batch, self._ledger.opened)
+
+    # --- one event ---------------------------------------------------------------------------------------------
+
+    def handle(self, event: ClientEvent, now: float) -> list[ClientDecision]:
+        """Handle one event and return the decisions, in order.
+
+        Parameters
+        ----------
+        event
+            What happened.
+        now
+            The time in seconds, by the clock that drives the federation.
+        """
+        if self._left:
+            return []
+        if isinstance(event, ModelPublished | ModelsChanged) and not self._awaits_models():
+            return self._receive(event, now)  # most messages; a model has no effect until its round is opened
+        if self._is_awaited(event):
+            self._patience = self._patience.answered(now)
+        decisions = self._receive(event, now) if isinstance(event, Message) else self._take(event, now)
+        if isinstance(event, Tick):
+            decisions += self._lose_patience(now)
+        return decisions + self._guarded(lambda: self._proceed(now), now)
+
+    def _awaits_models(self) -> bool:
+        """Tell whether there may be something to do when a model arrives."""
+        waits = self._measurement.last is not None or self._flight.score is not None
+        return waits or self._ledger.open_round is not None
+
+    def _is_awaited(self, event: ClientEvent) -> bool:
+        """Tell whether an event is what the client waits for, so that it need not ask yet.
+
+        While it waits for Joined or Left, only these count: the federation goes on without it.
+        """
+        match event:
+            case Joined():
+                return self._is_own(event) and self._ledger.is_answer(event)
+            case Left():
+                return self._is_own(event) and self._leaves
+            case Fenced():
+                return self._is_fenced(event)
+            case RoundOpened() if event.entry in (self._flight.refused, self._opened_entry):
+                return False  # published again and again for others, it would postpone the next try for ever
+            case RoundOpened() | RoundClosed():
+                ledger = self._ledger
+                return ledger.place is not None and event.entry == ledger.entry + 1 and not self._is_done()
+            case Score():
+                return self._flight.is_current(event)  # an earlier stage, published again for others, tells nothing
+            case FeaturesEnded() | SourceEnded() | BufferDue() | Stopped() | RecordsFetched():
+                return True
+            case _:
+                return False
+
+    @property
+    def _opened_entry(self) -> int | None:
+        """Return the entry of the open round, if that is known."""
+        opened = self._ledger.open_round
+        return None if opened is None else opened.entry
+
+    def _receive(self, message: FromCoordinator, now: float) -> list[ClientDecision]:
+        """Take a message, or drop it if it cannot be used."""
+
+        def take() -> list[ClientDecision]:
+            reason = unusable(message, self.settings.learner.between)
+            return self._take(message, now) if reason is None else self._drop(PeerError(reason))
+
+        return self._guarded(take, now)
+
+    def _guarded(self, do: Callable[[], list[ClientDecision]], now: float) -> list[ClientDecision]:
+        """Act on received messages; if that raises, forget all that was received and ask for it later.
+
+        Errors in this client's own settings and records are raised.
+        """
+        try:
+            return do()
+        except (UsageError, BrokenInvariantError, MemoryError):
+            raise
+        except Exception as error:  # a forged model can make anything raise
+            self._ledger.forget()
+            self._flight.forget()
+            self._models = Models(self.name, self.settings.learner)
+            self._patience = self._patience.set_back().asks("join", now)
+            return self._drop(error)
+
+    def _drop(self, error: Exception) -> list[ClientDecision]:
+        self.dropped += 1
+        return [Dropped(self.name, error)]
+
+    def _lose_patience(self, now: float) -> list[ClientDecision]:
+        """Ask, or try a refused entry again, when the wait has run out."""
+        if self.phase.waits:
+            if now >= self._patience.ends:
+                self._patience = self._patience.loses()
+                self._flight.refused = 0
+        elif self.wakes_at is not None and now >= self._patience.ends_at_last:
+            self._patience = self._patience.waits_anew(now)
+            return [Send(self._join())]
+        return []
+
+    def _take(self, event: ClientEvent, now: float) -> list[ClientDecision]:
+        match event:
+            case RegistryPublished() | ModelPublished() | ModelsChanged() | BetweenPublished() | Roster():
+                return self._keep(event)
+            case RecordsRead(batches):
+                return self._records_read(batches, now)
+            case RecordsFetched(batches) if self._earlier.awaited is not None:
+                self._earlier.restore(self._earlier.awaited, batches)
+            case SourceEnded() | FeaturesEnded() | BufferDue() | WindowFull() | Stopped():
+                self._told(event)
+            case Joined() | Fenced() if event.client == self.name:
+                return self._told_place(event)
+            case Refusal() if (event.client, event.incarnation) == (self.name, self.incarnation):
+                return self._refused(event)
+            case RoundOpened():
+                return self._round_opened(event, now)
+            case Score() | Unmask():
+                return self._asked(event)
+            case RoundClosed() if self._ledger.place is not None:
+                self._round_closed(event, self._ledger.place)
+            case Ended() if self._ledger.place is not None:
+                self._in_doubt = True
+                self._lose_place()
+            case Left() if self._is_own(event):
+                return self._told_left()
+            case _:
+                pass  # a Tick, or a message for another client, of an older entry, or for people
+        return []
+
+    def _keep(
+        self, published: RegistryPublished | ModelPublished | ModelsChanged | BetweenPublished | Roster
+    ) -> list[ClientDecision]:
+        """Keep what a round needs until it is superseded."""
+        if isinstance(published, Roster):
+            self._roster = published
+            return []
+        return [drop for error in self._models.keep(published) for drop in self._drop(error)]
+
+    def _told(self, event: SourceEnded | FeaturesEnded | BufferDue | WindowFull | Stopped) -> None:
+        self._due |= isinstance(event, BufferDue)
+        self._stopped |= isinstance(event, Stopped)
+        self._ended |= isinstance(event, SourceEnded)
+        if self._waiting is not None:
+            self._waiting.is_stuck |= isinstance(event, WindowFull)
+            self._waiting.ended |= isinstance(event, SourceEnded | FeaturesEnded)
+            self._buffer.add(self._waiting.joined())
+
+    def _records_read(self, batches: tuple[Batch, ...], now: float) -> list[ClientDecision]:
+        for batch in batches:
+            self._begun.setdefault(batch.span.partition, batch.span.start)
+        waiting = self._waiting
+        if waiting is None:
+            self._buffer.add([batch.sound() for batch in batches])
+            return []
+        decisions: list[ClientDecision] = []
+        for batch in batches:
+            if batch.half is not None and batch.half.kind == "features":
+                decisions += self._features_read(batch, waiting, now)
+            else:
+                waiting.take_labels(batch.sound())
+            self._buffer.add(waiting.joined())
+        return decisions
+
+    # --- labels that come apart --------------------------------------------------------------------------------
+
+    def _features_read(self, batch: Batch, waiting: Waiting, now: float) -> list[ClientDecision]:
+        """Answer records, unless that was done before a restart, and let them wait for their labels."""
+        targets = self.settings.learner.model.link == "identity"
+        if batch.answers is not None:
+            # Without models the federation may not have begun, and asks for an introduction like the one before.
+            had_models = bool((batch.answers.served != (0.0 if targets else NO_LABEL)).any())
+            self._was_here |= had_models and self._ledger.answered == 0
+            waiting.take_features(batch)
+            return []
+
+        def answers(P: FloatArray, labels: tuple[str, ...]) -> Answered:
+            told = answered(self.name, batch, P, labels, known=waiting.known.last, targets=targets)
+            return replace(told, opened=self._ledger.opened)
+
+        def answer() -> list[ClientDecision]:
+            self._learn_joined()
+            self._models.begin_round(self._ledger.open_round)
+            return [answers(*self._models.answer(batch, self._ledger.opened, late=True))]
+
+        decisions = self._guarded(answer, now) if len(batch) else []
+        if not any(isinstance(one, Answered) for one in decisions):  # no records, or the models were forged
+            decisions.append(answers(np.zeros((len(batch), 0)), ()))
+        waiting.take_features(next(one.batch for one in decisions if isinstance(one, Answered)))
+        return decisions
+
+    def _learn_joined(self) -> None:
+        """Learn the round's records that have their labels, before further ones are answered."""
+        opened = self._ledger.open_round
+        if self.phase is Phase.GATHERING and opened is not None:
+            self._within(opened)
+            self._models.learn(opened, Gathering(self.settings, self._buffer, opened).so_far())
+        elif self._ledger.opened is None:  # before the first round
+            self._models.learn_more(self._buffer.full(self._size()))
+
+    # --- its incarnation ---------------------------------------------------------------------------------------
+
+    def _is_own(self, answer: Joined | Left) -> bool:
+        return (answer.client, answer.nonce) == (self.name, self.nonce)
+
+    def _told_place(self, answer: Joined | Fenced) -> list[ClientDecision]:
+        """Follow the answer to this start's newest question; what another start is told may make it ask."""
+        if isinstance(answer, Fenced):
+            return self._fenced(answer) if self._is_fenced(answer) else []
+        if self._is_own(answer):
+            return self._joined(answer) if self._ledger.is_answer(answer) else []
+        if 0 < self.incarnation <= answer.incarnation:
+            self._lose_place()  # the other start joined later, and may have taken this one's place
+        return []
+
+    def _told_left(self) -> list[ClientDecision]:
+        """Finish; or if it has not sent Leave, but somebody in its name, join again as another start of the client.
+
+        The incarnation that has left stays so, whatever copies of its messages still come.
+        """
+        if self._leaves:
+            self._left = True
+            return [Finished()]
+        self.nonce = f"{self.nonce.removesuffix(f'+{self._renewals}')}+{self._renewals + 1}"
+        self._in_doubt |= self.incarnation > 0
+        self._after, self.incarnation = self.incarnation or self._after, 0
+        self._renewals += 1
+        self._flight.forget()
+        self._ledger.lose()
+        self._patience = self._patience.may_ask()
+        return []
+
+    def _is_fenced(self, fenced: Fenced) -> bool:
+        """Tell whether a message answers its last question; it names another incarnation than asked for."""
+        asked = (fenced.client, fenced.nonce, fenced.after) == (self.name, self.nonce, self._after)
+        return asked and fenced.incarnation != self._after
+
+    def _fenced(self, fenced: Fenced) -> list[ClientDecision]:
+        """Ask again with the present incarnation; end if it is not older than its own: this start was superseded.
+
+        An older one is present again after a kill of a coordinator that had issued its own while candidates were
+        scored, when nothing can be saved.
+        """
+        if 0 < self.incarnation <= fenced.incarnation:
+            self._left = self.superseded = True
+            return [Finished()]
+        self._after, self._patience = fenced.incarnation, self._patience.may_ask()
+        return []
+
+    # --- following the ledger ----------------------------------------------------------------------------------
+
+    def _joined(self, joined: Joined) -> list[ClientDecision]:
+        """Follow Joined: continue at its positions, and read the records that it lists again."""
+        self.incarnation, self._after = joined.incarnation, joined.incarnation - 1
+        moved = self._ledger.differs(joined)
+        if self._ledger.take(joined):
+            self._flight.turn_to(self._ledger.opened)
+        again = self._flight.join(joined, moved=moved)
+        self._introduced, self._in_doubt = (), False
+        self._keep_disclosed(joined.disclosed, joined.positions)
+        decisions: list[ClientDecision] = []
+        if moved:
+            self._buffer.clear()
+            self._ended = False
+            self._models.forget_pending()
+            again_at = self._wait_anew(joined)
+            needed = {} if self._waiting is None else dict(joined.positions)
+            decisions.append(Seek({**self._begun, **joined.positions, **again_at}, needed))
+        if self._earlier.lacks(joined):
+            decisions.append(Fetch(self._earlier.await_records(joined)))
+        return decisions + [Send(message) for message in again]
+
+    def _keep_disclosed(self, told: Disclosed | None, positions: Mapping[str, int]) -> None:
+        """Keep the last records over which this start or an earlier one told a total, while they are pending.
+
+        What an answer says of earlier ones replaces what answers before it said, which may have been forged.
+        """
+        known = [one for one in (told, self._told_about) if one is not None and one.are_pending(positions)]
+        last = max(known, key=lambda one: one.entry, default=None)
+        self._disclose(last if self.settings.fewest > 1 else None)
+
+    def _wait_anew(self, joined: Joined) -> dict[str, int]:
+        """Forget the records that wait; return where features and labels are to be read again."""
+        if self._waiting is None:
+            return {}
+        mark = joined.mark
+        self._waiting.begin(mark, _passed(joined.positions))
+        if mark is None:
+            return {}
+        labels = dict.fromkeys(joined.positions, mark.labels)
+        return {mark.partition: max(0, mark.features - self._waiting.window), **labels}
+
+    def _round_opened(self, opened: RoundOpened, now: float) -> list[ClientDecision]:
+        """Take an opening, whose `closes` becomes a time on this client's clock."""
+        if opened.closes is not None:
+            opened = replace(opened, closes=now + opened.closes)
+        wrong = unprotected(opened, self.settings)
+        if wrong is not None:
+            return self._drop(PeerError(wrong))
+        if self._ledger.misses(opened):
+            self._lose_place()
+        elif self._ledger.open(opened):
+            self._flight.turn_to(opened)
+        return [Send(update) for update in self._flight.resume(opened)] if self._ledger.place is not None else []
+
+    def _round_closed(self, closed: RoundClosed, place: LedgerPlace) -> None:
+        """Move to the next entry; ask after a missed entry, a foreign attempt, or two entries that differ."""
+        own = closed.accepted_of(self.name)
+        sent, is_next = self._flight.sent, closed.entry == self._ledger.entry + 1
+        is_strange = own is not None and (sent is None or not sent.is_accepted_by(own, closed))
+        if self._ledger.contradicts(closed) or (is_next and is_strange):
+            self._lose_place()
+        elif is_next:
+            self._flight.sent = None
+            if own is not None and sent is not None:
+                self._accept(own, sent, closed, place)
+            if self._ledger.close(closed):
+                self._flight.turn_to(self._ledger.opened)
+
+    def _accept(self, own: Accepted, sent: Sent, closed: RoundClosed, place: LedgerPlace) -> None:
+        self._patience = self._patience.succeeds()
+        self._buffer.drop(own.spans)
+        place.move(own)
+        self._keep_disclosed(self._disclosed, place.positions)
+        if self._waiting is not None and place.mark is not None:
+            self._waiting.follow(place.mark, _passed(place.positions))
+            self._buffer.clear()
+            self._buffer.add(self._waiting.joined())
+        self._earlier.accept(sent, own, closed)
+        self._measurement.accept(sent)
+
+    def _refused(self, refusal: Refusal) -> list[ClientDecision]:
+        """Keep the records, ask for the place, and try again in the next entry, or much later in this one."""
+        if refusal.evicted:
+            self._left, self.evicted = True, bounded(refusal.reason) or "no reason was given"
+            return [Finished()]
+        if self._flight.refuse(refusal.entry):
+            self._patience = self._patience.set_back()
+            self._lose_place()
+        return []
+
+    def _lose_place(self) -> None:
+        """Make the place unknown, and ask for it unless that was done already."""
+        self._ledger.lose()
+        if self._ledger.question == self._ledger.answered:
+            self._patience = self._patience.may_ask()
+
+    # --- the next step --------------------------------------------------------------------------------------------
+
+    def _proceed(self, now: float) -> list[ClientDecision]:
+        """Take the next step for which everything has arrived."""
+        if self._left:
+            return []
+        decisions: list[ClientDecision] = [*self._measurement.after(self._ledger.opened, self._models)]
+        phase = self.phase
+        if phase is Phase.GATHERING:
+            self._was_here = False
+            return decisions + self._gather(now)
+        if phase is Phase.SCORING and (scores := self._scores()) is not None:
+            return [*decisions, Send(scores)]
+        return decisions + self._ask(phase, now) if phase.waits else decisions
+
+    def _gather(self, now: float) -> list[ClientDecision]:
+        """Close the buffer and send an update, if the round is full or due."""
+        opened = self._ledger.open_round
+        if opened is None:
+            raise BrokenInvariantError("records are gathered, but no round is open")
+        self._within(opened)
+        gathering = Gathering(self.settings, self._buffer, opened, self._disclosed)
+        stuck = self._waiting is not None and self._waiting.must_move
+        gathered = gathering.gathered(now, is_full=self._is_full(), ended=self._ended, due=self._due, stuck=stuck)
+        if gathered is None:
+            return []
+        self.late += gathered.late
+        attempt = self._attempts + 1
+        name = f"{self.incarnation}-{attempt}"
+        self._masks = self._masks_of(opened)
+        sent, told = self._work().update(opened, gathered.batches, name, period=gathered.period)
+        self._flight.sent = replace(sent, disclosed=self._disclosed)
+        self._attempts, self._due = attempt, False
+        self._patience = self._patience.asks("join", now)
+        self._release(opened.round)
+        self.over_budget += sum(isinstance(one, OverBudget) for one in told)
+        return [Send(sent.update), *told]
+
+    def _asked(self, asked: Score | Unmask) -> list[ClientDecision]:
+        """Keep a Score; tell the seeds of masks if they may be told."""
+        if isinstance(asked, Score):
+            self._flight.ask(asked)
+            return []
+        answer = self._unmasked(asked)
+        return [] if answer is None else [Send(answer)]
+
+    def _unmasked(self, asked: Unmask) -> Unmasked | None:
+        """Return the seeds that are asked for; None if they must not be told, or newer messages have come since."""
+        masks, sent, opened = self._masks, self._flight.sent, self._ledger.open_round
+        if masks is None or sent is None or opened is None or not asked.entry == opened.entry == sent.update.entry:
+            return None
+        if masks.has_told or may_tell(asked, sent, opened, self.settings.least):
+            first, answer = not masks.has_told, masks.unmasked(asked)
+            if first and answer is not None and self.settings.fewest > 1:
+                about = replace(sent.update, spans=masks.told_about)  # which may be an earlier attempt
+                self._told_about = Disclosed.of(about, opened.repeats or opened.entry, asked.attempts)
+                self._disclose(self._told_about)
+            return answer
+        return None
+
+    def _disclose(self, told: Disclosed | None) -> None:
+        """Note over which pending records a total was told; as many more are read."""
+        self._disclosed = told
+        most = self.settings.most_pending
+        self._buffer.capacity = most + (0 if told is None else min(told.records, MOST_DISCLOSED * most))
+
+    def _masks_of(self, opened: RoundOpened) -> Masks | None:
+        """Return the masks of an entry, if its sums are masked."""
+        if not opened.roster or self.secrets is None or self._roster is None:
+            return None
+        if self._masks is not None and self._masks.entry == opened.entry:
+            return self._masks
+        return Masks(self.name, self.secrets, self._roster, opened.entry, self.settings.fewest)
+
+    def _within(self, opened: RoundOpened) -> None:
+        """Reject records whose label the registry cannot take, before they are counted: they do not fill a round."""
+        self._buffer.within(self._models.published.registry(opened.registry), self.settings.limits)
+
+    def _scores(self) -> Scores | None:
+        """Score the candidates on the records of the update, once the candidates have arrived."""
+        score, sent, opened = self._flight.score, self._flight.sent, self._ledger.opened
+        if score is None or sent is None or opened is None:
+            return None
+        if opened.entry != sent.update.entry or not self._models.has(score):
+            return None
+        scores = self._work().scores(opened, score, sent)
+        self._flight.sent = replace(sent, scores=scores)
+        self._release(opened.round)
+        return scores
+
+    def _release(self, t: int) -> None:
+        """Count the messages about the records of one round, attempts included: noise hides a record in each."""
+        last, count = self._released
+        again = last == t or self._disclosed is not None
+        self._released = t, (count + 1 if again else 1)
+        self.releases = max(self.releases, self._released[1])
+
+    def _work(self) -> Work:
+        place = self._ledger.place
+        if place is None:
+            raise BrokenInvariantError("a client works on a round without a place in the ledger")
+        return Work(
+            self.settings,
+            self._models,
+            self._earlier,
+            self._measurement,
+            place.read,
+            self._taken,
+            self._waiting,
+            self._masks,
+            self.secrets,
+        )
+
+    def _ask(self, phase: Phase, now: float) -> list[ClientDecision]:
+        """Send Leave when all is done, else Join, unless it waits for an answer already."""
+        question: Question = "leave" if phase is Phase.LEAVING else "join"
+        if self._patience.asked == question:
+            return []
+        self._patience = self._patience.asks(question, now)
+        if question == "join":
+            return [Send(self._join())]
+        self._leaves = True
+        return [Send(Leave(client=self.name, nonce=self.nonce, after=self._after))]
+
+    def _join(self) -> Join:
+        """Return a Join; until one is answered, it always describes the same records."""
+        if self._introduced is None and self._buffer.size >= self.settings.least:
+            self._introduced = self._buffer.head(self._first())
+        length = self.settings.period if self.settings.clock == "event_time" else None
+        first, question = self._introduced or (), self._ledger.ask()
+        return introduction(
+            self.name,
+            self.nonce,
+            self._after,
+            first,
+            question,
+            length=length,
+            pooled=self.settings.sums != "by-client",
+            key="" if self.secrets is None else self.secrets.public,
+        )
+
+
+def _passed(positions: Mapping[str, int]) -> int | None:
+    """Return the ledger's position among labels that come apart: they are in one partition."""
+    return next(iter(positions.values()), None)

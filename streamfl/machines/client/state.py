@@ -1,0 +1,284 @@
+"""The state of a client, and what follows from it alone: its phase, when it wakes, how many records it can take."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from streamfl.learning.between_rounds import AtClient
+from streamfl.learning.pooling.masks import Masks, Secrets
+from streamfl.machines.client.budget import Taken
+from streamfl.machines.client.intake.buffer import Buffer
+from streamfl.machines.client.intake.period import AGREEING
+from streamfl.machines.client.intake.waiting import Awaited, Waiting
+from streamfl.machines.client.ledger.known_ledger import KnownLedger
+from streamfl.machines.client.ledger.models import Models
+from streamfl.machines.client.patience import Patience
+from streamfl.machines.client.phase import Phase
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.client.work.disclosure import are_new, repeats
+from streamfl.machines.client.work.earlier_rounds import EarlierRounds
+from streamfl.machines.client.work.in_flight import InFlight
+from streamfl.machines.client.work.measurement import Measurement
+from streamfl.protocol.messages import Disclosed, Roster
+from streamfl.protocol.records import Batch
+
+
+@dataclass
+class ClientState:
+    """The state of a client: see `Client` for the parameters."""
+
+    settings: ClientSettings
+    name: str
+    nonce: str
+    secrets: Secrets | None = None
+    incarnation: int = 0
+    dropped: int = 0
+    over_budget: int = 0
+    late: int = 0
+    releases: int = 0
+    evicted: str = ""
+    superseded: bool = False
+    _buffer: Buffer = field(init=False)
+    _models: Models = field(init=False)
+    _measurement: Measurement = field(init=False)
+    _waiting: Waiting | None = field(init=False)  # None: records come with their labels
+    _patience: Patience = field(init=False)
+    _ledger: KnownLedger = field(default_factory=KnownLedger)
+    _earlier: EarlierRounds = field(default_factory=EarlierRounds)
+    _flight: InFlight = field(default_factory=InFlight)
+    _roster: Roster | None = None
+    _released: tuple[int, int] = (0, 0)  # a round, and the messages about its records
+    _masks: Masks | None = None  # of the last entry for which sums were masked
+    _told_about: Disclosed | None = None  # the last records over which this start has told a total
+    _disclosed: Disclosed | None = None  # pending records over which a total was told, or may have been
+    _begun: dict[str, int] = field(default_factory=dict)  # the first position read of each partition
+    _introduced: tuple[Batch, ...] | None = None
+    _taken: Taken = field(default_factory=Taken)
+    _after: int = 0  # the incarnation whose place it takes
+    _renewals: int = 0  # how often it was told that it had left, which it had not asked for
+    _attempts: int = 0
+    _ended: bool = False
+    _due: bool = False
+    _stopped: bool = False
+    _leaves: bool = False  # it has sent Leave
+    _in_doubt: bool = False  # the coordinator is said to have ended, or that this has left; it has not answered since
+    _left: bool = False
+    _was_here: bool = False  # an earlier start has answered by models, and those of this round are not here yet
+
+    def __post_init__(self) -> None:
+        self._buffer = Buffer(self.settings.most_pending, self.settings.least)
+        self._models = Models(self.name, self.settings.learner)
+        self._measurement = Measurement(self.settings.measure)
+        self._patience = Patience(self.settings.retry)
+        window = self.settings.window
+        self._waiting = None if window is None else Waiting(window)
+
+    # --- what follows from it ----------------------------------------------------------------------------------
+
+    @property
+    def phase(self) -> Phase:
+        """Return the phase: see `Phase`. The order of these conditions defines the phases."""
+        if self._left:
+            return Phase.LEFT
+        if self._is_done():
+            return Phase.LEAVING
+        if self._ledger.place is None:
+            return Phase.JOINING if self._has_to_join() else Phase.FILLING
+        if self._flight.sent is not None:
+            return Phase.SCORING if self._flight.is_to_score else Phase.SENT
+        if self._earlier.awaited is not None:
+            return Phase.RESTORING
+        opened = self._ledger.open_round
+        may_work = opened is not None and opened.entry != self._flight.refused and self._models.has(opened)
+        return Phase.GATHERING if may_work and self._may_mask() else Phase.WAITING
+
+    @property
+    def room(self) -> int:
+        """Return how many more records may be polled."""
+        if self._stopped or self._left:
+            return 0
+        room = max(0, self._buffer.room - self.queued)
+        if self._waiting is None or self.settings.clock != "records":
+            return room
+        return max(0, min(room, self._size() - self._buffer.size - self.queued))  # labels of one round at a time
+
+    @property
+    def features_room(self) -> int:
+        """Return how many more positions of features may be read, if labels come apart from them."""
+        if self._waiting is None or self._left or self._was_here:
+            return 0  # records that it has not answered yet wait for the models, which an earlier start has had
+        return self._waiting.room
+
+    @property
+    def awaits_features(self) -> bool:
+        """Tell whether labels that were read wait for the features of their records."""
+        return self.queued > 0
+
+    @property
+    def features_ended(self) -> bool:
+        """Tell whether it knows that no features will follow."""
+        return self._waiting is not None and self._waiting.ended
+
+    @property
+    def is_stuck(self) -> bool:
+        """Tell whether it knows that features beyond the window are the next to be read."""
+        return self._waiting is not None and self._waiting.is_stuck
+
+    @property
+    def pending(self) -> int:
+        """Count the records, or labels, that were read and not yet accepted or rejected by the ledger."""
+        return self._buffer.pending + self.queued
+
+    @property
+    def queued(self) -> int:
+        """Count the labels that wait for their records, or behind one that does."""
+        return 0 if self._waiting is None else self._waiting.queued
+
+    @property
+    def waiting(self) -> int:
+        """Count the records that were answered, and whose labels the ledger has not passed."""
+        return 0 if self._waiting is None else self._waiting.records
+
+    @property
+    def is_restored(self) -> bool:
+        """Tell whether the records that wait for their labels are here; after a restart they are read again."""
+        return self._waiting is None or self._waiting.is_restored
+
+    @property
+    def expired(self) -> int:
+        """Count the records that were written off, because no label came in time, as the ledger says."""
+        place = self._ledger.place
+        return 0 if place is None or place.mark is None else place.mark.expired
+
+    @property
+    def unpaired(self) -> tuple[int, int, int]:
+        """Count the labels that the ledger has rejected for want of a record; see `Mark.released`."""
+        place = self._ledger.place
+        return (0, 0, 0) if place is None or place.mark is None else place.mark.released
+
+    @property
+    def awaited(self) -> Awaited | None:
+        """Return the label that waits for its record, so that those after it wait, too, and what it waits for."""
+        return None if self._waiting is None else self._waiting.awaited
+
+    @property
+    def complaint(self) -> str:
+        """Return why the last label without a record, or of a labelled one, was rejected; "" while none was."""
+        return "" if self._waiting is None else self._waiting.complaint
+
+    @property
+    def entry(self) -> int:
+        """Return the entry that was opened last, 0 before the first."""
+        opened = self._ledger.opened
+        return 0 if opened is None else opened.entry
+
+    @property
+    def is_alone(self) -> bool:
+        """Tell whether it has left because too few clients take part for their sums to be masked."""
+        return self._left and self._is_alone()
+
+    @property
+    def accounted(self) -> int | None:
+        """Return how many records the ledger has accepted or rejected; None while the place is unknown."""
+        return None if self._ledger.place is None else self._ledger.place.read
+
+    @property
+    def rejected(self) -> int:
+        """Count the bad records among those accounted for."""
+        return 0 if self._ledger.place is None else self._ledger.place.rejected
+
+    @property
+    def positions(self) -> Mapping[str, int]:
+        """Return the ledger's next position by partition, as far as known; earlier records are accounted for."""
+        return {} if self._ledger.place is None else dict(self._ledger.place.positions)
+
+    @property
+    def needed(self) -> Mapping[str, int]:
+        """Return the position by partition before which nothing is needed, as far as known: it may be forgotten.
+
+        If labels come apart, features are needed from the beginning of the window, and the labels of these, too.
+        """
+        place, waiting = self._ledger.place, self._waiting
+        if place is None or place.mark is None or waiting is None:
+            return self.positions
+        mark = place.mark
+        return {**dict.fromkeys(place.positions, mark.labels), mark.partition: max(0, mark.features - waiting.window)}
+
+    @property
+    def held_back(self) -> Batch:
+        """Return the held-out records."""
+        return self._earlier.comparison.holdout.records
+
+    @property
+    def between_rounds(self) -> AtClient | None:
+        """Return the models that learn between rounds; None if there are none."""
+        return self._models.between
+
+    @property
+    def wakes_at(self) -> float | None:
+        """Return when the client wants a Tick, if no event comes first; None if it waits for records alone."""
+        phase = self.phase
+        if phase is Phase.LEFT:
+            return None
+        if phase.waits:
+            return self._patience.ends
+        opened = self._ledger.opened
+        return None if opened is None or opened.closes is None else min(opened.closes, self._patience.ends_at_last)
+
+    # --- what the phase is derived from ------------------------------------------------------------------------
+
+    def _may_mask(self) -> bool:
+        """Tell whether sums may be masked for the open entry, if they are to be: the roster has this start."""
+        opened, roster = self._ledger.open_round, self._roster
+        if self.settings.sums != "masked" or opened is None or self.secrets is None:
+            return True
+        if roster is None or roster.version != opened.roster:
+            return False
+        masks = self._masks
+        if masks is not None and (masks.entry, masks.roster.version) > (opened.entry, opened.roster):
+            return False  # seeds may have been told: the coordinator has gone back
+        return roster.keys.get(self.name) == self.secrets.public and len(roster.keys) >= self.settings.fewest
+
+    def _is_alone(self) -> bool:
+        """Tell whether too few clients are left to mask sums: then nothing can be sent."""
+        opened, roster = self._ledger.open_round, self._roster
+        if self.settings.sums != "masked" or opened is None or roster is None:
+            return False
+        return roster.version == opened.roster and len(roster.keys) < self.settings.fewest
+
+    def _is_done(self) -> bool:
+        """Tell whether the client has nothing left to send and may leave."""
+        if self._stopped:
+            return self._flight.sent is None
+        if self._ledger.place is None or self._flight.sent is not None:
+            return False
+        if self._is_alone():
+            return self._ended or not self.settings.waits
+        return self._ended and not (self._has_sendable() or self.queued)
+
+    def _has_sendable(self) -> bool:
+        """Tell whether an update can be sent, or its total may be asked for again."""
+        opened, told = self._ledger.open_round, self._disclosed
+        if opened is None or told is None or repeats(opened, told):
+            return self._buffer.has_sendable
+        is_new = are_new(self._buffer.batches, told, self.settings.least)
+        return self._buffer.has_sendable and (is_new or any(batch.read for batch in self._buffer.leading()))
+
+    def _has_to_join(self) -> bool:
+        """Tell whether the client has the records for Join, or cannot wait for them."""
+        clock = self.settings.clock
+        by_time = clock == "interval" or (clock == "event_time" and self._buffer.size >= self._first())
+        cannot_wait = self._ended or self._due or self._stopped or self._in_doubt or self._was_here or by_time
+        return self._is_full() or cannot_wait
+
+    def _first(self) -> int:
+        """Return how many records Join describes: those it waits for, as nobody knows how many others are here."""
+        return max(self.settings.least, AGREEING) if self.settings.clock == "event_time" else self._size()
+
+    def _is_full(self) -> bool:
+        is_full = self._buffer.size >= self._size() or self._buffer.room == 0
+        return is_full or (self._waiting is not None and self._waiting.must_move)
+
+    def _size(self) -> int:
+        opened, told = self._ledger.opened, self._disclosed
+        size = self.settings.size(opened.round if opened else 1)
+        return size if told is None or (opened and repeats(opened, told)) else size + told.records

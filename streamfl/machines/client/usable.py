@@ -1,0 +1,118 @@
+"""Checks of every message from the coordinator before a client uses it.
+
+A client cannot detect a plausible forgery. But a message with wrong shapes or impossible numbers must not end it: the
+message is dropped and reported, and the client asks for what it lacks.
+"""
+
+from math import isfinite
+from typing import Any
+
+from streamfl.bounds import MOST_POSITIONS, NAMED, is_name
+from streamfl.learning.between_rounds import BetweenRounds
+from streamfl.learning.pooling.masks import KEY_DIGITS
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.protocol.changes import wrong
+from streamfl.protocol.messages import (
+    BetweenPublished,
+    FromCoordinator,
+    Joined,
+    ModelPublished,
+    ModelsChanged,
+    RegistryPublished,
+    Roster,
+    RoundOpened,
+    Score,
+)
+from streamfl.protocol.registry import wrong_registry
+
+# The squared outputs of larger weights may overflow, and the scores of such a model would be useless.
+LARGEST_WEIGHT = 1e100
+
+
+def unusable(message: FromCoordinator, between: BetweenRounds[Any, Any] | None) -> str | None:
+    """Return why a client cannot use a message, or None if it can.
+
+    Parameters
+    ----------
+    message
+        The message.
+    between
+        What learns between rounds; None if nothing does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> model = ModelPublished(slot="m", version=1, registry=1, weights=np.array([[np.nan]]))
+    >>> unusable(model, None)
+    'weights that are no matrix of finite numbers, or far too large'
+    """
+    match message:
+        case RegistryPublished(registry=registry):
+            return wrong_registry(registry)
+        case ModelPublished():
+            possible = message.largest_weight <= LARGEST_WEIGHT  # false also of NaN
+            return None if possible else "weights that are no matrix of finite numbers, or far too large"
+        case ModelsChanged():
+            return wrong(message)
+        case BetweenPublished() if between is not None:
+            return between.unusable(message)
+        case Joined():
+            numbers = (
+                message.entry,
+                message.rejected + 1,
+                message.read - message.rejected + 1,
+                *message.positions.values(),
+            )
+            if message.mark is not None:
+                numbers += message.mark.counts
+            if message.disclosed is not None:
+                numbers += (message.disclosed.entry, message.disclosed.records, *message.disclosed.ends.values())
+            possible = min(numbers[:3]) > 0 and min(numbers) >= 0 and max(numbers) < MOST_POSITIONS
+            return None if possible else "a place that is none"
+        case Roster():
+            return _wrong_roster(message)
+        case RoundOpened() | Score():
+            return _wrong_slots(message) or (_wrong_opening(message) if isinstance(message, RoundOpened) else None)
+        case _:
+            return None
+
+
+def unprotected(opened: RoundOpened, settings: ClientSettings) -> str | None:
+    """Return why a round tells more of a client's records than its settings allow, or None."""
+    sums = ("masked" if opened.roster else "pooled") if opened.pooled else "by-client"
+    if sums != settings.sums:
+        return f"a round with sums {sums}, and this client's settings say {settings.sums}"
+    if settings.noise is None:
+        return None
+    again = opened.held is not None or opened.keep or any(slot.history for slot in opened.slots)
+    if again:
+        return "a round that scores old records again, and noise is to hide each of them"
+    steps = all(slot.whitened for slot in opened.slots if slot.trained)
+    if not steps or opened.moments:
+        return "a round that asks for sums that one record can change without bound, and noise is to hide it"
+    return None
+
+
+def _wrong_roster(roster: Roster) -> str | None:
+    """Return why there can be no such roster; a key that is none is found out when it is used."""
+    if not 0 < roster.version < MOST_POSITIONS or len(roster.keys) > NAMED.clients:
+        return "a roster of far too many clients, or without a number"
+    named = all(is_name(client) and len(key) == KEY_DIGITS for client, key in roster.keys.items())
+    return None if named else "a roster with a client without a name or a key"
+
+
+def _wrong_slots(message: RoundOpened | Score) -> str | None:
+    if len({slot.name for slot in message.slots}) != len(message.slots):
+        return "a model twice"
+    return None if all(isfinite(slot.eta) for slot in message.slots) else "a step that is no number"
+
+
+def _wrong_opening(opened: RoundOpened) -> str | None:
+    held = opened.held.per_label if opened.held is not None else 0
+    if opened.period is not None and not abs(opened.period) < MOST_POSITIONS:
+        return "a round of a period that no time has"
+    if min(opened.entry, opened.round) < 1 or min(opened.known_labels, opened.keep, held) < 0:
+        return "a round with impossible numbers"
+    if not {opened.serves, *(group.serves for group in opened.apart)} <= {slot.name for slot in opened.slots}:
+        return "a round that is served by a model that it does not name"
+    return None if opened.closes is None or isfinite(opened.closes) else "a round that closes at no time"

@@ -1,0 +1,50 @@
+"""What a client may tell in totals of masked sums: see the law in `streamfl.learning.pooling.masks`."""
+
+from collections.abc import Sequence
+
+from streamfl.machines.client.work.in_flight import Sent
+from streamfl.protocol.messages import Disclosed, RoundOpened, Unmask, digest_of, ends_of
+from streamfl.protocol.records import Batch
+
+
+def repeats(opened: RoundOpened, disclosed: Disclosed) -> bool:
+    """Tell whether a round is the one for which a total was told about pending records, or repeats that."""
+    return disclosed.entry in (opened.entry, opened.repeats)
+
+
+def are_new(batches: Sequence[Batch], disclosed: Disclosed | None, least: int) -> bool:
+    """Tell whether records are enough that no total was told about, or there are none that one could be told about.
+
+    Parameters
+    ----------
+    batches
+        The records of a round.
+    disclosed
+        The pending records over which a total was told.
+    least
+        The fewest good records that are told about.
+    """
+    if disclosed is None:
+        return True
+    new = [batch.after(disclosed.ends.get(batch.span.partition, 0)) for batch in batches]
+    return sum(map(len, new)) >= least or not any(map(len, batches))
+
+
+def may_tell(asked: Unmask, sent: Sent, opened: RoundOpened, least: int) -> bool:
+    """Tell whether a client may tell seeds for the total that is asked for.
+
+    Parameters
+    ----------
+    asked
+        Whose sums are to be added up.
+    sent
+        The client's update for the open entry.
+    opened
+        The open round.
+    least
+        The fewest good records that are told about.
+    """
+    before = sent.disclosed
+    if before is not None and repeats(opened, before):
+        return digest_of(asked.attempts) == before.clients and ends_of(sent.update.spans) == before.ends
+    return are_new(sent.batches, before, least)

@@ -1,0 +1,77 @@
+"""A client's predictions, for evaluation in the same process; no message carries them."""
+
+from dataclasses import dataclass
+
+from streamfl.arrays import FloatArray
+from streamfl.learning.local_round import LocalResult, RoundRecords
+from streamfl.machines.client.ledger.evaluated import natural
+from streamfl.machines.client.ledger.models import Models
+from streamfl.machines.client.work.in_flight import Sent
+from streamfl.protocol.decisions import PostUpdate, Predicted
+from streamfl.protocol.messages import RoundOpened, Update
+
+
+@dataclass
+class Measurement:
+    """Predictions of a round's records, before and after training on them.
+
+    Parameters
+    ----------
+    wanted
+        Whether to report predictions.
+    last
+        The last accepted update, until the model trained on its records has predicted them.
+    """
+
+    wanted: bool
+    last: Sent | None = None
+
+    def before(
+        self, update: Update, records: RoundRecords, result: LocalResult, repeated: FloatArray
+    ) -> list[Predicted]:
+        """Return the predictions of a round's records; nothing if there were none.
+
+        Parameters
+        ----------
+        update
+            The round's update.
+        records
+            The round's records.
+        result
+            The losses, steps and predictions of the local round.
+        repeated
+            The predictions of NoChange, shape (n,).
+        """
+        if not (self.wanted and len(result.served)):
+            return []
+        predicted = Predicted(
+            client=update.client,
+            round=update.round,
+            attempt=update.attempt,
+            spans=update.spans,
+            truth=natural(records.y, records),
+            no_change=repeated,
+            served=natural(result.served, records),
+            at_start=natural(result.at_start, records),
+            labels=records.labels,
+        )
+        return [predicted]
+
+    def accept(self, sent: Sent) -> None:
+        """Remember an accepted update until its records have been predicted again."""
+        self.last = sent if self.wanted and (sent.update.served.records or sent.update.sums) else None
+
+    def after(self, opened: RoundOpened | None, models: Models) -> list[PostUpdate]:
+        """Return what the model after the last round predicts for its records, once that model has arrived."""
+        sent = self.last
+        if sent is None or opened is None or opened.round <= sent.update.round:
+            return []
+        serves = opened.served_by(models.client)
+        serving = tuple(slot for slot in opened.slots if slot.name == serves)
+        if not models.published.has(opened.registry, serving, models.learner.model.columns):
+            return []
+        self.last = None
+        records = RoundRecords.of(sent.batches, models.published.registry(opened.registry))
+        W = models.published.weights(serving)[serves]
+        predicted = natural(models.learner.model.predict(records.Z @ W), records)
+        return [PostUpdate(models.client, sent.update.round, natural(records.y, records), predicted)]

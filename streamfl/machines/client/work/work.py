@@ -1,0 +1,181 @@
+"""A client's work on a round: from records and models to the update, and from candidates to their scores."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streamfl.arrays import IntArray
+from streamfl.errors import BrokenInvariantError
+from streamfl.learning.pooling.layout import Layout
+from streamfl.learning.pooling.masks import Masks, Secrets, seed
+from streamfl.learning.pooling.noise import normals_of
+from streamfl.learning.pooling.sums import as_text, sums_of, sums_of_scores, with_sums
+from streamfl.machines.client.budget import FIRST, Taken
+from streamfl.machines.client.intake.waiting import Waiting
+from streamfl.machines.client.ledger.evaluated import answered, natural, served_counts
+from streamfl.machines.client.ledger.models import Models
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.client.work.earlier_rounds import EarlierRounds
+from streamfl.machines.client.work.in_flight import Sent
+from streamfl.machines.client.work.measurement import Measurement
+from streamfl.machines.client.work.round import ClientRound
+from streamfl.protocol.decisions import OverBudget, Predicted
+from streamfl.protocol.messages import Mark, RoundOpened, Score, Scores, Update
+from streamfl.protocol.records import Batch
+
+
+@dataclass(frozen=True)
+class Work:
+    """A client's work on one round.
+
+    Parameters
+    ----------
+    settings
+        How the client works.
+    models
+        The client's models.
+    earlier
+        Records kept from earlier rounds.
+    measurement
+        Predictions that are reported locally.
+    read
+        How many records the ledger has accounted for before the round.
+    taken
+        The bytes of its latest updates; this round's update is added.
+    waiting
+        The records that wait for their labels, if these come apart.
+    masks
+        The masks of the round's entry, if sums are masked.
+    secrets
+        What noise on sums is made from.
+    """
+
+    settings: ClientSettings
+    models: Models
+    earlier: EarlierRounds
+    measurement: Measurement
+    read: int
+    taken: Taken
+    waiting: Waiting | None = None
+    masks: Masks | None = None
+    secrets: Secrets | None = None
+
+    def update(
+        self, opened: RoundOpened, batches: tuple[Batch, ...], attempt: str, *, period: int | None = None
+    ) -> tuple[Sent, list[Predicted | OverBudget]]:
+        """Score the round's records, learn them, and return the update, and what is to be told of it.
+
+        Parameters
+        ----------
+        opened
+            The open round.
+        batches
+            Its records. Without good ones the update says nothing about any records, pending or held out.
+        attempt
+            The name of this attempt: it differs from any other for the same round.
+        period
+            With rounds by event time, the period of the next record, if it is known.
+        """
+        models, earlier = self.models, self.earlier
+        models.published.forget_before(opened.slots)
+        earlier.history.retain(opened.sampled)
+        part = self._part(opened, batches, opened.registry)
+        if not any(map(len, batches)):
+            models.learn(opened, ())
+            empty = part.empty_update(attempt, self._mark(batches), period)
+            return Sent(empty, batches, (), earlier.comparison, np.zeros(0), ()), []
+        records = part.records
+        result = part.work(models.weights(opened), earlier.history)
+        models.learn(opened, batches)
+        result.served = models.served(records, result.served)
+        truth = natural(records.y, records)
+        repeated = earlier.no_change.predictions(truth, records.labels)
+        if self.waiting is not None:
+            result.served, repeated = answered(batches, records)
+        kept, sample = part.sample()
+        update = part.update(
+            result,
+            attempt=attempt,
+            served=served_counts(records, result.served, repeated, models.shares()),
+            learnt=models.learnt(opened, self.settings.limits),
+            sample=sample,
+            mark=self._mark(batches),
+            period=period,
+        )
+        update = self._within_budget(update, opened)
+        predicted = self.measurement.before(update, records, result, repeated)
+        over = self._over(update)
+        update = self._pooled(update, opened) if opened.pooled else update
+        return Sent(update, batches, kept, part.after, truth, records.labels), [*predicted, *over]
+
+    def _pooled(self, update: Update, opened: RoundOpened) -> Update:
+        """Return the update with its numbers as sums, masked if they are to be."""
+        registry = self.models.published.registry(opened.registry)
+        columns, noise = self.settings.learner.model.columns, self.settings.noise
+        layout = Layout.of_round(opened, registry, columns, by_label=noise is None)
+        sums = self._hidden(sums_of(update, opened, layout, registry), layout, update, 0)
+        if sums is None:
+            raise BrokenInvariantError("two updates of one attempt whose sums are masked")
+        return with_sums(update, sums)
+
+    def _hidden(self, sums: IntArray, layout: Layout, update: Update, stage: int) -> IntArray | None:
+        """Return sums over the records of an update with noise and under masks, as far as there are to be any."""
+        noise, secrets = self.settings.noise, self.secrets
+        if noise is not None and secrets is not None:
+            noise_seed = seed(secrets.own, update.entry, stage, f"noise {update.attempt}")
+            random = secrets.expand(noise_seed, 2 * layout.size)
+            sums = noise.added(sums, layout, normals_of(random))
+        return sums if self.masks is None else self.masks.masked(sums, stage, update.attempt, update.spans)
+
+    def _mark(self, batches: tuple[Batch, ...]) -> Mark | None:
+        return None if self.waiting is None else self.waiting.after(batches)
+
+    def _within_budget(self, update: Update, opened: RoundOpened) -> Update:
+        """Return the update with what was learnt rounded as coarsely as the budget of bytes demands."""
+        budget = self.settings.budget
+        if budget is None or update.round < FIRST:
+            return update
+
+        def coarser(update: Update, times: int) -> Update:
+            return replace(update, learnt=self.models.learnt(opened, self.settings.limits, coarser=times))
+
+        return budget.kept(update, coarser, self.models.coarsest)
+
+    def _over(self, update: Update) -> list[OverBudget]:
+        """Return that the latest updates take more bytes than their budget, if they do."""
+        budget = self.settings.budget
+        if budget is None or update.round < FIRST:
+            return []
+        self.taken.add(update.round, budget.size_of(update), update.records)
+        a_record = self.taken.a_record
+        if a_record is None or a_record <= budget.a_record:
+            return []
+        return [OverBudget(update.client, update.round, a_record, budget.a_record)]
+
+    def scores(self, opened: RoundOpened, score: Score, sent: Sent) -> Scores:
+        """Score candidates on the records of the update in flight."""
+        part, attempt = self._part(opened, sent.batches, score.registry), sent.update.attempt
+        if not sent.update.records:
+            return part.empty_scores(score, attempt)
+        scores = part.scores(score, self.models.weights(score), self.earlier.history, attempt)
+        return self._pooled_scores(scores, score, part, sent.update) if opened.pooled else scores
+
+    def _pooled_scores(self, scores: Scores, score: Score, part: ClientRound, update: Update) -> Scores:
+        """Return scores with their numbers as sums; without any if these may not be masked: see `Masks.masked`."""
+        layout = Layout.of_scores(score, part.registry, self.settings.learner.model.columns)
+        told = sums_of_scores(scores, score, layout, part.registry, update.trained)
+        sums = self._hidden(told, layout, update, score.stage)
+        text = "" if sums is None else as_text(sums)
+        return replace(scores, losses={}, differences={}, relabelling={}, sums=text)
+
+    def _part(self, opened: RoundOpened, batches: tuple[Batch, ...], registry: int) -> ClientRound:
+        return ClientRound(
+            self.models.client,
+            self.settings.learner,
+            opened,
+            self.models.published.registry(registry),
+            batches,
+            first=self.read,
+            before=self.earlier.comparison,
+            radius=None if self.settings.noise is None else self.settings.noise.radius,
+        )

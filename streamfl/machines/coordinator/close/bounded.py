@@ -1,0 +1,216 @@
+"""The stage between admission and aggregation: updates whose influence is bounded, whatever their clients sent.
+
+Pure, and applied to the updates in the order of their clients' names, so the order of arrival changes no bit. Honest
+updates pass it unchanged unless they stand out: see `influence`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median_low
+from typing import Any
+
+import numpy as np
+
+from streamfl.arrays import FloatArray
+from streamfl.learning.between_rounds import BetweenRounds
+from streamfl.learning.drift.evidence import LiveModel
+from streamfl.learning.influence import (
+    FEWEST,
+    HEAVIEST,
+    LEAST,
+    Influence,
+    Judged,
+    Sent,
+    are_compared,
+    judged,
+    smallest,
+)
+from streamfl.machines.coordinator.saved.agreement import Agreement, labels_seen_first
+from streamfl.protocol.messages import AgreedState, LabelSums, Scores, SlotLosses, Update
+from streamfl.protocol.registry import placed_columns
+
+STEPS = "steps"
+
+# A client's mean squared norm, and its largest norm, are at most so many times the middle ones; beyond that its
+# second moments are left out. docs/choices.md, "Influence".
+LONGEST = 8.0
+
+
+@dataclass(frozen=True, eq=False)
+class Bounded:
+    """The updates of a round with bounded influence.
+
+    Parameters
+    ----------
+    updates
+        In the order of the clients' names.
+    shares
+        How much of each client's numbers counts, from 0 to 1.
+    influence
+        The histories after the round.
+    """
+
+    updates: tuple[Update, ...]
+    shares: Mapping[str, float]
+    influence: Influence
+
+
+def bounded(
+    updates: Sequence[Update],
+    live: Sequence[LiveModel],
+    agreement: Agreement,
+    influence: Influence,
+    *,
+    apart: frozenset[str] = frozenset(),
+    most: int | None = None,
+    between: BetweenRounds[Any, Any] | None = None,
+    agreed: AgreedState | None = None,
+    seed: int = 0,
+) -> Bounded:
+    """Return the updates of a round with bounded influence.
+
+    Parameters
+    ----------
+    updates
+        The accepted updates, in the order of the clients' names.
+    live
+        The models of the round plan.
+    agreement
+        The agreement of the round, from before its updates.
+    influence
+        The histories before the round.
+    apart
+        The clients that have models of their own: they add nothing to what is common.
+    most
+        The most records that an update counts as; None: only the others bound it.
+    between, agreed
+        The models that learn between rounds, and their agreed state.
+    seed
+        The seed of the signs of sketches: who knows it can push where histories see nothing.
+    """
+    light = _lighter(updates, most, {model.name for model in live if model.whitened}, between)
+    common = [model for model in live if model.trained and model.clients is None]
+    light = _shortened(light)
+    learnt = {u.client: u.learnt for u in light if u.learnt is not None and u.client not in apart}
+    sent = {} if between is None or agreed is None else between.sent(learnt, agreed, seed)
+    verdicts = {STEPS: _judged_steps(light, common, agreement, influence, seed)}
+    verdicts |= {kind: judged(each, influence.histories.get(kind, {})) for kind, each in sent.items()}
+    shares = smallest([verdict.shares for verdict in verdicts.values()])
+    counted = tuple(_shared(update, shares.get(update.client, 1.0), between) for update in light)
+    return Bounded(counted, shares, Influence({kind: v.histories for kind, v in verdicts.items()}))
+
+
+def bounded_scores(scores: Scores, share: float) -> Scores:
+    """Return scores of candidates whose steps count as those of their client's update did."""
+    return scores if share == 1.0 else replace(scores, differences=_times(scores.differences, share))
+
+
+def _judged_steps(
+    updates: Sequence[Update],
+    common: Sequence[LiveModel],
+    agreement: Agreement,
+    influence: Influence,
+    seed: int,
+) -> Judged:
+    """Judge the differences of the models that all clients train."""
+    names = [model.name for model in common]
+    whitened = bool(common) and common[0].whitened
+    senders = [u for u in updates if u.trained and u.differences.keys() >= set(names)]
+    before = influence.histories.get(STEPS, {})
+    if not senders or not names:
+        return Judged({}, dict(before))
+    if not are_compared(len(senders)):
+        return Judged(dict.fromkeys([update.client for update in senders], 1.0), dict(before))
+    X = _stacked(senders, names, agreement)
+    records = np.array([update.trained for update in senders], np.float64)
+    least = 0.0
+    if whitened:
+        clients, rows, models, columns = X.shape
+        halved = agreement.half_whitened(X.transpose(1, 0, 2, 3).reshape(rows, -1))
+        X = halved.reshape(rows, clients, models, columns).transpose(1, 0, 2, 3) / records[:, None, None, None]
+        least = LEAST * float(np.sqrt(models * rows / np.median(records)))
+    return judged(Sent.of(STEPS, tuple(u.client for u in senders), records, X, seed), before, least=least)
+
+
+def _stacked(updates: Sequence[Update], names: Sequence[str], agreement: Agreement) -> FloatArray:
+    """Return all differences with the columns of all labels, shape (clients, rows, models, columns)."""
+    known = agreement.registry.labels
+    labels = (*known, *labels_seen_first(updates))
+    at = {label: i for i, label in enumerate(labels)}
+    widest = max(x.shape[1] for update in updates for x in update.differences.values())
+    columns = len(labels) if widest > 1 and labels else widest
+    stacked = []
+    for update in updates:
+        arrays = [update.differences[name] for name in names]
+        if arrays[0].shape[1] != columns:
+            own = np.array([at[label] for label in (*known, *update.new_labels)], np.int64)
+            arrays = [placed_columns(x, own, columns) for x in arrays]
+        stacked.append(np.stack(arrays, axis=1))
+    return np.array(stacked)
+
+
+def _shared(update: Update, share: float, between: BetweenRounds[Any, Any] | None) -> Update:
+    """Return an update of which a share of what it learnt counts; without any, it counts as untrained."""
+    if share == 1.0:
+        return update
+    if share == 0.0:
+        return replace(update, differences={}, trained=0, learnt=None, second_moments=None)
+    learnt = update.learnt if between is None or update.learnt is None else between.times(update.learnt, share)
+    return replace(update, differences=_times(update.differences, share), learnt=learnt)
+
+
+def _times(differences: Mapping[str, FloatArray], share: float) -> dict[str, FloatArray]:
+    return {name: share * x for name, x in differences.items()} if share else {}
+
+
+def _lighter(
+    updates: Sequence[Update], size: int | None, sums: set[str], between: BetweenRounds[Any, Any] | None
+) -> list[Update]:
+    """Return updates none of which is about more records than a round has, or than so many times the middle one."""
+    records = sorted(update.records for update in updates if update.records)
+    most = HEAVIEST * records[(len(records) - 1) // 2] if records else 0
+    most = most if size is None else min(most, size)
+    return [_of_fewer(update, most, sums, between) if update.records > most else update for update in updates]
+
+
+def _of_fewer(update: Update, records: int, sums: set[str], between: BetweenRounds[Any, Any] | None) -> Update:
+    """Return an update as if it were about fewer records: all that is a sum over records is smaller."""
+    part, C, learnt = records / update.records, update.second_moments, update.learnt
+    return replace(
+        update,
+        records=records,
+        trained=round(part * update.trained),
+        losses={name: _part_of(losses, part) for name, losses in update.losses.items()},
+        differences={name: part * x if name in sums else x for name, x in update.differences.items()},
+        new=tuple(_part_of_label(x, part) for x in update.new),
+        second_moments=None if C is None else part * C,
+        squared_norm=part * update.squared_norm,
+        learnt=learnt if between is None or learnt is None else between.of_fewer(learnt, records),
+    )
+
+
+def _shortened(updates: Sequence[Update]) -> list[Update]:
+    """Return updates none of which claims far longer records than the others do."""
+    there = [update for update in updates if update.records]
+    if len(there) < FEWEST:
+        return list(updates)
+    square = LONGEST * median_low([update.squared_norm / update.records for update in there])
+    longest = LONGEST * median_low([update.largest_norm for update in there])
+    return [_of_norms(update, square * update.records, longest) for update in updates]
+
+
+def _of_norms(update: Update, most: float, longest: float) -> Update:
+    """Return an update with norms of at most so much."""
+    if update.largest_norm > longest:
+        update = replace(update, largest_norm=longest)
+    if update.squared_norm <= most:
+        return update
+    return replace(update, squared_norm=most, second_moments=None)
+
+
+def _part_of(losses: SlotLosses, part: float) -> SlotLosses:
+    return replace(losses, loss=part * losses.loss, square=part * losses.square, proper=part * losses.proper)
+
+
+def _part_of_label(sums: LabelSums, part: float) -> LabelSums:
+    return replace(sums, count=round(part * sums.count), loss=part * sums.loss, square=part * sums.square)

@@ -1,0 +1,1 @@
+"""What a coordinator collects while a round is open."""

@@ -1,0 +1,265 @@
+"""Aggregation of a round's updates into what the profile observes: exact sums, the same in any order."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from streamfl.arrays import FloatArray
+from streamfl.learning.algorithms.base import combine
+from streamfl.learning.drift.evidence import ClientPart, LiveModel, Observed, Played
+from streamfl.learning.fixed_point import exact_sum, weighted_mean
+from streamfl.learning.influence import odd
+from streamfl.learning.local_round import Learner
+from streamfl.learning.model import score_bound
+from streamfl.learning.profiles.base import Answer
+from streamfl.machines.coordinator.aggregations import AGGREGATORS, Aggregator
+from streamfl.machines.coordinator.saved.agreement import Agreement, labels_seen_first
+from streamfl.protocol.messages import Scores, Served, SlotLosses, Update
+from streamfl.protocol.registry import placed_columns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contribution:
+    """One client's losses and steps of a round's models, from an Update or from Scores."""
+
+    client: str
+    records: int
+    trained: int
+    labels: tuple[str, ...]
+    losses: Mapping[str, SlotLosses]
+    differences: Mapping[str, FloatArray]
+
+
+Sent = TypeVar("Sent", Update, Scores, Contribution)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aggregation:
+    """How contributions are combined.
+
+    Parameters
+    ----------
+    learner
+        How the federation learns.
+    agreement
+        The agreement under which the clients worked; its second moments whiten steps.
+    labels
+        The registered labels, then all new labels of the round: the columns of the result.
+    apart
+        The clients whose contributions to the common models are left out.
+    odd
+        The clients whose losses of the common models are left out, because they stand out.
+    aggregator
+        How the differences of models that rounds train are combined.
+
+    Examples
+    --------
+    >>> from streamfl.learning.algorithms import FedAvg
+    >>> from streamfl.models import Softmax
+    >>> from streamfl.protocol.registry import Registry
+    >>> registry = Registry(1, ("x",), ("a",), np.zeros(1), np.ones(1))
+    >>> two = Aggregation(Learner(Softmax(), FedAvg()), Agreement(registry, 1.0), ("a", "b"))
+    >>> lost = {"m": SlotLosses(loss=0.4, square=0.16, proper=0.2)}
+    >>> one_saw_b = Contribution("c0", 1, 1, ("a", "b"), lost, {"m": np.full((2, 2), 4.0)})
+    >>> lost = {"m": SlotLosses(loss=0.6, square=0.12, proper=0.2)}
+    >>> others = Contribution("c1", 3, 3, ("a",), lost, {"m": np.full((2, 1), 8.0)})
+    >>> played = two.played(LiveModel("m", np.zeros((2, 1)), eta=0.1), [one_saw_b, others])
+    >>> played.loss, played.proper, played.stepped
+    (0.25, 0.1, array([[7., 1.],
+           [7., 1.]]))
+    """
+
+    learner: Learner
+    agreement: Agreement
+    labels: tuple[str, ...]
+    apart: frozenset[str] = frozenset()
+    odd: frozenset[str] = frozenset()
+    aggregator: Aggregator = "mean"
+
+    @classmethod
+    def of(
+        cls,
+        learner: Learner,
+        agreement: Agreement,
+        updates: Sequence[Update],
+        apart: frozenset[str] = frozenset(),
+        odd: frozenset[str] = frozenset(),
+        aggregator: Aggregator = "mean",
+    ) -> "Aggregation":
+        """Return the aggregation over the union of the clients' labels."""
+        labels = (*agreement.registry.labels, *labels_seen_first(updates))
+        return cls(learner, agreement.during(updates), labels, apart, odd, aggregator)
+
+    def observed(
+        self,
+        updates: Sequence[Update],
+        live: tuple[LiveModel, ...],
+        *,
+        t: int,
+        known_labels: tuple[str, ...],
+        serves: str,
+    ) -> Observed:
+        """Return what round t has shown.
+
+        Parameters
+        ----------
+        updates
+            The clients' updates.
+        live
+            The models of the round plan.
+        t
+            The round.
+        known_labels
+            The labels that were registered when the epoch began.
+        serves
+            The name of the model that served.
+        """
+        return Observed(
+            round=t,
+            records=sum(update.records for update in updates),
+            played=self._all_played(live, [self._contribution(update, update) for update in updates]),
+            largest_norm=max(update.largest_norm for update in updates),
+            loss_bound=score_bound(len(known_labels)),
+            known_labels=known_labels,
+            clients={u.client: ClientPart(u.records, _sums(u), u.new, u.old) for u in updates if u.records},
+            live=live,
+            serves=serves,
+        )
+
+    def answer(self, scored: Sequence[tuple[Update, Scores]], live: tuple[LiveModel, ...]) -> Answer:
+        """Return the scores of candidates, each client's on the records of its update."""
+        scored = [(update, scores) for update, scores in scored if update.records]
+        contributions = [self._contribution(update, scores) for update, scores in scored]
+        here = replace(self, odd=self._odd_beside(contributions, live))
+        judges = [(update, scores) for update, scores in scored if update.client not in here.odd] or scored
+        return Answer(
+            here._all_played(live, contributions),
+            {update.client: ClientPart(update.records, _sums(scores)) for update, scores in judges},
+            {scores.client: scores.relabelling for _, scores in judges},
+        )
+
+    def _odd_beside(self, contributions: Sequence[Contribution], live: Sequence[LiveModel]) -> frozenset[str]:
+        """Return the clients whose scores of candidates for all clients are left out; of a few clients none is."""
+        if any(model.clients is not None for model in live):
+            return frozenset()
+        return self.odd | odd_in([c for c in contributions if c.client not in self.apart], live)
+
+    def played(self, model: LiveModel, contributions: Sequence[Contribution]) -> Played | None:
+        """Return the measurements of a model, and the model after its step; None if no client scored it."""
+        there = [c for c in contributions if model.name in c.losses and c.records]
+        # Clients with a branch count for common models only if no other client scored them; they never train them.
+        scored = [c for c in there if self._is_for(model, c)] or there
+        records = sum([c.records for c in scored])
+        if not records:
+            return None
+        judges = [c for c in scored if model.clients is not None or c.client not in self.odd] or scored
+        records, losses = sum([c.records for c in judges]), [c.losses[model.name] for c in judges]
+        mean = math.fsum([x.loss for x in losses]) / records
+        share = math.fsum([x.history_share for x in losses])
+        return Played(
+            loss=mean,
+            proper=math.fsum([x.proper for x in losses]) / records,
+            stepped=self._stepped(model, scored),
+            variance=max(0.0, math.fsum([x.square for x in losses]) / records - mean**2),
+            history_loss=math.fsum([x.history for x in losses]) / share if share > 0.0 else None,
+            history_records=sum([x.history_records for x in losses]),
+        )
+
+    def _all_played(self, live: tuple[LiveModel, ...], contributions: Sequence[Contribution]) -> dict[str, Played]:
+        played_by_name = {model.name: self.played(model, contributions) for model in live}
+        return {name: played for name, played in played_by_name.items() if played is not None}
+
+    def _contribution(self, update: Update, message: Update | Scores) -> Contribution:
+        """Return a client's contribution, from its update or from its scores for the same records."""
+        labels = (*self.agreement.registry.labels, *update.new_labels)
+        return Contribution(
+            update.client, update.records, update.trained, labels, message.losses, message.differences
+        )
+
+    def _is_for(self, model: LiveModel, contribution: Contribution) -> bool:
+        return model.clients is not None or contribution.client not in self.apart
+
+    def _stepped(self, model: LiveModel, scored: Sequence[Contribution]) -> FloatArray:
+        """Return the model after its step, with a column for every label of the round."""
+        start = placed_columns(model.W, np.arange(model.W.shape[1]), self._columns)
+        trained = [c for c in scored if c.trained and model.name in c.differences]
+        if not trained:
+            return start
+        if model.whitened:
+            slope = self._slope(trained, model.name)
+            kept = 1.0 - model.eta * self.learner.l2  # the penalty is measured in whitened features, too
+            return self.learner.algorithm.from_average(kept * start + self.agreement.whitened(-model.eta * slope))
+        mean = self._mean(trained, model.name)
+        return combine(self.learner.algorithm, start, mean)
+
+    def _slope(self, trained: Sequence[Contribution], name: str) -> FloatArray:
+        """Return the combined gradient a record, of sums over records."""
+        sums, records = [self._widened(c, name) for c in trained], [c.trained for c in trained]
+        if self.aggregator == "mean":
+            return exact_sum(sums) / sum(records)
+        X, weights = np.array([x / n for x, n in zip(sums, records, strict=True)]), np.array(records, np.float64)
+        return AGGREGATORS[self.aggregator](X, np.array([self.agreement.half_whitened(x) for x in X]), weights)
+
+    def _mean(self, trained: Sequence[Contribution], name: str) -> FloatArray:
+        """Return the combined difference, weighted by records."""
+        if self.aggregator == "mean":
+            return weighted_mean([(c.trained, self._widened(c, name)) for c in trained])
+        X = np.array([self._widened(c, name) for c in trained])
+        return AGGREGATORS[self.aggregator](X, X, np.array([float(c.trained) for c in trained]))
+
+    def _widened(self, contribution: Contribution, name: str) -> FloatArray:
+        """Return a client's difference with its columns where the federation has them."""
+        difference = contribution.differences[name]
+        if difference.shape[1] == self._columns:
+            return difference
+        at = {label: i for i, label in enumerate(self.labels)}
+        columns = np.array([at[label] for label in contribution.labels], dtype=np.int64)
+        return placed_columns(difference, columns, self._columns)
+
+    @property
+    def _columns(self) -> int:
+        return self.learner.model.columns(len(self.labels))
+
+
+def odd_in(contributions: Sequence[Contribution | Update], live: Sequence[LiveModel]) -> frozenset[str]:
+    """Return the clients whose losses of the models of all clients stand out."""
+    names = [model.name for model in live if model.clients is None]
+    there = [c for c in contributions if c.records and c.losses.keys() >= set(names)]
+    means = {c.client: np.array([_means(c.losses[name], c.records) for name in names]).ravel() for c in there}
+    return odd(means) if names else frozenset()
+
+
+def _means(losses: SlotLosses, records: int) -> tuple[float, float]:
+    return losses.loss / records, losses.proper / records
+
+
+def as_differences(message: Sent, live: Iterable[LiveModel], learner: Learner) -> Sent:
+    """Return a message with differences, where clients send whole models: all that follows is about differences."""
+    if learner.exchange != "model":
+        return message
+    differences = dict(message.differences)
+    for model in live:
+        if model.name in differences and not model.whitened:
+            before, x = learner.algorithm.to_average(model.W), differences[model.name]
+            differences[model.name] = x - placed_columns(before, np.arange(before.shape[1]), x.shape[1])
+    return replace(message, differences=differences)
+
+
+def served_in_all(updates: Sequence[Update]) -> Served:
+    """Return the counts of all clients' served predictions."""
+    parts = [update.served for update in updates]
+    names = dict.fromkeys(name for p in parts for name in p.shares)
+    return Served(
+        records=sum(p.records for p in parts),
+        correct=sum(p.correct for p in parts),
+        absolute_error=math.fsum(p.absolute_error for p in parts),
+        no_change=math.fsum(p.no_change for p in parts),
+        shares={name: math.fsum(p.shares.get(name, 0.0) for p in parts) for name in names},
+    )
+
+
+def _sums(message: Update | Scores) -> dict[str, float]:
+    return {name: losses.loss for name, losses in message.losses.items()}

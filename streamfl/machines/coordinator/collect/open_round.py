@@ -1,0 +1,244 @@
+"""The open round: the profile's round plan, and the messages that clients receive."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streamfl.arrays import FloatArray
+from streamfl.learning.drift.evidence import LiveModel
+from streamfl.learning.grid import weight_exponents, weights_in_short, weights_on_grid
+from streamfl.learning.profiles.base import RoundPlan
+from streamfl.learning.second_moments import wanted
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.protocol.changes import WHOLE_EVERY, changed
+from streamfl.protocol.messages import (
+    BetweenPublished,
+    FromCoordinator,
+    ModelPublished,
+    ModelsChanged,
+    RegistryPublished,
+    Roster,
+    RoundOpened,
+    Slot,
+)
+
+# One client in so many sends moments in a round, in turn; all do in the first rounds after a restart; never more than
+# the last number. docs/choices.md, "Grids".
+TURNS, ALL_MEASURED, MOST_MEASURED = 8, 4, 16
+
+
+@dataclass(frozen=True)
+class OpenRound:
+    """A round that clients work on.
+
+    Parameters
+    ----------
+    plan
+        The profile's round plan.
+    message
+        The RoundOpened that clients receive when the round is opened.
+    models
+        Its live models, as they are published: all that clients compute, and what serves, is of these.
+    since
+        When it was opened, in seconds; or its last deadline that passed without updates.
+    closes
+        When clients close their buffers, in seconds; None: each closes when its own buffer is full.
+    grid
+        The steps of the published weights by row, as powers of two; None: they are not on a grid.
+    roster
+        The clients that mask their sums; None if these are not masked.
+    """
+
+    plan: RoundPlan
+    message: RoundOpened
+    models: tuple[ModelPublished, ...]
+    since: float
+    closes: float | None = None
+    grid: FloatArray | None = None
+    roster: Roster | None = None
+
+    @classmethod
+    def of(
+        cls,
+        state: CoordinatorState,
+        plan: RoundPlan,
+        *,
+        now: float,
+        interval: float | None,
+        moments: bool,
+        pooled: bool = False,
+        noisy: bool = False,
+    ) -> "OpenRound":
+        """Open the round of a state.
+
+        Parameters
+        ----------
+        state
+            Where the federation stands.
+        plan
+            The profile's round plan.
+        now
+            The time, in seconds.
+        interval
+            Seconds after which clients close their buffers; None closes them when they are full.
+        moments
+            Whether clients send the moments of their features.
+        pooled
+            Whether clients send sums that are added up over all of them.
+        noisy
+            Whether noise hides single records in these: then gradients are on no grid.
+        """
+        rounds = state.round - state.restarted
+        whitened = any(live.whitened for live in plan.live)
+        second = whitened and wanted(rounds, state.registry.rows)
+        if pooled:
+            second = second and _is_turn_of_all(state, rounds)
+        asked = second or moments or state.between is not None
+        message = RoundOpened(
+            entry=state.entry,
+            round=state.round,
+            epoch=state.profile.epoch,
+            block=plan.block,
+            registry=state.registry.version,
+            slots=tuple(slot(live, state) for live in plan.live),
+            serves=plan.serves,
+            known_labels=state.known_labels,
+            closes=interval,
+            period=state.period,
+            apart=plan.apart,
+            moments=moments,
+            second_moments=second,
+            measured=state.measured if rounds > ALL_MEASURED and asked and not pooled else None,
+            exponents=state.agreed.exponents if whitened and not noisy else (),
+            keep=plan.keep,
+            sampled=plan.sampled,
+            held=plan.held,
+            between=state.between is not None,
+            pooled=pooled,
+            roster=0 if state.roster is None else state.roster.version,
+            repeats=state.repeats or None,
+        )
+        closes = None if interval is None else now + interval
+        return cls(plan, message, published(plan.live, state), now, closes, grid_of(plan.live, state), state.roster)
+
+    @property
+    def weights(self) -> Mapping[str, FloatArray]:
+        """Return the published weights by slot."""
+        return {model.slot: model.weights for model in self.models}
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether everything of this round is published whole, not as changes."""
+        return self.message.round % WHOLE_EVERY == 0
+
+    @property
+    def apart(self) -> frozenset[str]:
+        """Return the clients that have a branch of their own."""
+        return frozenset(client for group in self.message.apart for client in group.clients)
+
+    def all_messages(
+        self, state: CoordinatorState, between: tuple[BetweenPublished, ...], now: float
+    ) -> tuple[FromCoordinator, ...]:
+        """Return all messages that a new client needs for the round."""
+        registry = RegistryPublished(registry=state.registry)
+        left = None if self.closes is None else max(0.0, self.closes - now)
+        return (registry, *self._rosters(None), *self.models, *between, replace(self.message, closes=left))
+
+    def _rosters(self, before: "OpenRound | None") -> tuple[Roster, ...]:
+        """Return the roster, if it is another one than before."""
+        known = None if before is None else before.roster
+        return () if self.roster is None or self.roster is known else (self.roster,)
+
+    def new_messages(
+        self, state: CoordinatorState, before: "OpenRound", between: tuple[BetweenPublished, ...]
+    ) -> tuple[FromCoordinator, ...]:
+        """Return the messages that a reader of the previous entry needs, a client or any other.
+
+        Parameters
+        ----------
+        state
+            Where the federation stands.
+        before
+            The open round of that entry. If it is the same round, its models are published whole again, and so they
+            are one round in `WHOLE_EVERY`.
+        between
+            The changes of the agreed state.
+        """
+        newer = state.registry.version > before.message.registry
+        registry = (RegistryPublished(registry=state.registry),) if newer else ()
+        again = before.message.round == self.message.round
+        models = self.models if again or self.is_whole else self._changes(None if newer else before)
+        return (*registry, *self._rosters(before), *models, *between, self.message)
+
+    def _changes(self, before: "OpenRound | None") -> tuple[ModelsChanged | ModelPublished, ...]:
+        """Return the models as differences, from those of the round before if they have the same coordinates."""
+        if self.grid is None:
+            return self.models
+        if before is None or before.grid is None:
+            message = changed(self.message.round, {}, self.weights, self.grid)
+        else:
+            message = changed(self.message.round, before.weights, self.weights, np.minimum(self.grid, before.grid))
+        return self.models if message is None else (message,)
+
+
+def _is_turn_of_all(state: CoordinatorState, rounds: int) -> bool:
+    """Tell whether all clients send second moments in a round in which none may be told from the others.
+
+    A sum over some clients alone would tell more of each, so all take the same turns; and as long as no feature has a
+    scale there is nothing to measure.
+    """
+    known = len(state.registry.unscaled) < max(1, len(state.registry.features))
+    return known and (rounds <= ALL_MEASURED or rounds % TURNS == 0)
+
+
+def next_measured(state: CoordinatorState) -> tuple[str, ...] | None:
+    """Return the clients whose turn it is to send moments in the round that begins; None: all.
+
+    Turns go round among members with accepted records: one that only lies moves nobody's turn.
+    """
+    names = sorted(name for name in state.active() if state.members[name].accepted)
+    several = min(-(-len(names) // TURNS), MOST_MEASURED)
+    if several == len(names):
+        return None
+    first = state.round * several % len(names)
+    return tuple([*names, *names][first : first + several])
+
+
+def slot(live: LiveModel, state: CoordinatorState) -> Slot:
+    """Return the slot of a model: what RoundOpened and Score say about it."""
+    return Slot(
+        name=live.name,
+        version=state.round,
+        eta=live.eta,
+        trained=live.trained,
+        clients=live.clients,
+        history=live.history,
+        whitened=live.whitened,
+    )
+
+
+def published(models: tuple[LiveModel, ...], state: CoordinatorState) -> tuple[ModelPublished, ...]:
+    """Return the messages with the weights of models.
+
+    Where steps are whitened, weights are rounded, by what is saved with the state: a round that is opened again has
+    the same. The profile keeps the exact models, so that errors do not add up over rounds. Targets have any size,
+    which no grid foresees: weights of their models are floats of 32 bits.
+    """
+    version, registry = state.round, state.registry.version
+    weights, grid = np.stack([live.W for live in models]), grid_of(models, state)
+    if grid is not None:
+        weights = weights_on_grid(weights, grid)
+    elif any(live.whitened for live in models) and not state.registry.labels:
+        weights = weights_in_short(weights)
+    return tuple(
+        ModelPublished(slot=live.name, version=version, registry=registry, weights=W)
+        for live, W in zip(models, weights, strict=True)
+    )
+
+
+def grid_of(models: tuple[LiveModel, ...], state: CoordinatorState) -> FloatArray | None:
+    """Return the steps of published weights by row, as powers of two; None: they are not on a grid."""
+    deviation = state.agreed.deviation
+    rounded = any(live.whitened for live in models) and state.registry.labels
+    return weight_exponents(deviation) if rounded and deviation is not None else None

@@ -1,0 +1,112 @@
+"""The refusals while a ledger entry is open: how many, of which clients, and which are still to be announced."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from streamfl.bounds import is_name
+from streamfl.machines.coordinator.saved.ledger import Member
+from streamfl.protocol.messages import FromClient, Join, Leave, Refusal
+
+# From so many unusable messages under a client's key in one entry, they count against it. Any writer can send one, so
+# the first must not change a round that waits for all clients.
+UNUSABLE = 3
+
+# An attempt: the incarnation, and a counter.
+ATTEMPT = re.compile(r"([0-9]{1,18})-[0-9]{1,18}", re.ASCII)
+
+# The most refusals of clients that are no members announced in one entry; more are only counted.
+STRANGERS = 100
+
+
+@dataclass
+class Refusals:
+    """The refusals since an entry was opened.
+
+    Parameters
+    ----------
+    count
+        All refused messages, including late ones.
+    at_fault
+        The members with a refused message, each with the reason: the round does not wait for them. A later message
+        that is accepted removes the member.
+    announced
+        The clients with an announced Refusal for this entry: one each is enough.
+    unannounced
+        Refusals to be announced with the next message, by client.
+    unusable
+        By member, how much under its key was no message.
+
+    Examples
+    --------
+    >>> refusals = Refusals()
+    >>> for reason in ("a loss of NaN", "a loss of -1"):
+    ...     refusals.blame(Refusal(client="c0", incarnation=1, entry=7, reason=reason))
+    >>> refusals.at_fault, [refusal.reason for refusal in refusals.take()], refusals.take()
+    ({'c0': 'a loss of -1'}, ['a loss of NaN'], ())
+    """
+
+    count: int = 0
+    at_fault: dict[str, str] = field(default_factory=dict)
+    announced: set[str] = field(default_factory=set)
+    unannounced: dict[str, Refusal] = field(default_factory=dict)
+    unusable: dict[str, int] = field(default_factory=dict)
+
+    def for_next_entry(self) -> "Refusals":
+        """Return the refusals of the next entry: only those still to be announced."""
+        return Refusals(unannounced=dict(self.unannounced))
+
+    def __copy__(self) -> "Refusals":
+        """Return an independent copy."""
+        return Refusals(
+            self.count, dict(self.at_fault), set(self.announced), dict(self.unannounced), dict(self.unusable)
+        )
+
+    def blame(self, refusal: Refusal) -> None:
+        """Count a refusal against a member, and announce it."""
+        self.at_fault[refusal.client] = refusal.reason
+        self._announce(refusal)
+
+    def warn(self, refusal: Refusal, members: Iterable[str]) -> None:
+        """Announce a refusal that counts against no member; for strangers only up to STRANGERS."""
+        strangers = self.announced.difference(members)
+        if refusal.client not in self.announced and len(strangers) < STRANGERS:
+            self._announce(refusal)
+
+    def announce_instead(self, refusal: Refusal) -> None:
+        """Announce this refusal in place of the client's unannounced one."""
+        self.unannounced[refusal.client] = refusal
+
+    def take(self) -> tuple[Refusal, ...]:
+        """Take the refusals to be announced, in the order of names."""
+        taken = tuple(self.unannounced[client] for client in sorted(self.unannounced))
+        self.unannounced = {}
+        return taken
+
+    def _announce(self, refusal: Refusal) -> None:
+        if refusal.client not in self.announced and is_name(refusal.client):
+            self.announced.add(refusal.client)
+            self.unannounced[refusal.client] = refusal
+
+
+def incarnation_in(attempt: str) -> int | None:
+    """Return the incarnation in an attempt, which is that and a counter; None if it is no attempt.
+
+    >>> incarnation_in("3-17"), incarnation_in("3"), incarnation_in("-1-1")
+    (3, None, None)
+    """
+    found = ATTEMPT.fullmatch(attempt)
+    return None if found is None else int(found[1])
+
+
+def sender_of(message: FromClient, members: Mapping[str, Member]) -> int | None:
+    """Return the incarnation that sent a message: 0 for a start that holds none, None if that is not known.
+
+    >>> members = {"c0": Member(4, nonce="7f")}
+    >>> [sender_of(Leave(client="c0", nonce=nonce), members) for nonce in ("7f", "a0")]
+    [4, 0]
+    """
+    if not isinstance(message, Join | Leave):
+        return incarnation_in(message.attempt)
+    member = members.get(message.client)
+    return member.incarnation if member is not None and member.nonce == message.nonce else 0

@@ -1,0 +1,196 @@
+"""What the coordinator knows and no Commit saves: messages of the open round, and clients that wait to join.
+
+After a kill it is lost: the round is opened again, and clients send their messages again.
+"""
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, field, replace
+
+from streamfl.bounds import bounded
+from streamfl.errors import BrokenInvariantError
+from streamfl.learning.drift.evidence import LiveModel, Observed
+from streamfl.learning.influence import Influence
+from streamfl.learning.profiles.base import Answer, Deliberation
+from streamfl.machines.coordinator.collect.aggregate import Aggregation
+from streamfl.machines.coordinator.collect.open_round import OpenRound
+from streamfl.machines.coordinator.collect.refusals import Refusals
+from streamfl.machines.coordinator.saved.ledger import Member
+from streamfl.machines.coordinator.saved.names import Grant
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.protocol.alarm import Reading
+from streamfl.protocol.decisions import Refused
+from streamfl.protocol.events import Ordered
+from streamfl.protocol.messages import (
+    Join,
+    Leave,
+    ModelPublished,
+    Refusal,
+    Score,
+    Scores,
+    Unmask,
+    Unmasked,
+    Update,
+)
+
+
+@dataclass(frozen=True)
+class PendingAlarm:
+    """The alarm of a round, while it waits for candidates to be scored; `answers` are those of earlier stages."""
+
+    deliberation: Deliberation
+    observed: Observed
+    aggregation: Aggregation
+    asked: Score
+    models: tuple[ModelPublished, ...]
+    live: tuple[LiveModel, ...]
+    since: float
+    answers: tuple[Answer, ...] = ()
+
+    def is_answered_by(self, scores: Scores) -> bool:
+        """Tell whether scores answer the newest Score."""
+        return (scores.entry, scores.stage) == (self.asked.entry, self.asked.stage)
+
+
+@dataclass(frozen=True)
+class Unmasking:
+    """A total of masked sums, while it waits for the seeds of masks; `answers` are those of clients, by name."""
+
+    asked: Unmask
+    since: float
+    answers: dict[str, Unmasked] = field(default_factory=dict)
+
+    @property
+    def lacking(self) -> set[str]:
+        """Return the clients that have not answered."""
+        return set(self.asked.attempts) - self.answers.keys()
+
+
+@dataclass
+class Unsaved:
+    """What the coordinator knows and no Commit saves.
+
+    Parameters
+    ----------
+    open
+        The open round; None before the federation begins, or before a saved one is started.
+    updates
+        The accepted updates, by client.
+    logs
+        By partition, the identities of the logs that they are about, where they are known.
+    counted
+        The same when the round closes, in the order of the clients' names, with granted names only and bounded
+        influence.
+    shares
+        How much of each client's steps counts.
+    influence
+        The histories after the round; None before it closes.
+    grant
+        The names that the round may register; None before it closes.
+    waiting
+        By client, how many of its names had to wait in the round that closed last.
+    pending_alarm
+        The alarm that waits for scores; None if there is none.
+    scores
+        The scores for it, by client.
+    unmasking
+        The total of masked sums that waits for seeds; None if there is none.
+    pooled
+        Where sums are added up over clients, whose sums the one update in `counted` is the total of.
+    unlucky
+        The clients whose updates do not count because the entry is closed without learning anything; else None.
+    begun
+        The open round, and when it was opened for the first time since the coordinator started.
+    introductions
+        The Joins of clients that wait for the federation to begin, by client.
+    deferred
+        Changes of membership that wait for the alarm, by client.
+    ordered
+        The operator's command that waits for the alarm.
+    refusals
+        The refusals since the entry was opened.
+    readings
+        The detectors' readings after the round's updates.
+    members
+        Copies of the accounts of members that have changed since the last Commit.
+    refused, saved
+        How many messages were refused for their content since the federation began, and how many of these are saved.
+    """
+
+    open: OpenRound | None = None
+    updates: dict[str, Update] = field(default_factory=dict)
+    logs: dict[str, str] = field(default_factory=dict)
+    counted: tuple[Update, ...] = ()
+    shares: Mapping[str, float] = field(default_factory=dict)
+    influence: Influence | None = None
+    grant: Grant | None = None
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    pending_alarm: PendingAlarm | None = None
+    scores: dict[str, Scores] = field(default_factory=dict)
+    unmasking: Unmasking | None = None
+    pooled: tuple[str, ...] = ()
+    unlucky: frozenset[str] | None = None
+    begun: tuple[int, float] = (0, 0.0)
+    introductions: dict[str, Join] = field(default_factory=dict)
+    deferred: dict[str, Join | Leave] = field(default_factory=dict)
+    ordered: Ordered | None = None
+    refusals: Refusals = field(default_factory=Refusals)
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+    members: dict[str, Member] = field(default_factory=dict)
+    refused: int = 0
+    saved: int = 0
+
+    def copied(self) -> "Unsaved":
+        """Return an independent copy."""
+        return replace(
+            self,
+            updates=dict(self.updates),
+            logs=dict(self.logs),
+            scores=dict(self.scores),
+            unmasking=None
+            if self.unmasking is None
+            else replace(self.unmasking, answers=dict(self.unmasking.answers)),
+            introductions=dict(self.introductions),
+            deferred=dict(self.deferred),
+            refusals=copy(self.refusals),
+            members=dict(self.members),
+        )
+
+    def collect_for(self, opened: OpenRound) -> None:
+        """Start collecting for a new round."""
+        self.open, self.updates, self.logs, self.counted, self.grant = opened, {}, {}, (), None
+        self.shares, self.influence = {}, None
+        self.unmasking, self.pooled, self.unlucky = None, (), None
+        if self.begun[0] != opened.message.round:
+            self.begun = opened.message.round, opened.since
+        self.refusals, self.readings = self.refusals.for_next_entry(), {}
+
+    @property
+    def opened(self) -> OpenRound:
+        """Return the open round.
+
+        Raises
+        ------
+        BrokenInvariantError
+            None is open.
+        """
+        if self.open is None:
+            raise BrokenInvariantError("the open round is asked for, but none is open")
+        return self.open
+
+    def blame(self, state: CoordinatorState, client: str, incarnation: int | None, reason: str) -> Refused:
+        """Refuse a message for its content; it counts against the member whose incarnation sent it.
+
+        If that is not known the refusal is not announced: any writer may have sent the message.
+        """
+        reason = bounded(reason)
+        self.refused += 1
+        state.refused = self.refused
+        self.refusals.count += 1
+        refusal = Refusal(client=client, incarnation=incarnation or 0, entry=state.entry, reason=reason)
+        member = state.members.get(client)
+        if member is not None and not member.left and incarnation and incarnation == member.incarnation:
+            self.refusals.blame(refusal)
+        elif incarnation is not None:
+            self.refusals.warn(refusal, state.members)
+        return Refused(bounded(client), reason, is_fault=True)

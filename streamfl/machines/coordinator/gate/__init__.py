@@ -1,0 +1,1 @@
+"""The gate: every check of a client's message."""

@@ -1,0 +1,1 @@
+"""What a coordinator continues with after a kill: every Commit saves it."""

@@ -1,0 +1,172 @@
+"""The ledger: which records of which client have been accepted. It is the truth about what was trained on."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import Any
+
+from streamfl.machines.coordinator.saved.places import Places
+from streamfl.protocol.messages import Accepted, Disclosed, HeldRecord, Mark, SampledRound, Update
+from streamfl.protocol.old_names import ReadsOldNames
+
+ORDINAL = attrgetter("ordinal")
+
+
+@dataclass
+class Member(ReadsOldNames):
+    """One client's account.
+
+    Parameters
+    ----------
+    incarnation
+        The number of the start that joined last; 0 for one of a version that did not count them.
+    nonce
+        The nonce of that start, which holds the incarnation; empty if it is not known.
+    left
+        Whether it has left; it may come back.
+    awaited
+        Whether rounds wait for it: it was there when the federation began, or has sent an update since it joined. A
+        name that only joins holds nothing up.
+    positions
+        The next position of each of its partitions.
+    accepted, rejected
+        Records accepted, and bad records passed.
+    missed
+        Rounds closed without it since its last update.
+    sample
+        The places of its history sample, to be read again after a kill.
+    held
+        The places of its held-out records, by increasing ordinal.
+    refused
+        Entries in a row that closed without it because its messages for them were refused.
+    evicted
+        Whether it has left because of that; only a new incarnation may come back.
+    places
+        Where and when its last rounds began.
+    mark
+        How far it has come in the features, if its labels come apart.
+    key
+        The public key for masks of the start that joined last, if it has one.
+    spent
+        What the names have cost that it has brought alone: see `streamfl.machines.coordinator.saved.names`.
+    disclosed
+        The pending records over which a total of masked sums was asked for.
+
+    Examples
+    --------
+    >>> member = Member(1, "7f", positions={"p": 12}, accepted=11, rejected=1)
+    >>> member.read, member.held_by("7f").incarnation, member.held_by("a0").incarnation
+    (12, 1, 2)
+    """
+
+    incarnation: int = 0
+    nonce: str = ""
+    left: bool = False
+    awaited: bool = True
+    positions: dict[str, int] = field(default_factory=dict)
+    accepted: int = 0
+    rejected: int = 0
+    missed: int = 0
+    sample: tuple[SampledRound, ...] = ()
+    held: tuple[HeldRecord, ...] = ()
+    refused: int = 0
+    evicted: bool = False
+    places: Places = field(default_factory=Places)
+    mark: Mark | None = None
+    key: str = ""
+    spent: int = 0
+    disclosed: Disclosed | None = None
+
+    @property
+    def read(self) -> int:
+        """Return how many records are accounted for."""
+        return self.accepted + self.rejected
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Return all counts: none is ever below 0."""
+        marks = () if self.mark is None else self.mark.counts
+        records = (*self.positions.values(), self.accepted, self.rejected)
+        return (*records, self.incarnation, self.missed, self.refused, self.spent, *marks)
+
+    @classmethod
+    def of_old(cls, value: Any) -> Any:
+        """Read an account of a version whose incarnations were texts: the next start is the first one."""
+        is_old = isinstance(value, Mapping) and isinstance(value.get("incarnation"), str)
+        return {**value, "incarnation": 0} if is_old else super().of_old(value)
+
+    def fences(self, nonce: str, after: int) -> bool:
+        """Tell whether a start may not speak for the client: another one holds the incarnation, and not `after`."""
+        return nonce != self.nonce and after != self.incarnation
+
+    def held_by(self, nonce: str) -> "Member":
+        """Return the account with a start's incarnation: the present one, or the next if another start has that."""
+        return replace(self.copied(), incarnation=self.incarnation + (nonce != self.nonce), nonce=nonce)
+
+    def joined(self, nonce: str, key: str = "") -> "Member":
+        """Return the account after a Join: the client is a member, again if it had left; `key` is for its masks."""
+        member = replace(self.held_by(nonce), left=False, missed=0, awaited=self.awaited and not self.left, key=key)
+        return replace(member, refused=0, evicted=False) if self.evicted else member
+
+    def gone(self, nonce: str) -> "Member":
+        """Return the account after a Leave."""
+        return replace(self.held_by(nonce), left=True)
+
+    def copied(self) -> "Member":
+        """Return an independent copy."""
+        return replace(self, positions=dict(self.positions))
+
+    def accept(self, update: Update, share: float) -> Accepted:
+        """Enter an update; `share` is its share of the round's records."""
+        self.places = self.places.after(update)
+        for span in update.spans:
+            self.positions[span.partition] = span.end
+        if self.disclosed is not None and not self.disclosed.are_pending(self.positions):
+            self.disclosed = None
+        if update.mark is not None:
+            self.mark = update.mark.after(self.mark)
+        self.missed, self.refused, self.awaited = 0, 0, True
+        self.accepted += update.records
+        self.rejected += update.rejected
+        if update.sample is not None:
+            kept = update.sample
+            self.sample = (*self.sample, replace(kept, share=share))
+        if update.let_go:
+            self.held = _without(self.held, update.let_go)
+        self.held += update.held
+        return Accepted(
+            client=update.client,
+            attempt=update.attempt,
+            spans=update.spans,
+            records=update.records,
+            rejected=update.rejected,
+            mark=update.mark,
+            measured=update.served.beside_no_change,
+        )
+
+    def retain(self, rounds: Iterable[int], *, held_since: int | None) -> None:
+        """Forget the places of rounds no longer in the sample, and of records held out before a round."""
+        kept = set(rounds)
+        self.sample = tuple(s for s in self.sample if s.round in kept)
+        if held_since is None:
+            self.held = ()
+        elif self.held and self.held[0].round < held_since:  # they are sorted
+            self.held = tuple(record for record in self.held if record.round >= held_since)
+
+
+def _without(held: tuple[HeldRecord, ...], ordinals: Iterable[int]) -> tuple[HeldRecord, ...]:
+    """Return the records without some ordinals. Only a few of hundreds go, so most are copied without a look.
+
+    >>> held = tuple(HeldRecord(round=1, ordinal=o, partition="p", position=o) for o in (2, 3, 5, 7))
+    >>> [record.ordinal for record in _without(held, (7, 3, 4, 3))]
+    [2, 5]
+    """
+    kept: list[HeldRecord] = []
+    first = 0
+    for ordinal in sorted(set(ordinals)):
+        at = bisect_left(held, ordinal, lo=first, key=ORDINAL)
+        if at < len(held) and held[at].ordinal == ordinal:
+            kept += held[first:at]
+            first = at + 1
+    return (*kept, *held[first:])

@@ -1,0 +1,166 @@
+"""The state with which a coordinator continues after a kill; every Commit saves it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from streamfl.arrays import HOLDS_ARRAYS
+from streamfl.errors import PeerError
+from streamfl.learning.influence import Influence
+from streamfl.learning.profiles.base import Profile
+from streamfl.machines.coordinator.saved.agreement import Agreement
+from streamfl.machines.coordinator.saved.ledger import Member
+from streamfl.machines.coordinator.saved.one_drift import Drift
+from streamfl.protocol.messages import AgreedState, Join, Joined, MemberChanged, Roster
+from streamfl.protocol.old_names import ReadsOldNames
+from streamfl.protocol.registry import Registry, wrong_registry
+
+
+@dataclass
+class CoordinatorState(ReadsOldNames):
+    """All that a coordinator must remember; every Commit saves it.
+
+    Parameters
+    ----------
+    profile
+        The profile and its models.
+    entry
+        The number of the open ledger entry.
+    round
+        The open round.
+    agreement
+        What the clients agree on; None before round 1.
+    members
+        The ledger, by client.
+    known_labels
+        Labels registered when the epoch began.
+    restarted
+        The round of the last restart; 0 before any.
+    rescaled
+        The round of the last restart that made the scaler follow the records again.
+    between
+        The agreed state of the models that learn between rounds; None if there are none.
+    refused
+        Messages refused for their content since the federation began.
+    measured
+        The clients whose turn it is to send moments in the open round; None: all. It is kept, so that a round that a
+        new coordinator opens again asks for the same, whatever client has left or come meanwhile.
+    drifts
+        The last drifts that were announced.
+    period
+        The open period, with rounds by event time.
+    keys
+        By client, the key that has signed its last Join: the key of its host. Empty for one that was admitted before
+        it joined.
+    barred
+        The clients that an operator has evicted and not admitted again.
+    changed
+        The last command of an operator.
+    held
+        Whether an operator holds the federation: the open entry is not closed.
+    restart
+        The model that an operator wants an epoch to begin with when the open round closes, see `Command`; None: no
+        restart was ordered.
+    influence
+        What is remembered of clients' earlier numbers, to bound their influence; sealed, where there is a secret.
+    roster
+        The clients that mask their sums in the open round; None if sums are not masked.
+    logs
+        By partition, the identity of the log that its positions in the ledger are of, where it is known.
+    repeats
+        The entry whose total of masked sums was asked for and not learnt, see `RoundOpened`; 0 for none.
+    settings
+        The settings of the process that has saved it, by name, as it writes them: some 1.5 kB. Machines do not read
+        them.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {"master": "profile", "online": "between", "guest": "between"}
+
+    profile: Profile
+    entry: int = 1
+    round: int = 1
+    agreement: Agreement | None = None
+    members: dict[str, Member] = field(default_factory=dict)
+    known_labels: int = 0
+    restarted: int = 0
+    rescaled: int = 0
+    between: AgreedState | None = None
+    refused: int = 0
+    measured: tuple[str, ...] | None = None
+    drifts: tuple[Drift, ...] = ()
+    period: int | None = None
+    keys: dict[str, str] = field(default_factory=dict)
+    barred: tuple[str, ...] = ()
+    changed: MemberChanged | None = None
+    held: bool = False
+    restart: str | None = None
+    influence: Influence = field(default_factory=Influence)
+    roster: Roster | None = None
+    logs: dict[str, str] = field(default_factory=dict)
+    repeats: int = 0
+    settings: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def chain(self) -> str:
+        """Return the digest of the models that learn between rounds; empty if there are none."""
+        return "" if self.between is None else self.between.chain
+
+    def active(self) -> set[str]:
+        """Return the members that have not left."""
+        return {name for name, member in self.members.items() if not member.left}
+
+    @property
+    def agreed(self) -> Agreement:
+        """Return what the clients agree on.
+
+        Raises
+        ------
+        PeerError
+            The federation has not begun.
+        """
+        if self.agreement is None:
+            raise PeerError("the federation has not begun: nothing is agreed on")
+        return self.agreement
+
+    @property
+    def registry(self) -> Registry:
+        """Return the registry that is agreed on."""
+        return self.agreed.registry
+
+    def wrong(self) -> str | None:
+        """Return why no coordinator can have had this state, or None.
+
+        >>> from streamfl.learning.profiles.experts import Experts
+        >>> CoordinatorState(Experts(), entry=3).wrong()
+        'rounds of a federation that has not begun'
+        """
+        if self.agreement is None:
+            begun = (self.entry, self.round, self.profile.epoch) != (1, 1, 1) or self.members
+            return "rounds of a federation that has not begun" if begun else None
+        if not self.members:
+            return "a federation without members"
+        labels = len(self.registry.labels)
+        rounds = (0, self.restarted, self.round), (0, self.rescaled, self.round), (1, self.round, self.entry)
+        rising = (*rounds, (0, self.repeats, self.entry))
+        counts = [self.refused, *(count for member in self.members.values() for count in member.counts)]
+        if not all(a <= b <= c for a, b, c in (*rising, (0, self.known_labels, labels))) or min(counts) < 0:
+            return "impossible numbers"
+        return wrong_registry(self.registry)
+
+    def joined(self, join: Join, member: Member) -> Joined:
+        """Return the answer to a member's Join: the open entry, and the member's account."""
+        return Joined(
+            client=join.client,
+            nonce=join.nonce,
+            incarnation=member.incarnation,
+            entry=self.entry,
+            positions=dict(member.positions),
+            read=member.read,
+            rejected=member.rejected,
+            sample=member.sample,
+            held=member.held,
+            question=join.question,
+            mark=member.mark,
+            disclosed=member.disclosed,
+        )

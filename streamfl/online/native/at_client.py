@@ -1,0 +1,175 @@
+"""Native models at a client: from the agreed state on, they learn the client's records as they come."""
+
+from dataclasses import InitVar, dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Optional
+
+import numpy as np
+
+from streamfl.arrays import FloatArray
+from streamfl.bounds import Limits
+from streamfl.learning.between_rounds import AtClient
+from streamfl.learning.serving import Serving
+from streamfl.protocol.arrived import Arrived
+from streamfl.protocol.messages import BetweenPublished
+from streamfl.protocol.native.change import NativeChange
+from streamfl.protocol.native.learnt import NativeLearnt
+from streamfl.protocol.native.models import NativeState
+from streamfl.protocol.native.settings import LAST_ANSWER, NativeSettings
+from streamfl.protocol.native.sleeping import Rest
+from streamfl.protocol.native.steps import COARSEST
+from streamfl.protocol.records import Batch
+
+if TYPE_CHECKING:
+    from streamfl.online.native.asked import Asked
+    from streamfl.online.native.learner import NativeLearner
+    from streamfl.online.native.shared import Shared
+
+
+@dataclass
+class NativeAtClient(AtClient):
+    """Native models as they have learnt the pending records of the open round.
+
+    Parameters
+    ----------
+    settings
+        Which models learn.
+    shared
+        What they share with those of other clients; None: nothing.
+    learner
+        The models.
+    version
+        The version of the agreed state; version 1 is the untrained one, with which every client begins.
+
+    Examples
+    --------
+    >>> from streamfl.protocol.records import Span
+    >>> between = NativeAtClient(NativeSettings("linear", neighbours=False))
+    >>> X, y = np.array([[0.0], [1.0], [0.0], [1.0]]), np.array([0.0, 1.0, 0.0, 1.0])
+    >>> batch = Batch(Span("p", 0, 4), np.arange(4), ("x",), X, y, ("a", "b"))
+    >>> between.learn([batch.head(2)])
+    >>> between.learn([batch])
+    >>> between.served, between.learner.records
+    (array([-1.,  0.,  1.,  1.]), 4)
+    """
+
+    coarsest: ClassVar[int] = COARSEST
+
+    settings: NativeSettings
+    shared: InitVar[Optional["Shared"]] = None
+    learner: "NativeLearner" = field(init=False)
+    version: int = 1
+    _epoch: int | None = None
+    _asked: "Asked | None" = None
+    _served: list[FloatArray] = field(default_factory=list)
+    _published: Arrived[dict[bool, NativeState | NativeChange]] = field(default_factory=Arrived)
+
+    def __post_init__(self, shared: Optional["Shared"]) -> None:
+        # Compiled loops take half a second to import, and clients that learn by rounds only do without.
+        from streamfl.online.native.learner import NativeLearner  # noqa: PLC0415
+
+        self.learner = NativeLearner(self.settings) if shared is None else NativeLearner(self.settings, shared)
+
+    def take(self, published: BetweenPublished) -> None:
+        """Store a published state until its round opens.
+
+        A version is published as a change, and complete for clients that lack the version before. When a round is
+        opened again, its change is not published again.
+        """
+        if isinstance(published.agreed, NativeState | NativeChange):
+            kept = self._published.get(published.version) or {}
+            self._published.take(published.version, {published.is_whole: published.agreed} | kept)
+
+    def has(self, version: int) -> bool:
+        """Tell whether it can continue from a version."""
+        return version == self.version or self._next(version) is not None
+
+    def begin(self, version: int, epoch: int) -> None:
+        """Continue from the agreed state of a version; pending records are then learnt again.
+
+        A restart wakes the client's own experts, as it wakes the agreed ones.
+        """
+        if version == self.version or not self.has(version):
+            return
+        self.learner.rest_own()
+        if self._epoch not in {None, epoch}:
+            self.learner.rest = Rest()
+        self._epoch = epoch
+        self._begin(version, own=True)
+
+    def follow(self, version: int) -> None:
+        """Continue from the agreed state of a version, with its mixture."""
+        if version != self.version and self.has(version):
+            self._begin(version, own=False)
+
+    def _begin(self, version: int, *, own: bool) -> None:
+        following = self._next(version)
+        if isinstance(following, NativeChange):
+            self.learner.begin(*self.learner.following(following), own=own)
+        elif following is not None:
+            self.learner.begin(following, own=own)
+        self.version, self._served = version, []
+        self._published.forget_before(version + 1)
+
+    def _next(self, version: int) -> NativeState | NativeChange | None:
+        kept = self._published.get(version) or {}
+        return (kept.get(False) if version == self.version + 1 else None) or kept.get(True)
+
+    def forget(self) -> None:
+        """Go back to the agreed state, because pending records will be read again."""
+        self.learner.restore()
+        self._served = []
+
+    @property
+    def records(self) -> int:
+        """Count the pending records that have been learnt."""
+        return self.learner.records
+
+    def answer_late(self, batch: Batch, serving: Serving | None = None) -> FloatArray:
+        """Return the present predictions of records whose labels come late: see `answer`."""
+        if self._asked is None:
+            from streamfl.online.native.asked import Asked  # noqa: PLC0415  as in __post_init__
+
+            last = self.learner.without_last()
+            self._asked = None if last is None else Asked(last)
+        others = self.answer(batch, serving)
+        if self._asked is None or not others.size:
+            return others
+        return self._asked.mixed(batch.positions, others, self.learner.labels, self.learner.centre)
+
+    def learn_next(self, batch: Batch, serving: Serving | None = None) -> None:
+        """Learn the next records."""
+        predicted = self.learner.has_predicted(batch.features, batch.X, batch.y, batch.labels)
+        rounds = None if predicted else self._of_rounds(batch, serving)
+        self._served.append(self.learner.learn(batch.features, batch.X, batch.y, batch.labels, rounds))
+        if self._asked is not None and batch.beside is not None:
+            truths = self.learner.truths(batch.y, batch.labels)
+            self._asked.learn(batch.beside, truths, self.learner.labels, self.learner.centre)
+
+    def answer(self, batch: Batch, serving: Serving | None = None) -> FloatArray:
+        """Return the present predictions of records: probabilities by label, or targets; shape (n, columns)."""
+        return self.learner.predicted(batch.features, batch.X, self._of_rounds(batch, serving))
+
+    def _of_rounds(self, batch: Batch, serving: Serving | None) -> FloatArray | None:
+        return None if serving is None else self.learner.predicted_by_rounds(serving, batch)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Return the labels of the predictions' columns; empty in regression."""
+        return self.learner.labels
+
+    @property
+    def served(self) -> FloatArray:
+        """Return the prediction of each record just before it was learnt, shape (records,)."""
+        return np.concatenate([np.zeros(0), *self._served])
+
+    def learnt(self, limits: Limits, client: str, *, measured: bool = True, coarser: int = 0) -> NativeLearnt:
+        """Return what the pending records did to the agreed state, without the agreed names."""
+        learnt = self.learner.learnt(client, self.version, measured=measured, coarser=coarser)
+        return learnt.beyond(*self.learner.agreed_names)
+
+    def shares(self) -> dict[str, float]:
+        """Return the share of each expert in the predictions, by name; they sum to 1."""
+        last = self.learner.last if self._asked is None else self._asked.last
+        own = {} if last is None else {LAST_ANSWER: last.share}
+        others = self.learner.mixture.shares * (1.0 - sum(own.values()))
+        return dict(zip(self.settings.experts, others.tolist(), strict=True)) | own

@@ -1,0 +1,129 @@
+"""Native models behind the interface of `streamfl.learning.between_rounds`."""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Optional
+
+from streamfl.bounds import Limits
+from streamfl.learning.between_rounds import BetweenRounds, Covered, Renewal
+from streamfl.learning.influence import Sent
+from streamfl.online.native.at_client import NativeAtClient
+from streamfl.online.native.merging import influence
+from streamfl.online.native.merging.admission import wrong_learnt
+from streamfl.online.native.merging.agreed_round import after_round
+from streamfl.protocol.messages import BetweenPublished
+from streamfl.protocol.native.change import NativeChange
+from streamfl.protocol.native.learnt import NativeLearnt
+from streamfl.protocol.native.models import NativeState
+from streamfl.protocol.native.settings import LAST_ANSWER, NativeSettings
+
+if TYPE_CHECKING:
+    from streamfl.online.native.shared import Shared
+
+
+@dataclass(frozen=True)
+class NativeBetweenRounds(BetweenRounds[NativeState, NativeLearnt]):
+    """Linear models, ferns and nearest neighbours, whose predictions are mixed.
+
+    Parameters
+    ----------
+    settings
+        Which of them learn, and whether they predict labels or targets.
+    shared
+        What its clients share; None: nothing.
+
+    Examples
+    --------
+    >>> native = NativeBetweenRounds(NativeSettings("linear", neighbours=False))
+    >>> sorted(native.names), native.initial(("a",)).seen
+    (['last-answer', 'linear-10', 'rounds', 'whitened-0.01', 'whitened-0.1'], 0)
+    """
+
+    state = NativeState
+    learnt = NativeLearnt
+    pairs_features = True
+
+    settings: NativeSettings
+    shared: Optional["Shared"] = field(default=None, compare=False, repr=False)
+
+    @cached_property
+    def names(self) -> AbstractSet[str]:
+        """Return the names of the experts, those of each client included."""
+        own = (LAST_ANSWER,) if self.settings.last_answer else ()
+        return frozenset((*self.settings.experts, *own))
+
+    def initial(self, labels: tuple[str, ...]) -> NativeState:
+        """Return the state of untrained models; they learn the labels from records, as the features."""
+        return NativeState.none(self.settings)
+
+    def has_made(self, agreed: NativeState) -> bool:
+        """Tell whether an agreed state has the shapes that the settings require."""
+        return agreed.is_sound(self.settings, self.settings.table_rows)
+
+    def named(self, learnt: NativeLearnt, agreed: NativeState) -> NativeLearnt:
+        """Return what a client learnt with all names: an update has those only that are not agreed."""
+        return learnt.named(agreed.features, agreed.labels)
+
+    def wrong(self, learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
+        """Return why what a client learnt cannot be merged, or None if it can."""
+        return wrong_learnt(learnt, agreed, covered)
+
+    def after(
+        self,
+        agreed: NativeState,
+        learnt: Mapping[str, NativeLearnt],
+        labels: tuple[str, ...],
+        *,
+        apart: AbstractSet[str] = frozenset(),
+        renewal: Renewal | None = None,
+        limits: Limits,
+    ) -> tuple[NativeState, NativeChange | None]:
+        """Return the agreed state after a round.
+
+        Native models forget on their own, so a restart does not reset them; it renames labels at most.
+        """
+        renamed = None if renewal is None else renewal.renamed
+        return after_round(agreed, learnt, labels, self.settings, apart=apart, renamed=renamed)
+
+    def sent(self, learnt: Mapping[str, NativeLearnt], agreed: NativeState, seed: int) -> Mapping[str, Sent]:
+        """Return what clients learnt as numbers to be compared: the linear weights, and the cells of ferns."""
+        return influence.sent(learnt, agreed, seed)
+
+    def times(self, learnt: NativeLearnt, share: float) -> NativeLearnt:
+        """Return what a client learnt, of which a share counts."""
+        return replace(learnt, weights=share * learnt.weights, table=share * learnt.table)
+
+    def of_fewer(self, learnt: NativeLearnt, records: int) -> NativeLearnt:
+        """Return what a client learnt as if from fewer records."""
+        return influence.of_fewer(learnt, records)
+
+    def published(self, agreed: NativeState, version: int, change: NativeChange | None = None) -> BetweenPublished:
+        """Return the agreed state as it is published, or its change."""
+        if change is not None:
+            return BetweenPublished(version=version, agreed=change)
+        whole = replace(agreed.published, table=agreed.table.copy())
+        return BetweenPublished(version=version, agreed=whole)
+
+    def unusable(self, published: BetweenPublished) -> str | None:
+        """Return why a client cannot use a published state, or None; a change is checked when it is used."""
+        agreed = published.agreed
+        if not isinstance(agreed, NativeState) or agreed.is_sound(self.settings, self.settings.table_rows):
+            return None  # of an external model: it is ignored
+        return "models between rounds that do not fit their names"
+
+    def at_client(self) -> NativeAtClient:
+        """Return the models at a client that has learnt nothing yet."""
+        return NativeAtClient(self.settings, self.shared)
+
+    def agreed_only(self) -> "NativeBetweenRounds":
+        """Return the same without nearest neighbours and the last answer, which are a client's own."""
+        return replace(self, settings=self.settings.agreed_only)
+
+    def in_one_process(self) -> "NativeBetweenRounds":
+        """Return the same models for clients that are driven by one thread: they share the agreed table."""
+        # Compiled loops take half a second to import, and a coordinator does without.
+        from streamfl.online.native.shared import Shared  # noqa: PLC0415
+
+        return replace(self, shared=Shared())

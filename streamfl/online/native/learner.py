@@ -1,0 +1,653 @@
+"""The native models of one client: they learn record by record, and report the differences at the end of a round."""
+
+import math
+from dataclasses import dataclass, field, replace
+from itertools import compress, pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from streamfl.arrays import BoolArray, FloatArray, IntArray
+from streamfl.errors import BrokenInvariantError, PeerError
+from streamfl.learning.grid import in_short
+from streamfl.learning.serving import Serving
+from streamfl.online.native.ferns import Ferns
+from streamfl.online.native.kernels.compiled import announced, plain
+from streamfl.online.native.kernels.kept_arguments import kept
+from streamfl.online.native.kernels.last_answer import ERROR, LAST, Last
+from streamfl.online.native.kernels.neighbours import NO_MEMORY, Memory
+from streamfl.online.native.kernels.one_record import Learning, Record, predict_and_learn
+from streamfl.online.native.kernels.scaling import FIRST
+from streamfl.online.native.kernels.softmax import rounds_say
+from streamfl.online.native.kernels.steps import RIDGE, Kinds, Models, Table
+from streamfl.online.native.last_answer import LastAnswer, no_last_answer
+from streamfl.online.native.last_answer_state import LastAnswerState
+from streamfl.online.native.merging.grids import fitting_steps, step_of_cells, step_of_weights
+from streamfl.online.native.merging.rounding import most_steps, rounded, rounded_second, rows_sent
+from streamfl.online.native.mixture import LabelMixture, TargetMixture, room
+from streamfl.online.native.neighbours import Neighbours
+from streamfl.online.native.running_scaler import RunningScaler
+from streamfl.online.native.shared import Shared
+from streamfl.online.native.tables import NO_TABLE, NO_VISITS, ClientTable, wide
+from streamfl.protocol.moments import NOTHING, Moments
+from streamfl.protocol.native.change import NativeChange
+from streamfl.protocol.native.learnt import NativeLearnt, sends_moments
+from streamfl.protocol.native.mixed import AgreedMixture
+from streamfl.protocol.native.models import NativeState
+from streamfl.protocol.native.settings import FOLLOWING, MEMORIES, NONE, TOUCHED, NativeSettings
+from streamfl.protocol.native.sleeping import Rest, unused
+from streamfl.protocol.records import Batch, aligned
+from streamfl.sampling import generator
+
+# If the agreed centre is so many deviations from a client's targets, the client measures from its own mean instead: a
+# float has only 16 digits.
+FAR_OFF = 1e6
+
+NOT_FITTING = "arrays do not fit the names: learning was interrupted, or another thread learns at the same time"
+
+# Room for no predictions: of a record that is learnt without being predicted again.
+_NO_PREDICTIONS = np.zeros((0, 0))
+
+
+class LastPrediction(NamedTuple):
+    """The record that was predicted last, and its prediction: to learn it next, none of that work is repeated."""
+
+    features: tuple[str, ...]
+    values: bytes
+    served: float
+
+
+@dataclass
+class NativeLearner:
+    """The native models of one client, which continue from the agreed state.
+
+    Parameters
+    ----------
+    settings
+        Which models learn.
+    rest
+        The sleep of the client's own experts, which it decides alone: nothing that is sent depends on it.
+    shared
+        What it shares with others of this thread; by default nothing.
+
+    Examples
+    --------
+    >>> learner = NativeLearner(NativeSettings("linear", neighbours=False))
+    >>> X, y = np.array([[0.0], [1.0], [0.0], [1.0]]), np.array([0, 1, 0, 1])
+    >>> learner.learn(("x",), X, y, ("a", "b"))
+    array([-1.,  0.,  1.,  1.])
+    >>> learner.labels, learner.predicted(("x",), np.array([[1.0]])).round(2)
+    (('a', 'b'), array([[0.32, 0.68]]))
+    """
+
+    settings: NativeSettings
+    shared: Shared = field(default_factory=Shared)
+    features: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    mixture: LabelMixture | TargetMixture = field(init=False)
+    agreed_mixture: LabelMixture | TargetMixture = field(init=False)
+    near: Neighbours | None = field(init=False)
+    last: LastAnswer | None = field(init=False)
+    rest: Rest = field(default_factory=Rest)
+    _codes: dict[str, int] = field(init=False)
+    _ferns: Ferns = field(init=False)
+    _scaler: RunningScaler = field(init=False)
+    _agreed: NativeState = field(init=False)
+    _kinds: Kinds = field(init=False)
+    _models: Models = field(init=False)
+    _table: ClientTable = field(init=False)
+    _last_prediction: LastPrediction | None = None
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        mixture, ferns = TargetMixture if settings.targets else LabelMixture, settings.ferns
+        self.mixture = mixture(len(settings.experts))
+        self.agreed_mixture = mixture(len(settings.agreed_experts))
+        self.near = Neighbours() if settings.neighbours else None
+        self.last = LastAnswer(settings.targets) if settings.last_answer else None
+        self._ferns = self.shared.ferns(Ferns(settings.seed), ())
+        self._kinds = Kinds(settings.sees, settings.rates, ferns.start, ferns.stop - ferns.start)
+        nothing, none = NativeState.none(settings), np.zeros(0)
+        table = np.zeros(nothing.table.shape, np.float32)
+        self._models = Models(none, NO_TABLE, NO_VISITS, none, none, none, none, none, none, none, none, none)
+        self._table = ClientTable(self.shared.tables, table)
+        self.begin(replace(nothing, table=nothing.table[:0].copy()), np.zeros(0, np.int64))
+        self._load()
+
+    def _load(self) -> None:
+        """Load the compiled loops, or compile them, so that no record waits for that."""
+        none, nothing = np.zeros(0), np.zeros((0, 0))
+        if self.shared.loaded:
+            return
+        with announced():
+            self._run((), nothing, nothing, none, nothing)
+            rounds_say(nothing, none, none, 1.0, np.zeros((1, 0)), nothing)
+        self.shared.loaded = True
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the state of a copy, which need not know what was predicted last."""
+        return {**self.__dict__, "_last_prediction": None}
+
+    @property
+    def records(self) -> int:
+        """Count the records learnt since `begin`."""
+        return int(self._table.changes.touched.counted["records"][0])
+
+    # --- rounds --------------------------------------------------------------------------------------------------
+
+    def begin(self, agreed: NativeState, cells: IntArray | None = None, *, own: bool = True) -> None:
+        """Continue from an agreed state, which replaces everything learnt since the last one.
+
+        Parameters
+        ----------
+        agreed
+            The agreed state.
+        cells
+            The rows of the table that `agreed.table` holds: those that changed since the state before. None: it holds
+            all rows.
+        own
+            Whether to keep the client's own mixture, if it has learnt one.
+
+        Raises
+        ------
+        PeerError
+            Its arrays do not fit its names.
+        """
+        rows = self.settings.table_rows
+        named = cells is None or not len(cells) or bool(0 <= cells.min() <= cells.max() < rows)
+        if not named or not agreed.is_sound(self.settings, rows if cells is None else len(cells)):
+            raise PeerError(
+                "agreed models do not fit their names: the coordinator runs another version, or is broken"
+            )
+        ferns = self.shared.ferns(self._ferns, agreed.features if self.settings.has_ferns else ())
+        scaler = RunningScaler.of(agreed.moments, agreed.features)
+        second = agreed.second.copy()
+        centre = self._centre(agreed)
+        # In this order, so that `begin` can be repeated after an interruption.
+        self._table.begin(cells, agreed.table, agreed.chain)
+        models = Models(
+            weights=self._weights_about(agreed, centre),
+            table=NO_TABLE,
+            visits=NO_VISITS,
+            second=second,
+            inverse=np.full(second.shape, np.nan),
+            norms=agreed.norms.copy(),
+            norm_sums=np.zeros(2),
+            bearing=np.zeros(agreed.weights.shape[2]),
+            right=np.zeros(agreed.weights.shape[1:]),
+            mean=self.shared.square(len(second)),
+            along=np.zeros(len(second)),
+            centre=np.array([centre]),
+        )
+        codes = {label: code for code, label in enumerate(agreed.labels)}
+        shared, awake = self._awake(agreed)
+        self.agreed_mixture.begin(agreed.mixture, shared)
+        if own and self.mixture.has_learnt:
+            self.mixture.wake(awake)
+        else:
+            self.mixture.begin(agreed.mixture, awake, self.settings.shared)
+        # An interruption from here on leaves arrays that do not fit the names: the next call raises.
+        self._table.changes.arguments, self._last_prediction = None, None
+        # The rows are in the table; a view would keep all of them.
+        self._agreed = replace(agreed.published, table=agreed.table[:0].copy())
+        self._ferns, self._scaler, self._models = ferns, scaler, models
+        self.features, self.labels, self._codes = agreed.features, agreed.labels, codes
+        self._rename_own()
+
+    def _centre(self, agreed: NativeState) -> float:
+        """Return the value to measure targets from: the agreed centre, NaN before any; if far off, the own mean."""
+        if not agreed.seen or not self.settings.targets:
+            return agreed.centre if agreed.seen else math.nan
+        targets = self.mixture.mixing.targets
+        seen, total, square = (float(part[0]) for part in (targets.seen, targets.total, targets.square))
+        if seen < FIRST:
+            return agreed.centre
+        mean = total / seen
+        deviation = math.sqrt(max(square / seen - mean * mean, 0.0))
+        mean += float(targets.near[0])
+        return mean if abs(agreed.centre - mean) > FAR_OFF * deviation > 0.0 else agreed.centre
+
+    def _weights_about(self, agreed: NativeState, centre: float) -> FloatArray:
+        """Return the agreed linear weights with intercepts for targets that are measured from `centre`."""
+        weights = agreed.weights.copy()
+        if agreed.seen and centre != agreed.centre:
+            weights[0, :, 0] += (agreed.centre - centre) / self.settings.sees
+        return weights
+
+    def _awake(self, agreed: NativeState) -> tuple[BoolArray, BoolArray]:
+        """Return which of the agreed experts are awake, by the agreed state alone, and which of all."""
+        shared = np.array([not agreed.sleeps(expert) for expert in self.settings.agreed_experts])
+        shared = shared if shared.any() else ~shared  # the state may know other experts: at least one must serve
+        awake = np.full(len(self.settings.experts), not self.rest.left)
+        awake[self.settings.shared] = shared
+        return shared, awake
+
+    def rest_own(self) -> None:
+        """Let the client's own experts sleep in the next round, or wake, by their influence in this one."""
+        own = ~self.settings.shared
+        if self.records and own.any():
+            idle = unused(compress(self.settings.experts, own), self.mixture.influence[own])
+            self.rest = self.rest.after() if idle else Rest()
+
+    def predicted_by_rounds(self, serving: Serving, batch: Batch) -> FloatArray | None:
+        """Return the predictions of the expert `rounds`, shape (n, columns); None while it sleeps."""
+        if not self.mixture.mixing.awake[-1]:
+            return None
+        if serving.model.link != "softmax":
+            return serving.predictions(batch)
+        X = plain(aligned(batch.X, batch.features, serving.registry.features))
+        if X.shape[1:] != serving.arrays[0].shape:
+            raise BrokenInvariantError(NOT_FITTING)
+        outputs = np.zeros((len(X), serving.arrays[-1].shape[1]))
+        rounds_say(X, *serving.arrays, outputs)
+        return outputs
+
+    def remember(self, near: Neighbours | None) -> None:
+        """Take over the last records of a saved learner.
+
+        Raises
+        ------
+        PeerError
+            No learner with these settings can have saved them.
+        """
+        if near is not None and not self._can_use(near):
+            raise PeerError("the last records of a client do not fit their names: the file is damaged")
+        self._table.changes.arguments, self._last_prediction = None, None
+        self.near = near
+        self._rename_own()
+
+    def remember_last(self, state: LastAnswerState | None) -> None:
+        """Take over the last answer of a saved learner; None: it had none, and the next record is the first.
+
+        Raises
+        ------
+        PeerError
+            No learner with these settings can have saved it.
+        """
+        if state is not None and self.last is None:
+            raise PeerError("a last answer was saved that the settings do not have: the file is damaged")
+        if self.last is None:
+            return
+        targets = self.settings.targets
+        last = LastAnswer(targets) if state is None else LastAnswer.of(state, targets=targets)
+        self._table.changes.arguments, self._last_prediction = None, None
+        self.last = last
+        self._rename_own()
+
+    def without_last(self) -> LastAnswer | None:
+        """Return the experts on the last answer, and go on without them: labels come late, see `Asked`."""
+        last, self.last = self.last, None
+        self._table.changes.arguments, self._last_prediction = None, None
+        return last
+
+    @property
+    def centre(self) -> float:
+        """Return the value from which targets are measured; 0 before any."""
+        centre = float(self._models.centre[0])
+        return 0.0 if math.isnan(centre) else centre
+
+    def truths(self, y: FloatArray, labels: tuple[str, ...]) -> FloatArray:
+        """Return labels that have been learnt as indices into `self.labels`; targets as they are."""
+        return self._truths(y, labels)
+
+    def _can_use(self, near: Neighbours) -> bool:
+        """Tell whether last records are sound, and those of a learner with these settings."""
+        labelled = bool(near.kept_labels) or not near.seen
+        return self.settings.neighbours and near.is_sound and (self.settings.targets or labelled)
+
+    @property
+    def table(self) -> Table:
+        """Return the table of ferns with the client's changes, shape (rows, rates, columns); a view."""
+        return self._table.values
+
+    def following(self, change: NativeChange) -> tuple[NativeState, IntArray]:
+        """Return the agreed state after a change, and the rows of the table that it changes, which the state holds.
+
+        Raises
+        ------
+        PeerError
+            It is no change of the present state.
+        """
+        if not change.fits(self._agreed, self.settings.table_rows):
+            raise PeerError("changes of agreed models do not fit them: the coordinator runs another version")
+        cells = change.cells.astype(np.int64)
+        rows = self._table.agreed_rows(cells, change.table.shape[-1])
+        # After an interruption the table may have moved already, and all else not.
+        moved = rows.astype(np.float64) if self._table.agreed.chain == change.chain else change.rows(rows)
+        return replace(change.after(self._agreed), table=moved), cells
+
+    def restore(self) -> None:
+        """Go back to the agreed state."""
+        self.begin(self._agreed, np.zeros(0, np.int64))
+
+    def _changes(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """Return the rows of the table that this round changed, in order, the visits to each, and their changes."""
+        cells, before, own, visits = self._table.changed()
+        order = np.argsort(cells)
+        return cells[order], visits[order], own[order].astype(np.float64) - before[order]
+
+    @property
+    def agreed(self) -> NativeState:
+        """Return the agreed state, with its table, of a learner that has learnt nothing since."""
+        return replace(self._agreed, table=self.table.astype(np.float64))
+
+    @property
+    def agreed_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the features and the labels of the agreed state."""
+        return self._agreed.features, self._agreed.labels
+
+    def learnt(self, *key: str | int, measured: bool = True, coarser: int = 0) -> NativeLearnt:
+        """Return what the records since `begin` did to the agreed state, on the grids of the round.
+
+        Parameters
+        ----------
+        key
+            The key of the draws by which numbers are rounded: the client and the round.
+        measured
+            Whether it is the client's turn to send moments. It also does if it has new features, or some that began
+            again.
+        coarser
+            So many times are steps doubled, at most `COARSEST`.
+        """
+        agreed, models = self._agreed, self._models
+        start = agreed.grown(self.features[len(agreed.features) :], self.labels[len(agreed.labels) :], table=False)
+        centre = float(models.centre[0]) if self.settings.targets and self.records else agreed.centre
+        weights, (cells, visits, table) = models.weights - self._weights_about(start, centre), self._changes()
+        fitting = fitting_steps(weights, table, cells, self.records, agreed)
+        steps = (agreed.steps if agreed.steps.are_known else fitting).coarser(coarser)
+        draws, most = generator(self.settings.seed, "grid", *key), most_steps(self.records, coarser)
+        changes = rounded(table, step_of_cells(steps, cells), draws, most)
+        sent, counted = rows_sent(changes, visits, self.records, draws, coarser=coarser)
+        moments = self._scaler.moments(self.features, since=agreed.moments)
+        again = tuple(compress(self.features, self._scaler.again))
+        measured = sends_moments(self.features, again, agreed.features, measured=measured)
+        return NativeLearnt(
+            features=self.features,
+            labels=self.labels,
+            records=self.records,
+            count=moments.count,
+            moments=moments if measured else NOTHING,
+            again=again,
+            far=self._far_out(),
+            norms=np.array(in_short(models.norm_sums / max(1, self.records))),
+            second=rounded_second(models.second - start.second, steps) if measured else np.zeros((0, 0)),
+            weights=rounded(weights, step_of_weights(steps), draws, most),
+            cells=cells[sent].astype(np.float64),
+            visits=counted[sent],
+            table=changes[sent],
+            steps=fitting,
+            bearing=models.bearing[: len(self.labels)].copy(),
+            right=models.right[:, : len(self.labels)].copy(),
+            unused=self._unused(),
+            centre=centre,
+            mixture=self.agreed_mixture.report() if self.records else AgreedMixture(),
+            coarser=coarser,
+        )
+
+    def _far_out(self) -> Moments:
+        far = self._scaler.far(self.features)
+        return far if far.count.any() else NOTHING
+
+    def _unused(self) -> tuple[str, ...]:
+        """Return the groups of agreed experts without a share in the agreed mixture."""
+        return unused(self.settings.agreed_experts, self.agreed_mixture.influence)
+
+    # --- records -------------------------------------------------------------------------------------------------
+
+    def learn(
+        self,
+        features: tuple[str, ...],
+        X: FloatArray,
+        y: FloatArray,
+        labels: tuple[str, ...] = (),
+        rounds: FloatArray | None = None,
+    ) -> FloatArray:
+        """Predict every record, then learn it, in order.
+
+        Parameters
+        ----------
+        features, X
+            Names, and values of shape (n, d); NaN is missing. A feature is new with its first value.
+        y, labels
+            Label indices in `labels`, or targets; shape (n,).
+        rounds
+            The predictions of the expert `rounds`: probabilities of the first labels of this learner, shape
+            (n, labels), or targets, shape (n, 1). None: it makes none.
+
+        Returns
+        -------
+        The predicted label indices in this learner's `labels` as they are after the call (-1 before any label), or
+        targets; shape (n,).
+        """
+        served = np.zeros(len(X))
+        rounds = np.zeros((len(X), 0)) if rounds is None else rounds
+        for rows in self._parts(features, X, y, labels):
+            i = rows.start
+            if self.has_predicted(features, X[rows], y[rows], labels) and self._last_prediction is not None:
+                served[i] = self._last_prediction.served
+                self._run(features, X[rows], rounds[rows], self._truths(y[rows], labels), _NO_PREDICTIONS)
+                continue
+            before = None
+            if not self._knows(y, labels, i) or self._new(features, X[i]):
+                before = self._served(self.predicted(features, X[i : i + 1], rounds[i : i + 1]))
+                self._add_names(features, X[i], None if self.settings.targets else labels[int(y[i])])
+            outputs = np.zeros((rows.stop - i, self._models.weights.shape[-1]))
+            self._run(features, X[rows], rounds[rows], self._truths(y[rows], labels), outputs)
+            served[rows] = self._served(outputs)
+            served[i] = served[i] if before is None else before[0]  # predicted before its new names were known
+        return served
+
+    def predicted(self, features: tuple[str, ...], X: FloatArray, rounds: FloatArray | None = None) -> FloatArray:
+        """Return its present predictions: probabilities, shape (n, labels), or targets, shape (n, 1)."""
+        outputs = np.zeros((len(X), self._models.weights.shape[-1]))
+        self._last_prediction = None
+        if outputs.size:
+            self._run(features, X, np.zeros((len(X), 0)) if rounds is None else rounds, np.zeros(0), outputs)
+            if len(X) == 1 and not self._new(features, X[0]):
+                self._last_prediction = LastPrediction(features, X.tobytes(), float(self._served(outputs)[0]))
+        return outputs
+
+    def standardised(self, features: tuple[str, ...], x: FloatArray) -> FloatArray:
+        """Return a record as linear models see it: the constant 1, then `self.features`; shape (1 + features,)."""
+        return np.append(1.0, self._scaler.scaled(self._aligned(features, x[None]), count=False)[0])
+
+    def has_predicted(
+        self, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...] = ()
+    ) -> bool:
+        """Tell whether the record to be learnt is the one that was predicted last, with nothing learnt since.
+
+        False if its label is new: the prediction had no column for it. False also if others have used the table.
+        """
+        last = self._last_prediction
+        if (
+            last is None
+            or self._table.changes.arguments is None
+            or len(X) != 1
+            or last.features != features
+            or last.values != X.tobytes()
+        ):
+            return False
+        return self._knows(y, labels, 0)
+
+    def _served(self, outputs: FloatArray) -> FloatArray:
+        """Return the predictions that outputs lead to: label indices (-1 without any label), or targets."""
+        if self.settings.targets:
+            return outputs[:, 0]
+        return outputs.argmax(axis=1).astype(np.float64) if outputs.shape[1] else np.full(len(outputs), -1.0)
+
+    def _run(
+        self, features: tuple[str, ...], X: FloatArray, rounds: FloatArray, truths: FloatArray, outputs: FloatArray
+    ) -> None:
+        """Predict and learn records without new names: see `predict_and_learn`."""
+        self._last_prediction = None  # the mixture learns from what it mixed last
+        self._make_room_for(len(truths))
+        arguments, seen = self._kept_arguments(), self._agreed.seen + self.records
+        remembered = 0 if self.near is None else self.near.seen
+        touched = self._table.room_for(len(truths))
+        X, rounds = self._aligned(features, X), plain(rounds)
+        if not predict_and_learn(arguments, remembered, seen, X, rounds, truths, outputs, touched):
+            raise BrokenInvariantError(NOT_FITTING)
+        if self.near is not None:
+            self.near.seen += len(truths)
+            self._make_room_for(1)  # now: what is predicted next is learnt from the same arrays
+
+    def _make_room_for(self, records: int) -> None:
+        """Let the nearest records have room for so many more."""
+        if self.near is not None and not self.near.has_room_for(records):
+            self._table.changes.arguments = None
+            self.near.make_room_for(records)
+
+    def _kept_arguments(self) -> Learning:
+        """Return the arguments of the compiled loops, built once for the present names."""
+        table, changes = self._table.enter(), self._table.changes
+        if changes.arguments is None:
+            settings, columns = self.settings, self._models.weights.shape[-1]
+            learning = Learning(
+                kinds=self._kinds,
+                scales=self._scaler.sums,
+                tests=self._ferns.tests,
+                models=self._models._replace(table=table.values, visits=table.visits),
+                memory=NO_MEMORY if self.near is None else self.near.memory,
+                mixing=self.mixture.mixing,
+                last=no_last_answer(targets=settings.targets) if self.last is None else self.last.arrays,
+                record=Record(np.ones(1 + len(self.features)), np.zeros(TOUCHED * settings.has_ferns, np.int64)),
+                predictions=room(len(settings.experts), columns),
+                agreed=self.agreed_mixture.mixing,
+                agreed_predictions=room(len(settings.agreed_experts), columns),
+                targets=settings.targets,
+            )
+            if not _is_sound(learning, len(self.features), columns):
+                raise BrokenInvariantError(NOT_FITTING)
+            changes.arguments = kept(learning)
+        return changes.arguments
+
+    # --- names ---------------------------------------------------------------------------------------------------
+
+    def _parts(self, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...]) -> list[slice]:
+        """Return runs of records in which only the first may have new names."""
+        if len(X) < 2:
+            return [slice(0, len(X))] * len(X)
+        known, starts = set(self.features), {0}
+        for j in [j for j, name in enumerate(features) if name not in known]:
+            starts.update(np.flatnonzero(~np.isnan(X[:, j]))[:1].tolist())
+        for code in [code for code, label in enumerate(labels) if label not in self._codes]:
+            starts.update(np.flatnonzero(y == code)[:1].tolist())
+        return [slice(a, b) for a, b in pairwise([*sorted(starts), len(X)])]
+
+    def _new(self, features: tuple[str, ...], x: FloatArray) -> tuple[str, ...]:
+        """Return the features that have their first value in a record."""
+        if features == self.features:
+            return ()
+        known = set(self.features)
+        values = zip(features, x, strict=True)
+        return tuple(sorted(name for name, value in values if name not in known and not math.isnan(value)))
+
+    def _knows(self, y: FloatArray, labels: tuple[str, ...], i: int) -> bool:
+        """Tell whether the truth of a record is a target, or a known label."""
+        return self.settings.targets or labels[int(y[i])] in self._codes
+
+    def _truths(self, y: FloatArray, labels: tuple[str, ...]) -> FloatArray:
+        """Return the indices of labels in `self.labels`, or targets unchanged."""
+        if self.settings.targets:
+            return plain(y)
+        if len(y) == 1:
+            return np.array([self._codes[labels[int(y[0])]]], dtype=np.float64)
+        places = np.array([self._codes.get(label, -1) for label in labels], dtype=np.float64)
+        return places[y.astype(np.int64)]
+
+    def _add_names(self, features: tuple[str, ...], x: FloatArray, label: str | None) -> None:
+        """Add the features that have their first value in a record, and its label."""
+        new = self._new(features, x)
+        more = () if label is None or label in self._codes else (label,)
+        names, labels = (*self.features, *new), (*self.labels, *more)
+        ferns = self.shared.ferns(self._ferns, names) if self.settings.has_ferns else self._ferns
+        models = self._wider(len(new), len(more))
+        scaler = self._scaler.grown(len(new))
+        codes = self._codes | dict.fromkeys(more, len(self.labels))
+        # An interruption from here on leaves arrays that do not fit the names: the next call raises.
+        self._table.changes.arguments, self._last_prediction = None, None
+        self._ferns, self._models, self._scaler = ferns, models, scaler
+        self.features, self.labels, self._codes = names, labels, codes
+        self._rename_own()
+
+    def _wider(self, features: int, labels: int) -> Models:
+        """Return the models with zeros for more features and labels."""
+        models, size = self._models, len(self._models.second) + features
+        if not models.second.size or not features:
+            second, inverse, mean, along = models.second, models.inverse, models.mean, models.along
+        else:
+            second, inverse = np.pad(models.second, (0, features)), np.pad(models.inverse, (0, features))
+            # Until the inverse is computed again, the second moment of a new feature is the ridge.
+            ridge = RIDGE * np.trace(second) / size / max(1, self._agreed.seen + self.records)
+            inverse[range(size - features, size), range(size - features, size)] = 1.0 / ridge if ridge else np.nan
+            mean, along = self.shared.square(size), np.zeros(size)
+        self._table.widen(models.weights.shape[-1] + labels)
+        return models._replace(
+            weights=np.pad(models.weights, ((0, features), (0, 0), (0, labels))),
+            bearing=wide(models.bearing, models.bearing.shape[-1] + labels),
+            right=wide(models.right, models.right.shape[-1] + labels),
+            second=second,
+            inverse=inverse,
+            mean=mean,
+            along=along,
+        )
+
+    def _rename_own(self) -> None:
+        """Let the client's own experts follow the present names."""
+        if self.near is not None:
+            self.near.over(self.features, self.labels)
+        if self.last is not None:
+            self.last.over(self.labels)
+
+    def _aligned(self, features: tuple[str, ...], X: FloatArray) -> FloatArray:
+        """Return values in the order of `self.features`."""
+        return plain(aligned(X, features, self.features))
+
+
+def _is_sound(learning: Learning, features: int, columns: int) -> bool:
+    """Tell whether all arrays fit the names; compiled loops do not check indices."""
+    models, memory, last = learning.models, learning.memory, learning.last
+    inputs, count = 1 + features, models.weights.shape[1]
+    near = len(MEMORIES) if len(memory.y) else 0
+    return (
+        models.weights.shape == (inputs, count, columns)
+        and models.right.shape == (count, columns)
+        and models.bearing.shape == (columns,)
+        and models.table.shape[2] >= columns  # others may know more labels
+        and int(learning.tests.feature.max()) < max(1, features)
+        and all(part.shape[-1:] == (features,) for part in learning.scales)
+        and len(learning.scales.first) == FIRST
+        and models.second.shape in {(0, 0), (inputs, inputs)}
+        and models.second.shape == models.inverse.shape == models.mean.shape
+        and models.along.shape == models.mean.shape[:1]
+        and models.centre.shape == (1,)
+        and (not near or _is_sound_memory(memory, features, 0 if learning.targets else columns))
+        and learning.predictions.by_expert.shape == (count + near + 1, columns)
+        and len(learning.mixing.best) == learning.mixing.stacked.shape[1] == count + near + 1
+        and len(learning.agreed.best) == learning.agreed.stacked.shape[1] == count + 1
+        and learning.agreed_predictions.by_expert.shape == (count + 1, columns)
+        and (not len(last.predictions.by_expert) or _is_sound_last(last, columns, targets=learning.targets))
+    )
+
+
+def _is_sound_last(last: Last, columns: int, *, targets: bool) -> bool:
+    """Tell whether the last answer has room for so many names."""
+    labels = 0 if targets else columns
+    return (
+        last.predictions.by_expert.shape == (1 + (ERROR if targets else LAST), columns)
+        and last.following.shape == last.counts.shape == (labels, FOLLOWING)
+        and int(last.following.max(initial=NONE)) < labels
+        and int(last.label[0]) < max(1, labels)
+    )
+
+
+def _is_sound_memory(memory: Memory, features: int, labels: int) -> bool:
+    """Tell whether the last records have room for so many names."""
+    return (
+        len(memory.column) == features
+        and int(memory.column.max(initial=-1)) < len(memory.Z) == len(memory.at)
+        and memory.Z.shape[1] == len(memory.y) == len(memory.distance)
+        and len(memory.code) == labels
+        and int(memory.code.max(initial=-1)) < len(memory.place)
+        and int(memory.place.max(initial=-1)) < max(1, labels)
+    )

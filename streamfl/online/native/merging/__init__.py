@@ -1,0 +1,1 @@
+"""How what clients' native models learnt in a round becomes the next agreed state."""

@@ -1,0 +1,196 @@
+"""Checks what a client's update says its native models have learnt: impossible numbers are refused."""
+
+import math
+
+import numpy as np
+
+from streamfl.learning.between_rounds import Covered
+from streamfl.learning.fixed_point import largest_part
+from streamfl.learning.grid import second_steps
+from streamfl.online.native.merging.rounding import ROOM
+from streamfl.protocol.moments import LARGEST, Moments
+from streamfl.protocol.native.learnt import NativeLearnt, sends_moments
+from streamfl.protocol.native.models import NativeState
+from streamfl.protocol.native.settings import FARTHEST, FERNS, KINDS, TOUCHED, NativeSettings
+from streamfl.protocol.native.sleeping import together
+from streamfl.protocol.native.steps import COARSEST
+from streamfl.protocol.records import LARGEST_TARGET
+
+# The groups of experts that may sleep.
+MAY_SLEEP = frozenset(map(together, NativeSettings("auto").agreed_experts))
+
+# Relative slack for the rounding of sums.
+ROUNDING = 1e-8
+
+
+def wrong_learnt(learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
+    """Return why what a client learnt cannot be merged, or None if it can.
+
+    Parameters
+    ----------
+    learnt
+        What the client's update says.
+    agreed
+        The agreed state from which it began.
+    covered
+        The records, names and members that the update covers.
+
+    Examples
+    --------
+    >>> from streamfl.online.native.learner import NativeLearner
+    >>> from streamfl.bounds import NAMED
+    >>> settings = NativeSettings("linear", neighbours=False)
+    >>> agreed = NativeState.none(settings)
+    >>> learnt = NativeLearner(settings).learnt()
+    >>> def covered(records):
+    ...     return Covered(records, features=set(), labels=set(), members=1, limits=NAMED)
+    >>> wrong_learnt(learnt, agreed, covered(0)) is None
+    True
+    >>> wrong_learnt(learnt, agreed, covered(3))
+    'another number of records between rounds'
+    """
+    if learnt.records != covered.records:
+        return "another number of records between rounds"
+    return (
+        _wrong_names(learnt, agreed, covered)
+        or _wrong_turn(learnt, agreed, covered)
+        or _wrong_shapes(learnt, agreed)
+        or _wrong_cells(learnt, agreed)
+        or _wrong_numbers(learnt, covered.members)
+        or _wrong_counts(learnt)
+        or _wrong_moments(learnt.moments, learnt.records)
+        or _wrong_moments(learnt.far, learnt.records)
+        or _wrong_second(learnt, agreed)
+        or (None if learnt.mixture.is_sound(1 + agreed.weights.shape[1]) else "a mixture between rounds that is none")
+    )
+
+
+def _wrong_names(learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
+    for names, known in ((learnt.features, agreed.features), (learnt.labels, agreed.labels)):
+        if names[: len(known)] != known or len(set(names)) != len(names):
+            return "names between rounds that do not go on from the agreed ones"
+    if not covered.features >= set(learnt.features):
+        return "a feature between rounds that no record has"
+    if not covered.labels >= set(learnt.labels):
+        return "a label between rounds that no record has"
+    if not MAY_SLEEP.issuperset(learnt.unused):
+        return "experts between rounds that do not exist"
+    if not set(learnt.again) <= set(learnt.features):
+        return "a feature between rounds that began again, and is not among the features"
+    return None
+
+
+def _wrong_turn(learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
+    """Return why moments or steps are there without being asked for, or the other way round, or None."""
+    asked = sends_moments(learnt.features, learnt.again, agreed.features, measured=covered.measured)
+    if learnt.moments.features != (learnt.features if asked else ()):
+        return "moments between rounds of other features"
+    if bool(learnt.second.size) != (asked and bool(agreed.second.size)):
+        return "second moments between rounds that were not asked for, or none"
+    if learnt.far.features not in {(), learnt.features}:
+        return "moments between rounds of other features"
+    steps = learnt.steps
+    if not steps.are_known or not steps.are_sound(agreed.weights.shape[1], KINDS):
+        return "steps between rounds that no changes fit"
+    if not 0 <= learnt.coarser <= COARSEST:
+        return "numbers between rounds that are rounded too coarsely"
+    return None
+
+
+def _wrong_shapes(learnt: NativeLearnt, agreed: NativeState) -> str | None:
+    rows, models, columns = agreed.weights.shape
+    rows += len(learnt.features) - len(agreed.features)
+    columns += len(learnt.labels) - len(agreed.labels)
+    cells, moments, far = learnt.cells.size, learnt.moments, learnt.far
+    shapes = [
+        ("weights", learnt.weights, (rows, models, columns)),
+        ("second moments", learnt.second, (rows, rows) if learnt.second.size else (0, 0)),
+        ("a table", learnt.table, (cells, agreed.table.shape[1], columns)),
+        ("cells", learnt.cells, (cells,)),
+        ("visits", learnt.visits, (cells,)),
+        ("counts", learnt.count, (len(learnt.features),)),
+        ("norms", learnt.norms, (2,)),
+        ("records by label", learnt.bearing, (len(learnt.labels),)),
+        ("right ones by label", learnt.right, (models, len(learnt.labels))),
+        *(("moments", part, (len(moments.features),)) for part in (moments.count, moments.mean, moments.m2)),
+        *(("moments far out", part, (len(far.features),)) for part in (far.count, far.mean, far.m2)),
+    ]
+    wrong = (name for name, array, shape in shapes if array.shape != shape)
+    return next((f"{name} between rounds of another shape" for name in wrong), None)
+
+
+def _wrong_cells(learnt: NativeLearnt, agreed: NativeState) -> str | None:
+    cells, visits = learnt.cells, learnt.visits
+    whole = np.array_equal(cells, np.floor(cells)) and np.array_equal(visits, np.floor(visits))
+    if not whole:
+        return "cells or visits that are not whole numbers"
+    if len(cells) and (cells.min() < 0 or cells.max() >= len(agreed.table)):
+        return "cells beyond the table"
+    if (np.diff(cells) <= 0).any():
+        return "cells that are named twice, or not in order"
+    if len(visits) and (visits.min() < 0 or visits.max() > math.ceil(math.log2(max(1, learnt.records)))):
+        return "visits that the records cannot make"
+    # Visits are rounded to powers of two, and a cell with a single one may count as four.
+    if np.ldexp(1.0, visits.astype(np.int64)).sum() > 4.0 * TOUCHED * learnt.records:
+        return "more visits than the records can make"
+    return None
+
+
+def _wrong_numbers(learnt: NativeLearnt, members: int) -> str | None:
+    largest, moments = ROOM * largest_part(learnt.records, members), learnt.moments
+    differences = (learnt.weights, learnt.table)
+    of_moments = [x for m in (moments, learnt.far) for x in (m.count, m.mean, m.m2)]
+    others = (learnt.second, learnt.norms, learnt.count, *of_moments)
+    if not all(np.isfinite(array).all() for array in (*differences, *others)):
+        return "a number between rounds that is not finite"
+    if any(np.abs(array).max(initial=0.0) >= largest for array in differences):
+        return "a difference between rounds that is far too large"
+    if not all(np.array_equal(array, np.rint(array)) for array in differences):
+        return "a difference between rounds that is no whole number of steps"
+    if ((learnt.count < 0.0) | (learnt.count > learnt.records)).any():
+        return "more values between rounds than records"
+    if not abs(learnt.centre) <= LARGEST_TARGET:
+        return "a centre between rounds that targets do not have"
+    # Standardised values are clipped, and a record touches one cell of each fern.
+    if not 0.0 <= learnt.norms.min() <= learnt.norms.max() <= FERNS + 1.0 + FARTHEST**2 * len(learnt.features):
+        return "norms between rounds that no records have"
+    return None
+
+
+def _wrong_counts(learnt: NativeLearnt) -> str | None:
+    """Return why the counts by label cannot be those of the client's records, or None."""
+    bearing, right = learnt.bearing, learnt.right
+    whole = np.array_equal(bearing, np.floor(bearing)) and np.array_equal(right, np.floor(right))
+    if not whole or bearing.min(initial=0.0) < 0 or (learnt.labels and bearing.sum() != learnt.records):
+        return "records by label that do not add up to the records"
+    return "more records predicted right than there are" if ((right < 0) | (right > bearing)).any() else None
+
+
+def _wrong_moments(moments: Moments, n: int) -> str | None:
+    """Return why moments cannot be those of n records, whose values are clipped to LARGEST, or None."""
+    largest = (1.0 + ROUNDING) * LARGEST
+    for part, least, most in (
+        (moments.count, 0.0, n),
+        (moments.mean, -largest, largest),
+        (moments.m2, 0.0, 4.0 * n * largest**2),
+    ):
+        if ((part < least) | (part > most)).any():
+            return "moments between rounds that no records have"
+    return None
+
+
+def _wrong_second(learnt: NativeLearnt, agreed: NativeState) -> str | None:
+    """Return why a matrix cannot be the sum of z z^T over the records, or None: the total must be invertible."""
+    S, n = learnt.second, learnt.records
+    if not S.size:
+        return None
+    # Numbers are rounded to steps, and the matrix is the difference of two sums over all records so far.
+    step = float(second_steps((learnt.steps_of(agreed.steps).half,) * len(S), len(S))[0, 0])
+    slack = step + ROUNDING * (1.0 + FARTHEST**2 * (agreed.seen + n))
+    if abs(S[0, 0] - n) > slack or not np.array_equal(S, S.T) or np.abs(S).max() > FARTHEST**2 * n + slack:
+        return "second moments between rounds that no records have"
+    try:
+        np.linalg.cholesky(S + slack * len(S) * np.eye(len(S)))
+    except np.linalg.LinAlgError:
+        return "second moments between rounds that are not positive"
+    return None

@@ -1,0 +1,141 @@
+"""Native models as a finished model: the agreed state, without what only learning needs."""
+
+import threading
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from streamfl.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.protocol.native.models import NativeState
+from streamfl.protocol.native.settings import NativeSettings
+
+if TYPE_CHECKING:
+    from streamfl.online.native.learner import NativeLearner
+
+
+@dataclass(frozen=True, eq=False)
+class ServedNative:
+    """The agreed native models and their mixture, which predict and learn nothing more.
+
+    Nothing that belongs to a client is in it: neither its last records nor its own mixture.
+
+    Parameters
+    ----------
+    settings
+        Which models there are; without those of a client alone.
+    agreed
+        The agreed state, with the rows `cells` of the table, and without second moments and early values.
+    cells
+        The rows of the table that are not 0, shape (rows,).
+
+    Examples
+    --------
+    >>> from streamfl.online.native.learner import NativeLearner
+    >>> from streamfl.online.native.merging.merging import after
+    >>> settings = NativeSettings("linear")
+    >>> learner = NativeLearner(settings)
+    >>> X, y = np.array([[0.0], [1.0]] * 20), np.array([0, 1] * 20)
+    >>> _ = learner.learn(("x",), X, y, ("a", "b"))
+    >>> agreed, _ = after(NativeState.none(settings), [learner.learnt()], ("a", "b"))
+    >>> served = ServedNative.of(settings, agreed)
+    >>> served.predictions(("x",), np.array([[0.0], [1.0]]), np.full((2, 2), 0.5)).round(2)
+    array([[0.98, 0.02],
+           [0.02, 0.98]])
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
+
+    settings: NativeSettings
+    agreed: NativeState
+    cells: FloatArray
+
+    @classmethod
+    def of(cls, settings: NativeSettings, agreed: NativeState) -> "ServedNative":
+        """Return the models of an agreed state; the state is not changed."""
+        cells = np.flatnonzero(agreed.table.any(axis=(1, 2)))
+        slim = replace(agreed.published, table=agreed.table[cells], second=np.zeros((0, 0)))
+        return cls(settings.agreed_only, slim, cells.astype(np.float64))
+
+    def wrong(self) -> str | None:
+        """Return why a file cannot hold these models, or None."""
+        cells, rows = self.cells, self.settings.table_rows
+        if cells.ndim != 1 or len(set(cells.tolist())) != len(cells):
+            return "rows of models between rounds that are none"
+        if self.settings.neighbours or self.settings.last_answer:
+            return "models of a client's own, which no file holds"
+        if not ((cells >= 0) & (cells < rows) & (cells == np.floor(cells))).all():
+            return "rows that the table of models between rounds does not have"
+        sound = self._with_second.is_sound(self.settings, len(cells))
+        numbers = self.agreed.weights, self.agreed.table, self.agreed.norms
+        finite = all(np.isfinite(array).all() for array in numbers)
+        return None if sound and finite else "models between rounds that do not fit their names"
+
+    @property
+    def _with_second(self) -> NativeState:
+        size = (1 + len(self.agreed.features)) * self.settings.has_linear
+        return replace(self.agreed, second=np.zeros((size, size)))
+
+    def predictions(self, features: tuple[str, ...], X: FloatArray, rounds: FloatArray) -> FloatArray:
+        """Return probabilities of `agreed.labels`, shape (n, labels), or targets, shape (n, 1).
+
+        It may be called by several threads at once: each has arrays of its own.
+
+        Parameters
+        ----------
+        features, X
+            Names and values, shape (n, d); NaN is missing.
+        rounds
+            The predictions of the expert `rounds`, of the same shape as the result.
+        """
+        learner = self.learner
+        return learner.predicted(features, X, rounds if learner.mixture.mixing.awake[-1] else None)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Return the approximate share of each expert in the predictions, by name; they sum to 1."""
+        return dict(zip(self.settings.experts, self.learner.mixture.shares.tolist(), strict=True))
+
+    def contributions(self, features: tuple[str, ...], x: FloatArray) -> dict[str, FloatArray]:
+        """Return what the constant 1 and each of `agreed.features` adds to the outputs of each linear expert.
+
+        Parameters
+        ----------
+        features, x
+            Names and values of one record, shape (d,).
+
+        Returns
+        -------
+        For each linear expert that is awake, shape (1 + agreed features, columns); targets are in their own unit.
+        """
+        learner, ferns = self.learner, self.settings.ferns
+        added = learner.standardised(features, x)[:, None, None] * self.agreed.weights
+        added[0] += self.agreed.centre
+        return {
+            name: added[:, m]
+            for m, name in enumerate(self.settings.names)
+            if not ferns.start <= m < ferns.stop and learner.mixture.mixing.awake[m]
+        }
+
+    @property
+    def learner(self) -> "NativeLearner":
+        """Return this thread's models, with the agreed mixture as the one that serves."""
+        made: NativeLearner | None = getattr(self._of_thread, "learner", None)
+        if made is None:
+            made = self._of_thread.learner = self._made()
+        return made
+
+    @cached_property
+    def _of_thread(self) -> threading.local:
+        return threading.local()
+
+    def _made(self) -> "NativeLearner":
+        # Compiled loops take half a second to import, and a file without native models does without.
+        from streamfl.online.native.learner import NativeLearner  # noqa: PLC0415
+
+        table = np.zeros((self.settings.table_rows, *self.agreed.table.shape[1:]))
+        table[self.cells.astype(np.intp)] = self.agreed.table
+        learner = NativeLearner(self.settings)
+        learner.begin(replace(self._with_second, table=table))
+        return learner

@@ -1,0 +1,52 @@
+"""The versions of a value that arrived last, whatever their numbers."""
+
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from streamfl.protocol.memory import MOST_KEPT, memory
+
+V = TypeVar("V")
+
+# The version of the open round, the next one (it may arrive before its RoundOpened), and one that is late or forged.
+VERSIONS = 3
+
+
+@dataclass
+class Arrived(Generic[V]):
+    """The versions of a value that arrived last; messages may come in any order, and twice.
+
+    The last arrivals are kept, not the highest numbers: otherwise one forged version with a huge number would shut
+    out the real ones for ever.
+
+    >>> arrived = Arrived()
+    >>> for version in (1, 900, 2, 1, 3):
+    ...     arrived.take(version, f"model {version}")
+    >>> [arrived.get(version) for version in (1, 2, 3, 900)]
+    ['model 1', 'model 2', 'model 3', None]
+    """
+
+    versions: dict[int, V] = field(default_factory=dict)
+
+    def take(self, version: int, value: V) -> None:
+        """Store a version as the last arrival; beyond `VERSIONS`, or `MOST_KEPT` bytes, the first are dropped."""
+        self.versions.pop(version, None)
+        self.versions[version] = value
+        while len(self.versions) > VERSIONS or (len(self.versions) > 1 and self.memory > MOST_KEPT):
+            del self.versions[next(iter(self.versions))]
+
+    @property
+    def memory(self) -> int:
+        """Return about how many bytes all versions take."""
+        return sum(map(memory, self.versions.values()))
+
+    def get(self, version: int) -> V | None:
+        """Return the value of a version, None if it is not stored."""
+        return self.versions.get(version)
+
+    def has(self, version: int) -> bool:
+        """Tell whether a version is stored."""
+        return version in self.versions
+
+    def forget_before(self, version: int) -> None:
+        """Drop all versions before this one."""
+        self.versions = {v: value for v, value in self.versions.items() if v >= version}

@@ -1,0 +1,185 @@
+"""Counts, means and squared deviations of features, mergeable across clients."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamfl.arrays import BoolArray, FloatArray, IntArray
+from streamfl.protocol.records import Batch, union
+
+# Larger values are clipped to it, so that no sum of squares overflows.
+LARGEST = 1e100
+
+# An outlier, among at least FEWEST values: farther from the median than FAR times the distance within which all but
+# the share RARE of the values lie.
+FEWEST, FAR, RARE = 8, 10.0, 1 / 40
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """First and second moments of features, without missing values.
+
+    Parameters
+    ----------
+    features
+        Names, length d.
+    count, mean, m2
+        The number of values, their mean, and the sum of their squared deviations from it; shape (d,) each.
+
+    Examples
+    --------
+    >>> a, b = Moments.of(("x",), np.array([[1.0], [np.nan]])), Moments.of(("x",), np.array([[3.0], [5.0]]))
+    >>> both = merged([a, b])
+    >>> both.count, both.mean, both.variance.round(4)
+    (array([3.]), array([3.]), array([2.6667]))
+    """
+
+    features: tuple[str, ...]
+    count: FloatArray
+    mean: FloatArray
+    m2: FloatArray
+
+    @classmethod
+    def of(cls, features: tuple[str, ...], X: FloatArray) -> "Moments":
+        """Return the moments of the columns of X, shape (n, d); NaN is a missing value."""
+        X = np.clip(X, -LARGEST, LARGEST)
+        missing = np.isnan(X)
+        count = _present(missing).astype(np.float64)
+        values = np.where(missing, 0.0, X) if missing.any() else X
+        mean = values.sum(axis=0) / np.maximum(count, 1.0)
+        deviation = X - mean
+        if values is not X:
+            deviation[missing] = 0.0
+        return cls(features, count, mean, np.einsum("ij,ij->j", deviation, deviation))
+
+    @property
+    def is_sound(self) -> bool:
+        """Tell whether all arrays have one number for each feature."""
+        return all(part.shape == (len(self.features),) for part in (self.count, self.mean, self.m2))
+
+    @property
+    def variance(self) -> FloatArray:
+        """Return m2 / count, 0 where there are no values."""
+        variance: FloatArray = self.m2 / np.maximum(self.count, 1.0)
+        return variance
+
+    def only(self, which: BoolArray) -> "Moments":
+        """Return the moments with a count of 0 for all other features; `which` has shape (d,)."""
+        return Moments(self.features, *(np.where(which, a, 0.0) for a in (self.count, self.mean, self.m2)))
+
+    def where(self, which: BoolArray, other: "Moments") -> "Moments":
+        """Return the moments, with those of `other` for some features; both have the same features in order."""
+        pairs = ((self.count, other.count), (self.mean, other.mean), (self.m2, other.m2))
+        return Moments(self.features, *(np.where(which, replacement, own) for own, replacement in pairs))
+
+    def among(self, features: Collection[str]) -> "Moments":
+        """Return the moments of the features that are in `features`."""
+        return self.aligned(tuple(name for name in self.features if name in features))
+
+    def aligned(self, features: tuple[str, ...]) -> "Moments":
+        """Return the moments in another order of features, with a count of 0 for features that it lacks."""
+        if features == self.features:
+            return self
+        at = {name: j for j, name in enumerate(self.features)}
+        columns = [at.get(name, len(self.features)) for name in features]
+        return Moments(features, *(np.append(a, 0.0)[columns] for a in (self.count, self.mean, self.m2)))
+
+
+NOTHING = Moments((), np.zeros(0), np.zeros(0), np.zeros(0))
+
+
+def merged(parts: Sequence[Moments]) -> Moments:
+    """Return the moments of all the records behind the parts, over the union of their features.
+
+    Chan, Golub and LeVeque 1983: m2 = sum m2_i + sum n_i (mean_i - mean)^2. The order of the parts fixes the order
+    of the features, and the last bits.
+    """
+    features = union([part.features for part in parts])
+    aligned = [part.aligned(features) for part in parts]
+    zero = np.zeros(len(features))
+    count = sum((a.count for a in aligned), zero)
+    mean = sum((a.count * a.mean for a in aligned), zero) / np.maximum(count, 1.0)
+    m2 = sum((a.m2 + a.count * (a.mean - mean) ** 2 for a in aligned), zero)
+    return Moments(features, count, mean, m2)
+
+
+def moments_of(batches: Iterable[Batch]) -> Moments:
+    """Return the moments of the features of some batches, with outliers moved nearer: see `without_outliers`.
+
+    Batches with the same features are concatenated first, so that the result does not depend on how a source was
+    polled.
+    """
+    alike: dict[tuple[str, ...], list[FloatArray]] = {}
+    for batch in batches:
+        alike.setdefault(batch.features, []).append(batch.X)
+    return merged(
+        [Moments.of(features, without_outliers(np.concatenate(parts))) for features, parts in alike.items()]
+    )
+
+
+def without_outliers(X: FloatArray) -> FloatArray:
+    """Return records with outliers clipped: a sensor's sentinel must not stretch the scale of a feature for ever.
+
+    The bound is FAR times the distance from the median within which all but a fortieth of a feature's values lie, and
+    at least all but one. Features with fewer than FEWEST values, or with mostly equal ones, are not clipped.
+
+    Parameters
+    ----------
+    X
+        Shape (n, d); NaN is a missing value.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, -9999.0], [3.0, 1.0], [2.0, np.nan], [1.0, 0.0]])
+    >>> without_outliers(np.vstack([X, X[1:], X[1:], X[1:]]))[0]
+    array([  0., -10.])
+    """
+    present = _present(np.isnan(X))
+    if present.max(initial=0) < FEWEST:
+        return X
+    with np.errstate(over="ignore"):  # a distance too large for a number is infinite
+        doubtful = ~_surely_near(X, present)
+        nearer = _clipped(X[:, doubtful], present[doubtful]) if doubtful.any() else None
+    if nearer is None:
+        return X
+    clipped = X.copy()
+    clipped[:, doubtful] = nearer
+    return clipped
+
+
+def _present(missing: BoolArray) -> IntArray:
+    """Return how many values of each feature are not missing; the usual case, all of them, needs no count."""
+    n, d = missing.shape
+    return n - missing.sum(axis=0) if missing.any() else np.full(d, n)
+
+
+def _rank(present: IntArray) -> IntArray:
+    """Return the rank, among sorted distances, within which all but a fortieth lie, and at least all but one."""
+    return (np.maximum(present - 1, 0) * (1.0 - RARE)).astype(np.int64)
+
+
+def _surely_near(X: FloatArray, present: IntArray) -> BoolArray:
+    """Return the features that cannot have outliers, without the median: to sort costs more than to learn.
+
+    Values within a tenth of the range of the median cannot lie both in the lowest and in the highest third of the
+    range. So if more than a fortieth of the values lies in each of these, the largest distance is at most FAR times
+    that of all but a fortieth.
+    """
+    least, most = X.min(axis=0), X.max(axis=0)
+    third = (most - least) / 3.0
+    few = np.minimum(
+        (least + third >= X).sum(axis=0, dtype=np.int32), (most - third <= X).sum(axis=0, dtype=np.int32)
+    )
+    near: BoolArray = few >= present - _rank(present)
+    return near
+
+
+def _clipped(X: FloatArray, present: IntArray) -> FloatArray | None:
+    """Return records with outliers clipped, None if there are none; `present` counts present values by feature."""
+    last, columns = np.maximum(present - 1, 0), np.arange(X.shape[1])
+    median = np.sort(X, axis=0)[last // 2, columns]  # missing values are sorted last
+    distances = np.sort(np.abs(X - median), axis=0)
+    bound = FAR * distances[_rank(present), columns]
+    bound[~(bound > 0.0) | (present < FEWEST)] = np.inf
+    return np.clip(X, median - bound, median + bound) if (distances[last, columns] > bound).any() else None

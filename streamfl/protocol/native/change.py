@@ -1,0 +1,112 @@
+"""What a round changed in the agreed state of native models: it is published in place of the whole state."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from streamfl.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.protocol.moments import Moments
+from streamfl.protocol.native.mixed import AgreedMixture
+from streamfl.protocol.native.models import NativeState
+from streamfl.protocol.native.sleeping import Rest
+from streamfl.protocol.native.steps import Steps
+
+
+@dataclass(frozen=True, eq=False)
+class NativeChange:
+    """The change of an agreed state in a round; what is not called a change is what holds after the round.
+
+    The coordinator makes the new state from it, too, so that it is the same everywhere to the last bit.
+
+    Parameters
+    ----------
+    features, labels
+        The appended names.
+    second, each
+        The sum of z z^T over the round's records that were measured, in the shape that second moments have after the
+        round; and how many records each of these stands for. 0: none was measured, so they are like all before.
+    weights
+        The change of the linear weights, in the shape that they have after the round.
+    cells, table
+        The rows of the table that changed, rising, shape (rows,), whole numbers; and their changes, shape
+        (rows, rates, columns).
+    seen, moments, norms, chain, rests, centre, mixture, steps
+        As in `NativeState`.
+
+    Examples
+    --------
+    >>> from streamfl.protocol.moments import NOTHING
+    >>> from streamfl.protocol.native.settings import NativeSettings
+    >>> before = NativeState.none(NativeSettings("linear"))
+    >>> none, ones = np.zeros((0, 2, 2)), np.ones((2, 3, 2))
+    >>> change = NativeChange(("x",), ("a", "b"), np.eye(2), ones, np.zeros(0), none, 4, NOTHING, np.ones(2))
+    >>> after = change.after(before)
+    >>> after.features, after.second.tolist(), float(after.weights.sum()), after.seen
+    (('x',), [[1.0, 0.0], [0.0, 1.0]], 12.0, 4)
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
+
+    features: tuple[str, ...]
+    labels: tuple[str, ...]
+    second: FloatArray
+    weights: FloatArray
+    cells: FloatArray
+    table: FloatArray
+    seen: int
+    moments: Moments
+    norms: FloatArray
+    chain: str = ""
+    rests: Mapping[str, Rest] = field(default_factory=dict)
+    centre: float = 0.0
+    mixture: AgreedMixture = field(default_factory=AgreedMixture)
+    steps: Steps = field(default_factory=Steps)
+    each: float = 1.0
+
+    def fits(self, before: NativeState, rows: int) -> bool:
+        """Tell whether it can be a change of some state, whose table has so many rows."""
+        inputs, columns = 1 + len(before.features) + len(self.features), before.weights.shape[2] + len(self.labels)
+        cells = self.cells
+        return (
+            self.weights.shape == (inputs, before.weights.shape[1], columns)
+            and self.second.shape == ((inputs, inputs) if before.second.size else (0, 0))
+            and cells.ndim == 1
+            and self.table.shape == (len(cells), before.table.shape[1], columns)
+            and bool(((cells >= 0) & (cells < rows) & (cells == np.floor(cells))).all())
+            and bool((np.diff(cells) > 0).all())
+            and all(bool(np.isfinite(array).all()) for array in (self.weights, self.second, self.table))
+            and math.isfinite(self.each)
+        )
+
+    def after(self, before: NativeState) -> NativeState:
+        """Return the state after the round, with the table of the state before: see `rows`."""
+        grown = before.grown(self.features, self.labels, table=False)
+        return replace(
+            grown,
+            second=grown.second + (self.each * self.second if self.each else self._like_before(grown)),
+            weights=grown.weights + self.weights,
+            seen=self.seen,
+            moments=self.moments,
+            norms=self.norms,
+            chain=self.chain,
+            rests=self.rests,
+            centre=self.centre,
+            mixture=self.mixture,
+            steps=self.steps,
+        )
+
+    def _like_before(self, grown: NativeState) -> FloatArray:
+        """Return the second moments of records that were like those before."""
+        like: FloatArray = grown.second * ((self.seen - grown.seen) / max(1, grown.seen))
+        return like
+
+    def rows(self, before: npt.NDArray[np.floating]) -> FloatArray:
+        """Return the rows `cells` of the table after the round, from those before, with all columns.
+
+        Clients keep the table in 32 bits, so it changes in 32 bits everywhere.
+        """
+        return (before.astype(np.float32) + self.table.astype(np.float32)).astype(np.float64)

@@ -1,0 +1,141 @@
+"""What a client's native models learnt in a round, as its update carries it."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+
+from streamfl.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.protocol.moments import NOTHING, Moments
+from streamfl.protocol.native.mixed import AgreedMixture
+from streamfl.protocol.native.steps import Steps
+
+
+def sends_moments(
+    features: Collection[str], again: Collection[str], known: Collection[str], *, measured: bool
+) -> bool:
+    """Tell whether a client sends moments: in its turn, or with new features, or some that began again.
+
+    >>> sends_moments(("x", "y"), (), ("x",), measured=False), sends_moments(("x",), (), ("x",), measured=False)
+    (True, False)
+    """
+    return measured or bool(again) or len(features) > len(known)
+
+
+@dataclass(frozen=True, eq=False)
+class NativeLearnt:
+    """What a client's records of one round did to the agreed state; arrays as in `NativeState`.
+
+    Parameters
+    ----------
+    features, labels
+        The agreed names, then the names that are new at this client. In an update only the latter: see `beyond`.
+    records
+        The number of records.
+    count
+        The number of values of each feature, shape (d,).
+    moments
+        The moments of the features, of clients whose turn it is; otherwise none.
+    norms
+        The mean squared norms of the records, shape (2,).
+    second
+        The sum of z z^T, shape (d + 1, d + 1), of clients whose turn it is; otherwise empty.
+    weights
+        The difference of the linear weights, in steps: whole numbers.
+    cells, visits, table
+        The rows of the table that changed, rising, shape (rows,); the binary logarithm of the visits to each,
+        rounded; and the differences there, in steps, shape (rows, rates, columns): whole numbers.
+    steps
+        The steps that fit what the client learnt. Its numbers are in the published steps, or in these if none are.
+    bearing, right
+        The number of records with each label, shape (columns,), and how many of these each model predicted right
+        before it learnt them, shape (models, columns).
+    again
+        The features that moved so far that their moments began again: the agreed ones no longer hold.
+    far
+        The moments of the last values of each feature, if these were outliers in a row, but too few to begin again.
+    centre
+        The value from which the client measured targets: the agreed one, if there is one.
+    unused
+        The experts without a share in the predictions: see `sleeping`. Agreed experts are judged by the agreed
+        mixture, in which no expert is the client's own.
+    mixture
+        The agreed mixture after the client's records.
+    coarser
+        So many times are the steps of its numbers doubled, to keep a budget of bytes.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
+
+    features: tuple[str, ...]
+    labels: tuple[str, ...]
+    records: int
+    count: FloatArray
+    norms: FloatArray
+    second: FloatArray
+    weights: FloatArray
+    cells: FloatArray
+    visits: FloatArray
+    table: FloatArray
+    bearing: FloatArray
+    right: FloatArray
+    moments: Moments = NOTHING
+    steps: Steps = field(default_factory=Steps)
+    unused: tuple[str, ...] = ()
+    again: tuple[str, ...] = ()
+    far: Moments = NOTHING
+    centre: float = 0.0
+    mixture: AgreedMixture = field(default_factory=AgreedMixture)
+    coarser: int = 0
+
+    unlearnt: ClassVar[int] = 0  # they learn every good record
+
+    def steps_of(self, published: Steps) -> Steps:
+        """Return the steps of its numbers: the published ones, or its own if none are; coarser by its budget."""
+        return (published if published.are_known else self.steps).coarser(self.coarser)
+
+    def beyond(self, features: tuple[str, ...], labels: tuple[str, ...]) -> "NativeLearnt":
+        """Return a copy as updates carry it: without the agreed names, and with moments that name no features.
+
+        All processes know the agreed names; their number follows from the shapes of the arrays.
+        """
+        return replace(
+            self,
+            features=self.features[len(features) :],
+            labels=self.labels[len(labels) :],
+            moments=replace(self.moments, features=()),
+            far=replace(self.far, features=()),
+        )
+
+    def named(self, features: tuple[str, ...], labels: tuple[str, ...]) -> "NativeLearnt":
+        """Return a copy with all names, given the agreed ones: what `beyond` left out."""
+        names = (*features, *self.features)
+        return replace(
+            self,
+            features=names,
+            labels=(*labels, *self.labels),
+            moments=replace(self.moments, features=names if self.moments.count.size else ()),
+            far=replace(self.far, features=names if self.far.count.size else ()),
+        )
+
+    def only(self, features: Collection[str], labels: Collection[str]) -> "NativeLearnt":
+        """Return a copy without the rows and columns of all other names."""
+        kept = [i for i, name in enumerate(self.features) if name in features]
+        rows = [0, *(1 + i for i in kept)]
+        columns = [i for i, name in enumerate(self.labels) if name in labels]
+        targets = not self.labels
+        return replace(
+            self,
+            features=tuple(self.features[i] for i in kept),
+            labels=tuple(self.labels[i] for i in columns),
+            count=self.count[kept],
+            moments=self.moments.among(features),
+            far=self.far.among(features),
+            second=self.second[np.ix_(rows, rows)] if self.second.size else self.second,
+            weights=self.weights[rows] if targets else self.weights[rows][..., columns],
+            table=self.table if targets else self.table[..., columns],
+            bearing=self.bearing if targets else self.bearing[columns],
+            right=self.right if targets else self.right[:, columns],
+            again=tuple(name for name in self.again if name in features),
+        )

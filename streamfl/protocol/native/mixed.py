@@ -1,0 +1,91 @@
+"""The agreed mixture: how the predictions of the experts that all clients share are mixed."""
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from streamfl.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.protocol.native.settings import STACKING
+from streamfl.protocol.records import LARGEST_TARGET
+
+# The largest magnitude of a stacked weight. With sound experts they lie between -1 and 3.
+LARGEST_WEIGHT = 16.0
+
+# The largest mean square of any difference: of targets, each at most LARGEST_TARGET.
+LARGEST_SQUARE = 4.0 * LARGEST_TARGET**2
+
+# Relative slack for the rounding of sums.
+ROUNDING = 1e-6
+
+
+def _none() -> FloatArray:
+    return np.zeros(0)
+
+
+@dataclass(frozen=True, eq=False)
+class AgreedMixture:
+    """The weights of the experts that all clients share: the native models, and the model that rounds train.
+
+    A client serves with a mixture of its own, which also has experts that only it has. Without arrays nothing is
+    agreed, and weights are equal.
+
+    Parameters
+    ----------
+    best
+        Weights by fixed share, shape (experts,); they sum to 1.
+    stacked
+        Weights of the stacked mixtures, shape (2, experts).
+    outer
+        Weights of these three mixtures, shape (3,); they sum to 1.
+    norm, variance
+        Means of squares by which steps are normalised: see `Mixing`.
+    records
+        Over how many records of a client.
+
+    Examples
+    --------
+    >>> AgreedMixture.equal(4).stacked[0], AgreedMixture.equal(4).is_sound(4), AgreedMixture().is_sound(4)
+    (array([0.25, 0.25, 0.25, 0.25]), True, True)
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
+
+    best: FloatArray = field(default_factory=_none)
+    stacked: FloatArray = field(default_factory=_none)
+    outer: FloatArray = field(default_factory=_none)
+    norm: float = 0.0
+    variance: float = 0.0
+    records: int = 0
+
+    @classmethod
+    def equal(cls, experts: int) -> "AgreedMixture":
+        """Return equal weights, of so many experts that have predicted nothing yet."""
+        mixtures = 1 + len(STACKING)
+        stacked = np.full((len(STACKING), experts), 1.0 / experts)
+        return cls(stacked[0].copy(), stacked, np.full(mixtures, 1.0 / mixtures))
+
+    @property
+    def is_known(self) -> bool:
+        """Tell whether it has weights."""
+        return bool(self.best.size or self.stacked.size or self.outer.size)
+
+    def is_sound(self, experts: int) -> bool:
+        """Tell whether some clients with so many agreed experts can have learnt it."""
+        if not self.is_known:
+            return True
+        return (
+            self.best.shape == (experts,)
+            and self.stacked.shape == (len(STACKING), experts)
+            and self.outer.shape == (1 + len(STACKING),)
+            and _are_shares(self.best)
+            and _are_shares(self.outer)
+            and bool((np.abs(self.stacked) <= LARGEST_WEIGHT).all())
+            and all(0.0 <= square <= LARGEST_SQUARE for square in (self.norm, self.variance))
+            and 0 <= self.records < 2**53
+        )
+
+
+def _are_shares(weights: FloatArray) -> bool:
+    return bool((weights >= 0.0).all()) and math.isclose(float(weights.sum()), 1.0, rel_tol=ROUNDING)

@@ -1,0 +1,1 @@
+"""Reads records: cells and columns, files, and the formats of messages."""

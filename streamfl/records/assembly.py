@@ -1,0 +1,300 @@
+"""Builds a table from blocks of records, with little memory beyond the table itself."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamfl.arrays import FloatArray, IntArray
+from streamfl.protocol.records import Rejection, without_infinity
+from streamfl.records.cells import Cells, listed, quoted, texts
+from streamfl.records.columns import Column, LeftOutColumn, TextColumn, describe, infer
+from streamfl.records.labels import LabelTexts, resolve
+from streamfl.records.request import Request
+from streamfl.records.rows import GrowingRows
+from streamfl.records.table import Numbers, Table, Texts
+from streamfl.records.times import of_cells, unknown
+
+BLOCK = 8192  # records read at a time
+MAX_COLUMNS = 10_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowBlock:
+    """A block of consecutive records of a file: the columns of the parsed ones, and the rejected ones.
+
+    Parameters
+    ----------
+    places
+        The number of each record in the file from 0 on; bad records count.
+    lines
+        The number of the line or record for messages, counted from 1.
+    features
+        The cells of each feature column.
+    label
+        The cells of the label column; () if there is none.
+    kept
+        The cells of the column to keep as text, if one was asked for.
+    times
+        The cells of the column of times, if there is one.
+    rejected
+        Records that could not be parsed, with reasons such as `line 3: ...`.
+    """
+
+    places: IntArray
+    lines: IntArray
+    features: Mapping[str, Cells]
+    label: Cells
+    kept: Cells | None = None
+    times: Cells | None = None
+    rejected: tuple[Rejection, ...] = ()
+
+    @property
+    def records(self) -> int:
+        """Count the records, good and bad."""
+        return len(self.places) + len(self.rejected)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Blocks:
+    """A file as it is read: block by block, so that it need not fit into memory.
+
+    Parameters
+    ----------
+    request
+        What the caller asked for.
+    name
+        The name of the file without its folder.
+    label
+        The name of the label column; "" if there is none.
+    unit
+        The unit of `lines` in messages: `line` or `record`.
+    each
+        The blocks in order.
+    left_out
+        Columns that no block holds, since they cannot be features.
+    """
+
+    request: Request
+    name: str
+    label: str
+    unit: str
+    each: Iterator[RowBlock]
+    left_out: Sequence[LeftOutColumn] = ()
+
+    def table(self) -> Table:
+        """Return all records as a table.
+
+        Raises
+        ------
+        UsageError
+            The records cannot be used: see `Assembly`.
+        """
+        assembly = Assembly(self.request, self.name, self.label, self.unit)
+        for column in self.left_out:
+            assembly.leave_out(column.name, column.why)
+        for block in self.each:
+            assembly.add(block)
+        return assembly.finish()
+
+
+@dataclass(slots=True, eq=False)
+class _Rest:
+    """The data of the good records beside their features, block by block."""
+
+    codes: list[IntArray] = field(default_factory=list)
+    places: list[IntArray] = field(default_factory=list)
+    lines: list[IntArray] = field(default_factory=list)
+    kept: list[Texts] = field(default_factory=list)
+    times: list[FloatArray] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Assembly:
+    """A table under construction.
+
+    Parameters
+    ----------
+    request
+        What the caller asked for.
+    name
+        The name of the table.
+    label
+        The name of the label column, for messages.
+    unit
+        The unit of `lines` in messages: `line` or `record`.
+    """
+
+    request: Request
+    name: str
+    label: str
+    unit: str
+    _columns: dict[str, Column | None] = field(default_factory=dict)
+    _labels: LabelTexts = field(default_factory=LabelTexts)
+    _rows: list[GrowingRows] = field(default_factory=list)
+    _rest: _Rest = field(default_factory=_Rest)
+    _rejected: list[Rejection] = field(default_factory=list)
+    _no_times: list[str] = field(default_factory=list)
+    _infinite: int = 0
+
+    def add(self, block: RowBlock) -> None:
+        """Add the next block of the file.
+
+        Raises
+        ------
+        UsageError
+            If the block has a bad record and the request is to stop, or there are too many columns.
+        """
+        X, features, bad = self._features(block)
+        codes, wrong = self._labels.add(block.label)
+        reasons = {i: f'column "{self.label}": {reason}' for i, reason in wrong.items()} | bad
+        self._reject([*block.rejected, *self._rejections(block.places, block.lines, reasons)])
+        good = np.delete(np.arange(len(codes)), list(reasons))
+        X = X[good] if reasons else X
+        X, infinite = without_infinity(X)
+        self._infinite += infinite
+        if not self._rows or self._rows[-1].features != features:
+            self._rows.append(GrowingRows(features))
+        self._rows[-1].add(X)
+        self._rest.codes.append(codes[good])
+        self._rest.places.append(block.places[good])
+        self._rest.lines.append(block.lines[good])
+        if block.kept is not None:
+            self._rest.kept.append(texts(block.kept)[good])
+        if block.times is not None:
+            self._add_times(block.times, good)
+
+    def leave_out(self, name: str, why: str) -> None:
+        """Record that a column is left out of all blocks, and why."""
+        self._columns[name] = LeftOutColumn(name, why)
+
+    def _add_times(self, cells: Cells, good: IntArray) -> None:
+        times, wrong = of_cells(cells)
+        self._rest.times.append(times[good])
+        self._no_times.extend(wrong[i] for i in good.tolist() if i in wrong)
+
+    def finish(self) -> Table:
+        """Return the table of all blocks.
+
+        Raises
+        ------
+        UsageError
+            If no record is usable, no column is a feature, or there are too many labels.
+        """
+        y, labels = self._targets()
+        good = np.flatnonzero(~np.isnan(y))
+        if not len(good):
+            raise self._nothing()
+        features = self._names()
+        X = _joined(self._rows, features)
+        rest = self._rest
+        kept = {self.request.keep: np.concatenate(rest.kept)[good]} if self.request.keep is not None else {}
+        return Table(
+            name=self.name,
+            features=features,
+            X=X if len(good) == len(y) else X[good],
+            y=y[good],
+            labels=labels,
+            places=np.concatenate(rest.places)[good],
+            rejected=tuple(sorted(self._rejected, key=lambda rejection: rejection.position)),
+            columns=kept,
+            label=self.label,
+            infinite=self._infinite,
+            times=np.concatenate(rest.times)[good] if rest.times else np.empty(0),
+            left_out=tuple(column.name for column in self._left_out),
+            notes=self._notes(),
+            excluded=tuple(sorted(self.request.excluded)),
+            categories={c.name: c.values for c in self._columns.values() if isinstance(c, TextColumn)},
+        )
+
+    @property
+    def _left_out(self) -> list[LeftOutColumn]:
+        return [column for column in self._columns.values() if isinstance(column, LeftOutColumn)]
+
+    def _notes(self) -> tuple[str, ...]:
+        notes = [describe(self.request, self._left_out)] if self._left_out else []
+        return (*notes, *unknown(self._no_times))
+
+    def _features(self, block: RowBlock) -> tuple[FloatArray, tuple[str, ...], dict[int, str]]:
+        columns = self._inferred(block)
+        X = np.empty((len(block.places), sum(len(column.features) for column in columns)))
+        bad: dict[int, str] = {}
+        at = 0
+        for column in columns:
+            until = at + len(column.features)
+            wrong = column.encode(block.features[column.name], X[:, at:until])
+            bad = {i: f'column "{column.name}": {reason}' for i, reason in wrong.items()} | bad
+            at = until
+        return X, tuple(feature for column in columns for feature in column.features), bad
+
+    def _inferred(self, block: RowBlock) -> list[Column]:
+        for name, cells in block.features.items():
+            if self._columns.get(name) is None:
+                self._columns[name] = infer(name, cells)
+        if len(self._columns) > MAX_COLUMNS:
+            raise too_many(self.request)
+        known = (self._columns[name] for name in block.features)
+        return [column for column in known if column is not None]
+
+    def _rejections(self, places: IntArray, lines: IntArray, reasons: Mapping[int, str]) -> list[Rejection]:
+        return [Rejection(int(places[i]), f"{self.unit} {lines[i]}, {why}") for i, why in reasons.items()]
+
+    def _reject(self, rejections: Sequence[Rejection]) -> None:
+        if rejections and self.request.on_bad_record == "stop":
+            first = min(rejections, key=lambda rejection: rejection.position)
+            raise self.request.refusal(first.reason, "correct it, or add --on-bad-record reject to leave it out")
+        self._rejected.extend(rejections)
+
+    def _targets(self) -> tuple[FloatArray, tuple[str, ...]]:
+        """Return y and the labels. A record whose target is not a number is rejected, and its y is NaN."""
+        codes = np.concatenate(self._rest.codes) if self._rest.codes else np.empty(0, np.int64)
+        if not len(codes):
+            return np.empty(0), ()
+        names = list(self._labels.codes)
+        y, labels = resolve(self.request, names, codes)
+        wrong = {int(i): self._not_a_target(names[codes[i]]) for i in np.flatnonzero(np.isnan(y))}
+        if wrong:
+            self._reject(self._rejections(np.concatenate(self._rest.places), np.concatenate(self._rest.lines), wrong))
+        return y, labels
+
+    def _not_a_target(self, label: str) -> str:
+        return f'column "{self.label}": {quoted(label)} is not a number, and the task is regression'
+
+    def _nothing(self) -> Exception:
+        if not self._rejected:
+            return self.request.refusal("it has no records", "give a file with at least one")
+        first = min(self._rejected, key=lambda rejection: rejection.position)
+        what = f"none of its {len(self._rejected)} records can be used; the first: {first.reason}"
+        return self.request.refusal(what, "correct the file, leave the column out with --drop, or name the --label")
+
+    def _names(self) -> tuple[str, ...]:
+        """Return the features in the order of their columns. A column without any value counts as numbers."""
+        names = [f for name, column in self._columns.items() for f in (column.features if column else (name,))]
+        if not names:
+            what = "; ".join(["it has no feature column beside the label", *self._notes()])
+            raise self.request.refusal(what, "give at least one column of numbers or categories, separated by commas")
+        if len(set(names)) < len(names):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            raise self.request.refusal(
+                f"two features would have the name {listed(twice)}", "rename one of the columns"
+            )
+        return tuple(names)
+
+
+def too_many(request: Request) -> Exception:
+    """Return the error for a file with too many columns."""
+    return request.refusal(f"more than {MAX_COLUMNS} columns", "leave out the fields with ever new names with --drop")
+
+
+def _joined(pieces: list[GrowingRows], features: tuple[str, ...]) -> Numbers:
+    """Stack pieces with different columns; values of a column that a piece lacks are missing."""
+    if len(pieces) == 1 and pieces[0].features == features:
+        return pieces[0].matrix()
+    at = {name: i for i, name in enumerate(features)}
+    parts = [(piece.features, piece.matrix()) for piece in pieces]
+    X = np.full((sum(len(part) for _, part in parts), len(features)), np.nan, np.result_type(*(x for _, x in parts)))
+    start = 0
+    for names, part in parts:
+        X[start : start + len(part), [at[name] for name in names]] = part
+        start += len(part)
+    return X

@@ -1,0 +1,156 @@
+"""Encodes records of any form as the features of a finished model, as the records that it learnt were."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamfl.arrays import FloatArray
+from streamfl.errors import UsageError
+from streamfl.protocol.records import without_infinity
+from streamfl.records.cells import Cells, listed
+from streamfl.records.columns import NumberColumn, TextColumn
+from streamfl.records.objects import flat, names
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The columns that a model knows, and the features that they become.
+
+    Parameters
+    ----------
+    features
+        The model's features.
+    categories
+        The values of each text column; value v of column c is the feature `c=v`.
+    others
+        Columns that are no features and are ignored: the label, and those that were left out of training.
+
+    Examples
+    --------
+    >>> encoding = Encoding(("x", "colour=blue", "colour=red"), {"colour": ("blue", "red")})
+    >>> encoding.columns
+    ('x', 'colour')
+    >>> features, X, wrong = encoding.encoded({"colour": ["red", "pink"], "x": ["1", "much"]})
+    >>> features, X[0], wrong
+    (('colour=blue', 'colour=red', 'x'), array([0., 1., 1.]), {1: 'column "x": "much" is not a number'})
+    """
+
+    features: tuple[str, ...]
+    categories: Mapping[str, tuple[str, ...]]
+    others: frozenset[str] = frozenset()
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Return the columns that records have, in the order of the features."""
+        column_of = {f"{column}={value}": column for column, values in self.categories.items() for value in values}
+        return tuple(dict.fromkeys(column_of.get(feature, feature) for feature in self.features))
+
+    def unknown(self, given: Sequence[str]) -> list[str]:
+        """Return the names that mean nothing to the model, and are not known to be no features."""
+        known = {*self.features, *self.columns, *self.others}
+        return [name for name in given if name not in known]
+
+    def lacking(self, given: Sequence[str]) -> list[str]:
+        """Return the columns that are missing: neither they nor any of their features are given."""
+        covered = set(given)
+        return [
+            column
+            for column in self.columns
+            if column not in covered and covered.isdisjoint(f"{column}={v}" for v in self.categories.get(column, ()))
+        ]
+
+    def encoded(self, given: Mapping[str, Cells]) -> tuple[tuple[str, ...], FloatArray, dict[int, str]]:
+        """Return the features that are given, their values, and why some records cannot be used.
+
+        Parameters
+        ----------
+        given
+            The cells of each column, all equally many; columns that the model does not know are ignored.
+
+        Returns
+        -------
+        Names of features; their values, shape (n, features), NaN where one is missing; errors by index of the record.
+        """
+        known, n = {*self.features, *self.columns}, max(map(len, given.values()), default=0)
+        columns = [
+            TextColumn(name, self.categories[name]) if name in self.categories else NumberColumn(name)
+            for name in given
+            if name in known
+        ]
+        features = tuple(feature for column in columns for feature in column.features)
+        X, wrong, at = np.empty((n, len(features))), dict[int, str](), 0
+        for column in columns:
+            until = at + len(column.features)
+            bad = column.encode(given[column.name], X[:, at:until])
+            wrong = {i: f'column "{column.name}": {why}' for i, why in bad.items()} | wrong
+            at = until
+        return features, without_infinity(X)[0], wrong
+
+
+def columns_of(records: Any, features: Sequence[str] | None) -> tuple[dict[str, Cells], int]:
+    """Return the columns of some records, by name, and how many records there are.
+
+    Parameters
+    ----------
+    records
+        An array, or rows, of shape (n, d) with `features`, the names of its columns; a list of dicts, in which a
+        value of an inner dict is named with a dot; or a data frame of pandas or polars.
+    features
+        Names of an array's columns; None for dicts and data frames, which have their own.
+
+    Raises
+    ------
+    UsageError
+        The records have another form, or two columns have the same name.
+
+    Examples
+    --------
+    >>> columns_of([{"x": 1}, {"x": 2, "at": {"y": "a"}}], None)
+    ({'x': [1, 2], 'at.y': [None, 'a']}, 2)
+    """
+    if features is None and isinstance(records, Mapping):
+        raise UsageError("one record: give a list of records")
+    if features is None and hasattr(records, "columns") and hasattr(records, "__getitem__"):
+        given = [str(name) for name in records.columns]
+        _check_distinct(given)
+        return {name: _cells(records[own]) for name, own in zip(given, records.columns, strict=True)}, len(records)
+    if features is None and isinstance(records, Sequence) and all(isinstance(one, Mapping) for one in records):
+        flattened = [flat({str(name): value for name, value in record.items()}) for record in records]
+        return {name: [one.get(name) for one in flattened] for name in names(flattened)}, len(records)
+    if features is None:
+        raise UsageError("the columns have no names: give features=, or records as dicts or a data frame")
+    X, given = _rows(records, features), list(features)
+    return {name: X[:, j] if X.dtype == np.float64 else X[:, j].tolist() for j, name in enumerate(given)}, len(X)
+
+
+def _rows(records: Any, features: Sequence[str]) -> npt.NDArray[Any]:
+    _check_distinct(list(features))
+    try:
+        X = np.asarray(records)
+        X = X if X.dtype.kind in "OUS" else X.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"X must be rows of numbers, NaN where one is missing: {error}") from error
+    if X.ndim != 2 or X.shape[1] != len(features):
+        what = f"X has shape {X.shape}; it needs two dimensions, and a column for each of {tuple(features)}"
+        raise UsageError(what)
+    return X
+
+
+def _check_distinct(given: Sequence[str]) -> None:
+    if twice := [name for name in dict.fromkeys(given) if given.count(name) > 1]:
+        raise UsageError(f"features names {listed(twice)} more than once; name each column once")
+
+
+def _cells(column: Any) -> Cells:
+    """Return a column of a data frame: an array of numbers, or a list in which None is missing."""
+    values: npt.NDArray[Any] = column.to_numpy()
+    if values.dtype.kind in "biuf":
+        return values.astype(np.float64)
+    if hasattr(column, "notna"):  # pandas has several missing values
+        column = column.astype(object).where(column.notna(), None)
+    cells: list[object] = column.to_list()
+    return cells

@@ -1,0 +1,1 @@
+"""Reads recorded streams from files."""

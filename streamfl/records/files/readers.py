@@ -1,0 +1,182 @@
+"""Reads a file or data set, by its name, as a table of records."""
+
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+from streamfl.records.assembly import Blocks, RowBlock
+from streamfl.records.files.csv_file import csv_file, csv_stream
+from streamfl.records.files.jsonl_file import jsonl_file
+from streamfl.records.files.npz_file import npz_file, read_npz
+from streamfl.records.request import OnBadRecord, Request, Task
+from streamfl.records.table import Table
+
+STDIN = "-"
+
+Reader = Callable[[Request, Path], AbstractContextManager[Blocks]]
+
+
+def read(
+    path_or_name: str,
+    *,
+    label: str | None = None,
+    drop: Sequence[str] = (),
+    time: str | None = None,
+    task: Task = "auto",
+    on_bad_record: OnBadRecord = "reject",
+    keep: str | None = None,
+    separator: str = ",",
+    stdin: BinaryIO | None = None,
+) -> Table:
+    """Read a file of labelled records, or a data set of River.
+
+    Parameters
+    ----------
+    path_or_name
+        A file .csv, .csv.gz, .jsonl, .parquet or .npz, or `river:NAME`; or `-`: CSV from standard input.
+    label
+        The label column. None: one named label, y, target or class in any case, else in CSV and Parquet the last.
+    drop
+        Columns to leave out.
+    time
+        The column of times, which becomes the table's `times` and is not a feature.
+    task
+        `auto` is regression if any label is a number that is not an integer.
+    on_bad_record
+        Whether a bad record (text in a column of numbers, a wrong number of fields, no label) is rejected and
+        listed, or is an error.
+    keep
+        A column that the table keeps as text, feature or not, so that records can be dealt by it.
+    separator
+        The separator of a CSV file, one ASCII character.
+    stdin
+        The stream to read for `-`; by default standard input.
+
+    Returns
+    -------
+    The table of the good records, with the bad ones in its `rejected`.
+
+    Raises
+    ------
+    UsageError
+        If the file, a column or a record cannot be used; the message names the place and the remedy.
+
+    >>> read("river:Phishing").X.shape
+    (1250, 9)
+    >>> read("winter.xls")
+    Traceback (most recent call last):
+    streamfl.errors.UsageError: winter.xls: no such file; correct the path
+    """
+    request = Request(path_or_name, label, tuple(drop), time, task, on_bad_record, keep, separator)
+    _check_separator(request)
+    if path_or_name.startswith("river:"):
+        return _river(request)
+    if path_or_name.lower().endswith(".npz"):  # its table keeps the stored type
+        with _explained(request):
+            _reader(request, path := Path(path_or_name))
+            return read_npz(request, path)
+    with blocks(request, stdin) as opened:
+        return opened.table()
+
+
+@contextmanager
+def blocks(request: Request, stdin: BinaryIO | None = None) -> Iterator[Blocks]:
+    """Open a file to be read block by block: any of `read` but a data set of River.
+
+    Parameters
+    ----------
+    request
+        What to read.
+    stdin
+        The stream to read for `-`; by default standard input.
+
+    Raises
+    ------
+    UsageError
+        If the file or a column cannot be used. While blocks are read, too.
+
+    >>> with blocks(Request("winter.xls", labelled=False)) as opened:
+    ...     pass
+    Traceback (most recent call last):
+    streamfl.errors.UsageError: winter.xls: no such file; correct the path
+    """
+    _check_separator(request)
+    if request.source == STDIN:
+        yield _standard_input(request, sys.stdin.buffer if stdin is None else stdin)
+        return
+    path = Path(request.source)
+    with ExitStack() as stack:
+        with _explained(request):
+            opened = stack.enter_context(_reader(request, path)(request, path))
+        yield replace(opened, each=_each(request, opened.each))
+
+
+def _each(request: Request, blocks: Iterator[RowBlock]) -> Iterator[RowBlock]:
+    """Explain the errors of reading alone, not those of the caller between two blocks."""
+    with _explained(request):
+        yield from blocks
+
+
+def _check_separator(request: Request) -> None:
+    separator, source = request.separator, request.source.lower()
+    if len(separator) != 1 or not separator.isascii() or separator in '"\r\n\0':
+        raise request.refusal(f"columns cannot be separated by {separator!r}", "give one character, such as ;")
+    if separator != "," and not source.startswith("river:") and not source.endswith((STDIN, ".csv", ".csv.gz")):
+        raise request.refusal("only CSV has separators", "leave --separator out")
+
+
+@contextmanager
+def _explained(request: Request) -> Iterator[None]:
+    """Turn errors of the file system into one line."""
+    try:
+        yield
+    except PermissionError:
+        raise request.refusal("no permission to read it", "change its permissions, or read a copy") from None
+    except FileNotFoundError:
+        raise request.refusal("no such file", "correct the path") from None
+    except (EOFError, zlib.error) as error:
+        raise request.refusal(f"the compressed file is damaged ({error})", "compress it again") from None
+    except OSError as error:  # gzip's own error is one of these
+        raise request.refusal(f"it cannot be read ({error.strerror or error})", "write the file again") from None
+
+
+def _standard_input(request: Request, stream: BinaryIO) -> Blocks:
+    source = replace(request, source="standard input")
+    return csv_stream(source, "standard input", stream)
+
+
+def _reader(request: Request, path: Path) -> Reader:
+    """Return the reader for the ending of a file's name, after checking that the file is not a directory or empty."""
+    if path.is_dir():
+        raise request.refusal("it is a directory", "name one file in it")
+    if path.stat().st_size == 0:
+        raise request.refusal("it is empty", "give a file with at least one record")
+    for ending, reader in FORMATS.items():
+        if path.name.lower().endswith(ending):
+            return reader
+    raise request.refusal("unknown format", f"known are {', '.join(FORMATS)} and river:NAME")
+
+
+def _parquet(request: Request, path: Path) -> AbstractContextManager[Blocks]:
+    from streamfl.records.files.parquet_file import parquet_file  # noqa: PLC0415  polars is slow to load and rarely used
+
+    return parquet_file(request, path)
+
+
+def _river(request: Request) -> Table:
+    from streamfl.records.files.river_data import read_river  # noqa: PLC0415  River is slow to load and rarely used
+
+    return read_river(request)
+
+
+FORMATS: dict[str, Reader] = {
+    ".csv": csv_file,
+    ".csv.gz": csv_file,
+    ".jsonl": jsonl_file,
+    ".parquet": _parquet,
+    ".npz": npz_file,
+}

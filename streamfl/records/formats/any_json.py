@@ -1,0 +1,201 @@
+"""Reads any JSON message: slow, with exact reasons for what is refused."""
+
+import math
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import cast
+
+import msgspec
+
+from streamfl.bounds import is_name
+from streamfl.records.cells import number, quoted
+from streamfl.records.formats.field_map import FieldMap
+from streamfl.records.objects import Object, flat
+
+_ANYTHING = msgspec.json.Decoder()
+_PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+Cell = str | int | float | bool | None
+_CELL = (str, int, float, bool, type(None))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRecord:
+    """One record: the cells of the fields `FieldMap.head`, in that order, and the numbers by name."""
+
+    head: tuple[Cell, ...]
+    numbers: Mapping[str, float]
+
+
+class UnusableRecordError(Exception):
+    """A message is not a record; it has the reason, and the client and the key if known, else ""."""
+
+    def __init__(self, reason: str, client: str = "", key: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.client = client
+        self.key = key
+
+
+@dataclass(slots=True)
+class AnyJson:
+    """Reads messages one at a time.
+
+    Parameters
+    ----------
+    fields
+        The roles of the fields.
+
+    Examples
+    --------
+    >>> reader = AnyJson(FieldMap(label="kind"))
+    >>> reader.read(b'{"kind": "a", "x": "2.5", "position": {"y": true}, "z": null}')
+    ReadRecord(head=('a',), numbers={'x': 2.5, 'position.y': 1.0, 'z': nan})
+    >>> reader.read(b'{"kind": "a", "x": 1e999}')
+    Traceback (most recent call last):
+    streamfl.records.formats.any_json.UnusableRecordError: field "x": a number too large
+    """
+
+    fields: FieldMap
+    _wanted: frozenset[str] = field(init=False)
+    _holders: frozenset[str] = field(init=False)
+    _without: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._wanted = self.fields.wanted
+        self._holders = self.fields.holders
+        self._without = frozenset(self.fields.head)
+
+    def read(self, message: bytes) -> ReadRecord:
+        """Return the record of a message.
+
+        If a name occurs twice, the last value counts. Fields without a role are not checked.
+
+        Raises
+        ------
+        UnusableRecordError
+            If it is not a JSON object, or a cell does not fit its role.
+        """
+        client = key = ""
+        try:
+            record = self._object(message)
+            named = _named(record, self.fields.client, "client")
+            client = named if is_name(named) else ""
+            named = _named(record, self.fields.key, "key")
+            key = named if is_name(named) else ""
+            head = tuple(_cell(name, record.get(name)) for name in self.fields.head)
+            return ReadRecord(head, self._numbers(record))
+        except RecursionError:
+            raise UnusableRecordError("objects or lists nested too deeply", client, key) from None
+        except ValueError as error:
+            raise UnusableRecordError(str(error), client, key) from None
+
+    def _object(self, message: bytes) -> Object:
+        if not message:
+            raise ValueError("the message is empty")
+        if not is_utf8(message):
+            raise ValueError("not UTF-8")
+        try:
+            record = _ANYTHING.decode(message)
+        except msgspec.MsgspecError:  # the error may be in a field that is ignored
+            record = self._in_parts(message)
+        if not isinstance(record, dict):
+            raise ValueError("not a JSON object")  # noqa: TRY004  the caller catches ValueError
+        return flat({name: cell for name, cell in record.items() if not self._ignored(name)})
+
+    def _in_parts(self, message: bytes) -> dict[str, object]:
+        """Decode the fields one by one, to name the bad one."""
+        try:
+            parts = _PARTS.decode(message)
+        except msgspec.ValidationError:
+            raise ValueError("not a JSON object") from None
+        except msgspec.DecodeError as error:
+            hint = "; NaN is not JSON: write null" if b"NaN" in message else ""
+            raise ValueError(f"not JSON ({error}){hint}") from None
+        return {name: _decoded(name, part) for name, part in parts.items() if not self._ignored(name)}
+
+    def _ignored(self, name: str) -> bool:
+        if name in self._wanted or name in self._holders:
+            return False
+        return self.fields.is_whole or self.fields.dropped(name)
+
+    def _numbers(self, record: Object) -> dict[str, float]:
+        cells = self._features(record)
+        if set(map(type, cells.values())) <= {int, float, bool}:  # the common case
+            with suppress(OverflowError):
+                return dict(zip(cells, map(float, cast(Iterable[float], cells.values())), strict=True))
+        return {name: _number(name, cell) for name, cell in cells.items()}
+
+    def _features(self, record: Object) -> Object:
+        if self.fields.is_whole:
+            return {name: record.get(name) for name in self.fields.features}
+        cells = {name: cell for name, cell in record.items() if name not in self._without}
+        if self.fields.left_out:
+            return {name: cell for name, cell in cells.items() if not self.fields.dropped(name)}
+        return cells
+
+
+def is_utf8(message: bytes) -> bool:
+    """Return whether a message is UTF-8, as JSON must be."""
+    if message.isascii():
+        return True
+    try:
+        message.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def client_text(cell: Cell) -> str:
+    """Return the name of a client, or a key, from a text or an integer, "" if missing.
+
+    >>> client_text(" d1 "), client_text(7), client_text(None)
+    ('d1', '7', '')
+    """
+    return "" if cell is None else str(cell).strip()
+
+
+def _named(record: Object, field: str | None, what: str) -> str:
+    """Return the client or the key of a record; "" if no field names it.
+
+    Raises
+    ------
+    ValueError
+        If the field holds neither a text nor an integer.
+    """
+    if field is None:
+        return ""
+    cell = record.get(field)
+    if cell is None or (isinstance(cell, str | int) and not isinstance(cell, bool)):
+        return client_text(cell)
+    raise ValueError(f"field {quoted(field)}: {quoted(cell)} names no {what}; write a text or an integer")
+
+
+def _decoded(name: str, part: msgspec.Raw) -> object:
+    try:
+        return _ANYTHING.decode(part)
+    except msgspec.ValidationError:  # the only validation error without a type
+        raise ValueError(f"field {quoted(name)}: a number too large") from None
+    except msgspec.DecodeError as error:
+        raise ValueError(f"field {quoted(name)}: not JSON ({error})") from None
+
+
+def _cell(name: str, cell: object) -> Cell:
+    if isinstance(cell, _CELL):
+        return cell
+    raise ValueError(f"field {quoted(name)}: a list in place of one value")
+
+
+def _number(name: str, cell: object) -> float:
+    try:
+        value = number(_cell(name, cell))
+    except ValueError as error:
+        if not isinstance(cell, str):
+            raise
+        remedy = "drop the field, or declare its values under categories"
+        raise ValueError(f"field {quoted(name)}: {error}; {remedy}") from None
+    if math.isinf(value):
+        what = f"{quoted(cell)} is infinite" if isinstance(cell, str) else "a number too large"
+        raise ValueError(f"field {quoted(name)}: {what}")
+    return value

@@ -1,0 +1,179 @@
+"""The roles of the fields of a record."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from streamfl.bounds import is_name
+from streamfl.records.cells import listed, quoted, text
+
+
+class FieldMap(BaseModel):
+    """`[records.fields]`: the roles of the fields of a record. A name with dots is a field of an inner object.
+
+    Raises
+    ------
+    pydantic.ValidationError
+        If a field has two roles, two features have the same name, or a declared value can never occur.
+
+    Examples
+    --------
+    >>> fields = FieldMap(label="kind", categories={"colour": ("red", "blue")})
+    >>> fields.category_features
+    ('colour=red', 'colour=blue')
+    >>> FieldMap(label="kind", drop=("kind",))
+    Traceback (most recent call last):
+    pydantic_core._pydantic_core.ValidationError: 1 validation error for FieldMap
+      Value error, named more than once: kind; give each field one role...
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    label: str = "label"
+    """The field that holds the label, or the target."""
+    client: str | None = Field(None, json_schema_extra={"unset": "none"})
+    """The field that names the record's client: a text or a whole number."""
+    time: str | None = Field(None, json_schema_extra={"unset": "none", "decides": False})
+    """The field with the time of the record: seconds since 1970 (milliseconds if above 1e11), or ISO 8601 text."""
+    key: str | None = Field(None, json_schema_extra={"set_by": "labels.key"})
+    """The field that names the record, if labels come apart from records: a text or a whole number."""
+    features: tuple[str, ...] = ()
+    """The fields with numbers or booleans; if empty, every field without another role."""
+    drop: tuple[str, ...] = ()
+    """Fields to leave out, with all their inner fields."""
+    categories: dict[str, tuple[str, ...]] = {}
+    """Text fields and their values, each of which becomes a 0/1 feature `field=value`: for an undeclared value all of
+    them are 0, for a missing one all are missing."""
+    task: Literal["classification", "regression", "unlabelled"] = Field(
+        "classification", json_schema_extra={"set_by": "federation.task"}
+    )
+    """Whether the label is a class or a number; or that there is none: a field of its name is left out."""
+    labels: tuple[str, ...] = ()
+    """All labels, if the map is closed."""
+    closed: bool = Field(False, json_schema_extra={"set_by": "records.schema"})
+    """Whether only the named fields and labels count: other fields are left out, records of other labels rejected."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether the map names all features."""
+        return self.closed or bool(self.features)
+
+    @property
+    def head(self) -> tuple[str, ...]:
+        """The fields other than numbers: label (if there is one), client, time, key (if mapped), and categories."""
+        named = [self.label if self.task != "unlabelled" else None, self.client, self.time, self.key]
+        return (*(name for name in named if name is not None), *self.categories)
+
+    @property
+    def half(self) -> Literal["features", "labels"] | None:
+        """Which half of a record a message holds, if labels come apart from records."""
+        return None if self.key is None else "features"
+
+    @property
+    def category_features(self) -> tuple[str, ...]:
+        """The features of all categories, in order of declaration."""
+        return tuple(f"{name}={value}" for name, values in self.categories.items() for value in values)
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        """All fields with a role."""
+        return frozenset((*self.head, *self.features))
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The fields to leave out: `drop`, and the label of records that are to have none."""
+        return (*self.drop, self.label) if self.task == "unlabelled" else self.drop
+
+    def dropped(self, name: str) -> bool:
+        """Return whether `left_out` names a field or an object around it.
+
+        >>> fields = FieldMap(drop=("meta",))
+        >>> fields.dropped("meta.id"), fields.dropped("metal")
+        (True, False)
+        """
+        return name in self.left_out or name.startswith(tuple(f"{outer}." for outer in self.left_out))
+
+    @property
+    def holders(self) -> frozenset[str]:
+        """The objects that may contain a field with a role.
+
+        >>> sorted(FieldMap(features=("position.x.raw",)).holders)
+        ['position', 'position.x']
+        """
+        return frozenset(outer for name in self.wanted for outer in outer_objects(name))
+
+    @model_validator(mode="after")
+    def _one_role_each(self) -> Self:
+        names = [*self.head, *self.features, *self.drop]
+        if "" in names:
+            raise ValueError("a name is empty; give the name of a field")
+        if twice := repeated(names):
+            raise ValueError(f"named more than once: {listed(twice)}; give each field one role")
+        return self
+
+    @model_validator(mode="after")
+    def _labels_can_occur(self) -> Self:
+        if twice := repeated(self.labels):
+            raise ValueError(f"labels declared more than once: {listed(twice)}")
+        for label in self.labels:
+            if not label or text(label) != label or not is_name(label):
+                raise ValueError(f"labels declare {quoted(label)}, which can never occur")
+        return self
+
+    @model_validator(mode="after")
+    def _categories_can_occur(self) -> Self:
+        for name, values in self.categories.items():
+            if not values:
+                raise ValueError(f"categories of {quoted(name)} declare no value; declare some, or drop the field")
+            for value in values:
+                if not value or text(value) != value:
+                    raise ValueError(
+                        f"categories of {quoted(name)} declare {quoted(value)}, which can never occur: values are "
+                        f"read without surrounding blanks, and an empty text or nan is a missing value"
+                    )
+        if twice := repeated([*self.features, *self.category_features]):
+            raise ValueError(f"more than one feature would have the name {listed(twice)}; rename or drop one")
+        return self
+
+
+class LabelMap(FieldMap):
+    """The roles of the fields of a message with a label that comes apart from its record: `label` and `key`.
+
+    All other fields are left out.
+
+    >>> LabelMap(key="id").is_whole, LabelMap(key="id").half
+    (True, 'labels')
+    """
+
+    @property
+    def is_whole(self) -> bool:
+        """Return that there are no features."""
+        return True
+
+    @property
+    def half(self) -> Literal["features", "labels"]:
+        """Return that a message holds a label."""
+        return "labels"
+
+
+def repeated(names: Sequence[str]) -> list[str]:
+    """Return the names that occur more than once.
+
+    >>> repeated(["b", "a", "b"])
+    ['b']
+    """
+    return [name for name, count in Counter(names).items() if count > 1]
+
+
+def outer_objects(name: str) -> Iterator[str]:
+    """Yield the names of the objects around a dotted field.
+
+    >>> list(outer_objects("position.x.raw"))
+    ['position', 'position.x']
+    """
+    end = name.find(".")
+    while end >= 0:
+        yield name[:end]
+        end = name.find(".", end + 1)

@@ -1,0 +1,103 @@
+"""Converts records that are objects, with missing, new or nested fields, to columns."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamfl.arrays import IntArray
+from streamfl.protocol.records import Rejection
+from streamfl.records.assembly import MAX_COLUMNS, RowBlock, too_many
+from streamfl.records.request import Request
+
+Object = Mapping[str, object]
+
+# The prefix of outer names is cut at this many characters, twice the limit of a name.
+LONGEST_PATH = 512
+
+
+def flat(record: Object) -> Object:
+    """Flatten a record: a value of an inner object is named with a dot.
+
+    >>> flat({"a": 1, "b": {"c": 2, "d": {"e": 3}}})
+    {'a': 1, 'b.c': 2, 'b.d.e': 3}
+    """
+    if dict not in set(map(type, record.values())):  # the common case, and a record is read a million times
+        return record
+    return dict(_leaves(record))
+
+
+def _leaves(record: Object) -> Iterator[tuple[str, object]]:
+    """Yield dotted names and values; prefixes are bounded, so a long outer name is not repeated in full."""
+    open_ = [("", iter(record.items()))]
+    while open_:
+        before, items = open_[-1]
+        for name, value in items:
+            if isinstance(value, dict):
+                open_.append((f"{before}{name}."[:LONGEST_PATH], iter(value.items())))
+                break
+            yield f"{before}{name}", value
+        else:
+            open_.pop()
+
+
+@dataclass(slots=True, eq=False)
+class Columns:
+    """Converts records to columns, in order of first appearance of their names.
+
+    Parameters
+    ----------
+    request
+        What the caller asked for.
+    label
+        The name of the label column.
+    """
+
+    request: Request
+    label: str
+    _names: dict[str, None] = field(default_factory=dict)
+
+    def block(
+        self, places: IntArray, lines: IntArray, records: Sequence[Object], rejected: tuple[Rejection, ...] = ()
+    ) -> RowBlock:
+        """Return flat records as a block.
+
+        Raises
+        ------
+        UsageError
+            If there are too many names: every record has a cell for each.
+        """
+        without = self.request.excluded | {self.label}
+        for record in records:
+            self._names.update(dict.fromkeys(record))
+            if len(self._names) > MAX_COLUMNS and len(self._names.keys() - without) > MAX_COLUMNS:
+                raise too_many(self.request)
+        keep = self.request.keep
+        return RowBlock(
+            places=places,
+            lines=lines,
+            features={name: _column(records, name) for name in self._names if name not in without},
+            label=_column(records, self.label) if self.label else (),
+            kept=_column(records, keep) if keep is not None else None,
+            times=_column(records, self.request.time) if self.request.time is not None else None,
+            rejected=rejected,
+        )
+
+
+def _column(records: Sequence[Object], name: str) -> list[object]:
+    return [record.get(name) for record in records]
+
+
+def names(records: Sequence[Object]) -> list[str]:
+    """Return all names of the records, in order of first appearance."""
+    return list(dict.fromkeys(name for record in records for name in record))
+
+
+def counted(start: int, n: int) -> tuple[IntArray, IntArray]:
+    """Return the places of n records from `start` on, and the same counted from 1.
+
+    >>> counted(5, 2)
+    (array([5, 6]), array([6, 7]))
+    """
+    places = np.arange(start, start + n, dtype=np.int64)
+    return places, places + 1

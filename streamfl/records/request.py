@@ -1,0 +1,97 @@
+"""A request to read a file: the roles of its columns, and what to do with bad records."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from streamfl.errors import UsageError
+from streamfl.records.cells import listed
+
+Task = Literal["auto", "classification", "regression"]
+OnBadRecord = Literal["reject", "stop"]
+
+LABEL_NAMES = ("label", "y", "target", "class")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The arguments of `read`, which describes them, as one value for the readers of all formats.
+
+    With `labelled` False no column is the label.
+    """
+
+    source: str
+    label: str | None = None
+    drop: tuple[str, ...] = ()
+    time: str | None = None
+    task: Task = "auto"
+    on_bad_record: OnBadRecord = "reject"
+    keep: str | None = None
+    separator: str = ","
+    labelled: bool = True
+
+    def refusal(self, what: str, remedy: str) -> UsageError:
+        """Return a one-line error with the file, the problem and the remedy.
+
+        >>> print(Request("a.csv").refusal("line 3 is not UTF-8", "save the file as UTF-8"))
+        a.csv: line 3 is not UTF-8; save the file as UTF-8
+        """
+        return UsageError(" ".join(f"{self.source}: {what}; {remedy}".splitlines()))
+
+    @property
+    def excluded(self) -> frozenset[str]:
+        """The columns that are neither features nor the label: dropped columns and the column of times."""
+        return frozenset(self.drop) | ({self.time} if self.time is not None else set())
+
+
+def label_column(request: Request, columns: Sequence[str], *, last: bool) -> str:
+    """Return the name of the label column, after checking every column that the request names.
+
+    It is "" if the request is for records without labels.
+
+    Parameters
+    ----------
+    request
+        What the caller asked for.
+    columns
+        The names of all columns.
+    last
+        Whether the last column is the label if no column has one of the usual names.
+
+    Raises
+    ------
+    UsageError
+        If a named column does not exist, a name occurs twice, or no column can be the label.
+
+    >>> label_column(Request("a.csv"), ["Class", "width"], last=True)
+    'Class'
+    >>> label_column(Request("a.csv", drop=("id",)), ["width", "kind", "id"], last=True)
+    'kind'
+    """
+    check_names(request, columns)
+    if not request.labelled:
+        return ""
+    if request.label is not None:
+        return request.label
+    eligible = [name for name in columns if name not in request.excluded]
+    for usual in LABEL_NAMES:
+        for name in eligible:
+            if name.lower() == usual:
+                return name
+    if last and eligible:
+        return eligible[-1]
+    raise request.refusal(f"no label column among {listed(columns)}", "name it with --label")
+
+
+def check_names(request: Request, columns: Sequence[str]) -> None:
+    """Raise a UsageError if the request names a column that does not exist, or two columns have the same name."""
+    twice = [name for name, count in Counter(columns).items() if count > 1]
+    if twice:
+        raise request.refusal(f"more than one column is named {listed(twice)}", "give each its own name")
+    asked = [("--label", request.label), ("--time", request.time), ("--split", request.keep)]
+    for flag, name in asked + [("--drop", name) for name in request.drop]:
+        if name is not None and name not in columns:
+            raise request.refusal(f"no column {name!r}; the columns are {listed(columns)}", f"correct {flag}")
+    if request.label in request.excluded:
+        raise request.refusal(f"the label column {request.label!r} is left out", "remove it from --drop and --time")

@@ -1,0 +1,533 @@
+"""A federation in one process, fed record by record: the state machines of a live one over an in-memory transport."""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from streamfl.arrays import FloatArray
+from streamfl.bounds import Limits
+from streamfl.errors import BrokenInvariantError, UsageError
+from streamfl.machines.client.machine import Client
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.online.native.at_client import NativeAtClient
+from streamfl.online.native.mixture_state import MixtureState
+from streamfl.protocol.decisions import PostUpdate, Predicted, Refused
+from streamfl.protocol.events import BufferDue
+from streamfl.protocol.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
+from streamfl.protocol.native.sleeping import Rest
+from streamfl.protocol.records import Batch, Span, without_infinity
+from streamfl.protocol.registry import TargetUnit
+from streamfl.run.estimators.labels import MOST_LABELS
+from streamfl.run.estimators.saved import RecordPlace, SavedClient, SavedFederation, SavedRecords
+from streamfl.run.estimators.uninterrupted import Uninterrupted
+from streamfl.run.settings import LearningSettings, ProfileSettings
+from streamfl.runtime.nodes import ClientNode, CoordinatorNode, Node
+from streamfl.runtime.transport.memory import MemoryTransport
+
+if TYPE_CHECKING:
+    from streamfl.online.native.learner import NativeLearner
+
+Task = Literal["classification", "regression"]
+
+# Clients in one process. Each has its own models.
+MOST_CLIENTS = 100
+
+# Features. Models that learn between rounds may hold a matrix of all pairs of features.
+MOST_FEATURES, MOST_BETWEEN_ROUNDS = 20_000, 2_000
+
+# This module checks names when records arrive, so the machines need no limit on their length or number.
+LIMITS = Limits(MOST_FEATURES, MOST_LABELS, name_bytes=2**30, external_names=2**40, weights=2**60)
+
+# The federation closes rounds itself, so no buffer is ever full.
+ENDLESS = 2**40
+
+# Restarts kept, and rounds whose first record is kept.
+MOST_RESTARTS, MOST_ROUNDS = 1000, 1000
+
+
+@dataclass
+class ClientSource:
+    """The source of one client: queues its records until the round closes."""
+
+    name: str
+    waiting: list[Batch] = field(default_factory=list)
+    records: int = 0
+    kept: tuple[Batch, ...] = ()
+    ended: bool = False
+
+    def add(self, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...]) -> Batch:
+        """Queue records, and return them as a batch with their positions."""
+        start, self.records = self.records, self.records + len(X)
+        span = Span(self.name, start, self.records)
+        batch = Batch(span, np.arange(start, self.records), features, X, y, labels)
+        self.waiting.append(batch)
+        return batch
+
+    def poll(self, limit: int) -> Sequence[Batch]:
+        """Return all queued records; consecutive records with the same features form one batch."""
+        batches, self.waiting = [_joined(list(run)) for _, run in groupby(self.waiting, _names)], []
+        return batches
+
+    def seek(self, positions: Mapping[str, int]) -> None:
+        """Do nothing: no record is ever read twice."""
+
+    def fetch(self, positions: Mapping[str, Sequence[int]]) -> Sequence[Batch]:
+        """Return held-out records of the saved federation; no others can be fetched."""
+        wanted = positions.get(self.name, ())
+        batches = [batch.only(np.flatnonzero(np.isin(batch.positions, wanted))) for batch in self.kept]
+        self.kept = ()
+        return [batch for batch in batches if len(batch)]
+
+
+def _names(batch: Batch) -> tuple[str, ...]:
+    return batch.features
+
+
+def _joined(batches: Sequence[Batch]) -> Batch:
+    """Return consecutive batches as one; each batch's labels extend those of the batch before."""
+    first, last = batches[0], batches[-1]
+    return Batch(
+        Span(first.span.partition, first.span.start, last.span.end),
+        np.concatenate([batch.positions for batch in batches]),
+        first.features,
+        np.concatenate([batch.X for batch in batches]),
+        np.concatenate([batch.y for batch in batches]),
+        last.labels,
+    )
+
+
+@dataclass
+class EmbeddedFederation:
+    """Clients and their coordinator. A round closes after `round_size` records per client on average.
+
+    Parameters
+    ----------
+    task
+        Labels or numbers.
+    round_size
+        Records per client and round, averaged over the clients with records.
+    learning, profile
+        How the clients learn, and how drift is handled.
+    seed
+        Seed of all random draws.
+
+    Examples
+    --------
+    >>> federation = EmbeddedFederation("classification", round_size=2)
+    >>> for x in (0.0, 1.0, 0.0, 1.0):
+    ...     federation.learn("", ("x",), np.array([[x]]), np.array([x]), ("no", "yes"))
+    >>> federation.rounds, federation.labels, federation.answer("", ("x",), np.array([[1.0]])).round(2)
+    (2, ('no', 'yes'), array([[0.23, 0.77]]))
+    """
+
+    task: Task
+    round_size: int = 100
+    learning: LearningSettings = LearningSettings()
+    profile: ProfileSettings = ProfileSettings()
+    seed: int = 0
+    rounds: int = 0
+    labels: tuple[str, ...] = ()
+    restarts: deque[Restarted] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
+    local_drifts: deque[LocalDrift] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
+    shares: dict[str, float] = field(default_factory=dict)
+    restarted: int = 0
+    unlearnt: int = 0
+    infinite: int = 0
+    places: deque[RecordPlace] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
+    local_places: deque[RecordPlace] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
+    _starts: dict[int, int] = field(default_factory=dict)
+    _transport: MemoryTransport = field(default_factory=MemoryTransport)
+    _coordinator: CoordinatorNode | None = None
+    _clients: dict[str, ClientNode] = field(default_factory=dict)
+    _sources: dict[str, ClientSource] = field(default_factory=dict)
+    _joined: set[str] = field(default_factory=set)
+    _mixtures_at_start: dict[str, MixtureState] = field(default_factory=dict)
+    _contributors: dict[str, None] = field(default_factory=dict)  # clients with records in the open round
+    _learnt_in_round: int = 0
+    _incarnation: int = 0
+    _learning: bool = False
+    _features: set[str] = field(default_factory=set)
+    _pairs_features: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        between = self.learning.learner(self.task, self.seed).between
+        self._pairs_features = between is not None and between.pairs_features
+        if between is not None:
+            between.at_client()  # loads the compiled kernels now, so that the first record need not wait
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """Return the names of the clients."""
+        return tuple(self._clients)
+
+    @property
+    def learnt(self) -> int:
+        """Count the records learnt; one of weight 3 counts three times."""
+        return sum(source.records for source in self._sources.values())
+
+    @property
+    def state(self) -> CoordinatorState | None:
+        """Return the coordinator's state; None before the first round has closed."""
+        return None if self._coordinator is None else self._coordinator.machine.state
+
+    @property
+    def asleep(self) -> list[str]:
+        """Return the names of the models between rounds that sleep; `neighbours` if they sleep at every client."""
+        between = None if self.state is None else self.state.between
+        agreed = () if between is None else between.asleep
+        own = [native.rest.left > 0 for native in map(self._native, self._clients) if native is not None]
+        return [*agreed, *(["neighbours"] if own and all(own) else [])]
+
+    def learn(
+        self, client: str, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...] = ()
+    ) -> None:
+        """Let a client learn records, in order, and close each round that they fill.
+
+        Ctrl-C takes effect once the records of the open round have been learnt.
+
+        Parameters
+        ----------
+        client
+            Its name. A new client answers at once and joins when the round closes.
+        features, X
+            Feature names, and values of shape (n, d). NaN is a missing value; so is infinity, which is counted.
+        y, labels
+            Indices into `labels`, or targets; shape (n,).
+
+        Raises
+        ------
+        ValueError
+            There are too many clients, or the number of labels or targets differs from the number of records.
+        UsageError
+            An earlier call was interrupted, or another thread is learning.
+        """
+        self.check_lengths(X, y)
+        self._check_uninterrupted()
+        self._add_features(features)
+        if len(X):
+            self._client(client)
+        X, infinite = without_infinity(X)
+        self.infinite += infinite
+        at = 0
+        while at < len(X):
+            with Uninterrupted():
+                self._learning = True
+                at += self._learn_in_round(client, features, X[at:], y[at:], labels)
+                self._learning = False
+
+    def repeat(
+        self, client: str, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...] = ()
+    ) -> None:
+        """Let a client learn its last record once more: see `learn`.
+
+        A repetition has no last label of its own: it would be the record's.
+        """
+        native = self._native(client)
+        last = None if native is None or native.last is None else native.last.state()
+        self.learn(client, features, X, y, labels)
+        if native is not None:
+            native.remember_last(last)
+
+    def _learn_in_round(
+        self, client: str, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...]
+    ) -> int:
+        """Learn as many records as the round has room for; close it if it is full. Return how many were learnt."""
+        self._contributors[client] = None
+        taken = min(len(X), max(1, self.round_size * len(self._contributors) - self._learnt_in_round))
+        batch = self._sources[client].add(features, X[:taken], y[:taken], labels)
+        self._clients[client].machine.learn_early(batch)
+        self._add_labels(labels, y[:taken])
+        self._learnt_in_round += taken
+        if self._learnt_in_round >= self.round_size * len(self._contributors):
+            self._close_round()
+        return taken
+
+    def _add_features(self, features: tuple[str, ...]) -> None:
+        """Add to the known feature names.
+
+        Raises
+        ------
+        ValueError
+            There are too many of them.
+        """
+        if self._features.issuperset(features):
+            return
+        most = MOST_BETWEEN_ROUNDS if self._pairs_features else MOST_FEATURES
+        if len(self._features.union(features)) > most:
+            raise ValueError(
+                f"more than {most} features: memory grows with the square of their number; "
+                "hash them into fewer, for instance with river.preprocessing.FeatureHasher"
+            )
+        self._features.update(features)
+
+    def _check_uninterrupted(self) -> None:
+        """Refuse to continue after an interrupted call: it may have left the models half updated.
+
+        Raises
+        ------
+        UsageError
+            An exception interrupted an earlier call, or another thread is learning.
+        """
+        if self._learning:
+            raise UsageError(
+                "learning was interrupted by an error, or another thread is learning at the same time: "
+                "continue from the last saved file, or from a copy"
+            )
+
+    def check_lengths(self, X: FloatArray, y: Sized) -> None:
+        """Require one label or target per record: compiled loops do not check bounds.
+
+        Raises
+        ------
+        ValueError
+            The message gives both numbers.
+        """
+        if len(X) != len(y):
+            kind = "targets" if self.task == "regression" else "labels"
+            raise ValueError(f"{len(X)} records but {len(y)} {kind}: give one for each record")
+
+    def admit(self, clients: Iterable[str]) -> None:
+        """Check, before any record is learnt, that there is room for new clients.
+
+        Raises
+        ------
+        ValueError
+            There would be too many clients.
+        """
+        new = [name for name in dict.fromkeys(clients) if name not in self._clients]
+        room = MOST_CLIENTS - len(self._clients)
+        if len(new) > room:
+            raise ValueError(
+                f"more than {MOST_CLIENTS} clients: does {new[room]!r} come from a feature that names clients?"
+            )
+
+    def answer(self, client: str, features: tuple[str, ...], X: FloatArray) -> FloatArray:
+        """Return a client's predictions: probabilities of `labels`, or targets; shape (n, columns).
+
+        For a client that has learnt nothing yet the first client predicts. Predicting changes no state.
+        """
+        self._check_uninterrupted()
+        node = self._clients.get(client) or next(iter(self._clients.values()), None)
+        columns = 1 if self.task == "regression" else len(self.labels)
+        X, _ = without_infinity(X)
+        if node is None:
+            return np.zeros((len(X), columns))
+        batch = Batch(Span("", 0, len(X)), np.arange(len(X)), features, X, np.zeros(len(X)))
+        predicted, labels = node.machine.answer(batch)
+        if self.task == "regression":
+            return predicted if predicted.shape[1] else np.full((len(X), 1), self._middle_target(node.machine.name))
+        if not labels:
+            return np.full((len(X), columns), 1.0 / max(1, columns))
+        if labels == self.labels:
+            return predicted
+        placed = np.zeros((len(X), columns))
+        placed[:, [self.labels.index(label) for label in labels]] = predicted
+        return placed
+
+    def _middle_target(self, client: str) -> float:
+        """Return the median of the last targets queued before the first round closes; 0 if there are none."""
+        return TargetUnit.of(
+            np.concatenate([np.zeros(0), *(batch.y for batch in self._sources[client].waiting[-100:])])
+        ).centre
+
+    # --- saving --------------------------------------------------------------------------------------------------
+
+    def saved(self) -> SavedFederation:
+        """Return everything needed to continue from here in another process.
+
+        Raises
+        ------
+        UsageError
+            An earlier call was interrupted, or another thread is learning.
+        """
+        self._check_uninterrupted()
+        return SavedFederation(
+            rounds=self.rounds,
+            labels=self.labels,
+            since=self._learnt_in_round,
+            contributors=tuple(self._contributors),
+            incarnation=self._incarnation,
+            restarts=tuple(self.restarts),
+            places=tuple(self.places),
+            local_places=tuple(self.local_places),
+            starts=self._starts,
+            local_drifts=tuple(self.local_drifts),
+            shares=self.shares,
+            restarted=self.restarted,
+            unlearnt=self.unlearnt,
+            infinite=self.infinite,
+            state=self.state,
+            clients=tuple(self._saved_client(name) for name in self._clients),
+        )
+
+    def _saved_client(self, name: str) -> SavedClient:
+        machine, source, native = self._clients[name].machine, self._sources[name], self._native(name)
+        return SavedClient(
+            name=name,
+            read=source.records - sum(len(batch) for batch in source.waiting),
+            joined=name in self._joined,
+            held=SavedRecords.of(machine.held_back),
+            pending=tuple(SavedRecords.of(batch) for batch in source.waiting),
+            mixture=None if native is None else native.mixture.state(),
+            neighbours=None if native is None else native.near,
+            began=self._mixtures_at_start.get(name),
+            last=None if native is None or native.last is None else native.last.state(),
+            rest=Rest() if native is None else native.rest,
+        )
+
+    def _native(self, name: str) -> "NativeLearner | None":
+        """Return a client's native models, if any: they hold state that no message carries."""
+        between = self._clients[name].machine.between_rounds
+        return between.learner if isinstance(between, NativeAtClient) else None
+
+    def restore(self, saved: SavedFederation) -> None:
+        """Continue from a saved federation: pending records are learnt again, so none is lost."""
+        self.rounds, self.labels, self.shares = saved.rounds, saved.labels, dict(saved.shares)
+        self.unlearnt = saved.unlearnt
+        self.infinite = saved.infinite
+        self.restarts.extend(saved.restarts)
+        # Earlier versions saved fewer places, or none.
+        unplaced = len(saved.restarts) - len(saved.places), len(saved.local_drifts) - len(saved.local_places)
+        self.places.extend([RecordPlace()] * unplaced[0] + list(saved.places))
+        self.local_places.extend([RecordPlace()] * unplaced[1] + list(saved.local_places))
+        self._starts = dict(saved.starts)
+        self.restarted = max(saved.restarted, len(saved.restarts))
+        self.local_drifts.extend(saved.local_drifts)
+        self._learnt_in_round, self._contributors = saved.since, dict.fromkeys(saved.contributors)
+        self._incarnation = saved.incarnation + 1
+        for client in saved.clients:
+            self._client(client.name, known=client.joined)
+            source = self._sources[client.name]
+            source.records, source.kept = client.read, (client.held.batch(client.name),)
+        self._joined = {client.name for client in saved.clients if client.joined}
+        if saved.state is not None:
+            self._coordinate(saved.state)
+        if self._coordinator is not None:
+            self._coordinator.start(0.0)
+            self._settle()
+        if saved.state is not None:
+            self._features.update(() if saved.state.between is None else saved.state.between.features)
+        for client in saved.clients:
+            self._features.update(*(records.features for records in client.pending))
+            self._learn_again(client)
+
+    def _learn_again(self, saved: SavedClient) -> None:
+        machine, source = self._clients[saved.name].machine, self._sources[saved.name]
+        native = self._native(saved.name)
+        if native is not None and (saved.mixture or saved.began):
+            _check_experts(native, saved)
+        if native is not None:
+            native.rest = saved.rest
+        if native is not None and saved.began is not None:
+            native.mixture.restore(saved.began)
+            self._mixtures_at_start[saved.name] = saved.began
+        for records in saved.pending:
+            self.check_lengths(records.X, records.y)
+            machine.learn_early(source.add(records.features, records.X, records.y, records.labels))
+        if native is not None and saved.mixture is not None:
+            native.mixture.restore(saved.mixture)
+            native.remember(saved.neighbours)
+            native.remember_last(saved.last)
+
+    # --- rounds --------------------------------------------------------------------------------------------------
+
+    def _close_round(self) -> None:
+        """Close the round: new clients join first, then all clients close their buffers."""
+        if self._coordinator is None:
+            self._coordinate(None)
+        newcomers = [name for name in self._clients if name not in self._joined]
+        for names in (newcomers, [name for name in self._clients if name in self._joined]):
+            for name in names:
+                self._clients[name].step(0.0)
+                self._clients[name].handle(BufferDue(), 0.0)
+            if names and names is newcomers and self._joined:
+                self._settle()
+        self._settle()
+        self._joined.update(newcomers)
+        self._mixtures_at_start = {
+            name: native.mixture.state() for name in self._clients if (native := self._native(name)) is not None
+        }
+        self._contributors, self._learnt_in_round = {}, 0
+
+    def _settle(self) -> None:
+        """Deliver messages until no node has any left to send."""
+        nodes: list[Node] = [*self._clients.values()]
+        if self._coordinator is not None:
+            nodes.append(self._coordinator)
+        busy = True
+        while busy:
+            busy = sum(node.step(0.0) for node in nodes) > 0  # sum, not any: every node takes its step
+
+    def _coordinate(self, state: CoordinatorState | None) -> None:
+        if state is None:
+            self._starts = {1: 1}
+        learner = self.learning.learner(self.task, self.seed)
+        settings = CoordinatorSettings(learner=learner, expect=len(self._clients), task=self.task, limits=LIMITS)
+        machine = Coordinator(settings, state or CoordinatorState(self.profile.create(1, learner)))
+        self._coordinator = CoordinatorNode(machine, self._transport.coordinator(), self._take)
+
+    def _client(self, name: str, *, known: bool = False) -> None:
+        """Start a client. One that the coordinator knows joins at once, a new one when the round closes."""
+        if name in self._clients:
+            return
+        self.admit([name])
+        settings = ClientSettings(
+            self.learning.learner(self.task, self.seed),
+            round_size=ENDLESS,
+            clock="interval" if known else "records",
+            capacity=ENDLESS,
+            limits=LIMITS,
+        )
+        self._sources[name] = ClientSource(name)
+        machine = Client(settings, name, nonce=f"{self._incarnation:08d}")
+        self._clients[name] = ClientNode(machine, self._sources[name], self._transport.client(name))
+
+    def _note_start(self, t: int) -> None:
+        """Note the number, counted from 1, of the first record of round t."""
+        self._starts[t] = self.learnt + 1
+        self._starts.pop(t - MOST_ROUNDS, None)
+
+    def _add_labels(self, labels: tuple[str, ...], y: FloatArray) -> None:
+        if labels:
+            known = set(self.labels)
+            seen = (labels[int(code)] for code in dict.fromkeys(y.tolist()))
+            self.labels += tuple(label for label in seen if label not in known)
+
+    def _take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
+        match event:
+            case Refused():  # nothing is late or lost here, so every later round would fail, too
+                raise BrokenInvariantError(f"no round can be closed any more: an update was refused: {event.reason}")
+            case RoundClosed():
+                self.rounds += event.records > 0
+                self._note_start(event.round + 1)
+                self.unlearnt += event.unlearnt
+                self.shares = {
+                    name: share / max(1, event.served.records) for name, share in event.served.shares.items()
+                }
+            case Restarted():
+                self.restarts.append(event)
+                self.places.append(self._place(event))
+                self.restarted += 1
+            case LocalDrift():
+                self.local_drifts.append(event)
+                self.local_places.append(self._place(event))
+            case _:
+                pass
+
+    def _place(self, found: Restarted | LocalDrift) -> RecordPlace:
+        return RecordPlace(self.learnt, self._starts.get(found.since))
+
+
+def _check_experts(native: "NativeLearner", saved: SavedClient) -> None:
+    """Refuse a saved mixture of other experts than the client has: compiled loops do not check bounds."""
+    fresh = native.mixture.state()
+    same = all(state.fits(fresh) for state in (saved.mixture, saved.began) if state is not None)
+    if not same or (native.near is None) != (saved.neighbours is None):
+        raise UsageError(f"the mixture of client {saved.name!r} does not match the parameters of the estimator")

@@ -1,0 +1,326 @@
+"""The file of a saved estimator: safetensors with a JSON header and a format version; nothing is pickled."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from streamfl.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.errors import PeerError, UsageError
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.online.native.last_answer_state import LastAnswerState
+from streamfl.online.native.mixture_state import MixtureState
+from streamfl.online.native.neighbours import Neighbours
+from streamfl.plugins.detectors import named_detector
+from streamfl.protocol.messages import LocalDrift, Restarted
+from streamfl.protocol.moments import FEWEST
+from streamfl.protocol.native.models import NativeState
+from streamfl.protocol.native.sleeping import Rest
+from streamfl.protocol.old_names import ReadsOldNames
+from streamfl.protocol.records import LARGEST_TARGET, Batch, Span
+from streamfl.wire import codec, safe_file
+
+FORMAT = 3
+
+WHAT = "a file that an estimator was saved to"
+
+# Above it a float cannot represent every whole number.
+MOST_COUNTED = 2**53
+
+
+@dataclass(frozen=True, eq=False)
+class SavedRecords:
+    """Records of one client, with their positions: see `Batch`."""
+
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
+
+    start: int
+    end: int
+    positions: FloatArray
+    features: tuple[str, ...]
+    X: FloatArray
+    y: FloatArray
+    labels: tuple[str, ...]
+
+    @classmethod
+    def of(cls, batch: Batch) -> "SavedRecords":
+        """Return a batch in the form in which it is saved."""
+        positions = batch.positions.astype(np.float64)
+        return cls(batch.span.start, batch.span.end, positions, batch.features, batch.X, batch.y, batch.labels)
+
+    @property
+    def used(self) -> set[str]:
+        """Return the labels that occur; the records must be sound."""
+        return {self.labels[int(code)] for code in np.unique(self.y)} if self.labels else set()
+
+    def is_sound(self, *, targets: bool) -> bool:
+        """Return whether the shapes match, names are unique, and every label index is within `labels`."""
+        n, names = self.positions.size, len(self.labels)
+        fits = (
+            self.positions.shape == self.y.shape == (n,)
+            and self.X.shape == (n, len(self.features))
+            and len(set(self.features)) == len(self.features)
+            and len(set(self.labels)) == names
+        )
+        if not fits or not _are_counts(self.positions) or targets:
+            return fits and _are_counts(self.positions) and bool(np.isfinite(self.y).all()) and not names
+        return _are_counts(self.y) and bool((self.y < names).all())
+
+    def batch(self, client: str) -> Batch:
+        """Return the saved records as a batch."""
+        span = Span(client, self.start, self.end)
+        return Batch(span, self.positions.astype(np.int64), self.features, self.X, self.y, self.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class SavedClient:
+    """The state of one client that the coordinator does not have.
+
+    `held` are its held-out records, `pending` the records of the open round, `read` the number of records in closed
+    rounds. `mixture`, `neighbours`, `last` and `rest` are its part of the native models; earlier versions saved
+    neither of the last two. `began` is the mixture at the start of the round, from which the pending records are
+    learnt again: how far out a target is depends on those before it.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
+
+    name: str
+    read: int
+    joined: bool
+    held: SavedRecords
+    pending: tuple[SavedRecords, ...]
+    mixture: MixtureState | None
+    neighbours: Neighbours | None
+    began: MixtureState | None = None
+    last: LastAnswerState | None = None
+    rest: Rest = field(default_factory=Rest)
+
+    def check(self, *, targets: bool) -> None:
+        """Refuse values that no client can have saved: see `SavedEstimator.check`."""
+        for records in (self.held, *self.pending):
+            _must(records.is_sound(targets=targets), f"the records of client {self.name!r} do not fit each other")
+        _must(_counts(self.read), f"client {self.name!r} has read {self.read} records")
+        for mixture in (self.mixture, self.began):
+            _must(mixture is None or _is_sound(mixture), f"the mixture of client {self.name!r} is not valid")
+        near = self.neighbours
+        if near is not None:
+            sound = _counts(near.seen) and np.isfinite(near.Z).all() and np.isfinite(near.y).all()
+            _must(bool(sound), f"the last records of client {self.name!r} are not finite numbers")
+        last = self.last
+        known = last is None or (last.is_sound and _is_sound(last.mixture))
+        _must(known, f"the last answer of client {self.name!r} is not valid")
+        _must(self.rest.is_sound, f"the sleep of client {self.name!r} is not valid")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPlace:
+    """The place of a restart or local drift among the records learnt, counted from 1; None if unknown.
+
+    `record` is the last record learnt before it. `since` is the first record of the round to which the change is
+    dated.
+    """
+
+    record: int | None = None
+    since: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SavedFederation(ReadsOldNames):
+    """An embedded federation in the middle of a round.
+
+    `since` counts the records of the open round, `contributors` names the clients that they came from.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {"standing": "state", "heard": "contributors"}
+
+    rounds: int
+    labels: tuple[str, ...]
+    since: int
+    contributors: tuple[str, ...]
+    incarnation: int
+    restarts: tuple[Restarted, ...]
+    local_drifts: tuple[LocalDrift, ...]
+    shares: dict[str, float]
+    state: CoordinatorState | None
+    clients: tuple[SavedClient, ...]
+    unlearnt: int = 0
+    infinite: int = 0
+    restarted: int = 0
+    places: tuple[RecordPlace, ...] = ()
+    local_places: tuple[RecordPlace, ...] = ()
+    starts: Mapping[int, int] = field(default_factory=dict)
+
+    def check(self, *, targets: bool) -> None:
+        """Refuse values that no federation can have saved: see `SavedEstimator.check`."""
+        counts = {
+            "rounds": self.rounds, "since": self.since, "incarnation": self.incarnation,
+            "unlearnt": self.unlearnt, "infinite": self.infinite, "restarted": self.restarted,
+        }  # fmt: skip
+        for name, count in counts.items():
+            _must(_counts(count), f"{name} is {count}")
+        _must(len(self.places) <= len(self.restarts), "there are more places of restarts than restarts")
+        _must(len(self.local_places) <= len(self.local_drifts), "there are more places of local drifts than of these")
+        names = [client.name for client in self.clients]
+        _must(len(set(names)) == len(names), "two clients have the same name")
+        _must(set(self.contributors) <= set(names), "records came from unknown clients")
+        _must(len(set(self.labels)) == len(self.labels), "two labels have the same name")
+        between = None if self.state is None else self.state.between
+        native = between if isinstance(between, NativeState) else None
+        _must(native is None or _is_sound_native(native), "the native models are not valid")
+        _must(self._agreed_labels() <= set(self.labels), "a model has labels that were never seen")
+        for client in self.clients:
+            client.check(targets=targets)
+            for records in (client.held, *client.pending):
+                _must(records.used <= set(self.labels), f"client {client.name!r} has labels that were never seen")
+
+    def _agreed_labels(self) -> set[str]:
+        state = self.state
+        if state is None:
+            return set()
+        agreed = () if state.agreement is None else state.agreement.registry.labels
+        return {*agreed, *(() if state.between is None else state.between.labels)}
+
+
+@dataclass(frozen=True, eq=False)
+class SavedEstimator:
+    """An estimator: its class, its parameters, the labels as given, and the federation.
+
+    `weighed` counts the fractional weights so far, which seeds their rounding.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
+
+    kind: str
+    parameters: dict[str, Any]
+    labels: tuple[bool | int | float | str, ...]
+    weighed: int
+    federation: SavedFederation
+    format: int = FORMAT
+
+    def check(self, *, targets: bool) -> None:
+        """Refuse values that no estimator can have saved: compiled loops do not check bounds.
+
+        Raises
+        ------
+        UsageError
+            The message says what is wrong.
+        """
+        _must(_counts(self.weighed), f"weighed is {self.weighed}")
+        self.federation.check(targets=targets)
+        names = [str(label) for label in self.labels]
+        _must(len(set(names)) == len(names), "two labels have the same name")
+        _must(set(self.federation.labels) <= set(names), "the federation has labels that the estimator lacks")
+
+    def ordered_labels(self) -> tuple[bool | int | float | str, ...]:
+        """Return the labels in the order of the indices in pending records.
+
+        Earlier versions saved labels in another order, and some that were never learnt.
+
+        Raises
+        ------
+        UsageError
+            Pending records do not agree on an order.
+        """
+        pending = [records.labels for client in self.federation.clients for records in client.pending]
+        longest = max(pending, key=len, default=())
+        _must(
+            all(labels == longest[: len(labels)] for labels in pending),
+            "pending records disagree on the order of labels",
+        )
+        named = {str(label): label for label in self.labels}
+        _must(set(longest) <= named.keys(), "pending records have labels that the estimator lacks")
+        learnt = [name for name in named if name in self.federation.labels]
+        return tuple(named[name] for name in dict.fromkeys([*longest, *learnt]))
+
+    def save(self, path: Path) -> None:
+        """Write the file.
+
+        Raises
+        ------
+        UsageError
+            The file cannot be written.
+        """
+        safe_file.write(path, self)
+
+    @classmethod
+    def load(cls, path: Path, kind: str) -> "SavedEstimator":
+        """Read a file of one kind of estimator.
+
+        Raises
+        ------
+        UsageError
+            The file is not a saved estimator of this kind, has a later format, or is damaged.
+        """
+        plain, arrays = safe_file.read(path, WHAT, newest=FORMAT, digest_since=2)
+        if "kind" not in plain:
+            raise UsageError(f"{path}: not {WHAT}")
+        if plain["kind"] != kind:
+            raise UsageError(f"{path}: holds a {plain['kind']}, not a {kind}")
+        _import_detector(plain)
+        try:
+            return codec.join(cls, plain, arrays)
+        except PeerError as error:
+            raise UsageError(f"{path}: not {WHAT}: {error}") from error
+
+
+def _import_detector(plain: Mapping[str, Any]) -> None:
+    """Import the detector's package, so that its state can be decoded; a missing package is reported by decoding."""
+    parameters = plain.get("parameters")
+    name = parameters.get("detector") if isinstance(parameters, dict) else None
+    if isinstance(name, str):
+        with suppress(UsageError):
+            named_detector(name)
+
+
+def _must(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise UsageError(otherwise)
+
+
+def _counts(*numbers: int) -> bool:
+    return all(0 <= number < MOST_COUNTED for number in numbers)
+
+
+def _are_counts(numbers: FloatArray) -> bool:
+    """Return whether all are whole numbers, 0 or more.
+
+    >>> _are_counts(np.array([0.0, 3.0])), _are_counts(np.array([0.5])), _are_counts(np.array([np.nan]))
+    (True, False, False)
+    """
+    return bool(((numbers >= 0.0) & (numbers < MOST_COUNTED) & (numbers == np.floor(numbers))).all())
+
+
+def _is_sound(state: MixtureState) -> bool:
+    """Return whether shares are not negative and numbers are finite; stacked weights may be negative."""
+    shares = all(part.size and part.min() >= 0.0 and part.sum() > 0.0 for part in (state.best, state.outer))
+    scalars = (state.norm, state.variance, state.near, state.total, state.square)
+    return (
+        shares
+        and _are_finite(state.best, state.stacked, state.outer, np.array(scalars))
+        and min(state.norm, state.variance, state.square) >= 0.0
+        and _counts(state.seen, state.known)
+        and state.first.shape == (FEWEST,)
+        and not np.isinf(state.first).any()
+    )
+
+
+def _is_sound_native(models: NativeState) -> bool:
+    """Return whether all numbers are finite; shapes are checked when the state is restored."""
+    moments = (models.moments, models.early.first, models.early.later, models.far)
+    counts = [part for moment in moments for part in (moment.count, moment.m2)]
+    return (
+        _are_finite(models.weights, models.table, models.second, models.norms, *(moment.mean for moment in moments))
+        and abs(models.centre) <= LARGEST_TARGET
+        and _are_finite(*counts)
+        and all((part >= 0.0).all() for part in (models.norms, *counts))
+        and _counts(models.seen)
+        and all(len(set(names)) == len(names) for names in (models.features, models.labels))
+    )
+
+
+def _are_finite(*parts: FloatArray) -> bool:
+    return all(bool(np.isfinite(part).all()) for part in parts)

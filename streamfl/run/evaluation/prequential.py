@@ -1,0 +1,95 @@
+"""Prequential (test-then-train) metrics of a run, with NoChange beside them."""
+
+from dataclasses import dataclass, field
+
+from streamfl.protocol.decisions import PostUpdate, Predicted
+from streamfl.run.evaluation.by_class import ByClass, ClassCounts
+from streamfl.run.evaluation.by_client import ByClient, ClientErrors, Measure
+from streamfl.run.evaluation.errors import Errors
+from streamfl.run.evaluation.result import Figures, Kappa
+
+
+@dataclass
+class Prequential:
+    """The metrics of all predictions of a run: in total, by client and by class, each record counted once for all.
+
+    Parameters
+    ----------
+    served, at_start, post_update, no_change
+        The errors of the four predictors.
+    clients
+        The errors by client.
+    classes
+        Classification: the predictions by label.
+
+    >>> import numpy as np
+    >>> figures = Prequential()
+    >>> y = np.array([0.0, 1.0, 1.0, 1.0])
+    >>> guess = np.array([0.0, 1.0, 0.0, 1.0])
+    >>> figures.add(Predicted("c0", 1, "a-1", (), y, guess, guess, np.array([-1.0, 0.0, 1.0, 1.0]), ("a", "b")))
+    >>> figures.accuracy().prequential, figures.accuracy().no_change, figures.kappa().cohen, figures.kappa().temporal
+    (0.75, 0.5, 0.5, 0.5)
+    """
+
+    served: Errors = field(default_factory=Errors)
+    at_start: Errors = field(default_factory=Errors)
+    post_update: Errors = field(default_factory=Errors)
+    no_change: Errors = field(default_factory=Errors)
+    clients: ClientErrors = field(default_factory=ClientErrors)
+    classes: ClassCounts = field(default_factory=ClassCounts)
+
+    def add(self, measured: Predicted | PostUpdate) -> None:
+        """Add the measurements of one client's round."""
+        if isinstance(measured, PostUpdate):
+            self.post_update.add(measured.truth, measured.predicted)
+            return
+        served = Errors.of(measured.truth, measured.served)
+        no_change = Errors.of(measured.truth, measured.no_change)
+        self.served.join(served)
+        self.at_start.add(measured.truth, measured.at_start)
+        self.no_change.join(no_change)
+        self.clients.add(measured.client, served, no_change)
+        if measured.labels:
+            self.classes.add(measured.truth, measured.served, measured.labels)
+
+    def accuracy(self) -> Figures:
+        """Return the four accuracies."""
+        return self._figures("accuracy")
+
+    def mae(self) -> Figures:
+        """Return the four mean absolute errors."""
+        return self._figures("mae")
+
+    def rmse(self) -> Figures:
+        """Return the four root mean squared errors."""
+        return self._figures("rmse")
+
+    def kappa(self) -> Kappa:
+        """Return Cohen's kappa, and the temporal kappa of Bifet et al. 2013, which is 0 for NoChange."""
+        served, repeated = self.served.accuracy, self.no_change.accuracy
+        if served is None or repeated is None:
+            return Kappa(cohen=None, temporal=None)
+        n = self.served.records
+        truths, predicted = self.classes.truths, self.classes.predicted
+        chance = sum(count * predicted[label] for label, count in truths.items()) / n**2
+        return Kappa(cohen=_above(served, chance), temporal=_above(served, repeated))
+
+    def by_client(self, measure: Measure) -> ByClient | None:
+        """Return the figures by client; None if nothing was measured."""
+        return self.clients.table(measure) if self.served.records else None
+
+    def by_class(self) -> ByClass | None:
+        """Return the figures by class; None if nothing was measured."""
+        return self.classes.table() if self.served.records else None
+
+    def _figures(self, measure: str) -> Figures:
+        return Figures(
+            prequential=getattr(self.served, measure),
+            round_start=getattr(self.at_start, measure),
+            post_update=getattr(self.post_update, measure),
+            no_change=getattr(self.no_change, measure),
+        )
+
+
+def _above(accuracy: float, chance: float) -> float | None:
+    return None if chance >= 1.0 else (accuracy - chance) / (1.0 - chance)

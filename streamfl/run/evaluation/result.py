@@ -1,0 +1,231 @@
+"""The result of a run: the JSON that `replay` and `demo` write, and the content of the report."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from streamfl.errors import UsageError
+from streamfl.run.evaluation.by_class import ByClass
+from streamfl.run.evaluation.by_client import ByClient
+from streamfl.run.evaluation.changes import Change
+from streamfl.run.evaluation.part import Part
+
+
+class Figures(Part):
+    """One metric over the same records, for four predictors.
+
+    `prequential`: the serving model, just before it learns the record. `round_start`: the model of the rounds at the
+    start of the round. `post_update`: the model after the round, which has learnt the record already. `no_change`:
+    the client's previous label (or target), repeated.
+
+    Two are over the records of the last rounds only. `model_file`: the file of `--model-out`, as it would have been
+    written before the record's round. `last_rounds`: `prequential` on the same records.
+
+    If labels come later than their records, `prequential` is as these were answered when they came, and `no_change`
+    repeats the last label that was known by then. The round of a record is the one in which it is learnt, so
+    `round_start` and `model_file` are of models newer than the answer.
+    """
+
+    prequential: float | None
+    round_start: float | None
+    post_update: float | None
+    no_change: float | None
+    model_file: float | None = None
+    last_rounds: float | None = None
+
+
+class Kappa(Part):
+    """Accuracy above chance: `cohen` against the class mix, `temporal` against NoChange."""
+
+    cohen: float | None
+    temporal: float | None
+
+
+class Loss(Part):
+    """The bounded loss in [0, 1] that the detectors watch, measured before each record is learnt."""
+
+    prequential: float | None
+
+
+class BytesARecord(Part):
+    """Bytes of messages over the records of all clients, estimated from some rounds.
+
+    See `streamfl.runtime.transport.traffic`. `up`: what clients send. `down`: what the coordinator publishes, which every client reads. `raw`: the features of
+    a record as float32.
+    """
+
+    up: float
+    down: float
+    raw: float
+
+
+class BytesBudget(Part):
+    """A budget of bytes. `exceeded`: after how many updates the client's latest 16 had taken more, however coarse."""
+
+    a_record: float
+    exceeded: int
+
+
+class Privacy(Part):
+    """What the coordinator was told of the numbers about records: see docs/trust.md.
+
+    With `noise`, the noise multiplier, `epsilon` is what is promised at `delta` to each record, of whose round the
+    clients sent at most so many `messages`.
+    """
+
+    sums: Literal["pooled", "masked"]
+    fewest: int
+    noise: float | None = None
+    radius: float | None = None
+    messages: int | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+
+
+class DatedFinding(Part):
+    """What all findings have: a restart, a local drift, a notice, as published on the control topic.
+
+    `time` is the time of the last record of `round`, `since_time` that with which the change began: ISO 8601 in UTC,
+    if the source has times. `rows` are the first and the last record instead, as rows of a file without times of
+    which the clients have different numbers of records. `positions`, `known_since`: see `Finding` in
+    `streamfl.protocol.messages`.
+    """
+
+    round: int
+    time: str | None = None
+    epoch: int
+    statistic: float
+    threshold: float
+    since: int
+    labels: tuple[str, ...] = ()
+    since_time: str | None = None
+    rows: tuple[int, int] | None = None
+    positions: Mapping[str, tuple[int, int]] = Field(default_factory=dict)
+    known_since: int = 0
+    drift: int = 0
+
+
+class DatedRestart(DatedFinding):
+    """One restart; `round` is the round whose loss raised the alarm.
+
+    `scores` has the mean score of each candidate on that round's records. `chosen` had the least, unless an operator
+    had asked for another.
+    """
+
+    cause: str
+    chosen: str
+    clients: tuple[str, ...]
+    scores: Mapping[str, float] = Field(default_factory=dict)
+
+
+class DatedLocalDrift(DatedFinding):
+    """One change of the state of clients that drifted alone.
+
+    Of `branched` and `released`, `gains` has by candidate how much lower its mean score was than that of the model of
+    all; `chosen` is the candidate that serves a branch.
+    """
+
+    clients: tuple[str, ...]
+    state: str
+    behind: int = 0
+    chosen: str = ""
+    gains: Mapping[str, float] = Field(default_factory=dict)
+
+
+class DatedNotice(DatedFinding):
+    """One change that is no drift of the concept."""
+
+    cause: str
+
+
+class RoundLine(Part):
+    """One closed round. `accuracy` and `no_change` are means over its records; regression has `mae` there."""
+
+    round: int
+    epoch: int
+    block: int
+    records: int
+    loss: float
+    accuracy: float | None = None
+    mae: float | None = None
+    no_change: float | None = None
+
+
+class Result(Part):
+    """The whole run. Classification has `accuracy` and `kappa`, regression `mae` and `rmse`.
+
+    `label` is the label column, named or guessed; "" if the source has no column names. `left_out` are columns that
+    were left out automatically: times, free text. `serving` is the share of each model between rounds in the
+    predictions; empty without such models. `infinite` counts infinite values. `by_client` and `by_class` are None if
+    predictions were not measured. `changes` has a line for each restart, and for each local drift as it was found.
+
+    If labels come by `label_delay` records later than their records: `unanswered` counts the records answered before
+    there was any model, `waiting` those at the end that were answered and are not learnt, `expired` those whose label
+    did not come in time. None of these is counted twice: those that wait are among `pending`.
+    """
+
+    streamfl: str
+    source: str
+    label: str = ""
+    left_out: tuple[str, ...] = ()
+    seed: int
+    profile: str
+    records: int
+    accepted: int
+    held_out: int
+    rejected: int
+    pending: int
+    infinite: int = 0
+    label_delay: int | None = None
+    unanswered: int | None = None
+    waiting: int | None = None
+    expired: int | None = None
+    rounds: int
+    clients: int
+    seconds: float
+    records_per_second: int
+    bytes: BytesARecord | None = None
+    budget: BytesBudget | None = None
+    privacy: Privacy | None = None
+    accuracy: Figures | None = None
+    mae: Figures | None = None
+    rmse: Figures | None = None
+    kappa: Kappa | None = None
+    loss: Loss
+    by_client: ByClient | None = None
+    by_class: ByClass | None = None
+    restarts: tuple[DatedRestart, ...]
+    local_drifts: tuple[DatedLocalDrift, ...]
+    changes: tuple[Change, ...] = ()
+    notices: tuple[DatedNotice, ...] = ()
+    promotions: int
+    serving: Mapping[str, float] = Field(default_factory=dict)
+    unlearnt: int | None = None
+    model_sha256: str
+    per_round: tuple[RoundLine, ...]
+
+    @property
+    def measures(self) -> dict[str, Figures]:
+        """Return the metrics by their keys: accuracy, or mae and rmse."""
+        named = {"accuracy": self.accuracy, "mae": self.mae, "rmse": self.rmse}
+        return {key: figures for key, figures in named.items() if figures is not None}
+
+
+def read_result(path: Path) -> Result:
+    """Read a result that `--json` has written.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read, or is none.
+    """
+    try:
+        return Result.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise UsageError(f"{path} is no result of replay or demo (--json): {where}: {first['msg']}") from None

@@ -1,0 +1,640 @@
+"""The incumbent as one file: safetensors with a JSON header and a format version, without a pickle."""
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from streamfl.arrays import HOLDS_ARRAYS, FloatArray, IntArray
+from streamfl.errors import PeerError, UsageError
+from streamfl.machines.client.follower import Follower
+from streamfl.machines.client.usable import LARGEST_WEIGHT
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.online.native.at_client import NativeAtClient
+from streamfl.online.native.between_rounds import NativeBetweenRounds
+from streamfl.online.native.served import ServedNative
+from streamfl.protocol.fingerprint import fingerprint
+from streamfl.protocol.native.models import NativeState
+from streamfl.protocol.records import Batch, Span
+from streamfl.protocol.registry import Registry, wrong_registry
+from streamfl.records.cells import Cells, listed, quoted, text
+from streamfl.records.encoding import Encoding, columns_of
+from streamfl.run.settings import MODELS, LearningSettings, ProfileSettings, Task
+from streamfl.wire import codec, safe_file
+
+FORMAT = 3
+
+WHAT = "a streamfl model file"
+
+# No records of clients that have drifted alone.
+NO_BRANCHES: Mapping[str, IntArray] = MappingProxyType({})
+
+Loss = Literal["softmax", "logistic", "squared", "huber"]
+Missing = Literal["warn", "mean", "raise"]
+Unknown = Literal["raise", "ignore"]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a model comes from, and what it was worth there.
+
+    Parameters
+    ----------
+    version
+        The version of streamfl.
+    source
+        The federation, or the file.
+    entry, epoch
+        The last entry of the ledger, and its epoch.
+    records, clients, rounds
+        What it has learnt from.
+    sha256
+        The `model_sha256` of the run.
+    settings
+        How it was learnt, as JSON.
+    measure
+        `accuracy`, or `mae` for targets.
+    file, served
+        That measure on the last rounds: of this file, as it was before each round; and of what clients served.
+        None if it was not measured, as in live federations.
+    up, down, raw
+        The bytes a record that clients sent and that the coordinator published, and those of its features as floats
+        of 32 bits; 0 where none were counted, as in older files.
+    privacy
+        How what clients send is protected from the coordinator. `none`: it sees the sums and differences of each
+        client. `masked`: only their totals over clients; `pooled`: the same without masks, to compare with.
+    epsilon, delta
+        What noise on the totals promises to each record; None: there is none.
+    """
+
+    version: str
+    source: str
+    entry: int
+    epoch: int
+    records: int
+    clients: int
+    rounds: int
+    sha256: str
+    settings: str
+    measure: Literal["accuracy", "mae"]
+    file: float | None
+    served: float | None
+    up: float = 0.0
+    down: float = 0.0
+    raw: float = 0.0
+    privacy: Literal["none", "pooled", "masked"] = "none"
+    epsilon: float | None = None
+    delta: float | None = None
+
+
+def settings_told(learning: LearningSettings, profile: ProfileSettings, **others: object) -> str:
+    """Return the settings of a run as `Provenance.settings`."""
+    models = (("learning", learning), ("profile", profile))
+    return json.dumps({**others, **{name: model.model_dump(mode="json", fallback=str) for name, model in models}})
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a model predicts what it predicts for one record.
+
+    Parameters
+    ----------
+    predicted
+        The label, or the target.
+    probability
+        The probability of that label; None for a target.
+    score
+        The linear experts' part: the sum over linear experts of their share times their output for the predicted
+        label, less their mean output over all labels; for a target, times their prediction. Linear experts are
+        `rounds`, the model that rounds train, `linear-..` and `whitened-..`. A score of 0 favours no label.
+    intercept, contributions
+        What the constant 1, and each feature by name, adds to the score: intercept + sum(contributions) = score. A
+        feature at its mean, or missing, adds 0.
+    shares
+        The approximate share of each expert in the prediction, by name; they sum to 1. What ferns say is in no
+        contribution: where they have most of the shares, contributions explain little.
+    """
+
+    predicted: str | float
+    probability: float | None
+    score: float
+    intercept: float
+    contributions: Mapping[str, float]
+    shares: Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class ServedModel:
+    """A model with everything that predictions need: the registry of features and labels, the scaler, the loss.
+
+    Parameters
+    ----------
+    task
+        `classification` or `regression`.
+    loss
+        The loss that was learnt with; it decides how outputs become predictions.
+    registry
+        Names, scaler and unit of targets.
+    weights
+        Shape (d + 1, columns).
+    chain
+        The digest of the models that learn between rounds.
+    categories
+        The values of each text column; value v of column c is the feature `c=v`.
+    native
+        The models that learn record by record and their mixture; None if there are none, as in older files.
+    branches
+        The weights of the model of each client that has drifted alone, by client. It alone answers their records:
+        what learns between rounds has learnt at the others, too.
+    provenance
+        Where the model comes from; None in older files.
+    label, left_out
+        The label column, and the columns that were left out of training: both are ignored in records.
+    client_column
+        The column whose value v names a record's client, `v` or `column=v`; empty if no column does.
+    clients
+        All clients of the run, where some have drifted alone; empty if not known, as in the file of a scorer.
+
+    Examples
+    --------
+    >>> registry = Registry(1, ("x",), ("no", "yes"), np.zeros(1), np.ones(1))
+    >>> model = ServedModel("classification", "softmax", registry, np.array([[-1.0, 1.0], [0.0, 0.0]]))
+    >>> model.predict(np.array([[2.0], [-2.0]]), ("x",))
+    ['yes', 'no']
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
+
+    task: Literal["classification", "regression"]
+    loss: Loss
+    registry: Registry
+    weights: FloatArray
+    format: int = FORMAT
+    chain: str = ""
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    native: ServedNative | None = None
+    branches: Mapping[str, FloatArray] = field(default_factory=dict)
+    provenance: Provenance | None = None
+    label: str = ""
+    left_out: tuple[str, ...] = ()
+    client_column: str = ""
+    clients: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, machine: Coordinator, learning: LearningSettings, **names: Any) -> "ServedModel":
+        """Return the model that a coordinator agrees on now, between two rounds.
+
+        Parameters
+        ----------
+        machine
+            The coordinator.
+        learning
+            How the federation learns.
+        names
+            `categories`, `label`, `left_out` and `client_column`.
+
+        Raises
+        ------
+        PeerError
+            No round has been opened.
+        """
+        settings, agreed, native = machine.settings, machine.state.between, None
+        between = settings.learner.between
+        if isinstance(between, NativeBetweenRounds) and isinstance(agreed, NativeState):
+            native = ServedNative.of(between.settings, agreed)
+        registry, W = machine.serving()
+        branches = machine.branches()
+        return cls(
+            task=settings.task,
+            loss=learning.loss(settings.task),
+            registry=registry,
+            weights=W,
+            chain=machine.state.chain,
+            native=native,
+            branches=branches,
+            clients=tuple(sorted(machine.state.members)) if branches else (),
+            **names,
+        )
+
+    @classmethod
+    def followed(cls, follower: Follower, learning: LearningSettings, task: Task, **names: Any) -> "ServedModel":
+        """Return the model of a process that only follows the agreed models.
+
+        Parameters
+        ----------
+        follower
+            The models that it follows.
+        learning, task
+            How the federation learns, and what.
+        names
+            `categories`, `label`, `left_out` and `client_column`.
+
+        Raises
+        ------
+        PeerError
+            No models were published yet.
+        """
+        serving, between, native = follower.serving(), follower.between, None
+        if isinstance(between, NativeAtClient):
+            native = ServedNative.of(between.settings, between.learner.agreed)
+        groups = serving.opened.apart
+        return cls(
+            task=task,
+            loss=learning.loss(task),
+            registry=serving.registry,
+            weights=serving.W,
+            chain="" if native is None else native.agreed.chain,
+            native=native,
+            branches={
+                client: own.W
+                for group in groups
+                for client in group.clients
+                if (own := follower.serving(client)) is not serving  # it has arrived
+            },
+            **names,
+        )
+
+    @property
+    def sha256(self) -> str:
+        """Return the fingerprint that a run reports as `model_sha256`."""
+        return fingerprint(self.registry, self.weights, chain=self.chain)
+
+    def save(self, path: str | Path) -> None:
+        """Write the file.
+
+        Raises
+        ------
+        UsageError
+            It cannot be written.
+        """
+        safe_file.write(Path(path), self)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "ServedModel":
+        """Read a file that `save` wrote.
+
+        Raises
+        ------
+        UsageError
+            It is not such a file, has a later format, or is damaged.
+        """
+        plain, arrays = safe_file.read(Path(path), WHAT, newest=FORMAT)
+        try:
+            model = codec.join(cls, {**plain, "format": FORMAT}, arrays)
+        except PeerError as error:
+            raise UsageError(f"{path}: not {WHAT}: {error}") from error
+        if wrong := model._wrong():
+            raise UsageError(f"{path}: not {WHAT}: it has {wrong}")
+        return model
+
+    def _wrong(self) -> str | None:
+        """Return why no run can have made this model, or None."""
+        registry, native = self.registry, self.native
+        if wrong := wrong_registry(registry):
+            return wrong
+        if (MODELS[self.loss].link == "identity") != (self.task == "regression"):
+            return f"the loss {self.loss}, which is not for {self.task}"
+        shape = registry.rows, MODELS[self.loss].columns(len(self.labels))
+        if any(W.shape != shape for W in (self.weights, *self.branches.values())):
+            return "weights that do not fit its names"
+        if not all(np.abs(W).max(initial=0.0) <= LARGEST_WEIGHT for W in (self.weights, *self.branches.values())):
+            return "weights that are no finite numbers, or far too large"
+        if native is None:
+            return None
+        known = native.agreed.labels == self.labels[: len(native.agreed.labels)]
+        if not known or native.settings.targets != (self.task == "regression"):
+            return "models between rounds of other labels"
+        return native.wrong()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Return the labels, in the order of the columns of `predict_proba`; empty in regression."""
+        return self.registry.labels
+
+    @cached_property
+    def encoding(self) -> Encoding:
+        """Return how records become features."""
+        others = frozenset({self.label, self.client_column, *self.left_out})
+        return Encoding(self.registry.features, self.categories, others)
+
+    def predict(
+        self,
+        X: Any,
+        features: Sequence[str] | None = None,
+        *,
+        missing: Missing = "warn",
+        unknown: Unknown = "raise",
+        client: str | None = None,
+    ) -> list[str] | list[float]:
+        """Return the label, or the target, of each record.
+
+        Parameters
+        ----------
+        X
+            Records: rows of shape (n, d) with the names of their columns in `features`; a list of dicts, in which a
+            value of an inner dict is named with a dot; or a data frame of pandas or polars. NaN, None and infinity
+            are missing values, which count as the mean. A column of texts is encoded as in training: a value that
+            was not seen there has none of its features.
+        features
+            The names of the columns of rows, in any order; None for dicts and data frames.
+        missing
+            `warn`: warn about columns of the model that X lacks, and use their means. `mean`: use them without a
+            warning. `raise`: refuse X.
+        unknown
+            `raise`: refuse names that the model does not know; the label and the columns that were left out of
+            training are known. `ignore`: do not use these columns.
+        client
+            The client of all records, `east` or `site=east`. None: `client_column` names each record's, if there is
+            one; without it, a model with `branches` warns.
+
+        Raises
+        ------
+        UsageError
+            A value is not a number, a shape does not match the names, or names are refused.
+        """
+        return self.decided(self.predictions(*self._encoded(X, features, missing, unknown, client)))
+
+    def predict_proba(
+        self,
+        X: Any,
+        features: Sequence[str] | None = None,
+        *,
+        missing: Missing = "warn",
+        unknown: Unknown = "raise",
+        client: str | None = None,
+    ) -> FloatArray:
+        """Return the probability of each label, shape (n, labels), in the order of `labels`.
+
+        Parameters
+        ----------
+        X, features, missing, unknown, client
+            As in `predict`.
+
+        Raises
+        ------
+        UsageError
+            As in `predict`; or the model predicts targets.
+
+        Examples
+        --------
+        >>> registry = Registry(1, ("x",), ("no", "yes"), np.zeros(1), np.ones(1))
+        >>> model = ServedModel("classification", "softmax", registry, np.array([[0.0, 1.0], [0.0, 0.0]]))
+        >>> model.predict_proba([{"x": 0.0}, {"x": np.log(3.0)}])
+        array([[0.5 , 0.5 ],
+               [0.25, 0.75]])
+        """
+        if self.task == "regression":
+            raise UsageError("the model predicts targets, which have no probabilities; call predict")
+        return self.predictions(*self._encoded(X, features, missing, unknown, client))
+
+    def decided(self, predictions: FloatArray) -> list[str] | list[float]:
+        """Return the likeliest label, or the target, of each row of predictions."""
+        if self.task == "regression":
+            targets: list[float] = predictions[:, 0].tolist()
+            return targets
+        return [self.labels[code] for code in predictions.argmax(axis=1).tolist()]
+
+    def explain(
+        self,
+        record: Mapping[str, Any],
+        *,
+        missing: Missing = "warn",
+        unknown: Unknown = "raise",
+        client: str | None = None,
+    ) -> Explanation:
+        """Return why the model predicts what it predicts for a record: see `Explanation`.
+
+        Parameters
+        ----------
+        record
+            Its values by name.
+        missing, unknown, client
+            As in `predict`.
+
+        Raises
+        ------
+        UsageError
+            As in `predict`.
+
+        Examples
+        --------
+        >>> registry = Registry(1, ("x", "y"), ("no", "yes"), np.array([1.0, 0.0]), np.array([2.0, 1.0]))
+        >>> model = ServedModel(
+        ...     "classification", "softmax", registry, np.array([[-1.0, 1.0], [0.5, 0.0], [0.0, 0.2]])
+        ... )
+        >>> why = model.explain({"x": 5.0, "y": 1.0})
+        >>> why.predicted, round(why.score, 2), round(why.intercept, 2), why.contributions, why.shares
+        ('yes', 1.85, 0.1, {'x': 2.0, 'y': -0.25}, {'rounds': 1.0})
+        """
+        features, X, by_branch = self._encoded([record], None, missing, unknown, client)
+        predictions = self.predictions(features, X, by_branch)
+        best, native = int(predictions[0].argmax()), self.native
+        W = self.branches[next(iter(by_branch))] if by_branch else self.weights
+        shares, parts = {"rounds": 1.0}, {"rounds": self._linear_by_rounds(features, X, W)}
+        if not by_branch and native is not None and native.agreed.seen:
+            added = native.contributions(features, X[0])
+            shares, parts = native.shares, {**parts, **{e: _named(native, part) for e, part in added.items()}}
+        total = dict.fromkeys(("", *self.registry.features), 0.0)
+        for expert, part in parts.items():
+            for name, outputs in part.items():
+                of_label = float(outputs[0] if self.task == "regression" else outputs[best] - outputs.mean())
+                total[name] = total.get(name, 0.0) + shares[expert] * of_label
+        intercept = total.pop("")
+        return Explanation(
+            predicted=self.decided(predictions)[0],
+            probability=float(predictions[0, best]) if self.task == "classification" else None,
+            score=intercept + sum(total.values()),
+            intercept=intercept,
+            contributions=total,
+            shares=shares,
+        )
+
+    def _linear_by_rounds(self, features: tuple[str, ...], X: FloatArray, W: FloatArray) -> dict[str, FloatArray]:
+        """Return what each feature, and the constant 1 (named ""), adds to the outputs of the model of rounds."""
+        target = self.registry.target
+        added = self.registry.design([_batch(features, X)])[0][:, None] * W
+        if self.loss == "logistic":
+            added = np.hstack([-0.5 * added, 0.5 * added])  # one column, the difference of two
+        elif self.task == "regression":
+            added *= target.scale
+            added[-1] += target.centre
+        return dict(zip((*self.registry.features, ""), added, strict=True))
+
+    def rows_by_branch(self, given: Mapping[str, Cells], n: int, client: str | None = None) -> dict[str, IntArray]:
+        """Return the records of clients that have drifted alone, as indices by client.
+
+        Parameters
+        ----------
+        given
+            The cells of each column.
+        n
+            How many records there are.
+        client
+            The client of all of them, or "" for none of the run; None: each record's `client_column` names it.
+
+        Raises
+        ------
+        UsageError
+            The run had no such client.
+        """
+        if client is not None:
+            if client and self.strangers([client]):
+                raise UsageError(f"no client of the run is called {quoted(client)}; they are {listed(self.clients)}")
+            named = self.branch_named(client)
+            return {} if named is None else {named: np.arange(n)}
+        if not self.branches or self.client_column not in given:
+            return {}
+        found: dict[str, list[int]] = {}
+        for i, cell in enumerate(given[self.client_column]):
+            if (named := self.branch_named(text(cell))) is not None:
+                found.setdefault(named, []).append(i)
+        return {named: np.array(rows, np.intp) for named, rows in found.items()}
+
+    def branch_named(self, client: str) -> str | None:
+        """Return the client of `branches` that is called so, or `column=` so; None if there is none.
+
+        >>> registry = Registry(1, ("x",), ("no", "yes"), np.zeros(1), np.ones(1))
+        >>> W = np.zeros((2, 2))
+        >>> model = ServedModel(
+        ...     "classification", "softmax", registry, W, branches={"site=east": W}, client_column="site"
+        ... )
+        >>> model.branch_named("east"), model.branch_named("site=east"), model.branch_named("west")
+        ('site=east', 'site=east', None)
+        """
+        names = client, f"{self.client_column}={client}"
+        return next((name for name in names if name in self.branches), None)
+
+    def strangers(self, cells: Cells) -> list[str]:
+        """Return the names in `client_column` that are of no client of the run; a missing name is of none.
+
+        >>> registry = Registry(1, ("x",), ("no", "yes"), np.zeros(1), np.ones(1))
+        >>> model = ServedModel(
+        ...     "classification", "softmax", registry, np.zeros((2, 2)), client_column="site",
+        ...     clients=("site=east", "site=west")
+        ... )
+        >>> model.strangers(["east", "site=west", "East", None, "East"])
+        ['East']
+        """
+        known = {"", *self.clients, *(name.removeprefix(f"{self.client_column}=") for name in self.clients)}
+        return [name for name in dict.fromkeys(map(text, cells)) if name not in known] if self.clients else []
+
+    def unnamed(self, given: Mapping[str, Cells]) -> str:
+        """Return a warning if clients have models of their own and a record's column does not name its client."""
+        if not self.branches:
+            return ""
+        if self.client_column in given:
+            strangers = self.strangers(given[self.client_column])
+            of = f"no client of the run is called {listed(strangers)}, which column {self.client_column!r} names"
+            return f"{of}; they are answered by the model of all" if strangers else ""
+        column = f"; column {self.client_column!r} would, but is missing" if self.client_column else ""
+        whose = f"nothing says which records are of {listed(list(self.branches))}"
+        return f"{whose}, which drifted alone and have models of their own{column}"
+
+    def predictions(
+        self, features: tuple[str, ...], X: FloatArray, by_branch: Mapping[str, IntArray] = NO_BRANCHES
+    ) -> FloatArray:
+        """Return predictions of records; it may be called by several threads at once.
+
+        Parameters
+        ----------
+        features, X
+            Features of `encoding`, and their values, shape (n, features).
+        by_branch
+            The records of clients that have drifted alone, as `rows_by_branch` returns them.
+
+        Returns
+        -------
+        Probabilities, shape (n, labels), or targets, shape (n, 1).
+        """
+        predictions = self._of_all(features, X)
+        for client, rows in by_branch.items():
+            predictions[rows] = self._by_rounds(features, X[rows], self.branches[client])
+        return predictions
+
+    def _of_all(self, features: tuple[str, ...], X: FloatArray) -> FloatArray:
+        """Return the predictions for records of clients that have not drifted alone."""
+        rounds = self._by_rounds(features, X, self.weights)
+        if self.native is None or not self.native.agreed.seen:
+            return rounds
+        known = len(self.native.agreed.labels) or 1
+        predictions = np.zeros(rounds.shape)
+        predictions[:, :known] = self.native.predictions(features, X, rounds)
+        return predictions
+
+    def _by_rounds(self, features: tuple[str, ...], X: FloatArray, W: FloatArray) -> FloatArray:
+        """Return the predictions of a model that rounds train."""
+        model, target = MODELS[self.loss], self.registry.target
+        outputs = self.registry.design([_batch(features, X)]) @ W
+        if self.task == "regression":
+            return (model.predict(outputs) * target.scale + target.centre)[:, None]
+        known = model.probabilities(outputs)[:, : len(self.labels)]  # logistic always returns two
+        shares: FloatArray = known / known.sum(axis=1, keepdims=True)
+        return shares
+
+    def _encoded(
+        self,
+        records: Any,
+        features: Sequence[str] | None,
+        missing: Missing,
+        unknown: Unknown,
+        client: str | None,
+    ) -> tuple[tuple[str, ...], FloatArray, dict[str, IntArray]]:
+        columns, n = columns_of(records, features)
+        if not n:
+            return self.registry.features, np.zeros((0, len(self.registry.features))), {}
+        if lacking := self.check_names(tuple(columns), missing, unknown):
+            warnings.warn(f'{lacking}; say missing="mean" if that is meant', stacklevel=3)
+        if client is None and (unnamed := self.unnamed(columns)):
+            warnings.warn(f'{unnamed}; say client=, or client="" if they are of none of these', stacklevel=3)
+        given, X, wrong = self.encoding.encoded(columns)
+        if wrong:
+            i = min(wrong)
+            raise UsageError(f"X must be rows of numbers, NaN where one is missing: record {i}, {wrong[i]}")
+        return given, X, self.rows_by_branch(columns, n, client)
+
+    def check_names(
+        self, given: tuple[str, ...], missing: Missing = "warn", unknown: Unknown = "raise", *, flags: bool = False
+    ) -> str:
+        """Return a warning about columns that records lack, or an empty text.
+
+        Parameters
+        ----------
+        given
+            The columns that records have.
+        missing, unknown
+            As in `predict`.
+        flags
+            Whether remedies are named as flags of the command line.
+
+        Raises
+        ------
+        UsageError
+            Names are refused: see `predict`.
+        """
+        encoding, known = self.encoding, listed(self.encoding.columns)
+        others, lacking = encoding.unknown(given), encoding.lacking(given)
+        if len(lacking) == len(encoding.columns):
+            raise UsageError(f"the model knows none of these features; it knows {known}")
+        if others and unknown == "raise":
+            remedy = "leave them out, or " + ("add --unknown ignore" if flags else 'say unknown="ignore"')
+            raise UsageError(f"the model does not know {listed(others)}; it knows {known}; {remedy}")
+        if lacking and missing == "raise":
+            remedy = "add them, or " + ("leave --missing refuse out" if flags else 'say missing="mean"')
+            raise UsageError(f"{listed(lacking)} of the model's features are missing; {remedy}")
+        what = f"{listed(lacking)} of the model's features are missing and count as their means"
+        return what if lacking and missing == "warn" else ""
+
+
+def _batch(features: tuple[str, ...], X: FloatArray) -> Batch:
+    n = len(X)
+    return Batch(Span("", 0, n), np.arange(n), features, X, np.zeros(n))
+
+
+def _named(native: ServedNative, added: FloatArray) -> dict[str, FloatArray]:
+    return dict(zip(("", *native.agreed.features), added, strict=True))

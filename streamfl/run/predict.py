@@ -1,0 +1,390 @@
+"""The command `predict`: predictions of a saved model for the records of a file, in batches."""
+
+import csv
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from operator import eq
+from pathlib import Path
+from typing import NamedTuple, Protocol, TextIO, TypeVar
+
+import msgspec
+import numpy as np
+from rich.console import Console
+
+from streamfl.arrays import FloatArray, IntArray
+from streamfl.errors import UsageError
+from streamfl.protocol.records import Rejection
+from streamfl.records.assembly import Blocks, RowBlock
+from streamfl.records.cells import Cells, listed, number, text
+from streamfl.records.files.readers import STDIN, blocks
+from streamfl.records.request import Request
+from streamfl.run.evaluation.errors import Errors
+from streamfl.run.model_file import Missing, Provenance, ServedModel, Unknown
+from streamfl.run.report.terminal import say, standard_output
+from streamfl.run.report.words import count, counted, quantity, share
+from streamfl.runtime.clock import stopwatch
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+# Reasons of bad records that are shown.
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What `streamfl predict` was asked for.
+
+    Parameters
+    ----------
+    request
+        The file to read.
+    model
+        The model file.
+    csv, json
+        Where predictions go: a path, `-` for standard output, or None.
+    missing, unknown
+        What becomes of columns that the file lacks, or that the model does not know: see `ServedModel.predict`.
+    client
+        The client of all records; None: the file says whose each record is, as in `ServedModel.predict`.
+    """
+
+    request: Request
+    model: Path
+    csv: str | None = None
+    json: str | None = None
+    missing: Missing = "warn"
+    unknown: Unknown = "raise"
+    client: str | None = None
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """Return where predictions go, by form: CSV to standard output if nothing else was asked for."""
+        named = {form: to for form, to in (("csv", self.csv), ("json", self.json)) if to is not None}
+        return named or ({} if self.request.labelled else {"csv": STDIN})
+
+    def check(self) -> None:
+        """Refuse, before anything is read, a path that cannot be written to, or that is in use.
+
+        Raises
+        ------
+        UsageError
+            The message names the first such path.
+        """
+        taken = {Path(self.request.source).resolve(): "is the input file", self.model.resolve(): "is the model file"}
+        used: list[str] = []
+        for form, to in self.outputs.items():
+            if not to:
+                raise UsageError(f"--{form}: the file name is empty; name a file, or - for standard output")
+            path = Path(to)
+            if to != STDIN and (path.is_dir() or not path.absolute().parent.is_dir()):
+                raise UsageError(f"{to}: cannot be written there; name a file in a directory that exists")
+            if to != STDIN and path.resolve() in taken:
+                raise UsageError(f"{to}: {taken[path.resolve()]}; name another file")
+            if to in used:
+                raise UsageError(f"--csv and --json are both written to {to}; name two files")
+            used.append(to)
+
+
+@dataclass
+class Score:
+    """How good the predictions are, beside NoChange: it repeats the label, or the target, of the record before."""
+
+    task: str
+    records: int = 0
+    right: int = 0
+    repeated: int = 0
+    errors: Errors = field(default_factory=Errors)
+    no_change: Errors = field(default_factory=Errors)
+    _last: list[object] = field(default_factory=lambda: [None])
+
+    def add(self, truth: Sequence[object], predicted: Sequence[object]) -> None:
+        """Add predictions of consecutive records; the first record of all counts as wrong for NoChange."""
+        if not truth:
+            return
+        before, self._last = [*self._last, *truth[:-1]], [truth[-1]]
+        if self.task == "classification":
+            self.right += sum(map(eq, truth, predicted))
+            self.repeated += sum(map(eq, truth, before))
+        else:
+            y = np.array(truth, np.float64)
+            first = before[0] is None
+            self.errors.add(y, np.array(predicted, np.float64))
+            self.no_change.add(y[first:], np.array(before[first:], np.float64))
+        self.records += len(truth)
+
+    def __str__(self) -> str:
+        """Return the figures as one line."""
+        if self.task == "classification":
+            right, repeated = self.right / self.records, self.repeated / self.records
+            return f"accuracy   {share(right)}  NoChange {share(repeated)}"
+        mae, other = (quantity(mae) if mae is not None else "-" for mae in (self.errors.mae, self.no_change.mae))
+        return f"MAE        {mae}  NoChange {other}"
+
+
+def run_predict(asked: Asked, console: Console) -> None:
+    """Predict every record of a file, write the predictions, and tell how many there were.
+
+    Parameters
+    ----------
+    asked
+        What to read, and where to write.
+    console
+        Where the summary goes.
+
+    Raises
+    ------
+    UsageError
+        The model, the file, a column or an output cannot be used.
+    """
+    asked.check()
+    model, began = ServedModel.load(asked.model), stopwatch()
+    if asked.client and model.strangers([asked.client]):
+        raise UsageError(f"--client {asked.client}: no client of the run; they are {listed(model.clients)}")
+    with blocks(asked.request) as opened, _written(asked, model) as to:
+        run = _Run(asked, model, opened, console)
+        for records, decided, predictions, truth in run.predictions():
+            for writer in to:
+                writer.write(records, decided, predictions, truth)
+    run.tell(stopwatch() - began)
+
+
+class _Part(NamedTuple):
+    """Records that can be predicted: their numbers in the file, truths, features and values."""
+
+    records: IntArray
+    truth: list[object]
+    features: tuple[str, ...]
+    X: FloatArray
+    by_branch: dict[str, IntArray]
+
+
+def ahead(pool: Executor, function: Callable[[T], R], items: Iterable[T], most: int) -> Iterator[tuple[T, R]]:
+    """Yield each item with what a function returns for it, in order, with at most so many under way."""
+    waiting: deque[tuple[T, Future[R]]] = deque()
+    for item in items:
+        waiting.append((item, pool.submit(function, item)))
+        if len(waiting) > most:
+            first, future = waiting.popleft()
+            yield first, future.result()
+    for item, future in waiting:
+        yield item, future.result()
+
+
+@dataclass
+class _Run:
+    """One pass over a file."""
+
+    asked: Asked
+    model: ServedModel
+    opened: Blocks
+    console: Console
+    score: Score = field(init=False)
+    predicted: int = 0
+    rejected: int = 0
+    first: list[Rejection] = field(default_factory=list)
+    _columns: set[str] = field(default_factory=set)
+    _warned: bool = False
+
+    def __post_init__(self) -> None:
+        self.score = Score(self.model.task)
+
+    def predictions(self) -> Iterator[tuple[IntArray, Sequence[object], FloatArray, list[object]]]:
+        """Yield the numbers of records in the file, what is predicted, the predictions, and truths if there are any.
+
+        Compiled loops let other threads run, so that each core predicts a block while the next one is read.
+        """
+        with ThreadPoolExecutor(cores := os.cpu_count() or 1) as pool:
+            for part, predictions in ahead(pool, self._predicted, self._parts(), cores + 1):
+                decided = self.model.decided(predictions)
+                self.score.add(part.truth, decided)
+                self.predicted += len(part.records)
+                yield part.records, decided, predictions, part.truth
+        if not self.predicted:
+            raise self._nothing()
+
+    def _predicted(self, part: "_Part") -> FloatArray:
+        return self.model.predictions(part.features, part.X, part.by_branch)
+
+    def _parts(self) -> Iterator["_Part"]:
+        """Yield the good records of each block."""
+        for block in self.opened.each:
+            self._check_names(block)
+            features, X, wrong = self.model.encoding.encoded(block.features)
+            truth, unusable = self._truth(block.label)
+            self._reject(block, unusable | wrong)
+            good = np.array([i for i in range(len(block.places)) if i not in wrong and i not in unusable], np.intp)
+            whole = len(good) == len(block.places)
+            truth = truth if whole else [truth[i] for i in good.tolist()] if truth else []
+            by_branch = self.model.rows_by_branch(block.features, len(X), self.asked.client)
+            if not whole:
+                by_branch = {client: np.flatnonzero(np.isin(good, rows)) for client, rows in by_branch.items()}
+            yield _Part(block.places[good], truth, features, X if whole else X[good], by_branch)
+
+    def _check_names(self, block: RowBlock) -> None:
+        """Check all names of the first block, and those that are new in later ones."""
+        new = [name for name in block.features if name not in self._columns]
+        if not self._columns:
+            lacking = self.model.check_names(tuple(new), self.asked.missing, self.asked.unknown, flags=True)
+            if lacking:
+                self._say(f"{lacking}; add --missing mean if that is meant", "yellow")
+        elif new and self.asked.unknown == "raise" and (others := self.model.encoding.unknown(new)):
+            self.model.check_names((*self.model.encoding.columns, *others), flags=True)
+        self._columns.update(new)
+        if self.asked.client is None and not self._warned and (unnamed := self.model.unnamed(block.features)):
+            self._say(f"{unnamed}; if all are of one client, add --client", "yellow")
+            self._warned = True
+
+    def _truth(self, cells: Cells) -> tuple[list[object], dict[int, str]]:
+        """Return labels as text, or targets; and why some are none."""
+        if not len(cells):
+            return [], {}
+        if self.model.task == "classification":
+            labels: list[object] = [text(cell) for cell in cells]
+            return labels, {i: self._of_label("the label is missing") for i, label in enumerate(labels) if not label}
+        targets, wrong = list[object](), dict[int, str]()
+        for i, cell in enumerate(cells):
+            try:
+                y = number(cell)
+            except ValueError as error:
+                y, wrong[i] = np.nan, self._of_label(str(error))
+            if i not in wrong and not np.isfinite(y):
+                wrong[i] = self._of_label("the target is missing or infinite")
+            targets.append(y)
+        return targets, wrong
+
+    def _of_label(self, why: str) -> str:
+        return f'column "{self.opened.label}": {why}'
+
+    def _reject(self, block: RowBlock, reasons: dict[int, str]) -> None:
+        unit = self.opened.unit
+        found = [
+            *block.rejected,
+            *(Rejection(int(block.places[i]), f"{unit} {block.lines[i]}, {why}") for i, why in reasons.items()),
+        ]
+        found.sort(key=lambda rejection: rejection.position)
+        if found and self.asked.request.on_bad_record == "stop":
+            remedy = "correct it, or add --on-bad-record reject to leave it out"
+            raise self.asked.request.refusal(found[0].reason, remedy)
+        self.rejected += len(found)
+        self.first.extend(found[: SHOWN - len(self.first)])
+
+    def _nothing(self) -> Exception:
+        if not self.first:
+            return self.asked.request.refusal("it has no records", "give a file with at least one")
+        what = f"none of its {self.rejected} records can be used; the first: {self.first[0].reason}"
+        return self.asked.request.refusal(what, "correct the file")
+
+    def tell(self, seconds: float) -> None:
+        """Print what was done."""
+        if (made := self.model.provenance) is not None:
+            worth = "" if made.file is None else f"; there its {made.measure} was {_worth(made)} on the last rounds"
+            self._say(f"model      from {made.source}, {counted(made.records, 'record')}{worth}")
+        rate = f", {count(round(self.predicted / seconds))} a second" if seconds > 0.0 else ""
+        self._say(f"predicted  {counted(self.predicted, 'record')} in {seconds:.1f} s{rate}")
+        if self.rejected:
+            self._say(f"rejected   {counted(self.rejected, 'record')}", "yellow")
+            for rejection in self.first:
+                self._say(f"           {rejection.reason}", "yellow")
+        if self.score.records:
+            self._say(str(self.score))
+
+    def _say(self, line: str, style: str = "") -> None:
+        say(self.console, line, style)
+
+
+def _worth(made: Provenance) -> str:
+    return "-" if made.file is None else share(made.file) if made.measure == "accuracy" else quantity(made.file)
+
+
+class _Writer(Protocol):
+    def write(
+        self, records: IntArray, decided: Sequence[object], predictions: FloatArray, truth: Sequence[object]
+    ) -> None:
+        """Write the predictions of some records."""
+
+
+@dataclass
+class _Csv:
+    """A CSV line a record: its number in the file, its label or target if given, the prediction, its probability."""
+
+    to: TextIO
+    labelled: bool
+    is_classification: bool
+    _begun: bool = False
+
+    def __post_init__(self) -> None:
+        self._csv = csv.writer(self.to, lineterminator="\n")
+
+    def write(
+        self, records: IntArray, decided: Sequence[object], predictions: FloatArray, truth: Sequence[object]
+    ) -> None:
+        """Write the predictions of some records."""
+        if not self._begun:  # an error before the first prediction leaves no half of a table
+            names = ["label"] * self.labelled, ["predicted"], ["probability"] * self.is_classification
+            self._csv.writerow(["record", *chain(*names)])
+            self._begun = True
+        label = [truth] if self.labelled else []
+        probability = [_probabilities(predictions)] if self.is_classification else []
+        self._csv.writerows(zip(records.tolist(), *label, decided, *probability, strict=True))
+
+
+@dataclass
+class _JsonLines:
+    """A JSON object a record and line, with the same names as the columns of the CSV file."""
+
+    to: TextIO
+    labelled: bool
+    is_classification: bool
+
+    def write(
+        self, records: IntArray, decided: Sequence[object], predictions: FloatArray, truth: Sequence[object]
+    ) -> None:
+        """Write the predictions of some records."""
+        columns: dict[str, Sequence[object]] = {"record": records.tolist()}
+        columns |= {"label": truth} if self.labelled else {}
+        columns |= {"predicted": decided}
+        columns |= {"probability": _probabilities(predictions)} if self.is_classification else {}
+        lines = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        self.to.writelines(
+            f"{line}\n" for line in msgspec.json.Encoder().encode_lines(lines).decode().split("\n")[:-1]
+        )
+
+
+def _probabilities(predictions: FloatArray) -> list[float]:
+    """Return the probability of the likeliest label, in six decimals."""
+    likeliest: list[float] = predictions.max(axis=1, initial=0.0).round(6).tolist()
+    return likeliest
+
+
+@contextmanager
+def _written(asked: Asked, model: ServedModel) -> Iterator[list[_Writer]]:
+    """Open the outputs."""
+    labelled, is_classification = asked.request.labelled, model.task == "classification"
+    with ExitStack() as stack:
+        files = {form: stack.enter_context(_opened(to)) for form, to in asked.outputs.items()}
+        yield [
+            (_Csv if form == "csv" else _JsonLines)(file, labelled, is_classification) for form, file in files.items()
+        ]
+
+
+@contextmanager
+def _opened(to: str) -> Iterator[TextIO]:
+    """Open an output; an error of writing becomes a UsageError, but for a pipe that nothing reads any more."""
+    try:
+        if to == STDIN:
+            yield standard_output()
+            sys.stdout.flush()
+        else:
+            with Path(to).open("w", encoding="utf-8", newline="") as file:
+                yield file
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UsageError(f"{to}: cannot be written: {error.strerror}") from error

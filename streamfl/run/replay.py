@@ -1,0 +1,661 @@
+"""Replays a recorded stream: the state machines of a live federation over the in-memory transport."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from streamfl import __version__
+from streamfl.arrays import FloatArray
+from streamfl.bounds import NAME_BYTES, NAMED, is_name
+from streamfl.errors import BrokenInvariantError, PeerError, UsageError
+from streamfl.learning.local_round import Learner
+from streamfl.learning.profiles.base import Profile
+from streamfl.machines.client.intake.recorded import Recorded
+from streamfl.machines.client.machine import Client
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.coordinator.aggregations import Aggregator
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.decisions import Answered, Dropped, OverBudget, PostUpdate, Predicted, Refused
+from streamfl.protocol.messages import Finding, FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
+from streamfl.records.cells import quoted
+from streamfl.records.table import Table
+from streamfl.records.times import iso
+from streamfl.run.dealing.apart import delayed
+from streamfl.run.dealing.dealing import Log
+from streamfl.run.dealing.source import TableSource
+from streamfl.run.epsilon import epsilon
+from streamfl.run.evaluation.by_class import ClassCounts, largest
+from streamfl.run.evaluation.changes import Change, Changes, Kind
+from streamfl.run.evaluation.model_file import FileErrors
+from streamfl.run.evaluation.prequential import Prequential
+from streamfl.run.evaluation.result import (
+    BytesARecord,
+    BytesBudget,
+    DatedLocalDrift,
+    DatedNotice,
+    DatedRestart,
+    Figures,
+    Loss,
+    Privacy,
+    Result,
+    RoundLine,
+)
+from streamfl.run.model_file import Provenance, ServedModel, settings_told
+from streamfl.run.report.changes import sentence
+from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
+from streamfl.runtime.clock import ManualClock, stopwatch
+from streamfl.runtime.loop import run
+from streamfl.runtime.nodes import ClientNode, CoordinatorNode, unobserved
+from streamfl.runtime.transport.memory import MemoryTransport
+from streamfl.runtime.transport.traffic import Traffic
+from streamfl.sampling import generator
+from streamfl.wire import messages
+from streamfl.wire.masking import MaskKeys, expand
+
+# The longest delay of labels, in records of a client.
+MOST_DELAY = 1_000_000
+
+# The most records of a client in a round by event time, as in a live federation.
+MOST_OF_PERIOD = 10_000
+
+
+@dataclass(frozen=True)
+class ReplaySettings:
+    """How a recorded stream is replayed.
+
+    Parameters
+    ----------
+    round_size
+        Records per client and round.
+    least
+        The fewest good records that a client sends an update about; fewer left at the end stay pending.
+    seed
+        Seed of all random draws.
+    learning, profile
+        How the federation learns, and how it handles drift; `learning.features` as it holds with the profile.
+    label_delay
+        By how many records of its client a label comes later than its record, at most `MOST_DELAY`. A record is
+        answered when it comes, scored by that answer, and learnt when its label has come. 0 and 1: before the
+        client's next record.
+    interval
+        Seconds of event time in a round, by the times of the table: see `streamfl.machines.client.intake.period`.
+        None: a round takes `round_size` records of each client.
+    scaling
+        Whether features are standardised by the federation.
+    aggregation
+        How the differences of models that rounds train are combined.
+    privacy
+        What the coordinator may know of the numbers about records.
+    measure
+        Whether predictions are measured: without it the result has no accuracy, and the run is faster.
+    count_bytes
+        Whether messages are encoded in order to count their bytes: without it the result has no bytes, and the run is
+        faster, since nothing else encodes messages here.
+    """
+
+    round_size: int = 100
+    least: int = 10
+    seed: int = 0
+    learning: LearningSettings = LearningSettings()
+    profile: ProfileSettings = ProfileSettings()
+    label_delay: int = 0
+    interval: float | None = None
+    scaling: bool = True
+    aggregation: Aggregator = "mean"
+    privacy: PrivacySettings = PrivacySettings()
+    measure: bool = True
+    count_bytes: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "learning", self.learning.beside(self.profile, self.privacy))
+        if not 0 <= self.label_delay <= MOST_DELAY:
+            raise UsageError(f"a label delay of {self.label_delay} records: give 0 to {MOST_DELAY:,}")
+        if self.interval is not None and not 0.0 < self.interval < math.inf:
+            raise UsageError(f"rounds of {self.interval} seconds: give a time above 0")
+
+
+Task = Literal["classification", "regression"]
+Observer = Callable[[FromCoordinator | Refused | Predicted | PostUpdate], None]
+
+
+@dataclass
+class History:
+    """The history of a run, collected from the control messages and the clients' measurements."""
+
+    task: Task
+    figures: Prequential = field(default_factory=Prequential)
+    rounds: list[RoundLine] = field(default_factory=list)
+    restarts: list[DatedRestart] = field(default_factory=list)
+    local_drifts: list[DatedLocalDrift] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    notices: list[DatedNotice] = field(default_factory=list)
+    accepted: int = 0
+    trained: int = 0
+    rejected: int = 0
+    promotions: int = 0
+    over_budget: int = 0
+    unanswered: int = 0
+    shares: Counter[str] = field(default_factory=Counter)
+    unlearnt: int | None = None
+    model: str = ""
+    time_of: Callable[[RoundClosed], str | None] = lambda closed: None
+    time: str | None = None
+    by_row: bool = False
+
+    def add(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
+        """Add one event."""
+        match event:
+            case Predicted() | PostUpdate():
+                self.figures.add(event)
+            case RoundClosed():
+                self._closed(event)
+            case Restarted():
+                self.restarts.append(self.restart_line(event))
+            case Noticed():
+                self.notices.append(self.notice_line(event))
+            case LocalDrift():
+                self.local_drifts.append(self.local_line(event))
+            case _:
+                pass
+
+    def _closed(self, closed: RoundClosed) -> None:
+        self.accepted += closed.records
+        self.trained += closed.trained
+        self.rejected += closed.rejected
+        self.promotions = closed.promotions
+        self.shares.update(closed.served.shares)
+        if self.unlearnt is not None:
+            self.unlearnt += closed.unlearnt
+        self.model = closed.model
+        self.time = self.time_of(closed)
+        if closed.records:
+            self.rounds.append(round_line(closed, self.task))
+
+    def restart_line(self, restarted: Restarted) -> DatedRestart:
+        """Return a restart as a line of the result."""
+        return DatedRestart(**self._dated(restarted))
+
+    def local_line(self, drift: LocalDrift) -> DatedLocalDrift:
+        """Return a local drift as a line of the result."""
+        return DatedLocalDrift(**self._dated(drift))
+
+    def notice_line(self, noticed: Noticed) -> DatedNotice:
+        """Return a notice as a line of the result."""
+        return DatedNotice(**self._dated(noticed))
+
+    def _dated(self, finding: Finding) -> dict[str, Any]:
+        """Return the fields of a finding with dates, or rows, in place of milliseconds."""
+        told = asdict(finding)
+        times = told.pop("times")
+        if times is not None and self.by_row:
+            told["rows"] = times[0] // 1000, times[1] // 1000
+        elif times is not None:
+            told["since_time"] = iso(times[0] / 1000.0)
+        return told | {"time": self.time}
+
+    def serving(self) -> dict[str, float]:
+        """Return the share of each model between rounds in the predictions; they sum to 1."""
+        total = sum(self.shares.values())
+        return {name: round(share / total, 4) for name, share in self.shares.items()}
+
+    def mean_loss(self) -> float | None:
+        """Return the mean loss of the serving model over all records."""
+        records = sum(line.records for line in self.rounds)
+        return sum(line.loss * line.records for line in self.rounds) / records if records else None
+
+
+def round_line(closed: RoundClosed, task: Task) -> RoundLine:
+    """Return a closed round as a line of the result."""
+    served = closed.served
+    regression = task == "regression"
+    return RoundLine(
+        round=closed.round,
+        epoch=closed.epoch,
+        block=closed.block,
+        records=closed.records,
+        loss=closed.losses[closed.serves],
+        accuracy=None if regression else served.correct / closed.records,
+        mae=served.absolute_error / closed.records if regression else None,
+        no_change=served.no_change / closed.records,
+    )
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A finished run: its result, its rounds, and the final model."""
+
+    result: Result
+    rounds: tuple[RoundLine, ...]
+    model: ServedModel
+
+
+@dataclass
+class Replay:
+    """A federation over the logs of a table.
+
+    Parameters
+    ----------
+    table, logs
+        The records, and the rows of each client in order.
+    settings
+        How to replay.
+    observe
+        Called with every event as it happens.
+    sizes
+        The sizes of each client's rounds, if the stream was recorded in rounds; else all have `round_size`.
+    client_column
+        The column whose values the clients are named by, for the model file; empty if there is none.
+    answers
+        With labels that come later: what a live federation answered to each record, by client. Those answers count,
+        whatever the delay, and what is learnt is what it learnt.
+
+    Examples
+    --------
+    >>> from streamfl.run.dealing.dealing import deal
+    >>> from streamfl.records.files.readers import read
+    >>> table = read("river:Phishing")
+    >>> result = Replay(table, deal(table, 2, "round-robin", 0), ReplaySettings(round_size=25)).run().result
+    >>> result.rounds, round(result.accuracy.prequential, 3), round(result.accuracy.no_change, 3)
+    (25, 0.892, 0.511)
+    """
+
+    table: Table
+    logs: Mapping[str, Log]
+    settings: ReplaySettings
+    observe: Observer = unobserved
+    sizes: Mapping[str, tuple[int, ...]] | None = None
+    client_column: str = ""
+    answers: Mapping[str, Recorded] = field(default_factory=dict)
+    _history: History = field(init=False)
+    _traffic: Traffic = field(default_factory=Traffic)
+    _machine: Coordinator = field(init=False)
+    _file: FileErrors | None = None
+    _changes: Changes = field(init=False)
+
+    def __post_init__(self) -> None:
+        _check_features(self.table)
+        if self.settings.interval is not None and not len(self.table.times):
+            raise UsageError(
+                f"{self.table.name}: rounds by event time need the times of the records: name their column (--time)"
+            )
+        self.settings.learning.check_budget(self._largest_round)
+        settings = self.settings
+        settings.privacy.check(settings.learning, self.task, settings.aggregation)
+        settings.privacy.check_noise(settings.learning, settings.profile, scaling=settings.scaling)
+        if settings.privacy.noise:
+            epsilon(settings.privacy.noise, 1, settings.privacy.delta)  # what counts it is there
+        figures = Prequential(classes=ClassCounts(largest(self._counts())))
+        self._history = History(self.task, figures, time_of=self._time_of, by_row=not len(self.table.times))
+        self._changes = Changes(self.table, self.logs)
+        river = self.settings.learning.river_model(self.task)
+        if river is not None:
+            river.check(self.table.labels)
+            self._history.unlearnt = 0
+
+    def _counts(self) -> dict[str, int]:
+        """Return how often each label occurs; nothing in regression."""
+        labels = self.table.labels
+        if not labels:
+            return {}
+        counts = np.zeros(len(labels), np.int64)
+        for log in self.logs.values():
+            counts += np.bincount(log.y.astype(np.intp), minlength=len(labels))
+        return dict(zip(labels, counts.tolist(), strict=True))
+
+    @property
+    def task(self) -> Task:
+        """Return the task."""
+        return "classification" if self.table.labels else "regression"
+
+    def restart_line(self, restarted: Restarted) -> DatedRestart:
+        """Return the newest restart as a line of the result."""
+        return self._history.restart_line(restarted)
+
+    def local_line(self, drift: LocalDrift) -> DatedLocalDrift:
+        """Return the newest local drift as a line of the result."""
+        return self._history.local_line(drift)
+
+    def notice_line(self, noticed: Noticed) -> DatedNotice:
+        """Return the newest notice as a line of the result."""
+        return self._history.notice_line(noticed)
+
+    @property
+    def change(self) -> str:
+        """Return the newest restart or local drift as a sentence; "" before the first."""
+        changes = self._history.changes
+        return changes[-1].sentence if changes else ""
+
+    @property
+    def horizon(self) -> int:
+        """Return the number of rounds of the client with the most records; by event time, of periods with any."""
+        if self.settings.interval is not None:
+            rows = np.concatenate([log.rows for log in self.logs.values()])
+            periods = np.floor(self.table.times[rows] / self.settings.interval)
+            return max(1, len(np.unique(periods[~np.isnan(periods)])))
+        if self.sizes is not None:
+            return max(map(len, self.sizes.values()))
+        return max((self._rounds(len(log.rows)) for log in self.logs.values()), default=1)
+
+    def profile(self) -> Profile:
+        """Return the profile in its first state."""
+        settings = self.settings
+        return settings.profile.create(self.horizon, settings.learning.learner(self.task, settings.seed))
+
+    @property
+    def _largest_round(self) -> int:
+        """Return the records of the largest round of a client."""
+        sizes = [self.settings.round_size] if self.sizes is None else [max(each) for each in self.sizes.values()]
+        return max(sizes) if self.settings.interval is None else MOST_OF_PERIOD
+
+    def _rounds(self, records: int) -> int:
+        """Return the number of rounds for so many records; a remainder of `least` or more is a round."""
+        whole, rest = divmod(records, self.settings.round_size)
+        return whole + (rest >= self.settings.least)
+
+    def run(self) -> Replayed:
+        """Run the federation over all its records."""
+        transport = MemoryTransport(observe=self._traffic.add if self.settings.count_bytes else None)
+        self._machine = self._coordinator()
+        if self._history.unlearnt is None:  # a River model has no file
+            self._file = FileErrors(self.table, self.logs, self.horizon, self._model)
+        coordinator = CoordinatorNode(self._machine, transport.coordinator(), self._handle)
+        clients = [self._client(name, transport) for name in self.logs]
+        began = stopwatch()
+        coordinator.start(0.0)
+        run([*clients, coordinator], ManualClock())
+        seconds = stopwatch() - began
+        result = self._result(coordinator.machine.state, seconds, [node.machine for node in clients])
+        model = replace(self._model(), provenance=self._provenance(result))
+        return Replayed(result, tuple(self._history.rounds), model)
+
+    def _observe_client(self, event: Answered | Predicted | PostUpdate | Dropped | OverBudget) -> None:
+        match event:
+            case Dropped():  # no other process could have caused it
+                raise event.error
+            case OverBudget():
+                self._history.over_budget += 1
+            case Answered():  # how right it was is told once the labels have come
+                self._history.unanswered += 0 if event.predictions.shape[1] else len(event.batch)
+            case _:
+                self._handle(event)
+
+    @cached_property
+    def _times(self) -> FloatArray | None:
+        """Return the time of each record of the table, in seconds.
+
+        Without times the row counts as the second, where clients have different numbers of records: one drift then
+        reaches them in different rounds, and the row alone tells that it is one.
+        """
+        if len(self.table.times):
+            return self.table.times
+        lengths = [len(log) for log in self.logs.values()]
+        if self.sizes is not None or max(lengths, default=0) - min(lengths, default=0) <= 1:
+            return None
+        return self.table.places.astype(np.float64)
+
+    def _time_of(self, closed: RoundClosed) -> str | None:
+        times = self.table.times
+        if not len(times):
+            return None
+        ends = [(self.logs[span.partition], span.end) for one in closed.accepted for span in one.spans]
+        last = [times[log.rows[: log.good_before(end)][-1:]] for log, end in ends]
+        known = [float(time) for time in np.concatenate([np.empty(0), *last]) if not math.isnan(time)]
+        return iso(max(known)) if known else None
+
+    def _handle(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
+        if isinstance(event, Refused):  # nothing is late or lost here, so it would be sent and refused for ever
+            raise PeerError(f"the update of client {event.client} was refused: {event.reason}")
+        self._history.add(event)
+        match event:
+            case RoundClosed():
+                self._changes.closed(event)
+            case Restarted() | LocalDrift(state="latched"):
+                self._history.changes.append(self._change(event))
+            case _:
+                pass
+        if isinstance(event, Predicted) and self._file is not None:
+            self._file.add(event)
+        self.observe(event)
+
+    def _change(self, event: Restarted | LocalDrift) -> Change:
+        """Return what is known of a restart or a local drift."""
+        kind: Kind = "restart" if isinstance(event, Restarted) else "local drift"
+        change = self._changes.found(kind, event.round, event.since, event.clients)
+        told = self.restart_line(event) if isinstance(event, Restarted) else self.local_line(event)
+        text = sentence(told, clients=len(self.logs), moved=change.moved)
+        return change.model_copy(update={"sentence": text})
+
+    def _coordinator(self) -> Coordinator:
+        settings = self.settings
+        learner = settings.learning.learner(self.task, settings.seed)
+        return Coordinator(
+            CoordinatorSettings(
+                learner=learner,
+                expect=len(self.logs),
+                round_size=None if self.sizes or settings.interval else max(settings.round_size, settings.least),
+                task=self.task,
+                scaling=settings.scaling,
+                aggregation=settings.aggregation,
+                by_event_time=settings.interval is not None,
+                sums=settings.privacy.sums,
+                fewest=settings.privacy.fewest,
+                noise=settings.privacy.mechanism,
+                expand=expand,
+            ),
+            CoordinatorState(self.profile()),
+        )
+
+    @cached_property
+    def _learner(self) -> Learner:
+        """Return how all clients learn: what is the same at all of them they have once."""
+        return self.settings.learning.learner(self.task, self.settings.seed).in_one_process()
+
+    def _client(self, name: str, transport: MemoryTransport) -> ClientNode:
+        settings = self.settings
+        machine = Client(
+            ClientSettings(
+                learner=self._learner,
+                round_size=self.sizes[name] if self.sizes else settings.round_size,
+                least=settings.least,
+                measure=settings.measure,
+                window=self._window(name) if settings.label_delay else None,
+                clock="records" if settings.interval is None else "event_time",
+                period=settings.interval or 1.0,
+                capacity=None if settings.interval is None else MOST_OF_PERIOD,
+                budget=settings.learning.budget(messages.size),
+                sums=settings.privacy.sums,
+                fewest=settings.privacy.fewest,
+                noise=settings.privacy.mechanism,
+                waits=False,
+            ),
+            name,
+            nonce="0",
+            secrets=self._secrets(name),
+        )
+        source = TableSource(self.table, name, self.logs[name], self._times)
+        read = delayed(source, settings.label_delay, self.answers.get(name)) if settings.label_delay else source
+        return ClientNode(machine, read, transport.client(name), self._observe_client)
+
+    def _secrets(self, name: str) -> MaskKeys | None:
+        """Return the keys of a client's masks and noise: in one process they follow from the seed."""
+        if self.settings.privacy.sums == "by-client":
+            return None
+        return MaskKeys(generator(self.settings.seed, "secrets", name).bytes(64))
+
+    def _window(self, name: str) -> int:
+        """Return how far from the mark a round may look for a record: no record is kept for longer.
+
+        All bad records of a client may lie in one of its rounds.
+        """
+        size = max(self._largest_round, self.settings.least)
+        return self.settings.label_delay + 2 * size + len(self.logs[name].rejected)
+
+    def _model(self) -> ServedModel:
+        """Return the model as it serves now; of a River model, the one that detects drift."""
+        return ServedModel.of(
+            self._machine,
+            self.settings.learning,
+            categories=dict(self.table.categories),
+            label=self.table.label,
+            left_out=(*self.table.left_out, *self.table.excluded),
+            client_column=self.client_column,
+        )
+
+    def _figures(self, measure: Literal["accuracy", "mae", "rmse"]) -> Figures:
+        """Return a metric of all predictors, that of the model file among them."""
+        figures: Figures = getattr(self._history.figures, measure)()
+        if self._file is None:
+            return figures
+        file, served = (getattr(errors, measure) for errors in (self._file.errors, self._file.served))
+        return figures.model_copy(update={"model_file": file, "last_rounds": served})
+
+    def _provenance(self, result: Result) -> Provenance:
+        settings, state = self.settings, self._machine.state
+        figures, measure = (result.accuracy, "accuracy") if result.accuracy else (result.mae, "mae")
+        return Provenance(
+            version=__version__,
+            source=result.source,
+            entry=state.entry - 1,
+            epoch=state.profile.epoch,
+            records=result.accepted,
+            clients=result.clients,
+            rounds=result.rounds,
+            sha256=result.model_sha256,
+            settings=settings_told(
+                settings.learning,
+                settings.profile,
+                round_size=settings.round_size,
+                least=settings.least,
+                seed=settings.seed,
+                scaling=settings.scaling,
+                label_delay=settings.label_delay,
+            ),
+            measure="accuracy" if measure == "accuracy" else "mae",
+            file=figures.model_file if figures else None,
+            served=figures.last_rounds if figures else None,
+            privacy="none" if result.privacy is None else result.privacy.sums,
+            epsilon=None if result.privacy is None else result.privacy.epsilon,
+            delta=None if result.privacy is None else result.privacy.delta,
+            **({} if result.bytes is None else result.bytes.model_dump()),
+        )
+
+    def _bytes(self) -> BytesARecord | None:
+        """Return the bytes of messages and of raw features, a record; None if they are not counted."""
+        if not self.settings.count_bytes:
+            return None
+        up, down = self._traffic.a_record
+        return BytesARecord(up=round(up, 1), down=round(down, 1), raw=4.0 * len(self.table.features))
+
+    def _late_labels(self, clients: Sequence[Client]) -> dict[str, int]:
+        """Return what the result tells of labels that come later than their records; nothing if they do not."""
+        if not self.settings.label_delay:
+            return {}
+        return {
+            "label_delay": self.settings.label_delay,
+            "unanswered": self._history.unanswered + sum(one.unanswered for one in self.answers.values()),
+            "waiting": sum(client.waiting for client in clients),
+            "expired": sum(client.expired for client in clients),
+        }
+
+    def _budget(self) -> BytesBudget | None:
+        """Return the budget of updates, and how it was kept."""
+        a_record = self.settings.learning.bytes
+        return None if a_record == "auto" else BytesBudget(a_record=a_record, exceeded=self._history.over_budget)
+
+    def _privacy(self, clients: Sequence[Client]) -> Privacy | None:
+        """Return what was told of records; None if all that clients sent was seen."""
+        chosen = self.settings.privacy
+        if chosen.sums == "by-client":
+            return None
+        if not chosen.noise:
+            return Privacy(sums=chosen.sums, fewest=chosen.fewest)
+        told = max(1, *(client.releases for client in clients))
+        return Privacy(
+            sums=chosen.sums,
+            fewest=chosen.fewest,
+            noise=chosen.noise,
+            radius=chosen.radius,
+            messages=told,
+            epsilon=epsilon(chosen.noise, told, chosen.delta),
+            delta=chosen.delta,
+        )
+
+    def _unread(self, client: Client) -> int:
+        """Return the records of a client that has left because too few others were left to mask its sums."""
+        log = self.logs[client.name]
+        return len(log) - (client.accounted or 0) - client.pending if client.is_alone else 0
+
+    def _result(self, state: CoordinatorState, seconds: float, clients: Sequence[Client]) -> Result:
+        history = self._history
+        pending = sum(client.pending + self._unread(client) for client in clients)
+        records = sum(map(len, self.logs.values()))
+        if records != history.accepted + history.rejected + pending:
+            raise BrokenInvariantError(
+                f"{records} read, {history.accepted} accepted, {history.rejected} rejected, {pending} pending"
+            )
+        classes = self.task == "classification"
+        return Result(
+            streamfl=__version__,
+            source=self.table.name,
+            label=self.table.label,
+            left_out=self.table.left_out,
+            seed=self.settings.seed,
+            profile=self.settings.profile.profile,
+            records=records,
+            accepted=history.accepted,
+            held_out=history.accepted - history.trained,
+            rejected=history.rejected,
+            pending=pending,
+            infinite=self.table.infinite,
+            **self._late_labels(clients),
+            rounds=len(history.rounds),
+            clients=len(self.logs),
+            seconds=round(seconds, 3),
+            records_per_second=round(records / seconds) if seconds > 0.0 else 0,
+            bytes=self._bytes(),
+            budget=self._budget(),
+            privacy=self._privacy(clients),
+            accuracy=self._figures("accuracy") if classes else None,
+            kappa=history.figures.kappa() if classes else None,
+            mae=None if classes else self._figures("mae"),
+            rmse=None if classes else self._figures("rmse"),
+            loss=Loss(prequential=history.mean_loss()),
+            by_client=history.figures.by_client("accuracy" if classes else "mae"),
+            by_class=history.figures.by_class() if classes else None,
+            restarts=tuple(history.restarts),
+            local_drifts=tuple(history.local_drifts),
+            changes=tuple(history.changes),
+            notices=tuple(history.notices),
+            promotions=history.promotions,
+            serving=history.serving(),
+            unlearnt=history.unlearnt,
+            model_sha256=history.model,
+            per_round=tuple(history.rounds),
+        )
+
+
+def _check_features(table: Table) -> None:
+    """Check the number of features and the length of their names.
+
+    Raises
+    ------
+    UsageError
+        There are too many features, or a name is too long.
+    """
+    d = len(table.features)
+    if d > NAMED.features:
+        raise UsageError(
+            f"{table.name}: {d} features, but a federation takes at most {NAMED.features}; "
+            "leave some out with --drop, or hash them into fewer"
+        )
+    if long := [name for name in table.features if not is_name(name)]:
+        raise UsageError(
+            f"{table.name}: the name of a feature has more than {NAME_BYTES} bytes: {quoted(long[0])}; shorten it"
+        )

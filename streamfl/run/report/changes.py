@@ -1,0 +1,78 @@
+"""A change in one sentence: since when, of which labels, at which clients, and which features moved."""
+
+from collections.abc import Sequence
+
+from streamfl.protocol.messages import LocalDrift, Restarted
+from streamfl.run.evaluation.changes import Moved
+from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart
+from streamfl.run.report.words import count, counted, listed, quantity, since_time, time_of
+
+_NAMED = 5
+
+Local = DatedLocalDrift | LocalDrift
+Told = DatedRestart | Restarted | Local
+
+
+def sentence(
+    change: Told,
+    *,
+    clients: int | None = None,
+    moved: Sequence[Moved] | None = None,
+) -> str:
+    """Return what is known of a restart or a local drift as one sentence.
+
+    Parameters
+    ----------
+    change
+        The announcement.
+    clients
+        The number of clients of the federation, if it is known.
+    moved
+        The features that moved, the one that moved most first; None if it is not known whether any did.
+
+    >>> swap = Restarted(round=32, epoch=2, cause="excess", statistic=113.8, threshold=9.21, chosen="scratch",
+    ...                  since=31, clients=("c0", "c1"), labels=("1", "2"))
+    >>> sentence(swap)
+    'Since round 31, records of labels 1, 2 have been predicted worse, surely at clients c0, c1 (found in round 32).'
+    >>> sentence(swap, clients=2, moved=()).partition(" worse")[2]
+    ' at all 2 clients (found in round 32); no feature moved, so the labels have probably changed their meaning.'
+    >>> height = Moved(feature="height", before=2740.0, since=3011.0, deviations=1.2)
+    >>> sentence(swap, clients=9, moved=[height]).partition("c1 ")[2]
+    '(found in round 32); on average, height rose from 2740 to 3011.'
+    """
+    began, time = since_time(change), time_of(change)
+    since = f"Since round {count(change.since)}{f' ({began})' if began else ''}"
+    found = f"(found in round {count(change.round)}{f', {time}' if time else ''})"
+    if not isinstance(change, Local) and change.cause == "new-label":
+        new = "there has been a label" if len(change.labels) == 1 else "there have been labels"
+        return f"{since}, {new} not seen before: {listed(change.labels, _NAMED)} {found}."
+    of = f" of {_named('label', change.labels)}" if change.labels else ""
+    worse = f"records{of} have been predicted worse{_where(change, clients)} {found}"
+    return f"{since}, {worse}{'' if moved is None else _features(moved, change.labels)}."
+
+
+def _named(noun: str, names: Sequence[str]) -> str:
+    return f"{noun}{'' if len(names) == 1 else 's'} {listed(names, _NAMED)}"
+
+
+def _where(change: Told, clients: int | None) -> str:
+    if isinstance(change, Local):
+        return f", but only at {_named('client', change.clients)}"
+    if not change.clients:  # the test of all records together was sure before that of any one client
+        return ""
+    if len(change.clients) == clients:
+        return f" at all {counted(clients, 'client')}"
+    return f", surely at {_named('client', change.clients)}"
+
+
+def _features(moved: Sequence[Moved], labels: Sequence[str]) -> str:
+    if not moved and labels:
+        return "; no feature moved, so the labels have probably changed their meaning"
+    if not moved:
+        return "; no feature moved, so what the features mean has probably changed"
+    ways = [
+        f"{feature.feature} {'rose' if feature.deviations > 0 else 'fell'} from {quantity(feature.before)} to "
+        f"{quantity(feature.since)}"
+        for feature in moved
+    ]
+    return f"; on average, {', '.join(ways)}"

@@ -1,0 +1,272 @@
+"""A run in sentences: the first part of the report."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from streamfl.run.evaluation.changes import Kind
+from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart, Result
+from streamfl.run.report.breakdown import extremes
+from streamfl.run.report.changes import sentence
+from streamfl.run.report.words import count, counted, listed, quantity, share
+
+# A further restart within so many rounds after a drift still answers it; benchmarks count the same way.
+_STILL = 5
+_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence; `warns` if a person should look into it."""
+
+    text: str
+    warns: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """A restart that answers an imposed drift: `rounds` after it, the drift being at round `drift`."""
+
+    rounds: int
+    drift: int
+
+
+def delays(restarts: Sequence[int], drifts: Sequence[int]) -> list[Delay | None]:
+    """Return for each restart the drift that it answers.
+
+    That is the nearest drift before it, unless an earlier restart has answered that drift and the drift was more than
+    five rounds ago: then the restart has another cause.
+
+    Parameters
+    ----------
+    restarts
+        Rounds with a restart, increasing.
+    drifts
+        The first round of each imposed drift.
+
+    Returns
+    -------
+    list of Delay or None
+        In the order of `restarts`; None where no drift was imposed.
+
+    >>> delays([32, 34, 60, 99], [31, 97])
+    [Delay(rounds=1, drift=31), Delay(rounds=3, drift=31), None, Delay(rounds=2, drift=97)]
+    """
+    answered: set[int] = set()
+    result: list[Delay | None] = []
+    for at in restarts:
+        drift = max((d for d in drifts if d <= at), default=None)
+        late = drift is None or (drift in answered and at - drift > _STILL)
+        result.append(None if drift is None or late else Delay(at - drift, drift))
+        answered.update(() if drift is None else (drift,))
+    return result
+
+
+def unanswered(restarts: Sequence[int], drifts: Sequence[int]) -> list[int]:
+    """Return the drifts that no restart followed before the next drift.
+
+    >>> unanswered([32, 99], [31, 65, 97])
+    [65]
+    """
+    met = {delay.drift for delay in delays(restarts, drifts) if delay}
+    return [drift for drift in drifts if drift not in met]
+
+
+def unaccounted(result: Result) -> int:
+    """Return the number of records read but not accounted for; 0 unless there is a defect."""
+    return result.records - result.accepted - result.rejected - result.pending
+
+
+def ledger(result: Result) -> str:
+    """Return the equation of the record counts, which must hold, and the difference if it does not.
+
+    Parameters
+    ----------
+    result
+        The result of the run.
+
+    Returns
+    -------
+    str
+        For instance ``read 92,962 = accepted 92,960 + rejected 2 + pending 0``.
+    """
+    parts = f"accepted {count(result.accepted)} + rejected {count(result.rejected)} + pending {count(result.pending)}"
+    off = unaccounted(result)
+    relation, remark = ("is not", f" (off by {count(off)})") if off else ("=", "")
+    return f"read {count(result.records)} {relation} {parts}{remark}"
+
+
+def epochs(result: Result) -> list[tuple[int, int]]:
+    """Return the number and first round of each epoch, starting with the epoch of the first round in `per_round`."""
+    if not result.per_round:
+        return []
+    first = result.per_round[0]
+    later = sorted((r.round, r.epoch) for r in result.restarts)
+    return [(first.epoch, first.round), *((epoch, at) for at, epoch in later if at >= first.round)]
+
+
+def story(result: Result, drifts: Sequence[int]) -> list[Sentence]:
+    """Return what happened, most important first.
+
+    Parameters
+    ----------
+    result
+        The result of the run.
+    drifts
+        The first round of each imposed drift; empty if none is known.
+
+    Returns
+    -------
+    list of Sentence
+        A handful; each can be read alone.
+    """
+    if result.rounds == 0:
+        return [Sentence("No round was closed, so nothing was learnt.", warns=True), *_records(result)]
+    changes = [*_changes(result), *_missed(result, drifts), *_others(result)]
+    return [*changes, *_quality(result), *_records(result)]
+
+
+def alone(result: Result) -> list[DatedLocalDrift]:
+    """Return the drifts of some clients only, as they were found."""
+    corrected = {drift.drift for drift in result.local_drifts if drift.state == "corrected"}
+    return [drift for drift in result.local_drifts if drift.state == "latched" and drift.drift not in corrected]
+
+
+def drifts_found(result: Result) -> str:
+    """Return in one line which drifts were found: of all clients, and of some only.
+
+    For instance ``1 of all (round 76), 1 of some (site=east, since round 50)``, or ``none``.
+    """
+    of_all = [count(restart.round) for restart in result.restarts if restart.cause != "operator"]
+    of_some = drifts_of_some(result)
+    parts = []
+    if of_all:
+        parts.append(f"{count(len(of_all))} of all ({'round' if len(of_all) == 1 else 'rounds'} {listed(of_all)})")
+    if of_some:
+        whose = "; ".join(f"{listed(clients, 2)}, since round {count(since)}" for clients, since in of_some[:_SHOWN])
+        more = f"; and {count(len(of_some) - _SHOWN)} more" if len(of_some) > _SHOWN else ""
+        parts.append(f"{count(len(of_some))} of some ({whose}{more})")
+    return ", ".join(parts) or "none"
+
+
+def drifts_of_some(result: Result) -> list[tuple[list[str], int]]:
+    """Return the clients of each local drift, which may be found at one after another, and the round it began in."""
+    same: dict[int, list[DatedLocalDrift]] = {}
+    for drift in alone(result):
+        same.setdefault(drift.drift or drift.round, []).append(drift)
+    return [
+        ([*dict.fromkeys(client for part in parts for client in part.clients)], min(part.since for part in parts))
+        for parts in same.values()
+    ]
+
+
+def _changes(result: Result) -> Iterator[Sentence]:
+    """Yield the drifts that were found, and then each of the first ones, as time went."""
+    over, found = counted(result.rounds, "round"), drifts_found(result)
+    yield Sentence(f"No drift was found in {over}." if found == "none" else f"Drifts found in {over}: {found}.")
+    known = {(change.kind, change.round): change.sentence for change in result.changes}
+    every: list[DatedRestart | DatedLocalDrift] = [*result.restarts, *alone(result)]
+    announced = sorted(every, key=lambda change: change.round)
+    for change in announced[:_SHOWN]:
+        kind: Kind = "local drift" if isinstance(change, DatedLocalDrift) else "restart"
+        yield Sentence(known.get((kind, change.round)) or sentence(change, clients=result.clients))
+    if len(announced) > _SHOWN:
+        yield Sentence(f"The tables of drifts list {count(len(announced) - _SHOWN)} more.")
+
+
+def _missed(result: Result, drifts: Sequence[int]) -> Iterator[Sentence]:
+    reached = [drift for drift in drifts if drift <= result.rounds]
+    missed = unanswered([r.round for r in result.restarts], reached)
+    if missed:
+        which = f"the drift imposed at round {missed[0]}" if len(missed) == 1 else f"drifts at {listed(missed)}"
+        yield Sentence(f"No restart followed {which} before the next drift or the end.", warns=True)
+    if later := [drift for drift in drifts if drift > result.rounds]:
+        yield Sentence(f"The run ended before the drift planned for round {listed(later)}.", warns=True)
+
+
+def _quality(result: Result) -> Iterator[Sentence]:
+    if result.accuracy is not None:
+        ours, naive = result.accuracy.prequential, result.accuracy.no_change
+        yield Sentence(
+            f"{_tested(result)}, the model had accuracy {share(ours)}; repeating {_previous(result, 'label')} has "
+            f"{share(naive)}.{_verdict(ours, naive)}",
+            warns=bool(_verdict(ours, naive)),
+        )
+    if result.mae is not None:
+        ours, naive = result.mae.prequential, result.mae.no_change
+        worse = _verdict(naive, ours)
+        yield Sentence(
+            f"{_tested(result)}, the model was off by {quantity(ours)} on average; repeating "
+            f"{_previous(result, 'target')} would have been off by {quantity(naive)}.{worse}",
+            warns=bool(worse),
+        )
+    yield from map(Sentence, extremes(result.by_client, result.by_class))
+
+
+def _tested(result: Result) -> str:
+    if not result.label_delay:
+        return "Tested on each record before learning it"
+    return (
+        f"Tested on what it answered to each record, whose label came {counted(result.label_delay, 'record')} later"
+    )
+
+
+def _previous(result: Result, what: str) -> str:
+    return f"the last {what} known at the client" if result.label_delay else f"each client's previous {what}"
+
+
+def _verdict(better: float | None, worse: float | None) -> str:
+    beaten = better is not None and worse is not None and better < worse
+    return " That baseline did better than the model." if beaten else ""
+
+
+def _others(result: Result) -> Iterator[Sentence]:
+    """Yield the drifts that reached clients in turn, and what was found that is no drift."""
+    corrected = sorted({drift.drift for drift in result.local_drifts if drift.state == "corrected"})
+    for number in corrected[:_SHOWN]:
+        yield Sentence(_in_turn(result, number))
+    if result.notices:
+        rounds = listed(sorted({notice.round for notice in result.notices}))
+        yield Sentence(f"The class mix changed (detected in round {rounds}): not a concept drift, so no restart.")
+
+
+def _in_turn(result: Result, number: int) -> str:
+    """Return a drift that reached clients in different rounds, with its beginning: the latest that was found.
+
+    Where a round takes a client less time, its beginning is told more exactly.
+    """
+    found = [drift for drift in result.local_drifts if drift.drift == number and drift.state == "latched"]
+    restarts = [restart for restart in result.restarts if restart.drift == number]
+    every: list[DatedLocalDrift | DatedRestart] = [*found, *restarts]
+    began = max((each.rows[0] for each in every if each.rows), default=None)
+    time = max((each.since_time for each in every if each.since_time), default=None)
+    when = f", at row {count(began)}" if began is not None else f", at {time}" if time else ""
+    reached = [f"{listed(each.clients, 2)} in round {count(each.round)}" for each in every]
+    positions = {name: first for each in reversed(every) for name, (first, _) in each.positions.items()}
+    places = listed([f"{name} from {count(positions[name])}" for name in sorted(positions)])
+    told = listed(reached, _SHOWN)
+    return f"One drift began at one time{when}, and reached the clients in turn: {told} (by position: {places})."
+
+
+def _records(result: Result) -> Iterator[Sentence]:
+    if result.rejected:
+        yield Sentence(f"{counted(result.rejected, 'bad record')} {_was(result.rejected)} rejected.", warns=True)
+    if result.left_out:
+        yield Sentence(f"Columns left out, as they are not features: {listed(result.left_out)}.")
+    if result.infinite:
+        yield Sentence(f"{counted(result.infinite, 'infinite value')} {_was(result.infinite)} treated as missing.")
+    if result.unanswered:
+        wrong = "as 0" if result.accuracy is None else "as wrong"
+        answered = f"{counted(result.unanswered, 'record')} {_was(result.unanswered)} answered"
+        yield Sentence(f"{answered} before any model was there, and count{'s' * (result.unanswered == 1)} {wrong}.")
+    if result.expired:
+        lost = f"{counted(result.expired, 'record')} {_was(result.expired)} written off"
+        yield Sentence(f"{lost}: no label came in time.", warns=True)
+    if result.pending:
+        few = "the client had too few left to send an update (--least)"
+        yield Sentence(f"{counted(result.pending, 'record')} {_was(result.pending)} read but not learnt: {few}.")
+    if unaccounted(result):
+        yield Sentence(f"The record counts do not add up: {ledger(result)}.", warns=True)
+
+
+def _was(number: int) -> str:
+    return "was" if number == 1 else "were"

@@ -1,0 +1,146 @@
+"""Formats numbers and names as text, the same way in the report and in a terminal."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from streamfl.protocol import messages
+from streamfl.records.times import iso
+from streamfl.run.evaluation.result import DatedFinding, DatedLocalDrift, DatedRestart
+
+MISSING = "–"
+
+# Smaller shares are not listed.
+LEAST_SHARE = 0.01
+
+
+def share(value: float | None, missing: str = MISSING) -> str:
+    """Return a number on a fixed scale (accuracy, kappa, loss) with three decimals.
+
+    >>> share(0.70249), share(-0.0001), share(None)
+    ('0.702', '0.000', '–')
+    """
+    return missing if value is None or not math.isfinite(value) else f"{value:z.3f}"
+
+
+def quantity(value: float | None, missing: str = MISSING) -> str:
+    """Return a number on any scale (a statistic, an error in the target's unit) with four digits.
+
+    >>> quantity(113.84), quantity(11.7), quantity(0.00031), quantity(123456.7), quantity(2.5e30)
+    ('113.8', '11.7', '0.00031', '123,457', '2.5e+30')
+    """
+    if value is None or math.isnan(value):
+        return missing
+    return f"{value:z,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:z.4g}"
+
+
+def count(number: float) -> str:
+    """Return a count with thousands separators.
+
+    >>> count(92962)
+    '92,962'
+    """
+    return f"{number:,.0f}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a count with its noun, in the plural unless the count is 1.
+
+    >>> counted(1, "round"), counted(1200, "round")
+    ('1 round', '1,200 rounds')
+    """
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def listed(names: Sequence[object], at_most: int = 8) -> str:
+    """Return the names in one line; beyond `at_most` only their number, as there may be thousands of clients.
+
+    >>> listed(["a", "b", "c"]), listed("abcd", at_most=2), listed([])
+    ('a, b, c', 'a, b and 2 more', '–')
+    """
+    shown = ", ".join(str(name) for name in names[:at_most]) or MISSING
+    rest = len(names) - at_most
+    return f"{shown} and {count(rest)} more" if rest > 0 else shown
+
+
+def evidence(restart: DatedRestart | messages.Restarted) -> str:
+    """Return the evidence of an alarm: the detector, its statistic and its threshold.
+
+    A new label is no test, so it has no numbers.
+
+    Parameters
+    ----------
+    restart
+        The restart.
+
+    Returns
+    -------
+    str
+        For instance ``glr 113.8 > 11.7``, or with ``<=`` if the numbers say so.
+    """
+    if restart.cause == "new-label":
+        return restart.cause
+    return _compared(restart.cause, restart.statistic, restart.threshold)
+
+
+def local_evidence(drift: DatedLocalDrift | messages.LocalDrift) -> str:
+    """Return the evidence of a local drift; only `excess` finds local drifts."""
+    return _compared("excess", drift.statistic, drift.threshold)
+
+
+def beginning(finding: DatedFinding | messages.Finding, at_most: int = 2) -> str:
+    """Return when a change began: the round, and in brackets the time, or else the row, and some positions.
+
+    Parameters
+    ----------
+    finding
+        The restart, local drift or notice.
+    at_most
+        How many partitions are listed with the position from which on their records changed.
+
+    >>> drift = messages.LocalDrift(round=65, epoch=1, clients=("c3",), since=64, state="latched", statistic=23.4,
+    ...                             threshold=9.2, positions={"c3": (1234, 1279)},
+    ...                             times=(1700000000000, 1700000060000))
+    >>> beginning(drift)
+    'round 64 (2023-11-14T22:13:20Z; c3 from 1,234)'
+    """
+    told = [text] if (text := since_time(finding)) else []
+    if finding.positions:
+        told.append(
+            listed([f"{name} from {count(first)}" for name, (first, _) in finding.positions.items()], at_most)
+        )
+    if told and finding.known_since > finding.since:
+        told.append(f"as of round {count(finding.known_since)}, the earliest known")
+    return f"round {count(finding.since)}" + (f" ({'; '.join(told)})" if told else "")
+
+
+def same_drift(finding: DatedFinding | messages.Finding) -> str:
+    """Return that a finding is of a drift that was told before, if it is."""
+    return f", the drift of round {count(finding.drift)}" if 0 < finding.drift < finding.round else ""
+
+
+def time_of(finding: DatedFinding | messages.Finding) -> str | None:
+    """Return when the last record of a finding's round was measured, as ISO 8601 in UTC; None if unknown."""
+    if isinstance(finding, messages.Finding):
+        return None if finding.times is None else iso(finding.times[1] / 1000.0)
+    return finding.time
+
+
+def since_time(finding: DatedFinding | messages.Finding) -> str | None:
+    """Return when a change began, as ISO 8601 in UTC, or as a row of a file without times; None if unknown."""
+    if isinstance(finding, messages.Finding):
+        return None if finding.times is None else iso(finding.times[0] / 1000.0)
+    return finding.since_time if finding.rows is None else f"row {count(finding.rows[0])}"
+
+
+def _compared(cause: str, statistic: float, threshold: float) -> str:
+    return f"{cause} {quantity(statistic)} {'>' if statistic > threshold else '<='} {quantity(threshold)}"
+
+
+def serves(shares: Mapping[str, float], most: int = 4) -> str:
+    """Return the models with the largest shares in the predictions.
+
+    >>> serves({"linear-10": 0.1, "fern-8-10": 0.6, "rounds": 0.004})
+    'fern-8-10 60%, linear-10 10%'
+    """
+    largest = sorted(shares.items(), key=lambda item: -item[1])[:most]
+    return ", ".join(f"{name} {part:.0%}" for name, part in largest if part >= LEAST_SHARE)

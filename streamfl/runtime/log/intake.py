@@ -1,0 +1,151 @@
+"""From messages of a log to the records of clients: decoded, counted once, and routed."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+import structlog
+
+from streamfl.protocol.records import Rejection
+from streamfl.runtime.log.dead_letters import DeadLetter, reasons
+from streamfl.runtime.log.partition import Fetch, PartitionReader
+from streamfl.runtime.log.placement import owner
+from streamfl.runtime.ports import Decoded, Placement, ReadingCounts, RecordFormat
+
+LOG = structlog.get_logger("streamfl.intake")
+
+# The records that a client holds, beyond its machine's buffer, before its partition is paused or skips it.
+ROOM = 1000
+
+
+class Message(Protocol):
+    """One message of a log."""
+
+    @property
+    def offset(self) -> int:
+        """Its offset in the partition."""
+        ...
+
+    @property
+    def key(self) -> bytes | None:
+        """Its key, if it has one."""
+        ...
+
+    @property
+    def value(self) -> bytes | None:
+        """Its content; None if it has none."""
+        ...
+
+    @property
+    def timestamp(self) -> int:
+        """When it was written, in milliseconds since 1970, below 0 if the log does not say."""
+        ...
+
+
+class Intake:
+    """Decodes the messages of any number of partitions and routes their records to clients.
+
+    Parameters
+    ----------
+    placement, records
+        Which client records belong to, and how messages hold them.
+    counts
+        The counts that are updated; records that are read again were counted the first time.
+    """
+
+    def __init__(self, placement: Placement, records: RecordFormat, counts: ReadingCounts) -> None:
+        self._placement = placement
+        self._format = records
+        self._counts = counts
+        # One for each partition, so that names written to one take no room from those of the others.
+        self._formats: dict[str, RecordFormat] = {}
+        # By partition, the position up to which this process has read.
+        self._seen: dict[str, int] = {}
+        self._newest: dict[str, float] = {}
+
+    def begin(
+        self, topic: str, number: int, offset: int, read_again: Fetch, only: str | None = None, *, wait: bool = False
+    ) -> PartitionReader:
+        """Return a reader of a partition from an offset on; its name is `topic/number`, as in the ledger.
+
+        `only` names its only client, if the placement does not; for `wait` see `PartitionReader`.
+        """
+        name = f"{topic}/{number}"
+        self._formats[name] = self._format.fresh()
+        return PartitionReader(
+            name=name,
+            head=offset * self._format.stride,
+            room=ROOM,
+            read_again=read_again,
+            only=only or owner(self._placement, topic, number),
+            wait=wait,
+        )
+
+    def give_up(self, name: str) -> None:
+        """Forget a partition; its counts stay."""
+        del self._formats[name]
+
+    def take(self, reader: PartitionReader, messages: Sequence[Message], marks: Collection[int]) -> list[DeadLetter]:
+        """Decode and route consecutive messages of a partition, at least one.
+
+        Parameters
+        ----------
+        reader
+            The partition's reader.
+        messages
+            The messages.
+        marks
+            The offsets of end-of-stream marks among them.
+
+        Returns
+        -------
+        The dead letters to write: a letter for each message with bad records that was not read before.
+        """
+        first, last, stride = messages[0].offset, messages[-1].offset, self._format.stride
+        ends = set(marks)
+        if ends:
+            messages = [message for message in messages if message.offset not in ends]
+        decoded = self._formats[reader.name].decode([m.offset for m in messages], [m.value for m in messages])
+        decoded = _with_times(decoded, messages)
+        end, seen = (last + 1) * stride, self._seen.get(reader.name, 0)
+        if first * stride >= seen:
+            self._counts.add(decoded)
+        for remark in decoded.remarks:
+            LOG.warning(remark, partition=reader.name)
+        self._count_late(reader.name, decoded, seen)
+        self._counts.unrouted += sum(stray.position >= seen for stray in reader.take(end, decoded))
+        self._seen[reader.name] = max(seen, end)
+        if last in ends:
+            reader.ends_at(last * stride)
+        elif messages:
+            reader.goes_on(messages[-1].offset * stride)
+        return self._letters(reader.name, [bad for bad in decoded.rejected if bad.position >= seen], messages)
+
+    def _letters(self, name: str, bad: Sequence[Rejection], messages: Sequence[Message]) -> list[DeadLetter]:
+        if not bad:
+            return []
+        topic, _, number = name.rpartition("/")
+        by_offset = {message.offset: message for message in messages}
+        wrong = ((by_offset[offset], reason) for offset, reason in reasons(bad, self._format.stride).items())
+        return [DeadLetter.of(topic, int(number), m.offset, reason, m.key, m.value) for m, reason in wrong]
+
+    def _count_late(self, name: str, decoded: Decoded, seen: int) -> None:
+        """Count records that were measured long before earlier ones in the partition."""
+        if not len(decoded.times):
+            return
+        times = decoded.times[(decoded.positions >= seen) & ~np.isnan(decoded.times)]
+        if not len(times):
+            return
+        newest = np.maximum.accumulate(np.concatenate([[self._newest.get(name, -np.inf)], times]))
+        self._counts.late += int((times < newest[:-1] - self._placement.late_after).sum())
+        self._newest[name] = float(newest[-1])
+
+
+def _with_times(decoded: Decoded, messages: Sequence[Message]) -> Decoded:
+    """Add when halves of records were written; a message holds one of them."""
+    if decoded.half is None:
+        return decoded
+    times = {message.offset: message.timestamp for message in messages}
+    written = np.array([times[position] for position in decoded.positions.tolist()], np.int64)
+    return replace(decoded, half=replace(decoded.half, written=written))

@@ -1,1 +1,0 @@
-"""Recorded streams: reads files, deals records to clients, imposes drift."""

@@ -1,0 +1,1 @@
+"""Values, messages and states as bytes; keys, signatures and masks."""

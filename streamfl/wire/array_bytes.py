@@ -1,0 +1,257 @@
+"""Arrays of floats as few bytes, exactly: multiples of powers of two as small integers, all others as they are.
+
+What clients send lies on grids of powers of two (`streamfl.learning.grid`). An array x of shape (rows, columns)
+is then m * 2^(e_row + f_column) with small whole numbers m, which take a few bits each (`streamfl.wire.integers`).
+The writer finds the exponents, one for each row and column or the same for all; nothing is lost, whatever the array.
+More facts save numbers where they hold: whole numbers need no exponents, a symmetric matrix is written as its
+triangle, rows that add up to 0 without their last column, rising numbers as differences, an array like the first one
+of the same shape as the difference from it, one of three dimensions by its slices along the second if these differ in
+kind, and one whose rows are mostly 0 by the others.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from streamfl.arrays import FloatArray, IntArray
+from streamfl.errors import PeerError
+from streamfl.wire import integers as whole_numbers
+from streamfl.wire.primitives import Bytes, varint
+
+# The most numbers of one array: second moments of the most features that a federation registers by default.
+MOST_NUMBERS = 2**24
+
+# In an array of more numbers, rows that are 0 are left out if they are more than half. Of one of still more, not all
+# forms are tried.
+MANY_NUMBERS, LARGE = 2**14, 2**17
+
+# The largest exponent, in size, of any float.
+FARTHEST = 1100
+
+FLOAT64, FLOAT32, GRID, SLICES, ROWS = 0, 1, 2, 3, 5
+SYMMETRIC, ZERO_SUM, RELATIVE, WHOLE, RISING = 4, 8, 16, 32, 64
+
+
+def written(x: FloatArray, first: FloatArray | None = None) -> bytes:
+    """Return an array as bytes.
+
+    Parameters
+    ----------
+    x
+        Any shape, float64.
+    first
+        An earlier array of the same shape, which the reader has.
+
+    Examples
+    --------
+    >>> x = np.outer([1.0, 2.0, 3.0], [0.5, 0.25, -0.75])
+    >>> len(written(x)), read(Bytes(written(x))).tolist() == x.tolist()
+    (23, True)
+    """
+    shape = bytes([x.ndim]) + b"".join(map(varint, x.shape))
+    if x.ndim > 1 and x.size > MANY_NUMBERS:
+        filled = np.flatnonzero(((x != 0.0) | np.signbit(x)).reshape(len(x), -1).any(axis=1))
+        if 2 * len(filled) < len(x):
+            return bytes([ROWS]) + shape + written(filled.astype(np.float64)) + written(x[filled])
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not written in that form
+        form, data = min(_forms(x, first), key=lambda choice: len(choice[1]))
+    return bytes([form]) + shape + data
+
+
+def _forms(x: FloatArray, first: FloatArray | None) -> Iterator[tuple[int, bytes]]:
+    """Yield each form that an array can be written in, and its bytes."""
+    yield _plain(x)
+    if not x.size or not np.isfinite(x).all():
+        return
+    yield from _on_grid(x, 0)
+    if first is not None and x.ndim == 2 and np.array_equal(first + (x - first), x):
+        yield from _on_grid(x - first, RELATIVE)
+    if x.ndim == 3 and x.size <= LARGE:
+        yield SLICES, b"".join(written(x[:, k]) for k in range(x.shape[1]))
+
+
+def _plain(x: FloatArray) -> tuple[int, bytes]:
+    short = x.astype("<f4")
+    if np.array_equal(short.astype(np.float64), x, equal_nan=True):
+        return FLOAT32, short.tobytes()
+    return FLOAT64, x.astype("<f8").tobytes()
+
+
+def _on_grid(x: FloatArray, form: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the array as whole numbers, if they are small."""
+    if np.signbit(x[x == 0.0]).any():
+        return
+    matrix = x.reshape(_as_matrix(x.shape))
+    if np.abs(matrix).max() < 2.0**31 and np.array_equal(matrix, np.rint(matrix)):
+        yield _whole(x, matrix.astype(np.int64), form | GRID | WHOLE)
+        return
+    rows, columns = _exponents(matrix)
+    if x.size <= LARGE:
+        yield from _in_steps(x, matrix, rows, columns, form)
+    least = int((rows[:, None] + columns)[matrix != 0.0].min(initial=FARTHEST)) if x.any() else 0
+    # Chance makes exponents of small numbers larger, which costs more than it saves.
+    alike = x.size <= LARGE and bool((rows == least).all()) and not columns.any()
+    if not alike and (rows.any() or columns.any() or x.size > LARGE):
+        yield from _in_steps(x, matrix, np.full_like(rows, least), np.zeros_like(columns), form)
+
+
+def _in_steps(
+    x: FloatArray, matrix: FloatArray, rows: IntArray, columns: IntArray, form: int
+) -> Iterator[tuple[int, bytes]]:
+    """Yield an array as whole numbers of steps, of which the exponents are given by row and column."""
+    if max(np.abs(rows).max(), np.abs(columns).max()) > FARTHEST:
+        return
+    numbers = np.ldexp(matrix, -(rows[:, None] + columns))
+    if np.abs(numbers).max() < 2.0**31:
+        exponents = whole_numbers.written(rows[None]) + whole_numbers.written(columns[None])
+        form, data = _whole(x, numbers.astype(np.int64), form | GRID)
+        yield form, exponents + data
+
+
+def _as_matrix(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return the rows and columns in which an array is written: the last dimension is that of the columns."""
+    return math.prod(shape[:-1]), shape[-1] if shape else 1
+
+
+def _whole(x: FloatArray, m: IntArray, form: int) -> tuple[int, bytes]:
+    """Return whole numbers, of the shape in which `x` is written, without those that follow from others."""
+    if x.ndim == 1 and form & WHOLE and m[0, 0] >= 0 and (np.diff(m[0]) > 0).all():
+        return form | RISING, whole_numbers.written(np.diff(m, prepend=-1) - 1)
+    if x.ndim == 2 and x.shape[0] == x.shape[1] > 1 and np.array_equal(x, x.T):
+        return form | SYMMETRIC, whole_numbers.written(m[np.tril_indices(len(m))][None])
+    if x.ndim > 1 and x.shape[-1] > 1 and np.array_equal(_last_of_zero_sum(x), x[..., -1]):
+        return form | ZERO_SUM, whole_numbers.written(m[:, :-1])
+    return form, whole_numbers.written(m)
+
+
+def _last_of_zero_sum(x: FloatArray) -> FloatArray:
+    """Return the last column with which rows add up to 0, without negative zeros."""
+    last: FloatArray = 0.0 - x[..., :-1].sum(axis=-1)
+    return last
+
+
+def _exponents(x: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return the largest exponents e, f, first e and then f, so that all x / 2^(e_row + f_column) are whole.
+
+    >>> _exponents(np.array([[12.0, 8.0], [0.0, 0.5]]))
+    (array([ 2, -1]), array([0, 0]))
+    """
+    mantissa, exponent = np.frexp(x)
+    whole = np.ldexp(mantissa, 53).astype(np.int64)
+    lowest = np.frexp((whole & -whole).astype(np.float64))[1] - 1  # the place of the lowest bit that is set
+    nothing = 2 * FARTHEST
+    place = np.where(x == 0.0, nothing, exponent.astype(np.int64) - 53 + lowest)
+    rows = place.min(axis=1)
+    rows[rows == nothing] = 0
+    columns = (place - rows[:, None]).min(axis=0)
+    columns[columns >= FARTHEST] = 0
+    return rows, columns
+
+
+def read(
+    data: Bytes, first: Mapping[tuple[int, ...], FloatArray] | None = None, most: int = MOST_NUMBERS
+) -> FloatArray:
+    """Return the array that comes next.
+
+    Parameters
+    ----------
+    data
+        By any writer.
+    first
+        By shape, the first array that was read.
+    most
+        The most numbers that it may have.
+
+    Raises
+    ------
+    PeerError
+        They are no array, or one of more numbers.
+    """
+    form, dimensions = data.take(2)
+    if dimensions > 8:
+        raise PeerError("an array of more than 8 dimensions")
+    shape = tuple(data.varint() for _ in range(dimensions))
+    size = math.prod(shape)
+    widest = max(size, *shape, 0)  # one of no numbers may still be wider than NumPy bears
+    if not widest <= most:
+        raise PeerError(f"an array of {widest} numbers; at most {most}")
+    if form in (FLOAT32, FLOAT64):
+        width = 4 if form == FLOAT32 else 8
+        with np.errstate(invalid="ignore"):  # of a signalling NaN, which becomes a quiet one
+            plain: FloatArray = np.frombuffer(data.take(width * size), f"<f{width}").astype(np.float64)
+        return plain.reshape(shape)
+    if form == SLICES and dimensions == 3 and size:
+        return _from_slices(data, shape, size)
+    if form == ROWS and dimensions > 1:
+        return _from_rows(data, shape, size)
+    if not form & GRID or form & ~(GRID | SYMMETRIC | ZERO_SUM | RELATIVE | WHOLE | RISING) or not size:
+        raise PeerError("an array of unknown form")
+    x = _from_grid(data, shape, form)
+    if form & RELATIVE:
+        before = (first or {}).get(shape)
+        if before is None:
+            raise PeerError("an array like another that there is not")
+        x = before + x
+    return x
+
+
+def _from_slices(data: Bytes, shape: tuple[int, ...], size: int) -> FloatArray:
+    x = np.empty(shape)
+    for k in range(shape[1]):
+        if data.peek() == SLICES or (part := read(data, most=size)).shape != (shape[0], shape[2]):
+            raise PeerError("a slice of another shape than its array")
+        x[:, k] = part
+    return x
+
+
+def _from_rows(data: Bytes, shape: tuple[int, ...], size: int) -> FloatArray:
+    if data.peek() == ROWS or (filled := read(data, most=shape[0])).ndim != 1 or data.peek() == ROWS:
+        raise PeerError("rows of an array that are none")
+    rows, places = read(data, most=size), filled.astype(np.int64)
+    rising = np.array_equal(places, filled) and (np.diff(places) > 0).all()
+    if not rising or (len(places) and not 0 <= places[0] <= places[-1] < shape[0]):
+        raise PeerError("rows that an array does not have")
+    if rows.shape != (len(places), *shape[1:]):
+        raise PeerError("rows of another shape than their array")
+    x = np.zeros(shape)
+    x[places] = rows
+    return x
+
+
+def _from_grid(data: Bytes, shape: tuple[int, ...], form: int) -> FloatArray:
+    rows, columns = _as_matrix(shape)
+    facts = form & (SYMMETRIC | ZERO_SUM | RISING)
+    fits = {
+        0: True,
+        SYMMETRIC: len(shape) == 2 and rows == columns,
+        ZERO_SUM: len(shape) > 1 and columns > 1,
+        RISING: len(shape) == 1 and bool(form & WHOLE),
+    }
+    if not fits.get(facts):
+        raise PeerError("an array of impossible form")
+    exponents = np.zeros((rows, columns), np.int64) if form & WHOLE else _read_exponents(data, rows, columns)
+    m = np.zeros((rows, columns))
+    if facts == SYMMETRIC:
+        m[np.tril_indices(rows)] = whole_numbers.read(data, 1, rows * (rows + 1) // 2)
+    elif facts == ZERO_SUM:
+        m[:, :-1] = whole_numbers.read(data, rows, columns - 1)
+    elif facts == RISING:
+        m[:] = np.cumsum(1.0 + whole_numbers.read(data, rows, columns), axis=1) - 1.0
+    else:
+        m[:] = whole_numbers.read(data, rows, columns)
+    with np.errstate(over="ignore"):
+        x: FloatArray = np.ldexp(m, exponents)
+    if facts == SYMMETRIC:
+        x += np.tril(x, -1).T
+    elif facts == ZERO_SUM:
+        x[:, -1] = _last_of_zero_sum(x)
+    return x.reshape(shape)
+
+
+def _read_exponents(data: Bytes, rows: int, columns: int) -> IntArray:
+    e, f = whole_numbers.read(data, 1, rows), whole_numbers.read(data, 1, columns)
+    if max(np.abs(e).max(), np.abs(f).max()) > FARTHEST:
+        raise PeerError("an array with exponents of no float")
+    exponents: IntArray = e.reshape(rows, 1) + f
+    return exponents

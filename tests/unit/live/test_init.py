@@ -1,0 +1,355 @@
+"""`streamfl init`: what it takes fields for, and that what it writes can be used, however odd the records are."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from streamfl.cli.main import cli
+from streamfl.errors import UsageError
+from streamfl.live.operator.init import command
+from streamfl.live.settings.settings import load
+from streamfl.records.formats import Packed
+from streamfl.runtime.ports import Sample
+
+
+@pytest.fixture
+def init(tmp_path, monkeypatch):
+    """Run `streamfl init` in a folder with these files; return the settings that it wrote."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words, **files):
+        for name, content in files.items():
+            (tmp_path / name.replace("_", ".")).write_bytes(content.encode() if isinstance(content, str) else content)
+        ran = CliRunner().invoke(cli, ["init", *words], standalone_mode=False)
+        if ran.exception is not None:
+            raise ran.exception
+        run.told = ran.output
+        return load(tmp_path / "federation.toml")
+
+    return run
+
+
+@pytest.fixture
+def of_topics(init, monkeypatch):
+    """Run it for topics of a log that holds this sample."""
+
+    def run(sample, *words):
+        class Connector:
+            Settings = command.connector_named("kafka").Settings
+
+            def __init__(self, federation, given):
+                run.section = given
+
+            def sample(self, topics):
+                return sample
+
+        monkeypatch.setattr(command, "connector_named", lambda name: Connector)
+        return init(*words)
+
+    return run
+
+
+@pytest.fixture
+def refused(init, tmp_path):
+    def run(*words, **files):
+        with pytest.raises(UsageError) as raised:
+            init(*words, **files)
+        assert not (tmp_path / "federation.toml").exists()
+        return str(raised.value)
+
+    return run
+
+
+def csv(header, *rows, times=1):
+    return "\n".join([header, *(rows * times)]) + "\n"
+
+
+ROWS = ("1,red,ok", "2,blue,bad", "2.5,,ok", "4,red,ok")
+
+
+class TestFile:
+    def test_settings_of_a_file_have_a_name_a_label_categories_and_a_round_that_are_reported(self, init):
+        made = init("plant.csv", plant_csv=csv("x,colour,state", *ROWS, times=500))
+        assert (made.federation.name, made.federation.expect, made.federation.task) == ("plant", 10, "classification")
+        assert made.records.fields.label == "state"
+        assert made.records.fields.categories == {"colour": ("blue", "red")}
+        assert made.placement.topics == ("plant.records.*",)
+        # 2,000 records: 10 clients, rounds of the least size, in which 20 fit.
+        assert (made.rounds.clock, made.rounds.size) == ("records", 10)
+        assert "of which there are about 20" in Path("federation.toml").read_text()
+        assert made.unequal == ()
+        assert "label 'state' (2 labels, guessed as the last column)" in init.told
+        produce = "streamfl produce plant.csv --settings federation.toml --clients 10 --label state --end"
+        assert produce in init.told
+
+    def test_init_does_not_overwrite_a_settings_file(self, init, refused, tmp_path):
+        there = tmp_path / "there.toml"
+        there.write_text("mine")
+        assert "is not overwritten" in refused(
+            "plant.csv", "--out", "there.toml", plant_csv=csv("x,y", "1,a", times=99)
+        )
+        assert there.read_text() == "mine"
+
+    def test_init_leaves_out_columns_that_cannot_be_features_with_the_reason(self, init):
+        rows = [f"{i},note {i},{'A7' if i % 3 else 5},{i},1" for i in range(300)]
+        made = init("a.csv", "--label", "x", a_csv=csv("id,note,code,x,one", *rows))
+        assert made.records.fields.drop == ("id", "code", "note")
+        text = Path("federation.toml").read_text()
+        assert '"id",  # names the record: another value in each' in text
+        assert '"note",  # is text with more than 50 values' in text
+        assert '"code",  # holds numbers and texts such as "A7"' in text
+        assert "--drop id,code,note" in init.told
+        assert "looks like an identifier: 300 distinct values" in init.told
+
+    def test_init_takes_a_column_named_like_a_key_whose_values_repeat_as_a_feature(self, init):
+        made = init("a.csv", a_csv=csv("site_id,label", *(f"{i % 50},{i % 2}" for i in range(100))))
+        assert made.records.fields.drop == ()
+        assert "1 so far: site_id" in Path("federation.toml").read_text()
+
+    def test_the_first_readable_time_is_the_time(self, init):
+        rows = [f"11/23/2026,2026-11-25 08:{i % 60:02},2026-11-25,{i % 2}" for i in range(200)]
+        made = init("a.csv", a_csv=csv("us,at,day,x,label", *(f"{row},{i % 3}" for i, row in enumerate(rows))))
+        assert made.records.fields.time == "at"
+        assert made.records.fields.drop == ("us", "day")
+
+    def test_a_time_that_is_named_and_cannot_be_read_is_told(self, init):
+        init("a.csv", "--time", "when", a_csv=csv("when,x,y", "noon,1,a", times=100))
+        assert 'when: 100 times cannot be read; the first: the time "noon" is no date' in init.told
+
+    def test_a_column_of_clients_makes_each_of_its_values_one(self, init):
+        made = init("a.csv", "--client", "site", a_csv=csv("site,x,y", "n,1,a", "s,2,b", ",3,a", times=60))
+        assert (made.placement.by, made.records.fields.client) == ("key", "site")
+        assert made.federation.expect == 3
+        assert made.records.fields.categories == {}
+        assert "--split column:site" in init.told
+
+    def test_init_takes_a_label_column_with_fractions_as_targets(self, init):
+        made = init("a.csv", a_csv=csv("x,price", "1,2.5", "2,3.5", times=100))
+        assert made.federation.task == "regression"
+
+    def test_init_follows_the_task_that_is_named(self, init):
+        made = init("a.csv", "--task", "regression", a_csv=csv("x,price", "1,2", "2,3", times=100))
+        assert made.federation.task == "regression"
+
+    def test_init_names_inner_fields_of_json_lines(self, init):
+        lines = [
+            {
+                "meta": {"id": i, "tags": [1]},
+                "at": {"ts": 1.7e9 + i},
+                "q": {"label": "ab"[i % 2]},
+                "p": {"x": i, "y": None},
+            }
+            for i in range(200)
+        ]
+        made = init("a.jsonl", a_jsonl="".join(json.dumps(line) + "\n" for line in lines))
+        fields = made.records.fields
+        assert (fields.label, fields.time, fields.drop) == ("q.label", "at.ts", ("meta.id", "meta.tags"))
+        good = made.record_format.decode(range(200), [json.dumps(line).encode() for line in lines])
+        assert (len(good.positions), good.features, good.rejected) == (200, ("p.x", "p.y"), ())
+
+    def test_init_takes_y_of_an_archive_as_the_label(self, init, tmp_path):
+        np.savez(tmp_path / "a.npz", X=np.ones((300, 2)), y=np.array(["on", "off", "on"] * 100))
+        made = init("a.npz")
+        assert made.records.fields.label == "y"
+        assert "--label" not in init.told
+
+    @pytest.mark.process
+    def test_init_reads_dates_and_structures_of_parquet(self, init, tmp_path):
+        frame = pl.DataFrame(
+            {
+                "at": [f"2026-11-{1 + i % 28}" for i in range(200)],
+                "s": [{"a": i} for i in range(200)],
+                "x": [0.5] * 200,
+            }
+        )
+        frame = frame.with_columns(pl.col("at").str.to_date(), label=pl.Series([i % 2 for i in range(200)]))
+        frame.write_parquet(tmp_path / "a.parquet")
+        made = init("a.parquet")
+        assert (made.records.fields.time, made.records.fields.drop) == ("at", ("s",))
+
+    def test_a_name_that_no_topic_can_have_is_made_one(self, init):
+        made = init("Ümlaut daten (1).csv", **{"Ümlaut daten (1)_csv": csv("x,y", "1,a", times=100)})
+        assert made.federation.name == "mlaut-daten-1"
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("words", "files", "why"),
+        [
+            ((), {}, "give a FILE, or --topic"),
+            (("a.csv", "--topic", "t"), {"a_csv": "x,y\n1,2\n"}, "one of them"),
+            (("a.csv",), {}, "a.csv: no such file; correct the path"),
+            (("a.csv",), {"a_csv": ""}, "it is empty"),
+            (("a.csv",), {"a_csv": "x,y\n"}, "a.csv: it has no records"),
+            (
+                ("a.csv",),
+                {"a_csv": csv("x,y", "1,a", times=7)},
+                "7 records for 1 clients, and a client sends nothing",
+            ),
+            (("a.csv", "--clients", "50"), {"a_csv": csv("x,y", "1,a", times=99)}, "or fewer --clients"),
+            (("a.csv", "--label", "z"), {"a_csv": csv("x,y", "1,a", times=99)}, "correct --label"),
+            (("a.csv", "--client", "z"), {"a_csv": csv("x,y", "1,a", times=99)}, "correct --client"),
+            (("a.csv", "--drop", "y", "--label", "y"), {"a_csv": csv("x,y", "1,a", times=99)}, "is left out"),
+            (("a.csv",), {"a_csv": csv("y", "a", times=99)}, "no field beside the label"),
+            (("a.csv",), {"a_csv": csv("x,y", "1,", times=99)}, "no record has a value in the label 'y'"),
+            (("a.jsonl",), {"a_jsonl": '{"x":1}\n' * 99}, "no field is named like a label among x; name it"),
+            (("a.jsonl",), {"a_jsonl": "[1]\n" * 99}, "none of its first records can be read"),
+            (("a.jsonl",), {"a_jsonl": '{"x":1,"label":[2]}\n' * 99}, "the label 'label' holds lists"),
+            (("a.xls",), {"a_xls": "x"}, "unknown format"),
+            (("a.csv", "--name", "a b"), {"a_csv": csv("x,y", "1,a", times=99)}, "federation.name: String should"),
+            (("a.csv", "--set", "rounds.size=5"), {"a_csv": csv("x,y", "1,a", times=99)}, "only settings of [kafka]"),
+            (
+                ("a.csv", "--out", "no/f.toml"),
+                {"a_csv": csv("x,y", "1,a", times=99)},
+                "cannot be written: No such file",
+            ),
+            (
+                ("a.csv", "--client", "x", "--clients", "3"),
+                {"a_csv": csv("x,y", "1,a", times=99)},
+                "give one of them",
+            ),
+        ],
+    )
+    def test_init_refuses_unusable_arguments_and_files_with_the_reason_and_the_remedy(
+        self, refused, words, files, why
+    ):
+        assert why in refused(*words, **files)
+
+    def test_a_connector_setting_that_there_is_not_leaves_no_file(self, refused):
+        told = refused("a.csv", "--set", "kafka.patienc=5", a_csv=csv("x,y", "1,a", times=99))
+        assert "did you mean patience?" in told
+
+
+def messages(*records, since=1.7e9, every=1.0):
+    return [(since + i * every, json.dumps(record).encode()) for i, record in enumerate(records)]
+
+
+SENSOR = [{"quality": {"label": "ab"[i % 2]}, "p": {"x": i / 7}, "ts": 1_700_000_000 + i} for i in range(200)]
+
+
+class TestTopics:
+    def test_topics_named_by_a_star_are_a_client_each(self, of_topics):
+        sample = Sample({"plant.a": 1, "plant.b": 1}, {"plant.a/0": messages(*SENSOR, every=0.1)})
+        made = of_topics(sample, "--topic", "plant.*", "--broker", "b:9092", "--set", "kafka.patience=7")
+        assert (made.placement.by, made.federation.expect, made.placement.topics) == ("topic", 2, ("plant.*",))
+        # plant.control is one of the federation's own topics if that is called plant.
+        assert made.federation.name == "plant-federation"
+        assert (made.section.bootstrap_servers, made.section.patience) == ("b:9092", 7.0)
+        # Ten records a second: a round of ten seconds has a hundred.
+        assert (made.rounds.clock, made.rounds.interval) == ("interval", 10.0)
+        assert (made.records.fields.label, made.records.fields.time) == ("quality.label", "ts")
+
+    def test_topics_with_partitions_have_a_client_in_each(self, of_topics):
+        made = of_topics(Sample({"plant": 3}, {"plant/1": messages(*SENSOR)}), "--topic", "plant")
+        assert (made.placement.by, made.placement.partitions, made.federation.expect) == ("partition", 3, 3)
+        assert made.rounds.interval == 120.0
+        assert "\n\n\n" not in Path("federation.toml").read_text()
+
+    def test_records_of_a_topic_may_name_their_client_in_a_field(self, of_topics):
+        records = [record | {"site": f"s{i % 4}"} for i, record in enumerate(SENSOR)]
+        sample = Sample({"plant": 2}, {"plant/0": messages(*records)})
+        made = of_topics(sample, "--topic", "plant", "--client", "site")
+        assert (made.placement.by, made.records.fields.client, made.federation.expect) == ("key", "site", 4)
+        # Two partitions of a record a second, four clients.
+        assert made.rounds.interval == 300.0
+
+    def test_topics_that_were_filled_at_once_do_not_tell_the_rate(self, of_topics):
+        made = of_topics(Sample({"plant": 1}, {"plant/0": messages(*SENSOR, every=0.0)}), "--topic", "plant")
+        assert made.rounds.interval == 10.0
+        assert "do not tell how fast" in Path("federation.toml").read_text()
+
+    def test_a_topic_of_packed_messages_gets_settings_with_the_packed_format(self, of_topics):
+        packed = Packed("classification").encode(("a", "b"), np.ones((50, 2)), np.zeros(50), ("no", "yes"))
+        made = of_topics(Sample({"p": 1}, {"p/0": [(1.7e9, packed), (1.7e9 + 5, packed)]}), "--topic", "p")
+        assert (made.records.format, made.federation.task) == ("packed", "classification")
+        assert made.rounds.interval == 10.0  # a message of 50 records each five seconds
+
+    def test_init_ignores_unreadable_messages_among_others(self, of_topics):
+        odd = [(1.7e9, b""), (1.7e9, b"[1]"), (1.7e9, b"\xff"), (1.7e9, b"[" * 100_000)]
+        made = of_topics(Sample({"p": 1}, {"p/0": odd + messages(*SENSOR)}), "--topic", "p")
+        assert made.records.fields.label == "quality.label"
+
+    @pytest.mark.parametrize(
+        ("sample", "words", "why"),
+        [
+            (Sample({"p": 1}, {}), ("--topic", "p"), "topic p: no messages yet; start what writes there"),
+            (Sample({"p": 1}, {"p/0": [(0.0, b"x")]}), ("--topic", "p"), "none of 1 messages is a JSON object"),
+            (Sample({"p": 2}, {"p/0": messages(*SENSOR)}), ("--topic", "p*"), "have up to 2 partitions"),
+            (Sample({"p": 2}, {"p/0": messages(*SENSOR)}), ("--topic", "p", "--clients", "2"), "are counted"),
+        ],
+    )
+    def test_init_refuses_topics_that_cannot_be_used_with_the_reason(self, of_topics, tmp_path, sample, words, why):
+        with pytest.raises(UsageError, match=None) as raised:
+            of_topics(sample, *words)
+        assert why in str(raised.value)
+        assert not (tmp_path / "federation.toml").exists()
+
+    def test_init_leaves_a_file_that_another_process_wrote_meanwhile(self, of_topics, tmp_path):
+        class Meanwhile:
+            partitions = {"p": 1}  # noqa: RUF012
+
+            @property
+            def messages(self):
+                (tmp_path / "federation.toml").write_text("theirs")
+                return {"p/0": messages(*SENSOR)}
+
+        with pytest.raises(UsageError, match="not overwritten"):
+            of_topics(Meanwhile(), "--topic", "p")
+        assert (tmp_path / "federation.toml").read_text() == "theirs"
+
+    def test_a_password_is_used_and_not_written(self, of_topics, tmp_path, monkeypatch):
+        monkeypatch.setenv("STREAMFL_KAFKA__SASL_PLAIN_USERNAME", "anna")
+        words = (
+            "--topic",
+            "p",
+            "--set",
+            "kafka.sasl_plain_password=sesame",
+            "--set",
+            "kafka.security_protocol=SASL_SSL",
+        )
+        of_topics(Sample({"p": 1}, {"p/0": messages(*SENSOR)}), *words)
+        assert of_topics.section.passed_through == {
+            "sasl_plain_username": "anna",
+            "sasl_plain_password": "sesame",
+            "security_protocol": "SASL_SSL",
+        }
+        text = (tmp_path / "federation.toml").read_text()
+        assert "sesame" not in text
+        assert "SASL_SSL" in text
+
+
+NAMES = st.text(max_size=8) | st.sampled_from(["label", "id", "ts", "a.b", 'say "x"', "tab\t", "del\x7f", "key = 1"])
+CELLS = st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats() | st.text(max_size=6)
+RECORDS = st.dictionaries(
+    NAMES, CELLS | st.lists(CELLS, max_size=2) | st.dictionaries(NAMES, CELLS, max_size=2), max_size=5
+)
+
+
+@settings(suppress_health_check=list(HealthCheck))
+@given(st.lists(RECORDS, min_size=1, max_size=4))
+def test_the_settings_that_init_writes_can_be_read_whatever_records_hold(tmp_path_factory, records):
+    folder = tmp_path_factory.mktemp("init")
+    lines = [json.dumps({**record, "label": i % 2}) for i, record in enumerate(records)] * 40
+    (folder / "a.jsonl").write_text("\n".join(lines))
+    out = folder / "f.toml"
+    request = command.Request(os.fspath(folder / "a.jsonl"))
+    asked = command.Asked(request, (), "b:9092", {}, None, None, None, out)
+    try:
+        command.write(asked)
+    except UsageError:
+        assert not out.exists()
+        return
+    made = load(out)
+    fields = made.records.fields
+    assert {fields.label, *fields.drop, *fields.categories} <= {"label"} | _names(records)
+
+
+def _names(records):
+    return {inner for record in records for inner in command.of_topic.flat(record)}

@@ -1,0 +1,98 @@
+"""A budget of bytes: the least coarseness that keeps it, whatever a kill may change in an update."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamfl.machines.client.budget import AGAIN, FIRST, Budget, Taken, least
+from streamfl.machines.coordinator.collect.open_round import ALL_MEASURED
+from streamfl.protocol.messages import Served, Update
+
+
+def update(*, records: int = 100, attempt: str = "1-1", served: Served | None = None) -> Update:
+    return Update(
+        client="c0",
+        attempt=attempt,
+        entry=7,
+        round=7,
+        epoch=1,
+        registry=1,
+        records=records,
+        trained=records,
+        rejected=0,
+        spans=(),
+        losses={},
+        differences={},
+        served=served or Served(),
+    )
+
+
+def size_of(sizes: list[int]):
+    """Return a size that falls with `trained`, in which the coarseness is written, and counts all that may differ."""
+    return lambda sent: sizes[sent.trained] + len(sent.attempt) + sent.served.correct
+
+
+def kept(a_record: float, sizes: list[int], *, coarsest: int = 8, **more) -> int:
+    """Return the coarseness of the update that is sent."""
+    sent = Budget(a_record, size_of(sizes)).kept(
+        replace(update(**more), trained=0), lambda one, times: replace(one, trained=times), coarsest
+    )
+    assert sent.attempt == more.get("attempt", "1-1")
+    return sent.trained
+
+
+@given(st.lists(st.booleans(), min_size=9, max_size=9))
+def test_what_is_found_fits_and_is_the_least_one_where_fitting_goes_on(fits):
+    tried: list[int] = []
+
+    def does(number: int) -> bool:
+        tried.append(number)
+        return fits[number]
+
+    found = least(does, 8)
+    assert found == 8 or fits[found]
+    assert found == 0 or not fits[found - 1]
+    assert len(tried) == len(set(tried)) <= 4
+    if sorted(fits) == fits:
+        assert found == (fits.index(True) if any(fits[:8]) else 8)
+
+
+FALLING = [900, 800, 700, 600, 500, 400, 300, 200, 100]
+
+
+@pytest.mark.parametrize(("bytes_", "coarser"), [(900, 0), (899, 1), (600, 3), (599, 4), (101, 8), (10, 8)])
+def test_an_update_is_as_exact_as_its_budget_allows_and_the_coarsest_if_none_keeps_it(bytes_, coarser):
+    assert kept((bytes_ + AGAIN) / 100, FALLING) == coarser
+
+
+def test_the_budget_grows_with_the_records():
+    assert [kept(6.0, FALLING, records=n) for n in (100, 150)] == [5, 2]
+
+
+def test_models_that_cannot_be_made_coarser_send_what_they_send():
+    assert kept(0.1, [900], coarsest=0) == 0
+
+
+def test_another_attempt_that_served_otherwise_is_rounded_alike():
+    edge = (600 + AGAIN) / 100
+    served = Served(records=100, correct=99)
+    assert kept(edge, FALLING) == kept(edge, FALLING, attempt="2-1000000", served=served) == 3
+
+
+def test_budgets_begin_when_clients_no_longer_all_send_second_moments():
+    assert FIRST == ALL_MEASURED + 1
+
+
+def test_the_mean_is_that_of_the_latest_sixteen_rounds_and_an_update_made_again_counts_once():
+    taken = Taken()
+    for round_ in range(5, 20):
+        taken.add(round_, 1000, 10)
+    taken.add(19, 1000, 10)  # made again
+    assert taken.a_record is None
+    taken.add(20, 2600, 50)
+    assert taken.a_record == (15 * 1000 + 2600) / 200
+    taken.add(21, 1000, 10)
+    assert taken.a_record == (15 * 1000 + 2600) / 200
+    assert list(taken.latest) == list(range(6, 22))

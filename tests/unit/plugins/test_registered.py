@@ -1,0 +1,130 @@
+"""Algorithms, profiles and detectors by name: of other packages, of packages that are at fault, and removed ones."""
+
+import json
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, EntryPoints, PathDistribution
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.learning.test_algorithms import Signs
+
+from streamfl.errors import PeerError, UsageError
+from streamfl.learning.algorithms.fedavg import FedAvg
+from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.plugins import algorithms, detectors, profiles, registered
+from streamfl.run.settings import LearningSettings, ProfileSettings
+from streamfl.wire import codec
+
+SIGNS = "unit.learning.test_algorithms:Signs"
+
+NAMED: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "algorithm": (algorithms.GROUP, algorithms.named_algorithm),
+    "profile": (profiles.GROUP, profiles.named_profile),
+    "detector": (detectors.GROUP, detectors.named_detector),
+}
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
+    """Install packages that register one name each."""
+    found: list[EntryPoint] = []
+
+    def add(package: str, name: str, value: str, group: str) -> None:
+        about = tmp_path / f"{package}-1.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
+        (about / "entry_points.txt").write_text(f"[{group}]\n{name} = {value}\n")
+        found.extend(PathDistribution(about).entry_points)
+
+    monkeypatch.setattr(registered, "entry_points", lambda **chosen: EntryPoints(found).select(**chosen))
+    return add
+
+
+def test_an_algorithm_of_another_package_is_found_and_listed(install):
+    install("signs", "signs", SIGNS, algorithms.GROUP)
+    assert list(algorithms.algorithms()) == ["fedavg", "fedomd", "signs"]
+    assert algorithms.named_algorithm("signs") is Signs
+    assert isinstance(LearningSettings(algorithm="signs").learner("classification", 0).algorithm, Signs)
+
+
+def test_an_algorithm_of_another_package_is_refused_options_that_it_does_not_use(install):
+    install("signs", "signs", SIGNS, algorithms.GROUP)
+    with pytest.raises(
+        UsageError, match="l1: only for fedomd, and the algorithm is signs; take fedomd, or leave it out"
+    ):
+        LearningSettings(algorithm="signs", l1=0.1)
+
+
+def test_no_package_can_take_a_name_of_ours(install):
+    install("signs", "fedavg", SIGNS, algorithms.GROUP)
+    assert algorithms.named_algorithm("fedavg") is FedAvg
+    assert list(algorithms.algorithms()) == ["fedavg", "fedomd"]
+
+
+@pytest.mark.parametrize("what", NAMED)
+def test_a_name_that_there_is_not_is_refused_with_those_there_are(what, install):
+    group, named = NAMED[what]
+    install("a-package", "bar", "no.such.module:Bar", group)  # it is named without being imported
+    with pytest.raises(UsageError, match=f"no {what} is called 'baz': take one of .*, bar; did you mean bar\\?"):
+        named("baz")
+
+
+@pytest.mark.parametrize("what", NAMED)
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("no.such.module:Bar", "cannot be imported: ModuleNotFoundError"),
+        ("json:Bar", "cannot be imported: AttributeError"),
+        ("json:dumps", "is no class that derives from streamfl.learning"),
+        ("json:JSONEncoder", "is no class that derives from streamfl.learning"),
+    ],
+)
+def test_a_package_that_is_at_fault_is_named(what, value, why, install):
+    group, named = NAMED[what]
+    install("a-package", "bar", value, group)
+    with pytest.raises(UsageError) as raised:
+        named("bar")
+    assert f"package a-package, which registers {what} 'bar' as {value}" in str(raised.value)
+    assert why in str(raised.value)
+
+
+def test_a_name_that_two_packages_register_is_refused_with_both(install):
+    install("one", "signs", SIGNS, algorithms.GROUP)
+    install("two", "signs", SIGNS, algorithms.GROUP)
+    with pytest.raises(UsageError, match="algorithm 'signs' is registered by one and two: remove one of these"):
+        algorithms.named_algorithm("signs")
+
+
+# --- what was removed ------------------------------------------------------------------------------------------
+
+
+def saved(profile: str) -> bytes:
+    """Return a state as a coordinator with a profile of this name would have saved it."""
+    plain = json.loads(codec.encode(CoordinatorState(Promotion())))
+    plain["profile"]["profile"] = profile
+    return json.dumps(plain).encode()
+
+
+def test_a_profile_that_was_removed_is_refused_in_settings_by_name_and_with_the_remedy():
+    with pytest.raises(UsageError, match="profile calibrated was removed: begin anew with profile adaptive or paper"):
+        ProfileSettings(profile="calibrated")
+
+
+def test_a_state_of_a_profile_that_was_removed_is_refused_by_name_and_with_the_remedy():
+    with pytest.raises(PeerError, match="profile calibrated was removed: begin anew with profile adaptive or paper"):
+        codec.decode(CoordinatorState, saved("calibrated"))
+
+
+def test_a_state_of_a_profile_that_there_is_not_is_refused_with_those_there_are():
+    assert isinstance(codec.decode(CoordinatorState, saved("adaptive")).profile, Promotion)
+    with pytest.raises(PeerError, match=r"'magic'.* does not match any of the expected tags: .*'adaptive'"):
+        codec.decode(CoordinatorState, saved("magic"))
+
+
+def test_what_derives_from_a_profile_is_saved_and_read_as_that_profile():
+    class Quiet(Promotion):
+        """A profile of some test: of the same kind as its base."""
+
+    assert type(codec.decode(CoordinatorState, codec.encode(CoordinatorState(Quiet()))).profile) is Promotion

@@ -1,0 +1,70 @@
+from collections.abc import Callable
+
+from streamfl.run.evaluation.result import DatedNotice, Result
+from streamfl.run.report.story import Delay, delays, epochs, story, unanswered
+
+Build = Callable[..., Result]
+
+
+def test_a_restart_answers_the_nearest_drift_before_it() -> None:
+    assert delays([31, 34, 70], [31, 65]) == [Delay(0, 31), Delay(3, 31), Delay(5, 65)]
+
+
+def test_a_second_restart_long_after_an_answered_drift_answers_none() -> None:
+    assert delays([32, 36, 37], [31]) == [Delay(1, 31), Delay(5, 31), None]
+
+
+def test_a_restart_before_any_drift_answers_none() -> None:
+    assert delays([10], [31]) == [None]
+    assert delays([10], []) == [None]
+
+
+def test_a_drift_met_by_no_restart_is_named() -> None:
+    assert unanswered([32], [31, 65]) == [65]
+    assert unanswered([], [31, 65]) == [31, 65]
+
+
+def test_epochs_begin_at_their_restarts(made_up: Build) -> None:
+    assert epochs(made_up(at=[32, 66])) == [(1, 1), (2, 32), (3, 66)]
+    assert epochs(made_up(per_round=())) == []
+
+
+def test_many_restarts_are_told_in_few_sentences(made_up: Build) -> None:
+    told = [sentence.text for sentence in story(made_up(at=list(range(10, 100, 5))), [])]
+    assert told[0] == "Drifts found in 103 rounds: 18 of all (rounds 10, 15, 20, 25, 30, 35, 40, 45 and 10 more)."
+    assert sum(text.startswith("Since round ") for text in told) == 6
+    assert "The tables of drifts list 12 more." in told
+
+
+def test_a_shift_of_the_mix_of_labels_is_no_drift(made_up: Build) -> None:
+    notice = DatedNotice(
+        round=31, epoch=1, cause="class-mix", statistic=14.0, threshold=12.5, since=30, labels=("0", "3")
+    )
+    told = [sentence.text for sentence in story(made_up(notices=(notice,)), [])]
+    assert "The class mix changed (detected in round 31): not a concept drift, so no restart." in told
+
+
+def test_the_story_marks_sentences_that_need_a_look(made_up: Build) -> None:
+    warned = [s.text for s in story(made_up(), [50, 200]) if s.warns]
+    assert warned == [
+        "No restart followed the drift imposed at round 50 before the next drift or the end.",
+        "The run ended before the drift planned for round 200.",
+        "2 bad records were rejected.",
+    ]
+
+
+def test_labels_that_come_late_are_told_as_such(made_up: Build) -> None:
+    late = made_up(label_delay=10, unanswered=120, waiting=0, expired=3)
+    told = [sentence.text for sentence in story(late, [])]
+    assert (
+        "Tested on what it answered to each record, whose label came 10 records later, the model had accuracy 0.702; "
+        "repeating the last label known at the client has 0.381."
+    ) in told
+    assert "120 records were answered before any model was there, and count as wrong." in told
+    assert "3 records were written off: no label came in time." in told
+
+
+def test_without_late_labels_nothing_is_told_of_them(made_up: Build) -> None:
+    told = " ".join(sentence.text for sentence in story(made_up(), []))
+    assert "Tested on each record before learning it" in told
+    assert not any(word in told for word in ("answered", "written off", "later"))
