@@ -52,8 +52,8 @@ class Loss(Part):
 class BytesARecord(Part):
     """Bytes of messages over the records of all clients, estimated from some rounds.
 
-    See `streamfl.runtime.transport.traffic`. `up`: what clients send. `down`: what the coordinator publishes, which every client reads. `raw`: the features of
-    a record as float32.
+    See `streamfl.runtime.transport.traffic`. `up`: what clients send. `down`: what the coordinator publishes, which
+    every client reads. `raw`: the features of a record as float32.
     """
 
     up: float
