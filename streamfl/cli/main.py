@@ -237,7 +237,7 @@ _on_bad_record = click.option(
     default=0.0,
     show_default=True,
     help="With --sums masked: the multiplier of noise that hides each record (differential privacy). Needs "
-    "--detector glr and --no-scaling: scale the features beforehand.",
+    "--no-scaling: scale the features beforehand.",
 )
 @click.option(
     "--radius",
@@ -310,10 +310,8 @@ _on_bad_record = click.option(
 @click.option(
     "--detector",
     metavar="NAME",
-    default="excess",
-    show_default=True,
     help="Profile adaptive: the drift detector: excess, glr, e-detector, one of another package, or river:NAME for "
-    "one of river.drift.",
+    "one of river.drift. Default: excess; glr with --sums masked or pooled.",
 )
 @click.option(
     "--rho-scale",

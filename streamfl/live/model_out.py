@@ -96,7 +96,7 @@ class ModelOut:
             sha256=machine.digest(),
             settings=settings_told(
                 settings.learning.beside(settings.profile, settings.privacy),
-                settings.profile,
+                settings.profile.beside(settings.privacy),
                 round_size=settings.rounds.size,
                 least=settings.rounds.least,
                 seed=settings.federation.seed,

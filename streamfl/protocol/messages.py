@@ -554,6 +554,11 @@ class RoundOpened(Message):
     roster: int = 0
     repeats: int | None = None
 
+    @property
+    def scores_again(self) -> bool:
+        """Return whether records of earlier rounds are scored again, or some of this round are kept for that."""
+        return self.held is not None or self.keep > 0 or any(slot.history for slot in self.slots)
+
     def is_measured(self, client: str) -> bool:
         """Return whether moments are asked of a client."""
         return self.measured is None or client in self.measured

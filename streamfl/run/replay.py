@@ -79,7 +79,7 @@ class ReplaySettings:
     seed
         Seed of all random draws.
     learning, profile
-        How the federation learns, and how it handles drift; `learning.features` as it holds with the profile.
+        How the federation learns, and how it handles drift; both as they hold with each other.
     label_delay
         By how many records of its client a label comes later than its record, at most `MOST_DELAY`. A record is
         answered when it comes, scored by that answer, and learnt when its label has come. 0 and 1: before the
@@ -115,6 +115,7 @@ class ReplaySettings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "learning", self.learning.beside(self.profile, self.privacy))
+        object.__setattr__(self, "profile", self.profile.beside(self.privacy))
         if not 0 <= self.label_delay <= MOST_DELAY:
             raise UsageError(f"a label delay of {self.label_delay} records: give 0 to {MOST_DELAY:,}")
         if self.interval is not None and not 0.0 < self.interval < math.inf:
@@ -287,7 +288,7 @@ class Replay:
             )
         self.settings.learning.check_budget(self._largest_round)
         settings = self.settings
-        settings.privacy.check(settings.learning, self.task, settings.aggregation)
+        settings.privacy.check(settings.learning, settings.profile, self.task, settings.aggregation)
         settings.privacy.check_noise(settings.learning, settings.profile, scaling=settings.scaling)
         if settings.privacy.noise:
             epsilon(settings.privacy.noise, 1, settings.privacy.delta)  # what counts it is there

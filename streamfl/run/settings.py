@@ -321,7 +321,7 @@ class PrivacySettings(_Settings):
             f"the profile {profile.profile} asks for history or whole steps; take adaptive": (
                 profile.profile != "adaptive"
             ),
-            f"the detector {profile.detector} uses held-out records again; take glr": profile.detector == "excess",
+            profile.scores_again: bool(profile.scores_again),
             "a step of its own has no bound; leave out algorithm, l2, local_batch, gamma and step": (
                 learning.algorithm != "fedavg"
                 or learning.local_batch is not None
@@ -331,24 +331,23 @@ class PrivacySettings(_Settings):
         }
         _refuse("privacy.noise", why)
 
-    def check(self, learning: LearningSettings, task: Task, aggregation: str) -> None:
+    def check(self, learning: LearningSettings, profile: "ProfileSettings", task: Task, aggregation: str) -> None:
         """Check that a federation can learn from totals alone.
 
         Parameters
         ----------
-        learning
-            As it holds with the profile.
+        learning, profile
+            As they hold with the other settings.
         task, aggregation
             What is learnt, and how differences are combined.
 
         Raises
         ------
         UsageError
-            It cannot: something needs the numbers of each client.
+            It cannot: something needs the numbers of each client; or old records are scored again under masks.
 
-        >>> PrivacySettings(sums="masked").check(LearningSettings(features="rounds"), "classification", "mean")
         >>> PrivacySettings(sums="masked").check(
-        ...     LearningSettings(features="rounds"), "regression", "mean"
+        ...     LearningSettings(features="rounds"), ProfileSettings(), "regression", "mean"
         ... )  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         streamfl.errors.UsageError: privacy.sums masked: the unit of targets is a median over clients, so the ...
@@ -364,6 +363,9 @@ class PrivacySettings(_Settings):
             ),
             "whole models are no differences; leave learning.exchange out": learning.exchange == "model",
             f"{aggregation} compares clients; take aggregation mean": aggregation != "mean",
+            f"two totals could tell about one client, as {profile.scores_again}": (
+                self.sums == "masked" and bool(profile.scores_again)
+            ),
         }
         _refuse(f"privacy.sums {self.sums}", why)
 
@@ -385,7 +387,8 @@ class ProfileSettings(_Settings):
     profile: str = "adaptive"
     """How drift is handled: `adaptive`, `experts`, `paper`, or a profile of another package."""
     detector: str = "excess"
-    """The drift detector of `adaptive`: `excess`, `glr`, `e-detector`, `river:NAME`, or that of another package."""
+    """The drift detector of `adaptive`: `excess`, `glr`, `e-detector`, `river:NAME`, or that of another package.
+    Unless it is given, it is `glr` with masked and pooled sums, as `excess` scores old records again."""
     rho_scale: float = Field(1.0, ge=0.0)
     """Profile `paper`: the factor of the thresholds of its tests; less makes them more sensitive."""
     optimistic: Literal["history", "regret"] = "history"
@@ -428,6 +431,24 @@ class ProfileSettings(_Settings):
                 f"max_order {text}: not an order; give a whole number from 0 to {HIGHEST_ORDER}, or none"
             )
         return text if text == "none" else int(text)
+
+    def beside(self, privacy: PrivacySettings) -> Self:
+        """Return the settings as they hold with what is told of records: see `detector`.
+
+        >>> ProfileSettings().beside(PrivacySettings(sums="masked")).detector
+        'glr'
+        """
+        given = privacy.sums == "by-client" or "detector" in self.model_fields_set
+        return self if given else self.model_copy(update={"detector": "glr"})
+
+    @property
+    def scores_again(self) -> str:
+        """Return what scores records of earlier rounds again, and what to take instead; "" if nothing does."""
+        if self.profile == "adaptive" and named_detector(self.detector).compares:
+            return f"the detector {self.detector} uses held-out records again; take glr"
+        if self.profile == "paper" and self.optimistic == "history":
+            return "the profile paper uses old records again; take optimistic regret"
+        return ""
 
     def create(self, horizon: int, learner: Learner) -> Profile:
         """Return the profile in its initial state, for a stream of `horizon` rounds."""

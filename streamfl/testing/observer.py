@@ -18,6 +18,7 @@ from streamfl.protocol.messages import (
     FromCoordinator,
     Join,
     RegistryPublished,
+    RoundOpened,
     Unmask,
     Unmasked,
     Update,
@@ -74,6 +75,8 @@ class Observer:
             case Join():
                 expect(not message.moments.count.any(), f"the Join of {message.client} has moments of its own")
                 self._names(message.client, (*message.labels, *message.moments.features))
+            case RoundOpened():
+                expect(not message.scores_again, f"totals of round {message.round} are about records of earlier ones")
             case RegistryPublished(registry=registry):
                 names = (*registry.labels, *registry.features)
                 few_have = [name for name in names if len(self.named.get(name, ())) < self.fewest]

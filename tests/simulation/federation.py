@@ -1,9 +1,11 @@
 """The small federation that simulations run: three clients, a swap of labels, a late label, bad records."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
+from streamfl.learning.drift.detectors.glr import GLRDetector
 from streamfl.learning.pooling.masks import Sums
 from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.learning.profiles.paper.profile import Paper, PaperSettings
@@ -23,21 +25,25 @@ ROUND = 20
 ROUNDS = 16
 BAD = 7
 
+PAPER = PaperSettings(
+    horizon=ROUNDS,
+    rho_scale=0.0003,
+    new_instance="warm",
+    new_block="warm",
+    after_alarm="warm",
+    history_rounds=4,
+    history_records=6,
+)
+
 PROFILES: dict[str, Callable[[], CoordinatorState]] = {
     "adaptive": lambda: CoordinatorState(Promotion()),
-    "paper": lambda: CoordinatorState(
-        Paper(
-            PaperSettings(
-                horizon=ROUNDS,
-                rho_scale=0.0003,
-                new_instance="warm",
-                new_block="warm",
-                after_alarm="warm",
-                history_rounds=4,
-                history_records=6,
-            )
-        )
-    ),
+    "paper": lambda: CoordinatorState(Paper(PAPER)),
+}
+
+# The same where sums are masked: no old record is scored again.
+OF_SUMS: dict[str, Callable[[], CoordinatorState]] = {
+    "adaptive": lambda: CoordinatorState(Promotion(detector=GLRDetector())),
+    "paper": lambda: CoordinatorState(Paper(replace(PAPER, optimistic="regret"))),
 }
 
 
@@ -93,7 +99,7 @@ def federation(
             fewest=fewest,
             expand=expand,
         ),
-        state=PROFILES[profile],
+        state=(PROFILES if sums == "by-client" else OF_SUMS)[profile],
         faults=faults or Faults(),
         seed=seed,
         # If messages take as long as a client's patience, it waits for the answer to its newest question. With the

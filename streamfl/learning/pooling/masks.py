@@ -8,11 +8,15 @@ an absent client has sent, if it comes late, stays hidden by its own mask. A cli
 at least `fewest`; if one of them stays silent, nothing is learnt of the entry.
 
 The silent one may answer later. Then a total is known that nobody has learnt, and its difference from the next total
-over the same records would be what the two sets of clients differ by. The law that prevents it: **a total is the same
-as an earlier one, of the same clients and records, or each of its clients has at least `least` records in it about
-which it has told no total.** Take any combination of totals, and of those in it the ones that were told last: nothing
-before holds their new records, which are of at least `fewest` clients. So what totals tell together is about at least
-`fewest` clients, or about none. Each client keeps the law by itself (`machines/client/work/disclosure.py`).
+over the same records would be what the two sets of clients differ by. The law that prevents it: **a total is about
+records of one round alone. It is the same as an earlier one, of the same clients and records, or each of its clients
+has at least `least` records in it about which it has told no total.** Take any combination of totals, and of those in
+it the ones that were told last: nothing before holds their new records, which are of at least `fewest` clients. So
+what totals tell together is about at least `fewest` clients, or about none.
+
+Each client keeps the law by itself: `machines/client/work/disclosure.py` which records it tells about, and
+`unprotected` of `machines/client/usable.py` that no record of an earlier round is scored again. `testing/observer.py`
+checks it.
 
 In a large federation a client has only some peers: Bell et al. 2020 show that a number that grows with the logarithm
 of that of the clients is enough.
@@ -36,6 +40,16 @@ PEERS = 32
 
 # The hexadecimal digits of a public key, and of a seed.
 KEY_DIGITS = 64
+
+# The prime of Curve25519, and its points of low order: nobody has a secret with the owner of such a key (RFC 7748).
+PRIME = 2**255 - 19
+OF_LOW_ORDER = {
+    0,
+    1,
+    PRIME - 1,
+    325606250916557431795983626356110631294008115727848805560023387167927233504,
+    39382357235489614581723060781553021112529911719440698176882885853963445705823,
+}
 
 # The fewest clients of whom a total is told, unless settings say another number.
 FEWEST = 3
@@ -100,6 +114,15 @@ def is_seed(text: str) -> bool:
     (True, False, False)
     """
     return len(text) == KEY_DIGITS and set(text) <= set("0123456789abcdef")
+
+
+def is_key(text: str) -> bool:
+    """Tell whether a text is a public key, in hexadecimal digits, of which there are secrets with others.
+
+    >>> is_key("0f" * 32), is_key("0f"), is_key("00" * 32)
+    (True, False, False)
+    """
+    return is_seed(text) and int.from_bytes(bytes.fromhex(text), "little") % 2**255 % PRIME not in OF_LOW_ORDER
 
 
 def _sign(client: str, peer: str) -> int:

@@ -378,8 +378,9 @@ class FederationSettings(BaseSettings):
         self.learning.river_model(self.federation.task)
         learning = self._learning
         learning.check_budget(size if self.rounds.clock == "records" else None)
-        self.privacy.check(learning, self.federation.task, self.rounds.aggregation)
-        self.privacy.check_noise(learning, self.profile, scaling=self.federation.scaling)
+        profile = self.profile.beside(self.privacy)
+        self.privacy.check(learning, profile, self.federation.task, self.rounds.aggregation)
+        self.privacy.check_noise(learning, profile, scaling=self.federation.scaling)
         return self
 
     def _check_labels(self, labels: Labels) -> None:
@@ -594,7 +595,8 @@ class FederationSettings(BaseSettings):
 
     def first_state(self) -> CoordinatorState:
         """Return the state of a coordinator that has never committed."""
-        return CoordinatorState(self.profile.create(self.federation.horizon, self.learner))
+        profile = self.profile.beside(self.privacy)
+        return CoordinatorState(profile.create(self.federation.horizon, self.learner))
 
 
 def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettings:

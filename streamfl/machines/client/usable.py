@@ -82,10 +82,11 @@ def unprotected(opened: RoundOpened, settings: ClientSettings) -> str | None:
     sums = ("masked" if opened.roster else "pooled") if opened.pooled else "by-client"
     if sums != settings.sums:
         return f"a round with sums {sums}, and this client's settings say {settings.sums}"
+    if opened.scores_again and sums == "masked":
+        return "a round that scores old records again, and two totals could tell about one client"
     if settings.noise is None:
         return None
-    again = opened.held is not None or opened.keep or any(slot.history for slot in opened.slots)
-    if again:
+    if opened.scores_again:
         return "a round that scores old records again, and noise is to hide each of them"
     steps = all(slot.whitened for slot in opened.slots if slot.trained)
     if not steps or opened.moments:

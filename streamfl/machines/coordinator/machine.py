@@ -554,9 +554,9 @@ class Coordinator:
         """
         if self.state.roster is None or self._deadline_of_round(now):
             return False
-        members = self.state.members
+        members, keys = self.state.members, self._rounds.keys()
         awaited = (name for name, member in members.items() if member.awaited and self._is_present(member))
-        return any(members[name].key and not self._is_listed(name) for name in awaited)
+        return any(name in keys and not self._is_listed(name) for name in awaited)
 
     def _has_lost(self, now: float) -> bool:
         """Tell whether a start is gone whose sums count, so that nobody can tell the seeds of its masks any more."""
@@ -584,14 +584,14 @@ class Coordinator:
     def _has_something(self) -> bool:
         """Tell whether the round can be closed: it has updates, or updates were refused.
 
-        Where sums are masked, it has enough of them for a total; or others take part than were on the roster, who
-        cannot send any before the next entry.
+        Where sums are masked, it has enough of them for a total, or one without records, so that its client may have
+        some for the next entry; or others take part than were on the roster, who cannot send any before that.
         """
         unsaved, roster = self._unsaved, self.state.roster
         if unsaved.refusals.at_fault or (roster is not None and self._rounds.keys() != roster.keys):
             return True
         senders = sum(update.records > 0 for update in unsaved.updates.values())
-        too_few = roster is not None and 0 < senders < self.settings.fewest
+        too_few = roster is not None and len(unsaved.updates) == senders < self.settings.fewest
         return bool(unsaved.updates) and not too_few
 
     def _go_on_if_complete(self, now: float) -> list[CoordinatorDecision]:

@@ -33,13 +33,16 @@ from streamfl.protocol.decisions import Commit
 from streamfl.protocol.events import RecordsRead, SourceEnded, Tick
 from streamfl.protocol.messages import (
     Disclosed,
+    HoldoutRule,
     Joined,
     Leave,
+    Refusal,
     Roster,
     RoundClosed,
     RoundOpened,
     Score,
     Scores,
+    Slot,
     Unmask,
     Unmasked,
     Update,
@@ -145,6 +148,69 @@ def test_a_total_of_two_is_not_asked_for_because_the_update_of_a_third_was_refus
     assert broadcast(decisions, Unmask) == []
     (closed,) = broadcast(decisions, RoundClosed)
     assert (closed.accepted, closed.records) == ((), 0)
+
+
+def test_a_member_that_never_tells_its_seeds_is_left_out_ever_longer_and_the_others_go_on():
+    machine, members = federation(deadline=5.0)
+    told, logged = [], []
+    for entry in range(3):
+        decisions = silent(machine, members, "c4", now=6.0 * entry)
+        told += broadcast(decisions, Refusal)
+        logged += refusals(decisions)
+        members.follow(decisions)
+    (refusal,) = told
+    why = "it has sent updates, but no seeds of its masks, for 3 totals in a row: left out until entry 12"
+    assert (refusal.client, refusal.evicted, refusal.reason) == ("c4", False, why)
+    assert logged == [("c4", why)]
+    for entry in range(4, 12):
+        assert (members.opened.entry, members.roster.keys.keys()) == (entry, set(NAMES) - {"c4"})
+        asked = asked_by(feed(machine, *(members.update(name) for name in NAMES if name != "c4"), now=6.0 * entry))
+        decisions = feed(machine, *members.seeds(asked).values(), now=6.0 * entry)
+        assert broadcast(decisions, RoundClosed)[0].records == 36
+        members.follow(decisions)
+    assert members.roster.keys.keys() == set(NAMES)
+    members.follow(silent(machine, members, "c4", now=90.0))
+    assert machine.state.members["c4"].rests == 13 + 16
+
+
+def test_nobody_is_left_out_if_too_few_were_left_for_a_total():
+    machine, members = federation(deadline=5.0)
+    for entry in range(4):
+        members.follow(silent(machine, members, *NAMES[:8], now=6.0 * entry))
+    assert members.roster.keys.keys() == set(NAMES)
+
+
+def test_a_member_that_tells_its_seeds_again_begins_anew():
+    machine, members = federation(deadline=5.0)
+    for entry in range(6):
+        if entry % 3 == 2:
+            asked = asked_by(feed(machine, *(members.update(name) for name in NAMES), now=6.0 * entry))
+            decisions = feed(machine, *members.seeds(asked).values(), now=6.0 * entry)
+        else:
+            decisions = silent(machine, members, "c4", now=6.0 * entry)
+        members.follow(decisions)
+    assert (members.opened.round, machine.state.members["c4"].rests) == (3, 0)
+
+
+def test_a_key_with_whose_owner_nobody_has_a_secret_joins_no_roster():
+    machine, _ = federation()
+    told = feed(machine, join("c10", key="01" + "0" * 62))
+    assert refusals(told) == [("c10", "no key for masks")]
+
+
+@pytest.mark.parametrize("settings", [{"interval": 10.0}, {"by_event_time": True}])
+def test_where_too_few_have_records_the_entry_ends_and_these_are_in_the_next_total(settings):
+    machine, members = federation(deadline=5.0, **settings)
+    period = 4 if "by_event_time" in settings else None
+    there = [members.update(name, records=4 if name in NAMES[:2] else 0, period=period) for name in NAMES]
+    decisions = feed(machine, *there)
+    (closed,) = broadcast(decisions, RoundClosed)
+    assert (closed.records, len(closed.accepted), broadcast(decisions, Unmask)) == (0, 8, [])
+    members.follow(decisions)
+    assert (members.opened.entry, members.opened.round, members.opened.period) == (2, 1, period)
+    there = [members.update(name, records=8 if name in NAMES[:2] else 4, period=period and 5) for name in NAMES]
+    decisions = feed(machine, *members.seeds(asked_by(feed(machine, *there))).values())
+    assert [closed.records for closed in broadcast(decisions, RoundClosed)] == [48]
 
 
 def test_a_client_that_sends_no_seeds_has_nothing_learnt_and_no_record_lost():
@@ -386,6 +452,20 @@ def test_a_client_sends_nothing_in_a_round_that_is_opened_with_less_protection_t
         decisions += feed(machine, *opening(**more))
         assert sent(decisions, Update) == []
         assert machine.dropped == 1
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        {"held": HoldoutRule(per_label=2, since=1)},
+        {"keep": 2},
+        {"slots": (Slot(name="m", version=1, eta=0.5, trained=True, history=(1,)),)},
+    ],
+)
+def test_a_client_whose_sums_are_masked_scores_no_record_of_an_earlier_round(again):
+    machine = placed("c1")
+    decisions = feed(machine, *opening(pooled=True, roster=1, **again))
+    assert (sent(decisions, Update), machine.dropped) == ([], 1)
 
 
 def test_a_client_waits_until_the_roster_has_its_key_and_enough_others():

@@ -1,4 +1,4 @@
-"""What a client may tell in totals of masked sums: see the law in `streamfl.learning.pooling.masks`."""
+"""What a client may tell in totals of masked sums, by the law in `streamfl.learning.pooling.masks`."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ def repeats(opened: RoundOpened, disclosed: Disclosed) -> bool:
 
 
 def are_new(batches: Sequence[Batch], disclosed: Disclosed | None, least: int) -> bool:
-    """Tell whether records are enough that no total was told about, or there are none that one could be told about.
+    """Tell whether a total about records keeps the law, or there are none that one could be told about.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ from streamfl.machines.coordinator.saved.one_drift import in_one_drift
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.alarm import Alarm
-from streamfl.protocol.decisions import Commit, CoordinatorDecision, Finished, Publish
+from streamfl.protocol.decisions import Commit, CoordinatorDecision, Finished, Publish, Refused
 from streamfl.protocol.fingerprint import fingerprint
 from streamfl.protocol.messages import (
     Accepted,
@@ -51,6 +51,9 @@ from streamfl.protocol.messages import (
     ends_of,
 )
 from streamfl.protocol.registry import Registry, TargetUnit, re_expression
+
+# Why a member is left out whose update is in totals that nobody knows without it.
+SILENT = "it has sent updates, but no seeds of its masks, for {} totals in a row: left out until entry {}"
 
 
 @dataclass
@@ -103,8 +106,8 @@ class Rounds:
         for name, member in state.members.items():
             member.retain(plan.sampled, held_since=plan.held.since_at(name) if plan.held else None)
         state.roster = self._roster()
-        if any(state.members[name].left for name in self._repeated()):
-            state.repeats = 0
+        if state.roster is not None and not self._repeated().keys() <= state.roster.keys.keys():
+            state.repeats = 0  # a client of the total has left, or is left out
         opened = OpenRound.of(
             state,
             plan,
@@ -126,9 +129,14 @@ class Rounds:
         return Roster(version=1 if kept is None else kept.version + 1, keys=keys)
 
     def keys(self) -> dict[str, str]:
-        """Return the public keys of the members that are there, by name."""
-        members = self.state.members
-        return {name: members[name].key for name in sorted(self.state.active()) if members[name].key}
+        """Return the public keys of the members that mask sums, by name: all that are there and not left out.
+
+        None is left out if too few would be left for a total.
+        """
+        members, entry = self.state.members, self.state.entry
+        keys = {name: members[name].key for name in sorted(self.state.active()) if members[name].key}
+        here = {name: key for name, key in keys.items() if members[name].rests <= entry}
+        return here if len(here) >= self.settings.fewest else keys
 
     def messages(self, now: float) -> tuple[FromCoordinator, ...]:
         """Return all messages that a new client needs for the open round."""
@@ -222,7 +230,8 @@ class Rounds:
             others = there.keys() - repeated.keys()
             unsaved.updates = {name: one for name, one in unsaved.updates.items() if name not in others}
             there = {name: there[name] for name in repeated}
-        if len(there) < self.settings.fewest:
+        if len(there) < self.settings.fewest:  # too few have records of this period: these go to the next one
+            state.period = self._period([update.period for update in unsaved.updates.values()])
             return self.void(now)
         state.repeats = state.repeats or state.entry
         for name, update in there.items():
@@ -263,7 +272,18 @@ class Rounds:
         unsaved.unlucky = frozenset(name for name, update in unsaved.updates.items() if update.records) - set(silent)
         unsaved.updates = {name: update for name, update in unsaved.updates.items() if not update.records}
         unsaved.counted = ()
-        return self._conclude(None, (), now)
+        left_out = [one for client in sorted(silent) for one in self._count_silence(client)]
+        return [*left_out, *self._conclude(None, (), now)]
+
+    def _count_silence(self, client: str) -> list[CoordinatorDecision]:
+        """Count a total that failed because of a member; if these are several in a row, say that it is left out."""
+        entry, member = self.state.entry, self.state.members[client]
+        if not member.keeps_silent(entry):
+            return []
+        reason = SILENT.format(member.silent, member.rests)
+        refusal = Refusal(client=client, incarnation=member.incarnation, entry=entry, reason=reason)
+        self.unsaved.refusals.announce_instead(refusal)
+        return [Refused(client, reason)]
 
     def _bound(self, updates: Sequence[Update]) -> None:
         """Bound the influence of each update; the histories of clients become the state's when the round ends."""

@@ -16,7 +16,7 @@ from streamfl.learning.fixed_point import largest_part
 from streamfl.learning.grid import second_steps
 from streamfl.learning.model import score_bound
 from streamfl.learning.pooling.layout import Layout
-from streamfl.learning.pooling.masks import is_seed
+from streamfl.learning.pooling.masks import is_key
 from streamfl.machines.coordinator.collect.pool import wrong_sums
 from streamfl.machines.coordinator.collect.refusals import incarnation_in
 from streamfl.machines.coordinator.saved.ledger import Member
@@ -185,7 +185,7 @@ def wrong_introduction(join: Join, limits: Limits = NAMED) -> str | None:
         return "a question without a number"
     if join.period is not None and not abs(join.period) < MOST_RECORDS:
         return "a period that no time has"
-    if join.key and not is_seed(join.key):
+    if join.key and not is_key(join.key):
         return "no key for masks"
     return wrong_join_names(join, limits) or _wrong_moments(join.moments, join.records) or _wrong_unit(join.target)
 

@@ -12,6 +12,9 @@ from streamfl.protocol.old_names import ReadsOldNames
 
 ORDINAL = attrgetter("ordinal")
 
+# After so many totals in a row that failed because of it a member is left out; and of 2^LONGEST_REST entries at most.
+MOST_SILENT, LONGEST_REST = 3, 10
+
 
 @dataclass
 class Member(ReadsOldNames):
@@ -52,6 +55,10 @@ class Member(ReadsOldNames):
         What the names have cost that it has brought alone: see `streamfl.machines.coordinator.saved.names`.
     disclosed
         The pending records over which a total of masked sums was asked for.
+    silent
+        Totals in a row that failed because it told no seeds of its masks.
+    rests
+        The entry from which on it masks sums again; it is left out before that.
 
     Examples
     --------
@@ -77,6 +84,8 @@ class Member(ReadsOldNames):
     key: str = ""
     spent: int = 0
     disclosed: Disclosed | None = None
+    silent: int = 0
+    rests: int = 0
 
     @property
     def read(self) -> int:
@@ -88,7 +97,7 @@ class Member(ReadsOldNames):
         """Return all counts: none is ever below 0."""
         marks = () if self.mark is None else self.mark.counts
         records = (*self.positions.values(), self.accepted, self.rejected)
-        return (*records, self.incarnation, self.missed, self.refused, self.spent, *marks)
+        return (*records, self.incarnation, self.missed, self.refused, self.spent, self.silent, self.rests, *marks)
 
     @classmethod
     def of_old(cls, value: Any) -> Any:
@@ -127,6 +136,7 @@ class Member(ReadsOldNames):
         if update.mark is not None:
             self.mark = update.mark.after(self.mark)
         self.missed, self.refused, self.awaited = 0, 0, True
+        self.silent = 0 if update.records else self.silent
         self.accepted += update.records
         self.rejected += update.rejected
         if update.sample is not None:
@@ -144,6 +154,17 @@ class Member(ReadsOldNames):
             mark=update.mark,
             measured=update.served.beside_no_change,
         )
+
+    def keeps_silent(self, entry: int) -> bool:
+        """Count an entry without a total because of it; return whether it is left out of the next ones.
+
+        It is left out for twice as many entries each time, so that one that never tells its seeds costs ever less.
+        """
+        self.silent += 1
+        if self.silent < MOST_SILENT:
+            return False
+        self.rests = entry + 1 + 2 ** min(self.silent, LONGEST_REST)
+        return True
 
     def retain(self, rounds: Iterable[int], *, held_since: int | None) -> None:
         """Forget the places of rounds no longer in the sample, and of records held out before a round."""

@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 
 from streamfl.arrays import IntArray
 from streamfl.errors import PeerError
-from streamfl.learning.pooling.masks import PEERS, Masks, absent_peers, peers, plain_total, total_of
+from streamfl.learning.pooling.masks import (
+    OF_LOW_ORDER,
+    PEERS,
+    PRIME,
+    Masks,
+    absent_peers,
+    is_key,
+    peers,
+    plain_total,
+    total_of,
+)
 from streamfl.protocol.messages import Roster, Unmask
 from streamfl.protocol.records import Span
 from streamfl.wire.masking import MaskKeys, expand
@@ -32,6 +42,16 @@ def masked(masks: Masks, sums: IntArray, attempt: str = "1-1") -> IntArray:
     made = masks.masked(sums, 0, attempt)
     assert made is not None
     return made
+
+
+def test_a_key_is_none_if_nobody_has_a_secret_with_its_owner():
+    points = {*OF_LOW_ORDER, PRIME, PRIME + 1}
+    keys = [(point + high).to_bytes(32, "little").hex() for point in points for high in (0, 2**255)]
+    for key in keys:
+        with pytest.raises(PeerError, match="not a key for masks"):
+            MaskKeys(bytes(64)).shared(key)
+    assert not any(map(is_key, keys))
+    assert all(is_key(MaskKeys(bytes([i] * 64)).public) for i in range(20))
 
 
 @given(st.data())

@@ -1,6 +1,7 @@
 """Noise hides a record: no record moves the sums farther than noise reckons with."""
 
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 from statistics import NormalDist
 
@@ -152,6 +153,27 @@ def test_noise_that_would_hide_nothing_is_refused(privacy, learning, profile, sc
             ProfileSettings.model_validate(profile),
             scaling=scaling,
         )
+
+
+@pytest.mark.parametrize(
+    ("profile", "reason"),
+    [
+        ({"detector": "excess"}, "about one client, as the detector excess uses held-out records again; take glr"),
+        (
+            {"profile": "paper"},
+            "about one client, as the profile paper uses old records again; take optimistic regret",
+        ),
+        ({"profile": "paper", "optimistic": "regret"}, None),
+        ({"profile": "experts"}, None),
+        ({"detector": "e-detector"}, None),
+        ({}, None),
+    ],
+)
+def test_under_masks_no_record_of_an_earlier_round_is_scored_again(profile, reason):
+    privacy = PrivacySettings(sums="masked")
+    beside = ProfileSettings.model_validate(profile).beside(privacy)
+    with nullcontext() if reason is None else pytest.raises(UsageError, match=reason):
+        privacy.check(LearningSettings(features="rounds"), beside, "classification", "mean")
 
 
 def test_noise_hides_the_scores_of_candidates_too():
