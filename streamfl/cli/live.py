@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from streamfl.bounds import LONGEST, MOST, SHORTEST
-from streamfl.run.report.terminal import hand_out, say, tell, terminal
+from streamfl.run.report.terminal import echo_line, print_line, terminal, write_output
 
 if TYPE_CHECKING:
     from streamfl.live.settings.settings import FederationSettings
@@ -29,11 +29,23 @@ _assignments = click.option(
 )
 
 
+def _checked(context: click.Context, option: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    if not names:
+        return names
+    from streamfl.live.settings.settings import host_name  # noqa: PLC0415
+
+    try:
+        return tuple(map(host_name, names))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
 _host_names = click.option(
     "--host-name",
     "names",
     metavar="NAME",
     multiple=True,
+    callback=_checked,
     help="A name under which it may be asked over HTTP, beside this machine's and any address; may be repeated.",
 )
 
@@ -186,7 +198,7 @@ def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_
     with closing(reader(lambda: connector.watcher(last=last, letters=False), console)) as watcher:
         opened = None if from_start else connector.open_round()
         if not from_start:
-            say(console, standing(settings.federation.name, opened))
+            print_line(console, standing(settings.federation.name, opened))
         show(heard(watcher), console, rounds=rounds, opened=opened)
 
 
@@ -259,9 +271,9 @@ def acls(
     connector = guarded(settings)
     found = accesses(connector, settings, role, principal, command_config)
     if strimzi is not None:
-        hand_out(connector.users(found, strimzi))
+        write_output(connector.users(found, strimzi))
     else:
-        hand_out(as_json(found) if in_json else as_commands(found))
+        write_output(as_json(found) if in_json else as_commands(found))
 
 
 @click.command()
@@ -304,7 +316,7 @@ def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any)
     settings = _loaded(path, assignments)
     table = _table(file, settings, options)
     for note in table.notes:
-        tell(f"{table.name}: {note}", errors=True)
+        echo_line(f"{table.name}: {note}", errors=True)
     logs = deal(table, options["clients"], options["split"], options["seed"])
     if options["inject"]:
         logs = inject(table, logs, parse(options["inject"]), settings.rounds.size, options["seed"])
@@ -313,7 +325,7 @@ def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any)
     with stopped_by_signals() as stop, Progress(console=terminal(errors=True)) as progress:
         task = progress.add_task(table.name, total=production.records)
         written = write(settings, connect(settings), production, stop, lambda n: progress.advance(task, n))
-    tell(f"{written:,} records of {len(logs)} clients written", errors=True)
+    echo_line(f"{written:,} records of {len(logs)} clients written", errors=True)
 
 
 @click.command(name="compile")
@@ -335,7 +347,7 @@ def compile_(to: Path | None) -> None:
     folder = _kept_in()
     if to is not None:
         folder = _copied(to)
-    tell(f"compiled, and kept in {folder}", errors=True)
+    echo_line(f"compiled, and kept in {folder}", errors=True)
 
 
 def _kept_in() -> str:
@@ -464,7 +476,7 @@ def init(file: str | None, assignments: tuple[str, ...], **options: Any) -> None
     settings = merged([flag(text) for text in assignments])
     named = {name: options[name] for name in ("topics", "broker", "name", "clients", "client", "out")}
     for line in write(Asked(request, settings=settings, **named)):
-        tell(line)
+        echo_line(line)
 
 
 @click.command(name="settings")
@@ -478,7 +490,7 @@ def settings_(table: str | None) -> None:
     if table is not None and table not in names:
         others = did_you_mean(table, names) or f"; name one of {', '.join(names)}"
         raise UsageError(f"there is no table [{table}]{others}")
-    hand_out(reference(table))
+    write_output(reference(table))
 
 
 @click.group()
@@ -527,7 +539,7 @@ def _directing(action: "Action", summary: str) -> click.Command:
         from streamfl.live.operator.members import order  # noqa: PLC0415
 
         changed = order(_as_operator(path, assignments, key), action, model=model)
-        tell(f"{changed.action}: done, from entry {changed.entry} on")
+        echo_line(f"{changed.action}: done, from entry {changed.entry} on")
 
     return model(directing) if action == "restart" else directing
 
@@ -549,7 +561,7 @@ def rollback(entry: int, path: Path, assignments: tuple[str, ...], key: Path | N
     connector = _as_operator(path, assignments, key)
     model = past_model(connector, entry)
     changed = order(connector, "restart", model=model)
-    tell(f"rollback to the model of {model.replace('-', ' ')}: done, from entry {changed.entry} on")
+    echo_line(f"rollback to the model of {model.replace('-', ' ')}: done, from entry {changed.entry} on")
 
 
 def _ordering(action: "Action", summary: str) -> click.Command:
@@ -563,7 +575,7 @@ def _ordering(action: "Action", summary: str) -> click.Command:
         from streamfl.live.operator.members import order  # noqa: PLC0415
 
         changed = order(_as_operator(path, assignments, key), action, name)
-        tell(f"{changed.action} {changed.client}: done, from entry {changed.entry} on")
+        echo_line(f"{changed.action} {changed.client}: done, from entry {changed.entry} on")
 
     return ordering
 
@@ -579,7 +591,7 @@ def make_key_(out: Path) -> None:
     """Make a private key; print the line with its public key for members.toml."""
     from streamfl.wire.signing import make_key  # noqa: PLC0415
 
-    tell(f'key = "{make_key(out)}"')
+    echo_line(f'key = "{make_key(out)}"')
 
 
 COMMANDS = (

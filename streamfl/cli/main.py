@@ -15,7 +15,7 @@ from streamfl import __version__
 from streamfl.bounds import LONGEST, MOST, SHORTEST
 from streamfl.cli.live import COMMANDS
 from streamfl.errors import StreamflError, UsageError
-from streamfl.run.report.terminal import tell, terminal
+from streamfl.run.report.terminal import echo_line, terminal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -386,7 +386,7 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
     except ValueError as error:
         raise UsageError(str(error)) from None
     for sentence in sentences:
-        tell(sentence)
+        echo_line(sentence)
 
 
 @cli.command()
@@ -562,7 +562,7 @@ def main() -> None:
     try:
         cli(standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):
-        tell("streamfl: stopped", errors=True)
+        echo_line("streamfl: stopped", errors=True)
         sys.exit(130)
     except click.ClickException as error:
         _without_a_secret(error).show()
@@ -570,7 +570,7 @@ def main() -> None:
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except StreamflError as error:
-        tell(f"streamfl: error: {error}", errors=True)
+        echo_line(f"streamfl: error: {error}", errors=True)
         sys.exit(2 if isinstance(error, UsageError) else 1)
     except BrokenPipeError:
         sys.exit(0)

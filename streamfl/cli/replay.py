@@ -33,7 +33,7 @@ from streamfl.run.evaluation.result import Result
 from streamfl.run.replay import Replay, Replayed, ReplaySettings, round_line
 from streamfl.run.report.display import Progress, file_text, local_text, notice_text, summary
 from streamfl.run.report.html import render
-from streamfl.run.report.terminal import hand_out, say
+from streamfl.run.report.terminal import print_line, write_output
 from streamfl.run.report.words import counted
 
 # If there are more numeric labels than this, they are probably amounts: suggest regression.
@@ -166,11 +166,11 @@ def run_replay(
         raise UsageError(f"--model-out cannot write {river.name}, a River model: leave --model-out out")
     remark = identifier(table.label or "label", table.y) if table.labels else ""
     if remark:
-        say(console, f"{remark}; name another with --label")
+        print_line(console, f"{remark}; name another with --label")
     logs = deal(table, clients, split, settings.seed)
     size = _size(table, logs, round_size, FEWEST if injection is None else 1, settings.least)
     if settings.least == 1:
-        say(console, ALONE)
+        print_line(console, ALONE)
     if settings.interval is not None and (round_size is not None or injection is not None):
         raise UsageError("--interval makes rounds by event time: leave --round-size and --inject out")
     if injection is not None:
@@ -186,9 +186,9 @@ def run_replay(
         what = f"{table.name} has {replay.horizon} rounds of {size} records a client"
         raise UsageError(f"--inject: a drift at round {injection.rounds[-1]}, but {what}; name earlier rounds")
     if outlook := replay.profile().outlook():
-        say(console, outlook)
+        print_line(console, outlook)
     for note in table.notes:
-        say(console, f"{table.name}: {note}", "yellow")
+        print_line(console, f"{table.name}: {note}", "yellow")
     with _page(table.name, page, console) as show:
         replayed = _watched(replay, injection, outputs, console, show)
         _finish(replayed, table, injection, outputs, console)
@@ -202,10 +202,10 @@ def _finish(
     summary(console, replayed.result, rejections=[r.reason for r in table.rejected[:5]])
     _write(replayed, injection, outputs)
     for what, path in outputs.files():
-        say(console, f"{what:<11}{path}")
+        print_line(console, f"{what:<11}{path}")
     if outputs.model is not None:
         told, is_worse = file_text(replayed.result)
-        say(console, told, "yellow" if is_worse else "")
+        print_line(console, told, "yellow" if is_worse else "")
 
 
 @contextmanager
@@ -224,10 +224,10 @@ def _page(name: str, address: str | None, console: Console) -> Iterator[Callable
 
     source = Source(name)
     with shown(source, address) as url:
-        say(console, f"page        {url}")
+        print_line(console, f"page        {url}")
         yield source.history.hear
         source.history.hear(Ended(entry=source.history.now.entry + 1))
-        say(console, f"the page stays at {url} until Ctrl-C")
+        print_line(console, f"the page stays at {url} until Ctrl-C")
         with suppress(KeyboardInterrupt):
             while True:
                 time.sleep(1.0)
@@ -337,7 +337,7 @@ def _write(replayed: Replayed, injection: Injection | None, outputs: Outputs) ->
         with _opened(outputs.report) as file:
             file.write(page)
     if outputs.json == "-":
-        hand_out(as_json(result, per_round=outputs.per_round).rstrip())
+        write_output(as_json(result, per_round=outputs.per_round).rstrip())
     elif outputs.json is not None:
         with _opened(Path(outputs.json)) as file:
             file.write(as_json(result, per_round=outputs.per_round))

@@ -31,11 +31,15 @@ class Answers:
         Positions per message of the records' format.
     probabilities
         Whether answers tell the probability of each label.
+    own
+        How many records were answered by the model of a client that has drifted alone. None while one has means that
+        no record names it: the name is missing or spelt otherwise, and the models do not say who else takes part.
     """
 
     follower: Follower
     stride: int
     probabilities: bool = True
+    own: int = 0
     _blind: Tally = field(default_factory=lambda: Tally(LOG, "record without any feature of the models"))
 
     @property
@@ -104,6 +108,7 @@ class Answers:
             P, labels = self.follower.predictions(_batch(asked, of_client), client)
             parts.append((np.flatnonzero(of_client), P))
             rest &= ~of_client
+        self.own += int(np.count_nonzero(~rest))
         if rest.any():
             P, labels = self.follower.predictions(_batch(asked, rest))
             parts.append((np.flatnonzero(rest), P))

@@ -139,6 +139,7 @@ class ScoringNode:
         yield counter("streamfl_lost_messages_total", "Messages deleted before they were read.", counts.lost)
         yield counter("streamfl_read_again_total", "Times that records were read again.", counts.again)
         yield counter("streamfl_blind_answers_total", "Answers without any feature.", self.answers.blind)
+        yield counter("streamfl_own_answers_total", "Answers by the model of a client alone.", self.answers.own)
         yield counter("streamfl_foreign_messages_total", "Messages of others on its topics.", counts.foreign)
         yield counter("streamfl_dropped_messages_total", "Messages that were no use.", self._unusable.total)
 
@@ -153,6 +154,7 @@ class ScoringNode:
             lost=counts.lost,
             again=counts.again,
             blind=self.answers.blind,
+            own=self.answers.own,
             foreign=counts.foreign,
             unusable=self._unusable.total,
             round=self._round,
@@ -250,4 +252,4 @@ class _OverHTTP:
         with serving(made, host, port, self.settings.score.host_names) as taken:
             LOG.info("answers over HTTP", host=host, port=taken, model=self.settings.federation.name)
             yield
-        LOG.info("ended over HTTP", requests=counts.requests, records=counts.records, refused=dict(counts.refused))
+        LOG.info("ended over HTTP", **counts.figures)

@@ -51,4 +51,4 @@ def serve_file(path: Path, http: str, stop: Stop, names: Collection[str] = ()) -
         began=lambda taken: LOG.info("answers over HTTP", host=host, port=taken, model=path.stem),
         names=names,
     )
-    LOG.info("ended over HTTP", requests=counts.requests, records=counts.records, refused=dict(counts.refused))
+    LOG.info("ended over HTTP", **counts.figures)

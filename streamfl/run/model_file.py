@@ -524,17 +524,51 @@ class ServedModel:
         known = {"", *self.clients, *(name.removeprefix(f"{self.client_column}=") for name in self.clients)}
         return [name for name in dict.fromkeys(map(text, cells)) if name not in known] if self.clients else []
 
-    def unnamed(self, given: Mapping[str, Cells]) -> str:
-        """Return a warning if clients have models of their own and a record's column does not name its client."""
-        if not self.branches:
+    def unnamed(self, given: Mapping[str, Cells], client: str | None = None) -> str:
+        """Return a warning if clients have models of their own and nothing known names a record's client.
+
+        Parameters
+        ----------
+        given
+            The cells of each column.
+        client
+            As in `rows_by_branch`.
+        """
+        if not self.branches or client == "":
             return ""
-        if self.client_column in given:
-            strangers = self.strangers(given[self.client_column])
-            of = f"no client of the run is called {listed(strangers)}, which column {self.client_column!r} names"
+        alone = listed(list(self.branches))
+        if client is None and self.client_column not in given:
+            column = f"; column {self.client_column!r} would, but is missing" if self.client_column else ""
+            return (
+                f"nothing says which records are of {alone}, which drifted alone and have models of their own{column}"
+            )
+        named = given[self.client_column] if client is None else [client]
+        by = f", which column {self.client_column!r} names" if client is None else ""
+        if self.clients:
+            strangers = listed(self.strangers(named)) if client is None else ""  # else `rows_by_branch` refuses it
+            of = f"no client of the run is called {strangers}{by}"
             return f"{of}; they are answered by the model of all" if strangers else ""
-        column = f"; column {self.client_column!r} would, but is missing" if self.client_column else ""
-        whose = f"nothing says which records are of {listed(list(self.branches))}"
-        return f"{whose}, which drifted alone and have models of their own{column}"
+        others = listed(
+            [name for name in dict.fromkeys(map(text, named)) if name and self.branch_named(name) is None]
+        )
+        of = f"the model does not say whether a client is called {others}{by}; only {alone} have models of their own"
+        return f"{of}, and all others are answered by the model of all" if others else ""
+
+    def with_client(self, given: Mapping[str, Cells], n: int, client: str | None) -> Mapping[str, Cells]:
+        """Return the columns of n records of one client, with the column that names it if they lack that.
+
+        >>> registry = Registry(1, ("x", "site=east"), ("no", "yes"), np.zeros(2), np.ones(2))
+        >>> model = ServedModel(
+        ...     "classification", "softmax", registry, np.zeros((3, 2)), client_column="site",
+        ...     categories={"site": ("east",)},
+        ... )
+        >>> model.with_client({"x": [1.0, 2.0]}, 2, "site=east")
+        {'x': [1.0, 2.0], 'site': ['east', 'east']}
+        """
+        column = self.client_column
+        if not client or column not in self.encoding.lacking(tuple(given)):
+            return given
+        return {**given, column: [client.removeprefix(f"{column}=")] * n}
 
     def predictions(
         self, features: tuple[str, ...], X: FloatArray, by_branch: Mapping[str, IntArray] = NO_BRANCHES
@@ -585,18 +619,20 @@ class ServedModel:
         unknown: Unknown,
         client: str | None,
     ) -> tuple[tuple[str, ...], FloatArray, dict[str, IntArray]]:
-        columns, n = columns_of(records, features)
+        given, n = columns_of(records, features)
         if not n:
             return self.registry.features, np.zeros((0, len(self.registry.features))), {}
+        columns = self.with_client(given, n, client)
         if lacking := self.check_names(tuple(columns), missing, unknown):
             warnings.warn(f'{lacking}; say missing="mean" if that is meant', stacklevel=3)
-        if client is None and (unnamed := self.unnamed(columns)):
-            warnings.warn(f'{unnamed}; say client=, or client="" if they are of none of these', stacklevel=3)
-        given, X, wrong = self.encoding.encoded(columns)
+        if unnamed := self.unnamed(columns, client):
+            remedy = '; say client=, or client="" if they are of none of these' if client is None else ""
+            warnings.warn(unnamed + remedy, stacklevel=3)
+        names, X, wrong = self.encoding.encoded(columns)
         if wrong:
             i = min(wrong)
             raise UsageError(f"X must be rows of numbers, NaN where one is missing: record {i}, {wrong[i]}")
-        return given, X, self.rows_by_branch(columns, n, client)
+        return names, X, self.rows_by_branch(columns, n, client)
 
     def check_names(
         self, given: tuple[str, ...], missing: Missing = "warn", unknown: Unknown = "raise", *, flags: bool = False

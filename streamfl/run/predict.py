@@ -4,7 +4,7 @@ import csv
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from streamfl.records.files.readers import STDIN, blocks
 from streamfl.records.request import Request
 from streamfl.run.evaluation.errors import Errors
 from streamfl.run.model_file import Missing, Provenance, ServedModel, Unknown
-from streamfl.run.report.terminal import say, standard_output
+from streamfl.run.report.terminal import print_line, standard_output
 from streamfl.run.report.words import count, counted, quantity, share
 from streamfl.runtime.clock import stopwatch
 
@@ -215,21 +215,22 @@ class _Run:
     def _parts(self) -> Iterator["_Part"]:
         """Yield the good records of each block."""
         for block in self.opened.each:
-            self._check_names(block)
-            features, X, wrong = self.model.encoding.encoded(block.features)
+            columns = self.model.with_client(block.features, len(block.places), self.asked.client)
+            self._check_names(columns)
+            features, X, wrong = self.model.encoding.encoded(columns)
             truth, unusable = self._truth(block.label)
             self._reject(block, unusable | wrong)
             good = np.array([i for i in range(len(block.places)) if i not in wrong and i not in unusable], np.intp)
             whole = len(good) == len(block.places)
             truth = truth if whole else [truth[i] for i in good.tolist()] if truth else []
-            by_branch = self.model.rows_by_branch(block.features, len(X), self.asked.client)
+            by_branch = self.model.rows_by_branch(columns, len(X), self.asked.client)
             if not whole:
                 by_branch = {client: np.flatnonzero(np.isin(good, rows)) for client, rows in by_branch.items()}
             yield _Part(block.places[good], truth, features, X if whole else X[good], by_branch)
 
-    def _check_names(self, block: RowBlock) -> None:
+    def _check_names(self, columns: Mapping[str, Cells]) -> None:
         """Check all names of the first block, and those that are new in later ones."""
-        new = [name for name in block.features if name not in self._columns]
+        new = [name for name in columns if name not in self._columns]
         if not self._columns:
             lacking = self.model.check_names(tuple(new), self.asked.missing, self.asked.unknown, flags=True)
             if lacking:
@@ -237,8 +238,9 @@ class _Run:
         elif new and self.asked.unknown == "raise" and (others := self.model.encoding.unknown(new)):
             self.model.check_names((*self.model.encoding.columns, *others), flags=True)
         self._columns.update(new)
-        if self.asked.client is None and not self._warned and (unnamed := self.model.unnamed(block.features)):
-            self._say(f"{unnamed}; if all are of one client, add --client", "yellow")
+        if not self._warned and (unnamed := self.model.unnamed(columns, self.asked.client)):
+            remedy = "; if all are of one client, add --client" if self.asked.client is None else ""
+            self._say(unnamed + remedy, "yellow")
             self._warned = True
 
     def _truth(self, cells: Cells) -> tuple[list[object], dict[int, str]]:
@@ -296,7 +298,7 @@ class _Run:
             self._say(str(self.score))
 
     def _say(self, line: str, style: str = "") -> None:
-        say(self.console, line, style)
+        print_line(self.console, line, style)
 
 
 def _worth(made: Provenance) -> str:

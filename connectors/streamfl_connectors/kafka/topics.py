@@ -1,7 +1,7 @@
 """How the federation's own topics are configured on Kafka."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streamfl.runtime.log import commands, control, dead_letters
 from streamfl.runtime.log.topics import Topics
@@ -12,6 +12,10 @@ WEEK = {"cleanup.policy": "delete", "retention.ms": str(7 * DAY)}
 
 # Nobody reads old heartbeats.
 MINUTES = {"cleanup.policy": "delete", "retention.ms": str(DAY // 288), "segment.ms": str(DAY // 288)}
+
+# The broker's clock dates messages, and nobody reads the dates but people and the retention: a process whose clock is
+# hours ahead would be refused, or keep its messages for too long.
+STAMPED = {"message.timestamp.type": "LogAppendTime"}
 
 # Every process that joins reads a compacted topic from its start: small segments are compacted soon.
 COMPACTED = {
@@ -52,7 +56,7 @@ def plans(topics: Topics) -> tuple[TopicPlan, ...]:
     """Return the wanted configurations; control, models and state need an order, so they have one partition."""
     # Entries of the ledger are JSON for people, and every client reads them: the broker compresses them.
     zipped = {"compression.type": "gzip"}
-    return (
+    own = (
         TopicPlan(topics.control, 1, 1, WEEK | zipped, control.MOST),
         TopicPlan(topics.models, 1, 1, COMPACTED),
         TopicPlan(topics.updates, None, 1, {"cleanup.policy": "delete", "retention.ms": str(DAY)}),
@@ -61,3 +65,4 @@ def plans(topics: Topics) -> tuple[TopicPlan, ...]:
         TopicPlan(topics.state, 1, 1, COMPACTED),
         TopicPlan(topics.dead_letters, None, 1, WEEK, dead_letters.WHOLE),
     )
+    return tuple(replace(plan, configs={**plan.configs, **STAMPED}) for plan in own)

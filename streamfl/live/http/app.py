@@ -33,11 +33,17 @@ DEFAULT = Limits()
 
 @dataclass
 class Counts:
-    """What an app has answered: requests for inference, their records, and refusals of any request by status."""
+    """What an app has answered: requests for inference, their records, answers that warn, and refusals by status."""
 
     requests: int = 0
     records: int = 0
+    warned: int = 0
     refused: Counter[int] = field(default_factory=Counter)
+
+    @property
+    def figures(self) -> dict[str, object]:
+        """Return the counts by name."""
+        return {**vars(self), "refused": dict(self.refused)}
 
 
 def app(
@@ -80,7 +86,8 @@ class _V2:
         self._begun = 0  # requests that are answered now
         self._held = 0  # bytes of the bodies of requests
         self._threads = asyncio.Semaphore(THREADS)
-        self._refusals = Tally(structlog.get_logger("streamfl.http"), "request refused")
+        log = structlog.get_logger("streamfl.http")
+        self._refusals, self._warnings = Tally(log, "request refused"), Tally(log, "answer with a warning")
 
     def asgi(self) -> ASGIApp:
         of_model = [
@@ -124,7 +131,7 @@ class _V2:
             await self._read(request, body)
             whole = bytes(body)
             body.clear()
-            content, head, records = await self._answered(whole, header, answering)
+            content, head, asked = await self._answered(whole, header, answering)
         except TooLargeError as error:
             raise HTTPException(413, str(error)) from error
         except (PeerError, UsageError) as error:
@@ -132,12 +139,17 @@ class _V2:
         finally:
             self._held -= len(body) + len(whole)
         self.counts.requests += 1
-        self.counts.records += records
+        self.counts.records += asked.records
+        if asked.warning:
+            self.counts.warned += 1
+            self._warnings.note("http", asked.warning)
         if head is None:
             return Response(content, media_type="application/json")
         return Response(content, media_type="application/octet-stream", headers={HEADER: str(head)})
 
-    async def _answered(self, body: bytes, header: int | None, answering: Answering) -> tuple[bytes, int | None, int]:
+    async def _answered(
+        self, body: bytes, header: int | None, answering: Answering
+    ) -> tuple[bytes, int | None, Asked]:
         """Answer a request that is here, unless too many others are."""
         if self._begun >= self.limits.at_once:
             raise _busy(f"{self._begun} requests are being answered")
@@ -148,10 +160,10 @@ class _V2:
         finally:
             self._begun -= 1
 
-    def _answer(self, body: bytes, header: int | None, answering: Answering) -> tuple[bytes, int | None, int]:
-        """Return the body of an answer, the bytes of its JSON if others follow, and the number of records."""
+    def _answer(self, body: bytes, header: int | None, answering: Answering) -> tuple[bytes, int | None, Asked]:
+        """Return the body of an answer, the bytes of its JSON if others follow, and what was asked."""
         asked = Asked.of(body, header, answering.model, self.limits)
-        return *answer(asked, answering, self.name), asked.records
+        return *answer(asked, answering, self.name), asked
 
     def _asked_of(self, request: Request) -> Answering:
         """Return the model that a request asks, or refuse the request."""

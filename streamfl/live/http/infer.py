@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from streamfl.arrays import FloatArray
+from streamfl.bounds import bounded
 from streamfl.errors import PeerError, StreamflError
 from streamfl.live.answering import Answering
 from streamfl.live.http.tensors import (
@@ -119,6 +120,8 @@ class Asked:
         The client whose records they are, if one is named; else the model's `client_column` names each record's.
     id
         The request's name.
+    warning
+        What the answer warns of: see `ServedModel.unnamed`.
     """
 
     columns: Mapping[str, Cells]
@@ -127,6 +130,7 @@ class Asked:
     missing: Literal["raise", "mean"]
     client: str | None
     id: str | None
+    warning: str = ""
 
     @classmethod
     def of(cls, body: bytes, header: int | None, model: ServedModel, limits: Limits) -> "Asked":
@@ -162,13 +166,15 @@ class Asked:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise PeerError(f"no request for inference: {error}") from error
         asked = request.parameters
-        columns, records = _columns(request.inputs, memoryview(body)[header:], model.encoding, limits)
+        sent, records = _columns(request.inputs, memoryview(body)[header:], model.encoding, limits)
+        columns = model.with_client(sent, records, asked.client)
         model.check_names(tuple(columns), missing=asked.missing)
         outputs = _outputs(request, model)
         if PROBABILITIES in outputs and (size := 8 * records * len(model.labels)) > limits.most_bytes:
             why = f"{PROBABILITIES} would have {size} bytes, more than {limits.most_bytes}"
             raise TooLargeError(f"{why}; send fewer records, or ask for {PREDICTION} alone")
-        return cls(columns, records, outputs, asked.missing, asked.client, request.id)
+        warning = bounded(model.unnamed(columns, asked.client))
+        return cls(columns, records, outputs, asked.missing, asked.client, request.id, warning)
 
 
 def matrix_of(encoding: Encoding) -> str | None:
@@ -328,7 +334,11 @@ def answer(asked: Asked, answering: Answering, name: str) -> tuple[bytes, int | 
             "model_name": name,
             "model_version": str(answering.round),
             **({} if asked.id is None else {"id": asked.id}),
-            "parameters": {"epoch": answering.epoch, "entry": answering.entry},
+            "parameters": {
+                "epoch": answering.epoch,
+                "entry": answering.entry,
+                **({"warning": asked.warning} if asked.warning else {}),
+            },
             "outputs": told,
         }
     )

@@ -34,17 +34,24 @@ HEAD, BODY, UNREAD = 10.0, 40.0, 30.0
 # busy with these, and nothing more leaves.
 AHEAD = 2**16
 
+# Bytes of answers that wait until their readers take them, on all connections together: as many as the bodies of
+# requests. Beyond it the answer that has waited longest is cut off.
+MOST_WAITING = 2**28
+
 
 class ImpatientProtocol(H11Protocol):
     """HTTP with a time limit on everything that a client has to do: uvicorn has one between requests only."""
 
     _arriving: Literal["head", "body", None] = None
     _due: asyncio.TimerHandle | None = None
-    _unread: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None  # runs while an answer waits for its reader
+    _since: float = 0.0  # when that began
+    _waiting: int = 0  # its bytes then; while some wait, nothing more of it is written
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection, unless its address has too many, and wait for a request."""
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=0)  # an answer waits as soon as the system does not take all of it
         others = [one for one in self.connections if isinstance(one, H11Protocol)]
         if sum(_network(one.client) == _network(self.client) for one in others) > MOST_OF_ADDRESS:
             transport.close()
@@ -55,30 +62,46 @@ class ImpatientProtocol(H11Protocol):
         super().data_received(data)
         self._look()
 
+    def handle_events(self) -> None:
+        """Begin no request before the answer to the last one has been taken: each connection holds one answer."""
+        if self._is_held():
+            self.flow.pause_reading()
+        else:
+            super().handle_events()
+
     def on_response_complete(self) -> None:
         """Wait for the next request; uvicorn closes a connection on which nothing of one comes."""
+        if self._waiting and self.conn.their_state is h11.SEND_BODY:
+            self.transport.close()  # it was refused early, and the rest of it would begin the next one
         super().on_response_complete()
         self._look()
 
     def pause_writing(self) -> None:
         """Wait until the client takes more of an answer."""
         super().pause_writing()
-        if self._unread is None:
-            self._await_reader()
+        self._since, self._waiting = self.loop.time(), self.transport.get_write_buffer_size()
+        self._await_reader()
+        self._make_room()
 
     def resume_writing(self) -> None:
         """Go on to answer."""
         super().resume_writing()
-        if self._unread is not None:
-            self._unread.cancel()
-            self._unread = None
+        held = self._is_held()
+        self._forget_reader()
+        if held and not self.transport.is_closing():
+            self.flow.resume_reading()
+            self.handle_events()
+            self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         super().connection_lost(exc)
         self._expect(None)
-        if self._unread is not None:
-            self._unread.cancel()
+        self._forget_reader()
+
+    def _is_held(self) -> bool:
+        """Tell whether a further request has to wait until an answer has been taken."""
+        return bool(self._waiting) and self.conn.their_state is h11.IDLE
 
     def _await_reader(self, before: float = math.inf) -> None:
         """Look now and then whether the client has taken anything since the last look, else close the connection."""
@@ -88,11 +111,30 @@ class ImpatientProtocol(H11Protocol):
         else:
             self.transport.abort()
 
+    def _make_room(self) -> None:
+        """Cut off the answers that have waited longest while too many bytes wait."""
+        unread = [one for one in self.connections if isinstance(one, ImpatientProtocol) and one._waiting]
+        total = sum(one._waiting for one in unread)
+        for one in sorted(unread, key=lambda one: one._since):
+            if total <= MOST_WAITING:
+                break
+            total -= one._waiting
+            one._forget_reader()
+            one.transport.abort()
+
+    def _forget_reader(self) -> None:
+        self._waiting = 0
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
     def _look(self) -> None:
         """See what has yet to arrive."""
         state, (rest, _) = self.conn.their_state, self.conn.trailing_data
         if state is h11.SEND_BODY:
             self._expect("body")
+        elif self._is_held():
+            self._expect(None)
         else:
             self._expect("head" if state is h11.IDLE and (rest or self.cycle is None) else None)
 

@@ -8,7 +8,7 @@ from streamfl.errors import UsageError
 from streamfl.live.identity import OPEN_TO_ALL, REMEDY, Process, signatures
 from streamfl.live.settings.connectors import connect
 from streamfl.live.settings.settings import FederationSettings
-from streamfl.run.report.terminal import say
+from streamfl.run.report.terminal import print_line
 from streamfl.runtime.ports import Finding
 
 STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
@@ -61,6 +61,6 @@ def show(all_findings: Sequence[Finding], console: Console) -> None:
     """
     for finding in all_findings:
         line = f"{finding.state:<8} {finding.subject}: {finding.found}"
-        say(console, line, STYLES[finding.state])
+        print_line(console, line, STYLES[finding.state])
         if finding.remedy:
-            say(console, f"         -> {finding.remedy}")
+            print_line(console, f"         -> {finding.remedy}")

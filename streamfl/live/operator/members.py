@@ -9,7 +9,7 @@ from streamfl.errors import PeerError, UsageError, did_you_mean
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.messages import Action, Command, MemberChanged
-from streamfl.run.report.terminal import say
+from streamfl.run.report.terminal import print_line
 from streamfl.run.report.words import count
 from streamfl.runtime.ports import Connector
 
@@ -96,10 +96,10 @@ def show(state: CoordinatorState | None, names: Mapping[str, str], console: Cons
     c2  evicted by an operator
     """
     if state is None:
-        say(console, "the federation has not run yet")
+        print_line(console, "the federation has not run yet")
         return
     for name in sorted(_known(state)):
-        say(console, "  ".join((name, *_line(name, state, names))))
+        print_line(console, "  ".join((name, *_line(name, state, names))))
 
 
 def _line(name: str, state: CoordinatorState, names: Mapping[str, str]) -> Iterator[str]:

@@ -22,7 +22,7 @@ from streamfl.protocol.messages import (
 )
 from streamfl.run.report.changes import sentence
 from streamfl.run.report.display import local_text, notice_text, restart_text
-from streamfl.run.report.terminal import say
+from streamfl.run.report.terminal import print_line
 from streamfl.run.report.words import count
 from streamfl.runtime.ports import Told, Watcher
 
@@ -52,7 +52,7 @@ def reader(opened: Callable[[], Watcher], console: Console, sleep: Callable[[flo
         except PeerError as error:
             if str(error) != told:
                 told = str(error)
-                say(console, f"waiting: {told}", "dim")
+                print_line(console, f"waiting: {told}", "dim")
         sleep(PAUSE)
 
 
@@ -100,7 +100,7 @@ def watch(
         elif due := waiting.line():
             texts, style = (due,), "dim"
         for text in texts:
-            say(console, text, style)
+            print_line(console, text, style)
         seen += isinstance(message, RoundClosed) and message.records > 0
         if rounds is not None and seen >= rounds:
             return

@@ -39,6 +39,7 @@ from streamfl.machines.coordinator.aggregations import Aggregator
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.online.native.between_rounds import NativeBetweenRounds
+from streamfl.records.cells import quoted
 from streamfl.records.formats import FieldMap, LabelMap, record_format
 from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
 from streamfl.runtime.log.placement import pattern
@@ -65,6 +66,33 @@ def _as_text(given: object) -> object:
 
 # `[HOST:]PORT`, or "" for none; a port may be a number.
 Address = Annotated[str, BeforeValidator(_as_text), AfterValidator(_is_address)]
+
+
+def host_name(text: str) -> str:
+    """Return a name under which a server may be asked, as it is: a name without a port, whatever the port is.
+
+    Raises
+    ------
+    ValueError
+        It is none, so that no request could come under it.
+
+    >>> host_name("scorer.example.org")
+    'scorer.example.org'
+    >>> host_name("http://scorer.example.org:8000/v2")
+    Traceback (most recent call last):
+    ValueError: "http://scorer.example.org:8000/v2" is no name of a host; write "scorer.example.org"
+    """
+    bare = re.sub(r"^[a-z]+://|(:[0-9]*)?(/.*)?$", "", text.strip())
+    if not bare or not re.fullmatch(r"[^\s:/\[\]]+", bare):
+        remedy = 'write a name such as "scorer.example.org"; addresses need none'
+    elif bare != text:
+        remedy = f"write {quoted(bare)}"
+    else:
+        return text
+    raise ValueError(f"{quoted(text)} is no name of a host; {remedy}")
+
+
+HostNames = tuple[Annotated[str, AfterValidator(host_name)], ...]
 
 
 class _Table(BaseModel):
@@ -269,7 +297,7 @@ class Score(_Table):
     """A process whose models are more rounds behind is not ready; it goes on to answer."""
     http: Address = ""
     """The address, `[HOST:]PORT`, at which it also answers over HTTP; empty: nowhere."""
-    host_names: tuple[str, ...] = ()
+    host_names: HostNames = ()
     """Names under which it may be asked over HTTP, beside any address and the machine's name."""
 
     @model_validator(mode="after")
@@ -303,7 +331,7 @@ class Telemetry(_Table):
     """Where, `[HOST:]PORT`; each process of a machine needs its own port; empty: nowhere."""
     health: Address = ""
     """Where `/live` and `/ready` are shown also: a listener of their own, which probes alone should reach."""
-    host_names: tuple[str, ...] = ()
+    host_names: HostNames = ()
     """Names under which the process may be asked, beside any address and the machine's name: no web site has them."""
     most_behind: int = Field(3, ge=0, le=MOST, json_schema_extra={"unit": "rounds"})
     """A client with records that learns nothing of them for more rounds makes its host not ready."""

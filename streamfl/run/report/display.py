@@ -23,7 +23,7 @@ from streamfl.run.evaluation.result import (
     RoundLine,
 )
 from streamfl.run.report.story import drifts_found, ledger, unaccounted
-from streamfl.run.report.terminal import say
+from streamfl.run.report.terminal import print_line
 from streamfl.run.report.words import (
     beginning,
     count,
@@ -84,7 +84,7 @@ class Progress:
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
-        say(self._console, self._title, "bold")
+        print_line(self._console, self._title, "bold")
         self._started = self._console.get_time()
         if self._console.is_interactive:
             self._live = self._started_live()
@@ -137,11 +137,11 @@ class Progress:
         restart
             The restart, as published on the control topic.
         """
-        say(self._console, restart_text(restart), "yellow")
+        print_line(self._console, restart_text(restart), "yellow")
 
     def announce(self, text: str) -> None:
         """Print an announcement other than a restart."""
-        say(self._console, text, "yellow")
+        print_line(self._console, text, "yellow")
 
     def drift(self, at: int, kind: str = "") -> None:
         """Print that a drift is imposed.
@@ -153,7 +153,7 @@ class Progress:
         kind
             The kind of drift, for instance ``class-swap``.
         """
-        say(self._console, f"round {count(at)}  drift imposed" + (f": {kind}" if kind else ""), "magenta")
+        print_line(self._console, f"round {count(at)}  drift imposed" + (f": {kind}" if kind else ""), "magenta")
 
     def _started_live(self) -> Live:
         # Standard output may carry the result as JSON, so it must not be redirected to the progress display.
@@ -170,7 +170,7 @@ class Progress:
 
     def _print_round(self) -> None:
         self._printed = True
-        say(self._console, self._text())
+        print_line(self._console, self._text())
 
     def _text(self, *, no_change: bool = True) -> str:
         if self._last is None:
@@ -292,13 +292,15 @@ def summary(console: Console, result: Result, rejections: Sequence[str] = ()) ->
         The reasons of the first rejected records; `result.rejected` is their total. At most five are printed.
     """
     for heading in _measures(result):
-        say(console, heading)
+        print_line(console, heading)
     for key, value in _lines(result):
-        say(console, f"{key:<{_KEY}}{value}", "red" if key == "records" and unaccounted(result) else "")
+        print_line(console, f"{key:<{_KEY}}{value}", "red" if key == "records" and unaccounted(result) else "")
         if key == "records":
             _list_rejections(console, rejections, result.rejected, result.records)
             if result.pending:
-                say(console, f"{'':<{_KEY}}pending: a client's last records, fewer than --least, are never sent")
+                print_line(
+                    console, f"{'':<{_KEY}}pending: a client's last records, fewer than --least, are never sent"
+                )
 
 
 def file_text(result: Result) -> tuple[str, bool]:
@@ -317,12 +319,12 @@ def file_text(result: Result) -> tuple[str, bool]:
 
 def _list_rejections(console: Console, reasons: Sequence[str], total: int, records: int) -> None:
     for reason in reasons[:_LISTED]:
-        say(console, f"{'':<{_KEY}}rejected: {reason}")
+        print_line(console, f"{'':<{_KEY}}rejected: {reason}")
     rest = total - len(reasons[:_LISTED])
     if reasons and rest > 0:
-        say(console, f"{'':<{_KEY}}... and {count(rest)} more")
+        print_line(console, f"{'':<{_KEY}}... and {count(rest)} more")
     if total > _MANY * records:
-        say(console, f"{'':<{_KEY}}if one column is often bad, leave it out with --drop COL")
+        print_line(console, f"{'':<{_KEY}}if one column is often bad, leave it out with --drop COL")
 
 
 def _measures(result: Result) -> list[str]:

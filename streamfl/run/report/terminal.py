@@ -21,14 +21,14 @@ def terminal(*, errors: bool = False) -> "Console":
     return Console(stderr=errors, width=80 if columns.isdecimal() and int(columns) == 0 else None)
 
 
-def say(console: "Console", text: str, style: str = "") -> None:
+def print_line(console: "Console", text: str, style: str = "") -> None:
     """Print a line. It is not wrapped: a line broken at 80 columns cannot be searched in a log."""
     from rich.text import Text  # noqa: PLC0415
 
     console.print(Text(printable(text), style=style), soft_wrap=True, highlight=False)
 
 
-def tell(text: str, *, errors: bool = False) -> None:
+def echo_line(text: str, *, errors: bool = False) -> None:
     """Print a line without a console."""
     click.echo(printable(text), err=errors)
 
@@ -46,6 +46,6 @@ def standard_output() -> TextIO:
     return cast(TextIO, _Screen()) if sys.stdout.isatty() else sys.stdout
 
 
-def hand_out(text: str) -> None:
+def write_output(text: str) -> None:
     """Print text of several lines, which another program may read, as it is."""
     click.echo(text)

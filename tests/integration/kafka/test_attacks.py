@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from kafka_stream import check_as_undisturbed
 from small_stream import ROUNDS, make
 from test_bad_records import everything_in
 
+from streamfl.arrays import FloatArray
 from streamfl.protocol.messages import (
     Join,
     Joined,
@@ -280,25 +281,39 @@ def test_a_federation_keeps_working_after_forged_entries(begun, small):
     assert (ended["accepted"], ended["model_sha256"]) == (sum(small.each.values()), small.expected.model_sha256)
 
 
-def test_a_federation_keeps_working_after_models_that_nobody_can_score(begun, small):
-    """Weights that are finite, and whose outputs are not: honest clients would be evicted for what comes of them."""
-    opened = last_opened(begun)
-    far = np.full((4, 2), 1e308)
+def write_models(federation: Federation, weights: FloatArray, ahead: Sequence[int]) -> None:
+    """Write forged models of all slots of the open round, so many versions ahead."""
+    opened = last_opened(federation)
     models = [
-        ModelPublished(slot=slot.name, version=version, registry=opened.registry, weights=far)
+        ModelPublished(slot=slot.name, version=slot.version + more, registry=opened.registry, weights=weights)
         for slot in opened.slots
-        for version in (slot.version, slot.version + 1)
+        for more in ahead
     ]
     write(
-        begun,
+        federation,
         [
             ("models", f"{key_of(model)}/0".encode(), part.value, list(part.headers))
             for model in models
             for part in cut(messages.encode(model), 900_000)
         ],
     )
+
+
+def test_a_federation_keeps_working_after_models_that_nobody_can_score(begun, small):
+    """Weights that are finite, and whose outputs are not: honest clients would be evicted for what comes of them."""
+    write_models(begun, np.full((4, 2), 1e308), ahead=(0, 1))
     goes_on(begun, small)
     assert begun.running[0].said("ended")[-1]["foreign"] == 0
+
+
+def test_a_federation_keeps_working_after_so_many_models_that_hosts_drop_the_true_ones(begun, small):
+    """A client keeps the last few arrivals of a model and asks for the true ones, which are written again."""
+    host = begun.running[0]
+    for _ in range(2):
+        before = len(host.said("joined"))
+        write_models(begun, np.ones((4, 2)), ahead=(1, 2, 3, 4))
+        begun.until("they ask", lambda before=before: len(host.said("joined")) > before)
+    goes_on(begun, small)
 
 
 # --- a member that lies ----------------------------------------------------------------------------------------

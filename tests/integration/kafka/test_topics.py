@@ -1,9 +1,11 @@
 """Topics that are not as they should be: a clear error or a bounded wait, and nothing is skipped silently."""
 
+import time
 import uuid
+from contextlib import closing
 
 import pytest
-from kafka import KafkaAdminClient, TopicPartition
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka_stream import check_as_undisturbed
 from small_stream import ROUNDS, SIZE, make
 
@@ -62,6 +64,20 @@ def test_a_record_topic_that_appears_in_time_is_read_like_any_other(federate, sm
     small.write(until=ROUNDS)
     small.end()
     check_as_undisturbed(federation, small)
+
+
+def test_a_clock_that_is_hours_ahead_gets_nothing_refused_that_processes_write(federate, small):
+    federation = federate(small)
+    federation.start("a")
+    federation.start("coordinator")
+    small.write(until=2)
+    federation.until("a round", lambda: federation.rounds() >= 1)
+    with closing(KafkaProducer(bootstrap_servers=small.bootstrap)) as producer:
+        for topic in ("updates", "control", "models", "state", "heartbeats", "commands", "dead-letter"):
+            sent = producer.send(
+                f"{federation.name}.{topic}", b"", b"k", timestamp_ms=int(1000 * time.time()) + 3 * 3_600_000
+            )
+            assert sent.get(timeout=30).timestamp < 1000 * (time.time() + 3_600)
 
 
 def interrupted(federate, small, *extra):

@@ -68,6 +68,7 @@ class TestTopics:
         planned = {plan.name: plan for plan in plans(Topics("f"))}
         assert [planned[f"f.{name}"].partitions for name in ("control", "models", "commands", "state")] == [1] * 4
         assert planned["f.updates"].partitions is None
+        assert {plan.configs["message.timestamp.type"] for plan in planned.values()} == {"LogAppendTime"}
         policies = {name: plan.configs["cleanup.policy"] for name, plan in planned.items()}
         assert policies == {
             "f.control": "delete",

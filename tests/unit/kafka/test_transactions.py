@@ -3,12 +3,14 @@
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from kafka import TopicPartition
 from kafka.errors import KafkaTimeoutError
 
 from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.protocol.messages import ModelPublished
 from streamfl.runtime.log.topics import Topics
 from streamfl.wire import state_bytes
 from streamfl.wire.signing import OPEN
@@ -98,3 +100,18 @@ def test_a_transaction_that_failed_is_in_the_log_once(answer_is_lost: bool, begu
     assert [value for _, value in log.states] == [state_bytes.encode(state(1))]
     link.commit([], state(2))
     assert len(log.states) == 2
+
+
+def test_models_that_are_asked_for_again_are_in_the_log_again_though_not_at_once(
+    begun: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(coordinator_link, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    link, model = begun(log := Log()), ModelPublished(slot="s", version=3, registry=1, weights=np.ones((2, 2)))
+    written = []
+    for now[0] in (100.0, 101.0, 129.0, 131.0, 132.0):
+        link.publish([model])
+        written.append(len(log.states))
+    assert written == [1, 1, 1, 2, 2]
+    link.publish([ModelPublished(slot="s", version=4, registry=1, weights=np.ones((2, 2)))])
+    assert len(log.states) == 3

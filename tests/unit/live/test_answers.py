@@ -1,11 +1,13 @@
 """The size of an answer is bounded, whatever its record and its labels are."""
 
+from dataclasses import replace
+
 import msgspec
 import numpy as np
 
 from streamfl.live.answers import Answers
 from streamfl.machines.client.follower import Follower
-from streamfl.protocol.messages import ModelPublished, RegistryPublished, RoundOpened, Slot
+from streamfl.protocol.messages import BranchGroup, ModelPublished, RegistryPublished, RoundOpened, Slot
 from streamfl.protocol.registry import Registry
 from streamfl.records.formats import FieldMap, JsonRecords, Packed
 from streamfl.run.settings import LearningSettings
@@ -64,3 +66,23 @@ def test_an_answer_to_a_packed_record_names_message_and_row():
         (8, 1, "a", 3),
         (9, None, "b", 3),
     ]
+
+
+def test_records_that_a_model_of_their_client_alone_answers_are_counted():
+    follower = follower_of(("no", "yes"))
+    slots = (Slot(name="m", version=3, eta=1.0), Slot(name="e", version=3, eta=1.0, clients=("east",)))
+    opened = replace(
+        follower.opened, entry=3, round=3, slots=slots, apart=(BranchGroup(clients=("east",), serves="e"),)
+    )
+    for slot, weights in (("m", np.zeros((2, 2))), ("e", np.array([[0.0, 0.0], [0.0, 1.0]]))):
+        follower.take(ModelPublished(slot=slot, version=3, registry=1, weights=weights))
+    assert follower.take(opened) == []
+    answers = Answers(follower, stride=1)
+    told = {}
+    for site in ("east", "esat"):  # who takes part is not known, so that nobody can refuse the second name
+        records = JsonRecords(FieldMap(task="unlabelled", client="site")).decode(
+            [4], [b'{"site":"%s"}' % site.encode()]
+        )
+        (answer,) = answers.to(Asked("t", 0, records, {}))
+        told[site] = (msgspec.json.decode(answer.value)["prediction"], answers.own)
+    assert told == {"east": ("yes", 1), "esat": ("no", 1)}

@@ -6,10 +6,12 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
+from streamfl.cli.main import live as commands
 from streamfl.errors import UsageError
 from streamfl.learning.algorithms import FedOMD
 from streamfl.learning.algorithms.mirror_maps import PNorm
@@ -597,6 +599,24 @@ class TestScore:
         assert loaded(f'{LEAST}[score]\nhttp = "8000"').score.http == "8000"
         for wrong in ("here", "127.0.0.1", "host:99999", ":"):
             assert "is no address; give PORT or HOST:PORT" in refused(score={"http": wrong})
+
+    @pytest.mark.parametrize(
+        ("name", "remedy"),
+        [
+            ("scorer.example:8000", 'write "scorer.example"'),
+            ("https://scorer.example/v2", 'write "scorer.example"'),
+            (" scorer.example", 'write "scorer.example"'),
+            ("[::1]:8000", "addresses need none"),
+            ("", "addresses need none"),
+        ],
+    )
+    def test_a_name_under_which_no_request_could_come_is_refused_wherever_it_is_given(self, refused, name, remedy):
+        for table in ("score", "telemetry"):
+            told = refused(**{table: {"host_names": ["ok.example", name]}})
+            assert "is no name of a host; " in told and remedy in told
+        for command in (commands.score, commands.page):
+            ended = CliRunner().invoke(command, ["--settings", "f.toml", "--host-name", name])
+            assert (ended.exit_code, remedy in ended.output) == (2, True)
 
     def test_topics_of_the_federation_hold_no_records(self, refused):
         told = refused(federation={"name": "f"}, score={"topics": ["f.predictions"]})

@@ -182,7 +182,7 @@ def test_a_target_is_explained_in_its_own_unit():
 
 
 def test_a_client_that_has_drifted_alone_has_its_own_model():
-    model = replace(MODEL, branches={"c7": -MODEL.weights})
+    model = replace(MODEL, branches={"c7": -MODEL.weights}, clients=("c0", "c7"))
     records = [{"a": 2.0, "b": 1.0}]
     assert [model.predict(records, client=client) for client in ("", "c0", "c7")] == [["yes"], ["yes"], ["no"]]
     assert model.explain(records[0], client="c7").contributions == {"a": 2.0, "b": -1.0}
@@ -192,13 +192,38 @@ def test_a_client_that_has_drifted_alone_has_its_own_model():
 
 
 def test_each_record_is_answered_for_the_client_that_its_column_names():
-    model = replace(MODEL, branches={"site=east": -MODEL.weights, "7": -MODEL.weights}, client_column="site")
+    own = {"site=east": -MODEL.weights, "7": -MODEL.weights}
+    model = replace(MODEL, branches=own, client_column="site", clients=("site=east", "site=west", "7"))
     records = [{"a": 2.0, "b": 1.0, "site": site} for site in ("west", "east", "site=east", 7.0, None)]
     assert model.predict(records) == ["yes", "no", "no", "no", "yes"]
     assert [model.explain(one).predicted for one in records] == ["yes", "no", "no", "no", "yes"]
     assert model.predict(records, client="west") == ["yes"] * 5
     with pytest.warns(UserWarning, match="column 'site' would, but is missing"):
         model.predict([{"a": 2.0, "b": 1.0}])
+
+
+def test_a_name_of_which_a_file_cannot_say_whether_it_is_a_client_is_warned_of_wherever_it_comes_from():
+    model = replace(MODEL, branches={"site=east": -MODEL.weights}, client_column="site")
+    records = [{"a": 2.0, "b": 1.0, "site": site} for site in ("esat", "east", None)]
+    doubt = "^the model does not say whether a client is called esat{}; only site=east have models of their own"
+    with pytest.warns(UserWarning, match=doubt.format(", which column 'site' names")):
+        assert model.predict(records) == ["yes", "no", "yes"]
+    with pytest.warns(UserWarning, match=doubt.format("")):
+        assert model.predict(records, client="esat") == ["yes"] * 3
+    for known in ("east", "site=east", ""):
+        model.predict(records, client=known)  # no warning
+
+
+def test_a_client_that_is_named_fills_in_the_column_of_clients():
+    registry = Registry(1, ("x", "site=east", "site=west"), ("no", "yes"), np.zeros(3), np.ones(3))
+    W = np.array([[0.0, 0.0], [-1.0, 1.0], [1.0, -1.0], [0.0, 0.0]])
+    categories = {"site": ("east", "west")}
+    model = ServedModel("classification", "softmax", registry, W, categories=categories, client_column="site")
+    for client in ("east", "site=east", "west"):
+        whole = model.predict_proba([{"x": 1.0, "site": client.removeprefix("site=")}])
+        assert model.predict_proba([{"x": 1.0}], client=client).tolist() == whole.tolist()  # and no warning
+    with pytest.warns(UserWarning, match="site of the model's features are missing"):
+        model.predict([{"x": 1.0}])
 
 
 # --- models that learn record by record --------------------------------------------------------------------
@@ -235,7 +260,7 @@ RECORD = {"a": 5.5, "b": -3.0}
 def test_what_learns_between_rounds_has_no_part_in_answers_to_a_client_that_has_drifted_alone():
     model = native(NativeSettings())
     W = np.random.default_rng(2).normal(size=model.weights.shape)
-    branched = replace(model, branches={"c7": W})
+    branched = replace(model, branches={"c7": W}, clients=("c0", "c7"))
     alone = replace(branched, native=None, weights=W)
     records = [{"a": 2.0, "b": 1.0}, {"a": 7.0, "b": -9.0}]
     assert branched.predict_proba(records, client="c7") == pytest.approx(alone.predict_proba(records, client=""))
@@ -250,7 +275,8 @@ def test_what_learns_between_rounds_has_no_part_in_answers_to_a_client_that_has_
 @pytest.mark.parametrize("features", ["linear", "auto", "ferns"])
 def test_a_file_keeps_the_models_that_learn_record_by_record(features: Any, targets: bool, tmp_path: Path):
     model = native(NativeSettings(features, targets=targets, seed=4))
-    model = replace(model, branches={"site=c7": np.ones(model.weights.shape)}, client_column="site")
+    own = {"site=c7": np.ones(model.weights.shape)}
+    model = replace(model, branches=own, client_column="site", clients=("site=c7", "c1", "another"))
     model.save(tmp_path / "model")
     read = ServedModel.load(tmp_path / "model")
     X = np.random.default_rng(2).normal([5.0, 0.0], 1.0, (50, 2))

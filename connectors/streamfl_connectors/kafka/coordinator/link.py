@@ -4,7 +4,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
@@ -60,6 +60,19 @@ LOOK_AGAIN, NEWS_MS = 5.0, 10_000
 # Seconds before a failed transaction is repeated.
 PAUSE = 0.1
 
+# Seconds after which models that are in the log are written again, if they are published again: to clients that ask.
+# One that has them asks for nothing, and one that began takes them from the log, so whoever asks that late may have
+# lost them to forged ones. Sooner they would be written once for each client that joins.
+AGAIN = 30.0
+
+
+class _Written(NamedTuple):
+    """What of a slot is in the log: its version, when that was written last, and the most parts of any version."""
+
+    version: int
+    at: float
+    parts: int
+
 
 class KafkaCoordinatorLink:
     """`streamfl.runtime.ports.ServedCoordinatorLink` on Kafka.
@@ -106,7 +119,7 @@ class KafkaCoordinatorLink:
         self.bytes_read = 0
         self.bytes_written = 0
         self._unusable = Tally(LOG, "unusable message")
-        self._written: dict[str, tuple[int, int]] = {}
+        self._written: dict[str, _Written] = {}
         self._live: set[str] = set()
         self._listened = False
         self._look_at = 0.0
@@ -209,9 +222,9 @@ class KafkaCoordinatorLink:
             raise TakenOverError(TAKEN_OVER)
         return last
 
-    def _write(self, published: Sequence[FromCoordinator], state: bytes | None) -> dict[str, tuple[int, int]]:
-        """Write messages and state; return the slots in the log afterwards, each with its version and most parts."""
-        written = dict(self._written)
+    def _write(self, published: Sequence[FromCoordinator], state: bytes | None) -> dict[str, _Written]:
+        """Write messages and state; return what of each slot is in the log afterwards."""
+        written, now = dict(self._written), time.monotonic()
         for message in published:
             if not isinstance(message, Tensors):
                 for value, headers in control.written(message, signer=self._signatures.own):
@@ -220,12 +233,12 @@ class KafkaCoordinatorLink:
                 self._mark_end(message)
                 continue
             slot = slot_of(message)
-            version, most = written.get(slot, (-1, 0))
-            if version != version_of(message):
+            before = written.get(slot, _Written(-1, now, 0))
+            if before.version != version_of(message) or now >= before.at + AGAIN:
                 data = messages.encode(message)
                 self.bytes_written += len(data)
                 parts = self._write_models(key_of(message), data)
-                written[slot] = (version_of(message), max(parts, most))
+                written[slot] = _Written(version_of(message), now, max(parts, before.parts))
         for slot in self._dead(published):
             self._bury(slot)
             del written[slot]
@@ -280,9 +293,8 @@ class KafkaCoordinatorLink:
 
     def _bury(self, slot: str) -> None:
         """Write tombstones, so that compaction removes a slot."""
-        _, parts = self._written[slot]
         for version in range(VERSIONS):
-            for part in range(parts):
+            for part in range(self._written[slot].parts):
                 self._remove(f"{slot}/{version}", part)
 
     def _new_producer(self) -> KafkaProducer:

@@ -84,7 +84,7 @@ def outputs(reply: Reply) -> dict[str, Any]:
 
 
 def test_health_metadata_and_answers_of_a_model():
-    served = answers(TWO)
+    served = answers(replace(TWO, branches={}))
     assert call(served, "GET", "/v2").json["extensions"] == ["binary_tensor_data"]
     assert call(served, "GET", "/v2/health/live").json == {"live": True}
     assert call(served, "GET", "/v2/health/ready").json == {"ready": True}
@@ -213,6 +213,27 @@ def test_the_label_is_ignored_and_a_client_with_its_own_model_is_answered_by_it(
     assert outputs(infer(TWO, A, B, parameters={"client": "another"}))["prediction"] == ["yes", "no"]
     named = infer(replace(TWO, client_column="site"), A, B, column("site", ["upside-down", "another"], "BYTES"))
     assert outputs(named)["prediction"] == ["no", "no"]
+
+
+def test_an_answer_warns_where_a_client_may_be_misspelt_or_is_not_named():
+    counts, sites = Counts(), column("site", ["upside-down", "anoter"], "BYTES")
+    unsure = replace(TWO, client_column="site")
+    sure = replace(unsure, clients=("upside-down", "another"))
+
+    def warning(model: ServedModel, *inputs: Any, **parameters: str) -> str:
+        body = json.dumps({"inputs": [A, B, *inputs], "parameters": parameters}).encode()
+        reply = call(answers(model, limits=SMALL, counts=counts), "POST", INFER, body)
+        return reply.json["parameters"].get("warning", "") if reply.status == 200 else f"refused: {reply.error}"
+
+    assert "whether a client is called anoter" in warning(unsure, client="anoter")
+    assert "whether a client is called anoter, which column 'site' names" in warning(unsure, sites)
+    assert "no client of the run is called anoter, which column 'site' names" in warning(sure, sites)
+    assert "nothing says which records are of upside-down" in warning(sure)
+    assert counts.figures == {"requests": 4, "records": 8, "warned": 4, "refused": {}}
+    assert 'refused: no client of the run is called "anoter"' in warning(sure, client="anoter")
+    for client in ("upside-down", "another", ""):
+        assert warning(sure, client=client) == ""
+    assert warning(replace(unsure, branches={}), client="anoter") == ""
 
 
 def binary(
@@ -542,6 +563,87 @@ def test_an_answer_that_is_not_taken_is_cut_off(monkeypatch):
     with serving(endless, port=0) as port, closing(socket.create_connection(("127.0.0.1", port))) as connection:
         connection.sendall(GET + b"\r\n")
         assert sent.wait(20)
+
+
+@pytest.fixture
+def connections(monkeypatch) -> list[Any]:
+    """Return the connections of servers, as they are made."""
+    made, own = list[Any](), http.ImpatientProtocol.connection_made
+
+    def noted(self: http.ImpatientProtocol, transport: Any) -> None:
+        made.append(self)
+        own(self, transport)
+
+    monkeypatch.setattr(http.ImpatientProtocol, "connection_made", noted)
+    return made
+
+
+def comes(condition: Any, seconds: float = 20.0) -> bool:
+    """Tell whether a condition comes to hold."""
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    return bool(condition())
+
+
+def is_lost(connection: Any) -> bool:
+    return connection not in connection.connections
+
+
+async def of_8_mb(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"8000000")]})
+    await send({"type": "http.response.body", "body": bytes(8_000_000)})
+
+
+def unread(port: int) -> socket.socket:
+    """Return a connection with a request, that takes next to nothing by itself."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(30)
+    connection.connect(("127.0.0.1", port))
+    connection.sendall(GET + b"\r\n")
+    return connection
+
+
+def test_a_little_that_waits_for_a_reader_is_cut_off_as_much_is(monkeypatch, connections):
+    monkeypatch.setattr(http, "UNREAD", 0.2)
+
+    async def little(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while not connections[0].transport.get_write_buffer_size():  # until the system takes no more
+            await send({"type": "http.response.body", "body": bytes(4096), "more_body": True})
+        await send({"type": "http.response.body", "body": b"the end"})
+
+    with serving(little, port=0) as port, closing(unread(port)):
+        assert comes(lambda: connections and is_lost(connections[0]))
+
+
+def test_answers_that_wait_for_readers_are_bounded_together_and_the_oldest_gives_way(monkeypatch, connections):
+    monkeypatch.setattr(http, "MOST_WAITING", 10_000_000)
+    with serving(of_8_mb, port=0) as port, ExitStack() as stack:
+        for n in range(3):
+            stack.enter_context(closing(unread(port)))
+            assert comes(lambda n=n: len(connections) > n and connections[n].transport.get_write_buffer_size())
+            assert comes(lambda n=n: all(map(is_lost, connections[:n])))
+        with urlopen(f"http://127.0.0.1:{port}/") as reply:
+            assert len(reply.read()) == 8_000_000
+
+
+def test_a_further_request_waits_until_the_answer_before_it_is_taken(connections):
+    begun = list[str]()
+
+    async def noting(scope: Any, receive: Any, send: Any) -> None:
+        begun.append(scope["path"])
+        await of_8_mb(scope, receive, send)
+
+    with serving(noting, port=0) as port, closing(unread(port)) as connection:
+        assert comes(lambda: connections and connections[0].transport.get_write_buffer_size())
+        connection.sendall(GET + b"Connection: close\r\n\r\n")
+        assert not comes(lambda: len(begun) > 1, seconds=0.3)
+        taken = 0
+        while part := connection.recv(1 << 20):
+            taken += len(part)
+    assert (len(begun), taken > 16_000_000) == (2, True)
 
 
 def test_a_client_that_takes_an_answer_slowly_gets_all_of_it(monkeypatch):
