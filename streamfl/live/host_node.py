@@ -392,6 +392,8 @@ class HostNode:
         elif now >= since + STANDS and not self._standing[client][2]:
             self._standing[client] = (label, since, True)
             after = None if awaited.written is None else iso((awaited.written + SLACK) / 1000.0)
+            later = f", or a record from {awaited.near} on that was written after {after}" if after else ""
+            is_read = awaited.read >= awaited.end
             LOG.warning(
                 "labels wait",
                 client=client,
@@ -399,8 +401,7 @@ class HostNode:
                 first=awaited.label,
                 key=awaited.key,
                 reason=f"no record with this key among those read, up to position {awaited.read}",
-                until=f"position {awaited.end}"
-                + (f", or a record from {awaited.near} on that was written after {after}" if after else ""),
+                until="the round ends, which moves the window" if is_read else f"position {awaited.end}{later}",
             )
 
     def _apart(self, marks: Sequence[Mark]) -> dict[str, int]:

@@ -141,23 +141,26 @@ class Account:
     def outcomes(self, halves: Halves, window: int, labels: Iterable[int]) -> Mapping[int, int | str]:
         """Return what becomes of the next labels, by position: a record's position, or why it finds none.
 
-        A label that cannot be read is not named.
+        A label that cannot be read is not named, nor one that waits until the mark moves, and those after it.
         """
-        front = 0 if self.mark is None else self.mark.features
-        begin, end = front - window, front + window
-        there = {key: at for at, key in halves.features.items() if begin <= at < end}
-        bad = {key: at for key, at in halves.rejected.items() if begin <= at < end}
+        mark = front = 0 if self.mark is None else self.mark.features
+        begin = mark - window
+        there = {key: at for at, key in halves.features.items() if begin <= at}
+        bad = {key: at for key, at in halves.rejected.items() if begin <= at}
         waits = {halves.features[at] for at in self.waiting(halves, window)}
         found: dict[int, int | str] = {}
         for label in labels:
             key = halves.labels.get(label)
             if key is None:
                 continue
-            at = there.get(key, bad.get(key))
+            end = min(front, mark + window) + window
+            at = there.get(key, bad.get(key, end))
             near = front + math.ceil(window / NEAR)
-            if halves.passes(label, range(near, end if at is None else at)):
+            if halves.passes(label, range(near, min(at, end))):
                 found[label], front = "unmatched", near if halves.is_doubted(label, range(begin, front)) else front
-            elif at is None:
+            elif at >= end and front > mark + window:
+                break
+            elif at >= end:
                 found[label] = "unmatched"
             elif key in bad:
                 found[label], front = "unusable", max(front, at + 1)

@@ -64,34 +64,39 @@ class Reference:
     def __post_init__(self) -> None:
         self.features, self.labels = self.asked.keys, self.told.keys
 
-    def window_of(self, key: str, read: int) -> int | None:
+    def end(self, front: int) -> int:
+        """Return the window's end."""
+        return min(front, self.m + self.window) + self.window
+
+    def window_of(self, key: str, read: int, front: int) -> int | None:
         """Return the first record with a key in the window, as far as it was read."""
-        places = range(max(0, self.m - self.window), min(read, self.m + self.window))
+        places = range(max(0, self.m - self.window), min(read, self.end(front)))
         return next((at for at in places if self.features[at] == key), None)
 
     def settled(self) -> set[int]:
         """Return the records before the mark that wait no more."""
         named = {key for key in self.labels[self.first : self.passed] if key is not None}
-        places = [self.window_of(key, self.m) for key in named]
+        places = [self.window_of(key, self.m, self.m) for key in named]
         return {at for at in places if at is not None}
 
     def outcome(self, read: int, told: int, *, ended: bool) -> list[tuple[int, int | None]]:
         """Return the labels after the ledger's position that are done with, with their records; None: rejected."""
         done: list[tuple[int, int | None]] = []
         settled, found, front = self.settled(), set(), self.m
-        is_read = ended or read >= self.m + self.window
         for position in range(self.passed, told):
             key = self.labels[position]
             if key is None:
                 done.append((position, None))
                 continue
-            good, bad = self.window_of(key, read), self.bad_of(key, read)
+            end = self.end(front)
+            is_released = (ended or read >= end) and front <= self.m + self.window
+            good, bad = self.window_of(key, read, front), self.bad_of(key, read, front)
             at = min((one for one in (good, bad) if one is not None), default=None)
-            until = min(read, self.m + self.window) if at is None else at
+            until = min(read, end) if at is None else at
             late = self.told.written[position] + SLACK
             near = range(front + -(-self.window // NEAR), until)
             is_passed = any(self.features[i] is not None and self.asked.written[i] > late for i in near)
-            if at is None and not is_read and not is_passed:
+            if at is None and not is_released and not is_passed:
                 break
             last = self.last_before(front)
             if is_passed and last is not None and self.asked.written[last] > late:
@@ -113,9 +118,9 @@ class Reference:
         places = range(front - 1, max(0, self.m - self.window) - 1, -1)
         return next((at for at in places if self.features[at] is not None), None)
 
-    def bad_of(self, key: str, read: int) -> int | None:
+    def bad_of(self, key: str, read: int, front: int) -> int | None:
         """Return the first record with a key in the window that was rejected, as far as it was read."""
-        places = range(max(0, self.m - self.window), min(read, self.m + self.window))
+        places = range(max(0, self.m - self.window), min(read, self.end(front)))
         return next((at for at in places if self.asked.bad.get(at) == key), None)
 
 
@@ -182,7 +187,7 @@ def test_labels_find_the_records_that_the_reference_says_however_they_are_read_a
                 waiting.take_labels(_half("labels", k, told, end))
                 told = end
         elif what == 4:  # an entry with some of the labels
-            waiting.is_stuck = read >= reference.m + window
+            waiting.is_stuck = waiting.is_read
             batches = _head(joined, n)
             mark = waiting.after(batches)
             if mark is None:
@@ -203,10 +208,11 @@ def test_labels_find_the_records_that_the_reference_says_however_they_are_read_a
             assert waiting.records == len(here) - len(reference.settled())
             good = sum(key is not None for key in known_features[:read])
             assert good == len(reference.learnt) + waiting.records + reference.written_off
-        assert len(waiting._behind) + len(waiting._ahead) <= 2 * window + max(0, read - reference.m - window)
+        kept = 3 * window + max(0, read - reference.m - 2 * window)
+        assert len(waiting._behind) + len(waiting._ahead) <= kept
         assert len(waiting._named) <= MOST_NAMED * window + len(known_labels)
-        assert len(waiting._written) <= 2 * window + max(0, read - reference.m - window)
-        assert sum(map(len, waiting._rejected.values())) <= 2 * window + max(0, read - reference.m - window)
+        assert len(waiting._written) <= kept
+        assert sum(map(len, waiting._rejected.values())) <= kept
 
 
 def _head(joined: list[Batch], n: int) -> list[Batch]:
@@ -242,3 +248,79 @@ def _enter(reference: Reference, mark: Mark, passed: int, batches: list[Batch], 
     assert mark.unusable == sum(reason.startswith(REJECTED) for _, reason in reasons)
     assert sum(mark.released) == sum(reference.labels[position] is not None for position, _ in reasons)
     reference.written_off += len(gone)
+
+
+# --- labels of a backlog --------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Backlog:
+    """Labels whose records lie within the window of the front, which all lie in the log when a client begins.
+
+    Parameters
+    ----------
+    window, records
+        The window, and how many records there are.
+    of
+        The record of each label.
+    size
+        How many records a round takes; None: the clock closes it.
+    draws
+        How much is read at a time, and what happens then.
+    """
+
+    window: int
+    records: int
+    of: list[int]
+    size: int | None
+    draws: np.random.Generator
+
+
+def backlog_of(seed: int) -> Backlog:
+    """Draw a backlog: any order of the labels, any share of records that never get one, rounds of any clock."""
+    rng = np.random.default_rng(seed)
+    window, n = int(rng.integers(1, 12)), int(rng.integers(5, 150))
+    never, late = rng.choice([0.0, 0.1, 0.5]), rng.choice([0.0, 1.0, 5.0])
+    front, of = 0, []
+    for at in np.argsort(np.arange(n) + rng.normal(0.0, late, n), kind="stable").tolist():
+        if rng.random() >= never and front - window <= at < front + window:
+            of.append(at)
+            front = max(front, at + 1)
+    return Backlog(window, n, of, None if rng.random() < 0.5 else int(rng.integers(1, 60)), rng)
+
+
+@given(st.integers(0, 2**32).map(backlog_of))
+def test_every_label_whose_record_is_within_the_window_of_the_front_finds_it_however_long_rounds_are(log: Backlog):
+    names: Keys = [str(at) for at in range(log.records)]
+    asked, told = Side(names, {}, [-1] * log.records), Side([names[at] for at in log.of], {}, [-1] * len(log.of))
+    waiting, found = Waiting(log.window), {}
+    read = labels = passed = 0
+    joined: list[Batch] = []
+    while passed < len(log.of):
+        n, k, what = log.draws.integers([1, 1, 0], [9, 9, 8]).tolist()
+        end, last = min(read + min(n, waiting.room), log.records), min(labels + k, len(log.of))
+        waits = end == read and last == labels
+        if end > read:
+            waiting.take_features(_half("features", asked, read, end))
+        if last > labels:
+            waiting.take_labels(_half("labels", told, labels, last))
+        read, labels, waiting.ended = end, last, end == log.records
+        joined += waiting.joined()
+        here = joined[-1].span.end - passed if joined else 0
+        is_all = labels == len(log.of) and not waiting.queued
+        closes = here > 0 and (is_all or waits or what == 0 if log.size is None else is_all or here >= log.size)
+        assert closes or waiting.must_move or not waits
+        if closes or waiting.must_move:
+            batches = [batch.before(passed + (log.size or here)) for batch in joined]
+            batches = [batch for batch in batches if batch.span.end > batch.span.start]
+            mark = waiting.after(batches)
+            assert mark is not None
+            found |= dict(_pairs(batches))
+            passed = batches[-1].span.end
+            waiting.follow(mark, passed)
+            if what == 1:
+                waiting.begin(mark, passed)
+                read, labels = max(0, mark.features - log.window), mark.labels
+            joined = waiting.joined()
+        assert len(waiting._behind) + len(waiting._ahead) <= 3 * log.window
+    assert found == dict(enumerate(log.of))

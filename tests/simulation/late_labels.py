@@ -88,6 +88,8 @@ class Disorder:
         say when any of them was written.
     most
         How many halves of each kind a client reads at once.
+    backlog
+        Whether all labels lie in the log before the first record, in the order in which they would have come.
     """
 
     delays: tuple[int, ...] = (7,)
@@ -98,6 +100,7 @@ class Disorder:
     unreadable: float = 0.0
     lies: float | None = None
     most: int = 1000
+    backlog: bool = False
 
     def halves(self, seed: int) -> Callable[[TableSource, Recorded], HalvesSource]:
         """Return what makes the halves of a client, the same whenever it starts."""
@@ -108,7 +111,7 @@ class Disorder:
             of = np.sort(np.concatenate([of, of[rng.random(len(of)) < self.twice]]))
             comes = np.maximum(of + rng.choice(self.delays, len(of)), 0)
             order = np.argsort(comes, kind="stable")
-            halves = DisorderedHalves(source, comes[order], of[order], recorded)
+            halves = DisorderedHalves(source, comes[order] * (not self.backlog), of[order], recorded)
             halves.unknown = frozenset(np.flatnonzero(rng.random(len(of)) < self.unknown).tolist())
             halves.most = self.most
             halves.rejected = frozenset(np.flatnonzero(rng.random(source.length) < self.rejected).tolist())

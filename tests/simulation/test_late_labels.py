@@ -120,6 +120,51 @@ def test_the_same_labels_find_the_same_records_whatever_is_killed(seed):
     assert outcome(simulation) == disordered(seed)[0]
 
 
+# --- a backlog longer than the window -------------------------------------------------------------------------------
+
+
+def backlog(clock: str, seed: int = 0, *, missing: float = 0.2, **settings: Any) -> Simulation:
+    """Return a federation whose labels all lie in the log at the start: a round by the clock finds them all there."""
+    labels = Disorder((1, 4, 8), missing=missing, backlog=True)
+    simulation = late(labels, window=12, seed=seed, faults=faults_of(seed) if seed else None, **settings)
+    if clock == "interval":
+        simulation.client = replace(simulation.client, clock="interval", capacity=200)
+        simulation.coordinator = replace(simulation.coordinator, interval=3.0)
+    return simulation
+
+
+@pytest.mark.worlds(fixed=[501], drawn=0, full=[0, 502])
+def test_no_label_of_a_backlog_longer_than_the_window_is_lost_in_rounds_by_the_clock(seed):
+    simulation = backlog("interval", seed)
+    outcome(simulation)
+    assert sum(simulation.audit.rejected.values()) <= BAD
+    assert sum(simulation.audit.accepted.values()) > 700
+
+
+@cache
+def undisturbed_backlog() -> Outcome:
+    simulation = backlog("records")
+    whole = outcome(simulation)
+    assert sum(simulation.audit.rejected.values()) <= BAD
+    return whole
+
+
+@pytest.mark.full
+@pytest.mark.worlds(fixed=range(500, 504), drawn=0)
+def test_no_label_of_a_backlog_longer_than_the_window_is_lost_whatever_is_killed(seed):
+    assert outcome(backlog("records", seed)) == undisturbed_backlog()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", [0, 501])
+@pytest.mark.parametrize("sums", ["by-client", "masked"])
+def test_rounds_of_a_backlog_close_and_those_with_too_few_labels_for_an_update_move_the_window(seed, sums):
+    """A round spans 24 records at most; where a fifth have no label, there may be fewer than 20 with one."""
+    simulation = backlog("records", seed, least=ROUND, missing=0.0 if sums == "masked" else 0.2, sums=sums)
+    outcome(simulation)
+    assert sum(simulation.audit.accepted.values()) > 700
+
+
 # --- records and labels that are rejected ---------------------------------------------------------------------------
 
 # No window of these worlds is read to its end before the features are.

@@ -30,7 +30,7 @@ SAFEGUARDS = {
 LATE = {
     "the mark behind the newest labelled record": (
         "machines/client/intake/waiting.py",
-        "features = max(self.mark.features, max(learnt, default=-1) + 1)",
+        "features = max(self.mark.features, max(learnt, default=-1) + 1, *(one.front for one in released))",
         "features = self.mark.features",
     ),
     "labels read again settle their records": (

@@ -112,7 +112,7 @@ TRANSITIONS = (
     Transition((Phase.JOINING, *IN_FLIGHT), (Dropped,), (Phase.LEAVING,)),  # it was stopped
     # A belief turns out wrong: a round of another size, other models, more records, a late answer.
     Transition((Phase.FILLING,), (RoundOpened, Stopped, Left, Dropped), (Phase.JOINING,)),
-    Transition((Phase.JOINING,), (RoundOpened, Dropped), (Phase.FILLING,)),
+    Transition((Phase.JOINING,), (RoundOpened, RecordsRead, Dropped), (Phase.FILLING,)),
     Transition((Phase.WAITING,), (RoundClosed, Tick), (Phase.GATHERING, Phase.SENT)),
     Transition((Phase.GATHERING,), (RoundOpened, RoundClosed, *MODELS), (Phase.WAITING,)),
     Transition(IN_FLIGHT, (RoundOpened,), (Phase.RESTORING, Phase.WAITING, Phase.SENT, Phase.LEAVING)),

@@ -43,8 +43,9 @@ class ClientSettings:
     measure
         Whether to report Predicted and PostUpdate, for evaluation in the same process.
     window
-        If labels come apart from their records: how many positions of features before and after the mark a label may
-        find its record in; see `streamfl.machines.client.intake.waiting`. None: records come with their labels.
+        If labels come apart from their records: how many positions of features before the mark, and after the newest
+        record that has its label, a label may find its record in; see `streamfl.machines.client.intake.waiting`.
+        None: records come with their labels.
     budget
         The budget of bytes of updates; None: they take what they take. The same for all clients of a federation.
     sums

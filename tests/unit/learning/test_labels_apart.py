@@ -6,9 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamfl.learning.algorithms import FedAvg
+from streamfl.learning.local_round import Learner
 from streamfl.machines.client.intake.recorded import Recorded
 from streamfl.machines.client.intake.waiting import LABELLED, NO_RECORD, PASSED, REJECTED, Awaited, Waiting, paired
+from streamfl.machines.client.machine import Client
+from streamfl.machines.client.phase import Phase, may_follow
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.models import Softmax
 from streamfl.protocol.apart import Answers, Half, answers_together
+from streamfl.protocol.events import RecordsRead, WindowFull
 from streamfl.protocol.messages import Mark
 from streamfl.protocol.records import Batch, Rejection, Span, stacked
 
@@ -314,6 +321,33 @@ def test_the_watermark_moves_without_a_label_only_if_features_beyond_the_window_
     assert fresh.after([joined]) == Mark("f", 1, 0, 0)  # a label was passed
 
 
+def test_the_window_follows_the_front_until_this_is_a_window_beyond_the_mark_and_then_labels_wait_for_an_entry():
+    fresh = waiting("abc", window=3)
+    assert joined_of(fresh, told("cxeyz"))[0].beside.tolist() == [2]
+    fresh.take_features(asked("def", 3))
+    (joined,) = fresh.joined()  # the front is 3: x finds nothing before 6
+    assert (joined.rejected, joined.beside.tolist()) == ((Rejection(1, f"{NO_RECORD}: x"),), [4])
+    assert (fresh.room, fresh.queued, fresh.must_move) == (0, 2, True)  # the front is 5, and the mark 0
+    mark = fresh.after([joined])
+    assert mark.features == 5
+    fresh.follow(mark, 3)
+    assert (fresh.room, fresh.must_move) == (2, False)
+    fresh.take_features(asked("gz", 6))
+    (joined,) = fresh.joined()
+    assert (joined.rejected, joined.beside.tolist()) == ((Rejection(3, f"{NO_RECORD}: y"),), [7])
+
+
+def test_a_client_that_was_stuck_goes_on_reading_once_a_label_has_come():
+    client = Client(ClientSettings(Learner(Softmax(), FedAvg()), round_size=5, window=2), "c0", nonce="7f")
+    client.handle(RecordsRead((asked("ab", answered=False),)), now=0.0)
+    client.handle(WindowFull(), now=0.0)
+    assert (client.phase, client.features_room) == (Phase.JOINING, 0)
+    event = RecordsRead((told("ab"),))
+    decisions = client.handle(event, now=0.0)
+    assert (client.phase, client.features_room, client.is_stuck) == (Phase.FILLING, 2, False)
+    assert may_follow(Phase.JOINING, event, decisions, client.phase)
+
+
 def test_many_labels_of_unknown_keys_move_the_mark_so_that_they_are_forgotten():
     fresh = waiting(window=3)
     joined = joined_of(fresh, told("ijklmnopqrst"))
@@ -324,19 +358,21 @@ def test_many_labels_of_unknown_keys_move_the_mark_so_that_they_are_forgotten():
 
 def test_a_label_that_was_rejected_settles_its_record_like_any_other_once_the_mark_has_passed_it():
     fresh = waiting(window=3)
-    (joined,) = joined_of(fresh, told("cd"))  # d is beyond the window
-    assert joined.rejected == (Rejection(1, f"{NO_RECORD}: d"),)
-    first = fresh.after([joined])
-    assert (first.unmatched, first.repeated, fresh.complaint) == (1, 0, f"{NO_RECORD}: d")
-    fresh.follow(first, 2)
+    joined = joined_of(fresh, told("cg"))
     fresh.take_features(asked("def", 3))
-    (joined,) = joined_of(fresh, told("ee", 2))
-    assert fresh.after([joined.before(3)]).repeated == 0  # the second label is not passed yet
+    joined += fresh.joined()  # g is beyond the window
+    assert [bad for batch in joined for bad in batch.rejected] == [Rejection(1, f"{NO_RECORD}: g")]
+    first = fresh.after(joined)
+    assert (first.unmatched, first.repeated, fresh.complaint) == (1, 0, f"{NO_RECORD}: g")
+    fresh.follow(first, 2)
+    fresh.take_features(asked("ghi", 6))
+    (joined,) = joined_of(fresh, told("fhh", 2))
+    assert fresh.after([joined.before(4)]).repeated == 0  # the second label is not passed yet
     mark = fresh.after([joined])
-    fresh.follow(mark, 4)
-    assert mark.expired == 3  # a, b, and d
-    assert (mark.unmatched, mark.repeated, fresh.complaint) == (0, 1, f"{LABELLED}: e")
-    assert fresh.records == 1  # f
+    fresh.follow(mark, 5)
+    assert mark.expired == 5  # a, b, d, e, and g
+    assert (mark.unmatched, mark.repeated, fresh.complaint) == (0, 1, f"{LABELLED}: h")
+    assert fresh.records == 1  # i
 
 
 def test_an_entry_before_all_was_read_again_leaves_the_mark_where_it_is():

@@ -121,16 +121,18 @@ class Host:
 
 
 class Halves:
-    """Features and labels of a client of which one label has no record: `streamfl.runtime.ports.SourceApart`."""
+    """Features and labels of a client, each by its key: `streamfl.runtime.ports.SourceApart`."""
 
     ended = features_ended = features_next = False
 
-    def __init__(self, written=1_000):
-        half = Half("features", np.array(["a"], dtype=object), np.array([0]))
-        one = Batch(Span("f", 0, 1), np.arange(1), ("x",), np.ones((1, 1)), np.zeros(1), half=half)
-        half = Half("labels", np.array(["b", "a"], dtype=object), np.array([written, 2_000]))
-        told = Batch(Span("l", 0, 2), np.arange(2), (), np.zeros((2, 0)), np.zeros(2), ("yes",), half=half)
-        self.batches = [one, told]
+    def __init__(self, written=1_000, *, features="a", labels="ba"):
+        n = len(features)
+        half = Half("features", np.array(list(features), dtype=object), np.zeros(n, np.int64))
+        asked = Batch(Span("f", 0, n), np.arange(n), ("x",), np.ones((n, 1)), np.zeros(n), half=half)
+        n = len(labels)
+        half = Half("labels", np.array(list(labels), dtype=object), np.array([written, *[2_000] * (n - 1)]))
+        told = Batch(Span("l", 0, n), np.arange(n), (), np.zeros((n, 0)), np.zeros(n), ("yes",), half=half)
+        self.batches = [asked, told]
 
     def poll_apart(self, labels, features, *, waits=False):
         return [self.batches.pop(0)] if self.batches else []
@@ -221,6 +223,16 @@ class TestLateLabels:
         assert said["until"] == "position 100, or a record from 1 on that was written after 1970-01-01T00:01:01Z"
         (waits,) = [one for one in HostMeasures(node, 1).measured() if one.name == "streamfl_waiting_labels"]
         assert waits.samples == (({"client": "c0"}, 2.0),)
+
+    def test_a_label_that_waits_until_the_window_moves_is_told_with_that(self):
+        host = Host(MemoryTransport(), c0=Halves(features="ab", labels="abc"))
+        host.answer = lambda answered: None
+        node = HostNode(host, replace(SETTINGS, window=1), Stop(), 3.0, until_end=False)
+        with capture_logs() as logs:
+            for now in (0.0, 1.0, 62.0, 124.0):
+                node.step(now)
+        (said,) = [one for one in logs if one["event"] == "labels wait"]
+        assert said["until"] == "the round ends, which moves the window"
 
     def test_a_label_with_a_timestamp_that_is_no_date_ends_no_host(self):
         for written, number in ((10**15, "1000000000060"), (2**63 - 1, "9223372036854836")):

@@ -5,20 +5,24 @@ under the same keys. The labels are the client's records in the sense of the led
 learning, and their positions are what updates and entries name. The record of a label is found by its key.
 
 Which label finds which record must not depend on how far either partition happened to be read, or a client that is
-killed and reads again would learn something else. So every entry names a *mark* m, a position among the features, and
-in the round after it a label finds only records in the window [m - w, m + w). What lies before is written off. After
-the round the mark lies behind the newest record that a label has found. If no label comes before features beyond the
-window do, it moves to the window's end, with an entry that passes no label.
+killed and reads again would learn something else. So every entry names a *mark* m, a position among the features. The
+*front* is the mark, or lies behind the newest record that a label of the round after it has found. A label finds only
+records in the *window*, from m - w to the front + w. What lies before is written off. After the round the mark is the
+front. If no label comes before features beyond the window do, an entry that passes no label moves the mark by w.
+
+So a round may be longer than w: the window follows the front, until this lies w beyond the mark. There the window's
+end stays, which bounds what is kept. A label that finds nothing up to there waits for the entry that moves the mark,
+and the round has to close with the labels before it.
 
 A label whose key is not there yet blocks those after it. It is *released*, which means rejected, as soon as it is
 certain that it finds no record:
 
 - A label finds the first record with its key. If that was rejected, so is the label, at once.
 - The features have *passed* the label: the log says that a record was written more than `SLACK` after it, and that
-  record lies w / 100 positions or more beyond the *front*. The front is the mark, or lies behind the newest record
-  that an earlier label of the round has found. Such a record bounds what the label can find: those after it do not
-  count, even if they have been read. So what becomes of the label follows from positions and times in the log alone.
-- The window has been read to its end.
+  record lies w / 100 positions or more beyond the front. Such a record bounds what the label can find: those after
+  it do not count, even if they have been read. So what becomes of the label follows from positions and times in the
+  log alone.
+- All has been read up to the front + w.
 
 Whoever writes records or labels may lie about times, or have a wrong clock. Up to w / 100 positions beyond the front
 no time counts, so labels in the order of their records find these. Otherwise a label that is dated back, or a record
@@ -83,7 +87,7 @@ class Awaited(NamedTuple):
     read
         The position up to which there is no record with that key.
     end
-        The position at which it is released.
+        The position at which it is released, or waits for an entry.
     near, written
         It is released before that by a record from `near` on that was written more than `SLACK` after `written`; None
         if the log does not say.
@@ -112,7 +116,7 @@ class Waiting:
     Parameters
     ----------
     window
-        How many positions of features before and after the mark a label may find its record in.
+        How many positions of features before the mark and after the front a label may find its record in.
     mark
         The last entry's mark; None before the first features.
     read
@@ -222,7 +226,7 @@ class Waiting:
 
     @property
     def room(self) -> int:
-        """Return how many more positions of features may be read."""
+        """Return how many more positions of features may be read: at most three windows are kept."""
         return self.window if self.mark is None else max(0, self._end - self.read)
 
     @property
@@ -231,7 +235,12 @@ class Waiting:
 
     @property
     def _end(self) -> int:
-        return 0 if self.mark is None else self.mark.features + self.window
+        return 0 if self.mark is None else min(self._front, self.mark.features + self.window) + self.window
+
+    @property
+    def _is_ahead(self) -> bool:
+        """Tell whether the window cannot follow the front before an entry moves the mark."""
+        return self.mark is not None and self._front > self.mark.features + self.window
 
     @property
     def _near(self) -> int:
@@ -240,13 +249,13 @@ class Waiting:
 
     @property
     def is_read(self) -> bool:
-        """Tell whether the window has been read to its end, and what has found no record never will."""
+        """Tell whether the window has been read to its end."""
         return self.ended or (self.mark is not None and self.read >= self._end)
 
     @property
     def must_move(self) -> bool:
         """Tell whether nothing can be joined until an entry moves the mark."""
-        return self.is_stuck and self.is_read
+        return self.is_read and (self.is_stuck or (self._is_ahead and self.queued > 0))
 
     @property
     def is_restored(self) -> bool:
@@ -286,7 +295,7 @@ class Waiting:
             if found is None:
                 end = position
                 break
-            self._front = max(self._front, found.front if isinstance(found, Released) else found.position + 1)
+            self._advance(found.front if isinstance(found, Released) else found.position + 1)
             if isinstance(found, Released):
                 self._released.append(found)
                 self.complaint = bounded(f"{found.why}: {key}")
@@ -296,6 +305,11 @@ class Waiting:
             rows.append(row)
             places.append(found)
         return _of(labels.before(end), np.array(rows, np.int64), places, wrong)
+
+    def _advance(self, front: int) -> None:
+        """Move the front, and the window's end: what comes next beyond it is not known yet."""
+        if front > self._front:
+            self._front, self.is_stuck = front, False
 
     def _found_by(self, label: int, key: str, written: int | None) -> Place | Released | None:
         """Return the record that a label finds, or why it finds none; None if its record may still come."""
@@ -307,7 +321,7 @@ class Waiting:
         if self._passes(label, written, first):
             return Released(label, PASSED, self._near if self._is_doubted(written) else 0)
         if not positions:
-            return Released(label, NO_RECORD) if self.is_read else None
+            return Released(label, NO_RECORD) if self.is_read and not self._is_ahead else None
         if bad is not None and first == bad[0]:
             return Released(label, f"{REJECTED} ({bad[1]})", first + 1)
         return Released(label, LABELLED) if key in self._settled or key in self._taken else place
@@ -341,9 +355,10 @@ class Waiting:
         labels = list(self._newly(passed))
         released = [one for one in self._released if one.position < (passed or 0)]
         features = max(self.mark.features, max(learnt, default=-1) + 1, *(one.front for one in released))
-        is_long = self.is_read and len(self._named) + len(labels) > MOST_NAMED * self.window
+        moved = self.mark.features + self.window
+        is_long = self.read >= moved and len(self._named) + len(labels) > MOST_NAMED * self.window
         if is_long or (self.must_move and not batches):
-            features = max(features, min(self.read, self._end))
+            features = max(features, min(self.read, moved))
         last, expired = self._settling(features, labels, learnt, passed or 0)
         unusable = sum(one.why.startswith(REJECTED) for one in released)
         repeated = sum(one.why == LABELLED for one in released)
