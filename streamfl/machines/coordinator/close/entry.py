@@ -1,0 +1,81 @@
+"""The entry of a closed round, and the ledger after it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from streamfl.bounds import REFUSALS_IN_A_ROW, bounded
+from streamfl.machines.coordinator.collect.aggregate import served_in_all
+from streamfl.machines.coordinator.collect.closing import Closing
+from streamfl.machines.coordinator.collect.refusals import Refusals
+from streamfl.machines.coordinator.saved.ledger import Member
+from streamfl.protocol.messages import Accepted, Refusal, RoundClosed, Update
+
+
+def entered(closing: Closing, members: Mapping[str, Member], refused: int) -> tuple[RoundClosed, dict[str, Member]]:
+    """Return the ledger entry, without the fields that depend on the next round, and the members after it.
+
+    Parameters
+    ----------
+    closing
+        The round.
+    members
+        The ledger before it, by client.
+    refused
+        How many messages were refused since the entry was opened.
+    """
+    updates, message = list(closing.updates.values()), closing.opened.message
+    records = sum(update.records for update in updates)
+    after, accepted = dict(members), list[Accepted]()
+    for update in updates:
+        after[update.client] = member = members[update.client].copied()
+        accepted.append(member.accept(update, update.records / records if records else 0.0))
+    for name in _absent(closing, members):
+        after[name] = replace(members[name], missed=members[name].missed + 1)
+    observed = closing.observed
+    entry = RoundClosed(
+        entry=message.entry,
+        round=message.round,
+        epoch=message.epoch,
+        block=message.block,
+        accepted=tuple(accepted),
+        records=records,
+        trained=sum(update.trained for update in updates),
+        rejected=sum(update.rejected for update in updates),
+        losses={} if observed is None else {name: played.loss for name, played in observed.played.items()},
+        serves=message.serves,
+        readings=closing.readings,
+        served=served_in_all(closing.counted.updates if closing.counted.pooled else updates),
+        model="",
+        registry=message.registry,
+        refused=refused,
+        unlearnt=sum(update.learnt.unlearnt for update in updates if update.learnt is not None),
+    )
+    return entry, after
+
+
+def _absent(closing: Closing, members: Mapping[str, Member]) -> list[str]:
+    """Return the members that were there and have sent nothing."""
+    excused = closing.updates.keys() | (closing.excluded or frozenset())
+    return [name for name, member in members.items() if not member.left and name not in excused]
+
+
+def evicted(
+    members: Mapping[str, Member], refusals: Refusals, updates: Mapping[str, Update], entry: int
+) -> tuple[dict[str, Member], list[Refusal]]:
+    """Count refused members in the ledger; return it, and what is told of those that are evicted because of that.
+
+    Bytes that are no message evict no client: any writer can send them under any key.
+    """
+    after, told = dict(members), list[Refusal]()
+    for client, reason in refusals.at_fault.items():
+        member = members[client]
+        if client in refusals.unusable or member.left or client in updates:
+            continue
+        after[client] = member = replace(member, refused=member.refused + 1)
+        if member.refused >= REFUSALS_IN_A_ROW:
+            after[client] = replace(member, left=True, evicted=True)
+            why = bounded(f"evicted, refused for {member.refused} entries in a row: {reason}")
+            told.append(
+                Refusal(client=client, incarnation=member.incarnation, entry=entry, reason=why, evicted=True)
+            )
+    return after, told

@@ -1,0 +1,78 @@
+"""A round that closes: a frozen value to which each step of closing adds what it has found."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from streamfl.learning.drift.evidence import Observed
+from streamfl.learning.influence import Influence
+from streamfl.machines.coordinator.collect.aggregate import Aggregation
+from streamfl.machines.coordinator.collect.open_round import OpenRound
+from streamfl.machines.coordinator.saved.names import Grant
+from streamfl.protocol.alarm import Reading
+from streamfl.protocol.messages import Update
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """What counts of a round's updates.
+
+    Parameters
+    ----------
+    updates
+        Those of the clients, in the order of their names, with bounded influence; or one of all clients together.
+    shares
+        How much of each client's steps counts, from 0 to 1; 1 for a client that is not named.
+    influence
+        The histories of clients after the round; None if no influence was bounded.
+    pooled
+        The clients of which `updates` has the total; empty if it has an update of each.
+    """
+
+    updates: tuple[Update, ...] = ()
+    shares: Mapping[str, float] = field(default_factory=dict)
+    influence: Influence | None = None
+    pooled: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Closing:
+    """A round that closes.
+
+    Parameters
+    ----------
+    opened
+        The open round.
+    updates
+        The accepted updates, by client, in the order of the clients' names.
+    grant
+        The names that the round may register.
+    counted
+        What counts of the updates.
+    observed
+        What the round has shown; None as long as nothing is counted, or if it has no records.
+    aggregation
+        How contributions to the round are combined, those of candidates too.
+    readings
+        The detectors' readings after the round.
+    excluded
+        The clients whose updates are put off to the next entry, because nothing is learnt in this one; else None.
+    """
+
+    opened: OpenRound
+    updates: Mapping[str, Update]
+    grant: Grant
+    counted: Counted = field(default_factory=Counted)
+    observed: Observed | None = None
+    aggregation: Aggregation | None = None
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+    excluded: frozenset[str] | None = None
+
+    @property
+    def granted(self) -> list[Update]:
+        """Return the updates with granted names only."""
+        return [self.grant.update(update) for update in self.updates.values()]
+
+    @property
+    def senders(self) -> list[Update]:
+        """Return the updates that are about records, with granted names only."""
+        return [update for update in self.granted if update.records]
