@@ -26,10 +26,11 @@ import click
 from streamfl.machines.client.machine import Client
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.coordinator.aggregations import Aggregator
+from streamfl.machines.coordinator.collect.closing import Closing
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
-from streamfl.protocol.decisions import Predicted, Refused
+from streamfl.protocol.decisions import CoordinatorDecision, Predicted, Refused
 from streamfl.protocol.messages import (
     FromClient,
     FromCoordinator,
@@ -239,13 +240,13 @@ def attack_of(world: World, client: str, machine: Coordinator) -> Attack | None:
         return ATTACKS.get(world.attack)
     if world.attack == "flipping":
         return Knowing(lambda: machine.state.agreed, keeps=0.0)
-    watches, shares, bound = world.attack == "watching", dict[str, float](), machine._rounds._bound
+    watches, shares, decide = world.attack == "watching", dict[str, float](), machine._rounds._decide
 
-    def watched(updates: Sequence[Update]) -> None:  # from the log anybody can compute what a round let count
-        bound(updates)
-        shares.update(machine._rounds.unsaved.shares)
+    def watched(closing: Closing, now: float) -> list[CoordinatorDecision]:  # from the log anybody can compute it
+        shares.update(closing.counted.shares)
+        return decide(closing, now)
 
-    machine._rounds._bound = watched  # type: ignore[method-assign]
+    machine._rounds._decide = watched  # type: ignore[method-assign]
     share = (lambda: shares.get(client, 1.0)) if watches else None
     return Knowing(lambda: machine.state.agreed, None if watches else world.seed, share)
 

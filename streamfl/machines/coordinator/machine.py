@@ -102,7 +102,7 @@ class Coordinator:
         self.settings = settings
         self._rounds = Rounds(settings, state, Unsaved(refused=state.refused, saved=state.refused))
         self._recovery = Recovery(self._rounds, recover, self._catch_up)
-        self._admission = Admission(settings, log_ends, grants, log_ids)
+        self._admission = Admission(settings, self._rounds.kind, log_ends, grants, log_ids)
         self._announced: float | None = None
         self._asked: dict[tuple[str, str], Join] = {}  # starts that have asked since the last `answer`
         self._singly = False  # one of them could not be answered, so each is answered for itself
@@ -145,7 +145,7 @@ class Coordinator:
         self._rounds.keep_between()
         self._rounds.open(now)
         messages = self._rounds.messages(now)
-        if self.settings.sums == "masked":  # no other sums are masked for an entry: the round gets another one
+        if not self._rounds.kind.resumes:
             return self._committed([*self._rounds.void(now), *self._finished()])
         resumed = tuple(replace(m, resumed=True) if isinstance(m, RoundOpened) else m for m in messages)
         return [Publish(resumed), *self._finished()]
@@ -417,7 +417,7 @@ class Coordinator:
             return []
         messages = self._enter(join, member)
         taken: list[CoordinatorDecision] = [Publish(messages) if self.is_scoring else Commit(messages)]
-        return [*taken, *self._go_on_if_complete(now)] if self.settings.sums == "masked" else taken
+        return [*taken, *self._go_on_if_complete(now)]
 
     def _fenced(self, message: Join | Leave, member: Member, now: float) -> list[CoordinatorDecision]:
         """Tell a start the present incarnation, which it has to name to take the place of the start that holds it."""
@@ -508,8 +508,9 @@ class Coordinator:
         refused = self._admission.scores(scores, self.state, self._unsaved)
         if refused is not None:
             return self._refused(refused, sender_of(scores, self.state.members), now)
-        grant, update = self._unsaved.grant, self._unsaved.updates[scores.client]
-        self._unsaved.scores[scores.client] = scores if grant is None else grant.scores(scores, update)
+        alarm, update = self._unsaved.pending_alarm, self._unsaved.updates[scores.client]
+        if alarm is not None:
+            self._unsaved.scores[scores.client] = alarm.closing.grant.scores(scores, update)
         return self._go_on_if_complete(now)
 
     def _seeds(self, answer: Unmasked, now: float) -> list[CoordinatorDecision]:
@@ -539,33 +540,29 @@ class Coordinator:
         asked = unsaved.updates if self.is_scoring else members
         for name in reversed(asked):
             present = self.is_scoring or (members[name].awaited and self._is_present(members[name]))
-            if present and self._is_listed(name) and name not in have and name not in unsaved.refusals.at_fault:
+            can_send = self._rounds.kind.not_listed(name, self.state) is None
+            if present and can_send and name not in have and name not in unsaved.refusals.at_fault:
                 yield name
 
-    def _is_listed(self, name: str) -> bool:
-        """Tell whether a member can mask its sums for the open round: its present start is on the roster."""
-        roster = self.state.roster
-        return roster is None or roster.keys.get(name) == self.state.members[name].key
-
     def _has_newcomers(self, now: float) -> bool:
-        """Tell whether clients that the round waits for have started anew, and can mask their sums in the next entry.
+        """Tell whether clients that the round waits for can send an update for the next entry only.
 
         It waits for them as for all others: until the deadline, however often they start.
         """
-        if self.state.roster is None or self._deadline_of_round(now):
+        if self._deadline_of_round(now):
             return False
-        members, keys = self.state.members, self._rounds.keys()
+        members, kind = self.state.members, self._rounds.kind
         awaited = (name for name, member in members.items() if member.awaited and self._is_present(member))
-        return any(name in keys and not self._is_listed(name) for name in awaited)
+        return any(kind.is_newcomer(name, self.state) for name in awaited)
 
     def _has_lost(self, now: float) -> bool:
-        """Tell whether a start is gone whose sums count, so that nobody can tell the seeds of its masks any more."""
-        unsaved = self._unsaved
-        counted = unsaved.pooled if unsaved.unmasking is None else tuple(unsaved.unmasking.asked.attempts)
-        if self.state.roster is None or self._deadline_of_round(now):
+        """Tell whether a start is gone without which no total of the closing round can be told."""
+        if self._deadline_of_round(now):
             return False
-        members = self.state.members
-        return any(members[name].left or not self._is_listed(name) for name in counted)
+        alarm, unmasking = self._unsaved.pending_alarm, self._unsaved.unmasking
+        pooled = () if alarm is None else alarm.closing.counted.pooled
+        counted = pooled if unmasking is None else tuple(unmasking.asked.attempts)
+        return any(self._rounds.kind.is_lost(name, self.state) for name in counted)
 
     def _deadline_of_round(self, now: float) -> bool:
         deadline = self.settings.deadline
@@ -574,7 +571,8 @@ class Coordinator:
     def _may_answer(self, name: str) -> bool:
         """Tell whether the start of a client whose masks are asked for is still there."""
         member = self.state.members[name]
-        return not member.left and self._is_listed(name) and name not in self._unsaved.refusals.at_fault
+        is_there = not member.left and self._rounds.kind.not_listed(name, self.state) is None
+        return is_there and name not in self._unsaved.refusals.at_fault
 
     @property
     def _is_held(self) -> bool:
@@ -582,17 +580,9 @@ class Coordinator:
         return self.state.held and self.phase is Phase.COLLECTING
 
     def _has_something(self) -> bool:
-        """Tell whether the round can be closed: it has updates, or updates were refused.
-
-        Where sums are masked, it has enough of them for a total, or one without records, so that its client may have
-        some for the next entry; or others take part than were on the roster, who cannot send any before that.
-        """
-        unsaved, roster = self._unsaved, self.state.roster
-        if unsaved.refusals.at_fault or (roster is not None and self._rounds.keys() != roster.keys):
-            return True
-        senders = sum(update.records > 0 for update in unsaved.updates.values())
-        too_few = roster is not None and len(unsaved.updates) == senders < self.settings.fewest
-        return bool(unsaved.updates) and not too_few
+        """Tell whether the round can be closed: it has enough updates, or some were refused."""
+        unsaved = self._unsaved
+        return bool(unsaved.refusals.at_fault) or self._rounds.kind.is_enough(unsaved.updates, self.state)
 
     def _go_on_if_complete(self, now: float) -> list[CoordinatorDecision]:
         """Close the round or settle its alarm, unless a client is still waited for."""

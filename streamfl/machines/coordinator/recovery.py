@@ -57,9 +57,9 @@ class Recovery:
 
     def _deliberated_again(self, pending_alarm: PendingAlarm) -> Deliberation:
         """Take the profile of the last Commit to the same point of its deliberation; the result is the same."""
-        profile, (observed, _) = self.rounds.state.profile, self.rounds.observed()
-        alarm = self.rounds.ordered(profile.close(observed), observed)
-        if alarm is None:
+        profile, observed = self.rounds.state.profile, pending_alarm.closing.observed
+        alarm = None if observed is None else self.rounds.ordered(profile.close(observed), observed)
+        if observed is None or alarm is None:
             raise BrokenInvariantError("a round that had an alarm has none")
         deliberation = profile.deliberate(alarm, observed, self.rounds.untrained())
         for answer in pending_alarm.answers:
@@ -103,7 +103,7 @@ class Recovery:
             raise
         except Exception as error:
             kept.deferred = {}  # these clients ask again; also, they may be the cause
-            if self.rounds.settings.sums != "by-client":
+            if not self.rounds.kind.finds_culprits:
                 return self._voided(kept, error, now)
         if not scoring:
             return self._closed(kept, self.rounds.close, now)

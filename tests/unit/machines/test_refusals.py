@@ -769,7 +769,7 @@ def test_the_update_with_which_a_round_cannot_be_closed_is_refused_at_a_deadline
 def test_a_round_that_cannot_be_closed_even_without_updates_raises_a_defect(monkeypatch):
     saved = Saved(1)
     (opened,) = broadcast(saved.feed(join("c0")), RoundOpened)
-    monkeypatch.setattr(Rounds, "_entry", lambda *_: 1 / 0)
+    monkeypatch.setattr(Rounds, "_conclude", lambda *_: 1 / 0)
     with pytest.raises(BrokenInvariantError, match="without updates cannot be closed"):
         saved.feed(scaled(opened, "c0"))
 

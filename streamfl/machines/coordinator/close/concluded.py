@@ -114,7 +114,8 @@ def _logs(closing: Closing, logs: Mapping[str, str]) -> dict[str, str]:
 
 def _with_costs(members: Mapping[str, Member], cost: Mapping[str, int]) -> dict[str, Member]:
     """Return the ledger in which members have paid for the names that they have brought alone."""
-    return {**members, **{name: replace(members[name], spent=members[name].spent + paid) for name, paid in cost.items()}}
+    paid = {name: replace(members[name], spent=members[name].spent + more) for name, more in cost.items()}
+    return {**members, **paid}
 
 
 def _merged(

@@ -75,7 +75,5 @@ def evicted(
         if member.refused >= REFUSALS_IN_A_ROW:
             after[client] = replace(member, left=True, evicted=True)
             why = bounded(f"evicted, refused for {member.refused} entries in a row: {reason}")
-            told.append(
-                Refusal(client=client, incarnation=member.incarnation, entry=entry, reason=why, evicted=True)
-            )
+            told.append(Refusal(client=client, incarnation=member.incarnation, entry=entry, reason=why, evicted=True))
     return after, told

@@ -1,56 +1,48 @@
 """Rounds: how one is opened, closed with its updates, and entered into the ledger.
 
-Nothing here catches exceptions: `recovery` undoes a step that raises, and finds the update that caused it.
+A round closes as a chain: granted -> counted -> observed -> decided -> concluded -> opened. Each step takes the
+`Closing` of the step before. Nothing here catches exceptions: `recovery` undoes a step that raises, and finds the
+update that caused it.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median_low
 from typing import Any
 
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.bounds import REFUSALS_IN_A_ROW, bounded
 from streamfl.errors import BrokenInvariantError, PeerError
-from streamfl.learning.between_rounds import Renewal
 from streamfl.learning.drift.evidence import Observed
-from streamfl.learning.profiles.base import Answer, Deliberation, Restart
-from streamfl.machines.coordinator.close.bounded import bounded as bounded_updates
-from streamfl.machines.coordinator.close.bounded import bounded_scores
-from streamfl.machines.coordinator.collect.aggregate import Aggregation, as_differences, odd_in, served_in_all
-from streamfl.machines.coordinator.collect.open_round import OpenRound, next_measured, published, slot
-from streamfl.machines.coordinator.collect.pool import Pool, without_everybody
+from streamfl.learning.profiles.base import Answer, Deliberation
+from streamfl.machines.coordinator.close.agreed import is_warming_up
+from streamfl.machines.coordinator.close.concluded import Decided, concluded
+from streamfl.machines.coordinator.close.observed import observed
+from streamfl.machines.coordinator.close.period import next_period
+from streamfl.machines.coordinator.collect.closing import Closing, Counted
+from streamfl.machines.coordinator.collect.open_round import OpenRound, published, slot
 from streamfl.machines.coordinator.collect.unsaved import PendingAlarm, Unmasking, Unsaved
-from streamfl.machines.coordinator.saved.agreement import Agreement, middle_unit
-from streamfl.machines.coordinator.saved.announcements import Announcement, announcements
+from streamfl.machines.coordinator.kinds.base import NoTotal, RoundKind, TotalAsked
+from streamfl.machines.coordinator.kinds.chosen import round_kind
+from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.names import Grant
-from streamfl.machines.coordinator.saved.one_drift import in_one_drift
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.alarm import Alarm
 from streamfl.protocol.decisions import Commit, CoordinatorDecision, Finished, Publish, Refused
 from streamfl.protocol.fingerprint import fingerprint
 from streamfl.protocol.messages import (
-    Accepted,
-    AgreedState,
     BetweenPublished,
     Disclosed,
     FromCoordinator,
     Join,
-    LocalDrift,
     Refusal,
-    Roster,
-    RoundClosed,
     Score,
-    Scores,
     Unmask,
     Unmasked,
-    Update,
-    ends_of,
 )
-from streamfl.protocol.registry import Registry, TargetUnit, re_expression
+from streamfl.protocol.registry import Registry
 
 # Why a member is left out whose update is in totals that nobody knows without it.
 SILENT = "it has sent updates, but no seeds of its masks, for {} totals in a row: left out until entry {}"
@@ -73,6 +65,10 @@ class Rounds:
     settings: CoordinatorSettings
     state: CoordinatorState
     unsaved: Unsaved = field(default_factory=Unsaved)
+    kind: RoundKind = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kind = round_kind(self.settings)
 
     # --- opening ---------------------------------------------------------------------------------------------------
 
@@ -84,8 +80,10 @@ class Rounds:
         )
         state.members = {join.client: replace(Member().held_by(join.nonce), key=join.key) for join in joins}
         state.known_labels = len(state.registry.labels)
-        state.period = self._period([join.period for join in joins])
-        state.between = self._nothing_learnt()
+        if settings.by_event_time:
+            state.period = next_period(None, [join.period for join in joins])
+        between = settings.learner.between
+        state.between = None if between is None else between.initial(state.registry.labels)
         self.unsaved.introductions = {}
         self.open(now)
         answers = tuple(state.joined(join, state.members[join.client]) for join in joins)
@@ -105,38 +103,18 @@ class Rounds:
             raise PeerError("the state holds models that do not fit its registry: it is damaged")
         for name, member in state.members.items():
             member.retain(plan.sampled, held_since=plan.held.since_at(name) if plan.held else None)
-        state.roster = self._roster()
-        if state.roster is not None and not self._repeated().keys() <= state.roster.keys.keys():
-            state.repeats = 0  # a client of the total has left, or is left out
+        state.roster = self.kind.roster(state)
+        state.repeats = self.kind.repeats(state)
         opened = OpenRound.of(
             state,
             plan,
             now=now,
             interval=self.settings.interval,
-            moments=self._is_warming_up() or bool(state.registry.unscaled),
-            pooled=self.settings.sums != "by-client",
+            moments=is_warming_up(state, self.settings) or bool(state.registry.unscaled),
+            pooled=self.kind.sends_sums,
             noisy=self.settings.noise is not None,
         )
         self.unsaved.collect_for(opened)
-
-    def _roster(self) -> Roster | None:
-        """Return the clients that mask their sums from now on, if sums are masked."""
-        if self.settings.sums != "masked":
-            return None
-        kept, keys = self.state.roster, self.keys()
-        if kept is not None and kept.keys == keys:
-            return kept
-        return Roster(version=1 if kept is None else kept.version + 1, keys=keys)
-
-    def keys(self) -> dict[str, str]:
-        """Return the public keys of the members that mask sums, by name: all that are there and not left out.
-
-        None is left out if too few would be left for a total.
-        """
-        members, entry = self.state.members, self.state.entry
-        keys = {name: members[name].key for name in sorted(self.state.active()) if members[name].key}
-        here = {name: key for name, key in keys.items() if members[name].rests <= entry}
-        return here if len(here) >= self.settings.fewest else keys
 
     def messages(self, now: float) -> tuple[FromCoordinator, ...]:
         """Return all messages that a new client needs for the open round."""
@@ -157,41 +135,45 @@ class Rounds:
     # --- closing ---------------------------------------------------------------------------------------------------
 
     def close(self, now: float) -> list[CoordinatorDecision]:
-        """Aggregate the updates and pass them to the profile; where sums are masked, ask for the seeds of masks."""
-        state, unsaved = self.state, self.unsaved
-        if unsaved.unmasking is not None:
-            return self._unmasked(unsaved.unmasking, now)
-        updates = [unsaved.updates[client] for client in sorted(unsaved.updates)]
-        spent = {name: state.members[name].spent for name in state.active() | unsaved.updates.keys()}
-        unsaved.grant = Grant.of(
-            updates,
+        """Close the round with the updates that have come; where sums are masked, ask for their total first."""
+        if self.unsaved.unmasking is not None:
+            return self._unmasked(self.unsaved.unmasking, now)
+        closing = self._closing()
+        self.unsaved.waiting = closing.grant.waiting
+        if not closing.senders:
+            return self._conclude(closing, (), now)
+        match self.kind.count(closing, self.state):
+            case Counted() as counted:
+                return self._decide(replace(closing, counted=counted), now)
+            case TotalAsked() as asked:
+                return self._ask_for_total(asked, now)
+            case NoTotal(repeats, periods):
+                self.state.repeats = repeats
+                return self.void(now, periods=periods)
+
+    def _closing(self) -> Closing:
+        """Return the round as it closes: its updates, and which of their names are granted."""
+        state, unsaved, settings = self.state, self.unsaved, self.settings
+        updates = {client: unsaved.updates[client] for client in sorted(unsaved.updates)}
+        spent = {name: state.members[name].spent for name in state.active() | updates.keys()}
+        grant = Grant.of(
+            list(updates.values()),
             state.registry,
-            self.settings.limits,
+            settings.limits,
             spent=spent,
             t=state.round,
-            fewest=self.settings.named_by,
+            fewest=settings.named_by,
         )
-        unsaved.waiting = unsaved.grant.waiting
-        granted = [unsaved.grant.update(update) for update in updates]
-        senders = [update for update in granted if update.records]
-        if self.settings.sums == "by-client":
-            self._bound(granted)
-        elif self.settings.sums == "masked" and senders:
-            return self._ask_for_total(senders, now)
-        elif senders:
-            self._add_up(senders, ())
-        return self._closed(now) if senders else self._conclude(None, (), now)
+        return Closing(unsaved.opened, updates, grant)
 
-    def _closed(self, now: float) -> list[CoordinatorDecision]:
-        """Pass the aggregated updates to the profile."""
-        state, unsaved = self.state, self.unsaved
-        observed, aggregation = self.observed()
-        alarm = self.ordered(state.profile.close(observed), observed)
-        unsaved.readings = dict(state.profile.readings())
+    def _decide(self, closing: Closing, now: float) -> list[CoordinatorDecision]:
+        """Pass what the round has shown to the profile."""
+        profile, seen, aggregation = self.state.profile, *observed(closing, self.state, self.settings)
+        alarm = self.ordered(profile.close(seen), seen)
+        closing = replace(closing, observed=seen, aggregation=aggregation, readings=dict(profile.readings()))
         if alarm is None:
-            return self._conclude(observed, state.profile.advance(state.round), now)
-        deliberation = state.profile.deliberate(alarm, observed, self.untrained())
-        return self._deliberate(deliberation, observed, aggregation, (), now)
+            return self._conclude(closing, profile.advance(self.state.round), now)
+        return self._deliberate(closing, profile.deliberate(alarm, seen, self.untrained()), (), now)
 
     def ordered(self, alarm: Alarm | None, observed: Observed) -> Alarm | None:
         """Return the alarm; if an operator has ordered a restart, one that asks for the wanted model."""
@@ -201,63 +183,34 @@ class Rounds:
         found = alarm or Alarm("operator", 0.0, 0.0, observed.round)
         return replace(found, local=False, clients=() if found.local else found.clients, wanted=wanted)
 
-    @property
-    def _pool(self) -> Pool:
-        return Pool(self.settings, self.unsaved.opened.message, self.state.registry)
+    # --- totals of masked sums -------------------------------------------------------------------------------------
 
-    def _add_up(self, updates: Sequence[Update], answers: Sequence[Unmasked]) -> None:
-        """Count the sums of clients as one update; no client's own is known, so none is bounded."""
-        self.unsaved.counted = (self._pool.update(updates, answers),)
-        self.unsaved.pooled = tuple(update.client for update in updates)
-
-    def _repeated(self) -> dict[str, Disclosed]:
-        """Return the records of the total that the open entry repeats, by client."""
-        repeats, members = self.state.repeats, self.state.members
-        told = {name: member.disclosed for name, member in members.items()} if repeats else {}
-        return {name: one for name, one in told.items() if one is not None and one.entry == repeats}
-
-    def _ask_for_total(self, senders: Sequence[Update], now: float) -> list[CoordinatorDecision]:
-        """Ask for the total of updates; what is asked for is saved before it is told, so that no kill forgets it.
-
-        An entry that repeats a total has the same clients and records, or nothing is learnt of it.
-        """
-        state, unsaved, repeated = self.state, self.unsaved, self._repeated()
-        there = {update.client: update for update in senders}
-        if repeated:
-            if any(name not in there or ends_of(there[name].spans) != one.ends for name, one in repeated.items()):
-                state.repeats = 0
-                return self.void(now)
-            others = there.keys() - repeated.keys()
-            unsaved.updates = {name: one for name, one in unsaved.updates.items() if name not in others}
-            there = {name: there[name] for name in repeated}
-        if len(there) < self.settings.fewest:  # too few have records of this period: these go to the next one
-            state.period = self._period([update.period for update in unsaved.updates.values()])
-            return self.void(now)
-        state.repeats = state.repeats or state.entry
+    def _ask_for_total(self, total: TotalAsked, now: float) -> list[CoordinatorDecision]:
+        """Ask for the total of updates; what is asked for is saved before it is told, so that no kill forgets it."""
+        state, closing = self.state, total.closing
+        there = {update.client: update for update in closing.senders}
+        self.unsaved.updates, state.repeats = dict(closing.updates), total.repeats
         for name, update in there.items():
-            state.members[name].disclosed = Disclosed.of(update, state.repeats, there)
-        asked = self._unmask({name: there[name].attempt for name in sorted(there)}, 0, now)
+            state.members[name].disclosed = Disclosed.of(update, total.repeats, there)
+        asked = Unmask(entry=state.entry, stage=0, attempts={name: there[name].attempt for name in sorted(there)})
+        self.unsaved.unmasking = Unmasking(asked, now, closing)
         return [Commit((asked,))]
-
-    def _unmask(self, attempts: Mapping[str, str], stage: int, now: float) -> Unmask:
-        asked = Unmask(entry=self.state.entry, stage=stage, attempts=attempts)
-        self.unsaved.unmasking = Unmasking(asked, now)
-        return asked
 
     def _unmasked(self, unmasking: Unmasking, now: float) -> list[CoordinatorDecision]:
         """Go on with the total, or without it if a client has not answered."""
-        unsaved, clients = self.unsaved, sorted(unmasking.asked.attempts)
         silent, answers = unmasking.lacking, [unmasking.answers[name] for name in sorted(unmasking.answers)]
-        unsaved.unmasking = None
-        if unmasking.asked.stage:
+        closing, self.unsaved.unmasking = unmasking.closing, None
+        if closing is None:
             return self._settled(() if silent else answers, now)
-        if silent or unsaved.grant is None:
-            self.state.repeats = 0 if unsaved.opened.message.repeats else self.state.repeats
+        if silent:
+            self.state.repeats = 0 if closing.opened.message.repeats else self.state.repeats
             return self.void(now, silent)
-        self._add_up([unsaved.grant.update(unsaved.updates[client]) for client in clients], answers)
-        return self._closed(now)
+        counted = self.kind.total(closing, unmasking.asked.attempts, answers, self.state.registry)
+        return self._decide(replace(closing, counted=counted), now)
 
-    def void(self, now: float, silent: Collection[str] = ()) -> list[CoordinatorDecision]:
+    def void(
+        self, now: float, silent: Collection[str] = (), periods: tuple[int | None, ...] | None = None
+    ) -> list[CoordinatorDecision]:
         """Close the entry without learning anything: its records stay pending, and the round is opened again.
 
         Parameters
@@ -266,14 +219,21 @@ class Rounds:
             The time, in seconds.
         silent
             The clients because of which no total can be told.
+        periods
+            What clients say of the next period of event time; None: the period stays.
         """
-        unsaved = self.unsaved
+        unsaved, updates = self.unsaved, self.unsaved.updates
         unsaved.unmasking, unsaved.pending_alarm = None, None
-        unsaved.unlucky = frozenset(name for name, update in unsaved.updates.items() if update.records) - set(silent)
-        unsaved.updates = {name: update for name, update in unsaved.updates.items() if not update.records}
-        unsaved.counted = ()
+        closing = Closing(
+            unsaved.opened,
+            {name: updates[name] for name in sorted(updates) if not updates[name].records},
+            Grant(self.state.registry, frozenset(), frozenset()),
+            excluded=frozenset(name for name, update in updates.items() if update.records) - set(silent),
+        )
+        if periods is not None:
+            self.state.period = self._period(periods)
         left_out = [one for client in sorted(silent) for one in self._count_silence(client)]
-        return [*left_out, *self._conclude(None, (), now)]
+        return [*left_out, *self._conclude(closing, (), now)]
 
     def _count_silence(self, client: str) -> list[CoordinatorDecision]:
         """Count a total that failed because of a member; if these are several in a row, say that it is left out."""
@@ -285,47 +245,16 @@ class Rounds:
         self.unsaved.refusals.announce_instead(refusal)
         return [Refused(client, reason)]
 
-    def _bound(self, updates: Sequence[Update]) -> None:
-        """Bound the influence of each update; the histories of clients become the state's when the round ends."""
-        state, unsaved, secret = self.state, self.unsaved, self.settings.secret
-        made = bounded_updates(
-            [as_differences(update, unsaved.opened.plan.live, self.settings.learner) for update in updates],
-            unsaved.opened.plan.live,
-            state.agreed,
-            state.influence.shown(secret),
-            apart=unsaved.opened.apart,
-            most=self.settings.round_size,
-            between=self.settings.learner.between,
-            agreed=state.between,
-            seed=self.settings.learner.seed if secret is None else secret.seed,
-        )
-        unsaved.counted, unsaved.shares, unsaved.influence = made.updates, made.shares, made.influence
-
-    def observed(self) -> tuple[Observed, Aggregation]:
-        """Return what the round's updates show, and how they are aggregated."""
-        state, opened, counted = self.state, self.unsaved.opened, self.unsaved.counted
-        live, serves = opened.plan.live, opened.plan.serves
-        without = {client for client, share in self.unsaved.shares.items() if share == 0.0}
-        odd = odd_in([update for update in counted if update.client not in opened.apart], live) | without
-        learner, aggregator = self.settings.learner, self.settings.aggregation
-        aggregation = Aggregation.of(learner, state.agreed, counted, opened.apart, odd, aggregator)
-        known = state.registry.labels[: state.known_labels]
-        observed = aggregation.observed(counted, live, t=state.round, known_labels=known, serves=serves)
-        return observed, aggregation
+    # --- an alarm --------------------------------------------------------------------------------------------------
 
     def _deliberate(
-        self,
-        deliberation: Deliberation,
-        observed: Observed,
-        aggregation: Aggregation,
-        answers: tuple[Answer, ...],
-        now: float,
+        self, closing: Closing, deliberation: Deliberation, answers: tuple[Answer, ...], now: float
     ) -> list[CoordinatorDecision]:
         """Publish the next candidates to be scored; if there are none, let the profile conclude."""
         state, ask = self.state, deliberation.ask()
         if ask is None:
             self.unsaved.pending_alarm = None
-            return self._conclude(observed, (state.profile.conclude(deliberation),), now)
+            return self._conclude(closing, (state.profile.conclude(deliberation),), now)
         asked = Score(
             entry=state.entry,
             round=state.round,
@@ -336,62 +265,38 @@ class Rounds:
             relabel=ask.relabel,
         )
         models = published(ask.models, state)
-        pending_alarm = PendingAlarm(deliberation, observed, aggregation, asked, models, ask.models, now, answers)
-        self.unsaved.pending_alarm, self.unsaved.scores = pending_alarm, {}
+        self.unsaved.pending_alarm = PendingAlarm(closing, deliberation, asked, models, ask.models, now, answers)
+        self.unsaved.scores = {}
         return [Publish((*models, asked))]
 
     def settle(self, now: float) -> list[CoordinatorDecision]:
         """Pass the scores to the profile; clients that have sent none are left out."""
-        unmasking = self.unsaved.unmasking
-        if unmasking is not None:
-            return self._unmasked(unmasking, now)
-        if self.settings.sums == "masked" and self.unsaved.pending_alarm is not None:
-            scores = self.unsaved.scores
-            with_sums = {client: scores[client].attempt for client in sorted(scores) if scores[client].sums}
-            if with_sums.keys() == set(self.unsaved.pooled):  # others would tell of those who lack
-                return [Publish((self._unmask(with_sums, self.unsaved.pending_alarm.asked.stage, now),))]
+        unsaved = self.unsaved
+        if unsaved.unmasking is not None:
+            return self._unmasked(unsaved.unmasking, now)
+        attempts = self.kind.to_unmask(self._pending_alarm, unsaved.scores)
+        if attempts:
+            stage = self._pending_alarm.asked.stage
+            unsaved.unmasking = Unmasking(Unmask(entry=self.state.entry, stage=stage, attempts=attempts), now)
+            return [Publish((unsaved.unmasking.asked,))]
         return self._settled((), now)
 
     def _settled(self, answers: Sequence[Unmasked], now: float) -> list[CoordinatorDecision]:
         """Pass the scores to the profile; where they are masked, those whose clients have told the seeds."""
-        pending_alarm, scores = self.unsaved.pending_alarm, self.unsaved.scores
-        if pending_alarm is None:
+        alarm = self._pending_alarm
+        aggregation = alarm.closing.aggregation
+        if aggregation is None:
+            raise BrokenInvariantError("an alarm in a round of which nothing was observed")
+        scored = self.kind.scored(alarm, self.unsaved.scores, answers, self.state.registry)
+        answer = aggregation.answer(scored, alarm.live)
+        alarm.deliberation.answer(answer)
+        return self._deliberate(alarm.closing, alarm.deliberation, (*alarm.answers, answer), now)
+
+    @property
+    def _pending_alarm(self) -> PendingAlarm:
+        if self.unsaved.pending_alarm is None:
             raise BrokenInvariantError("a round without an alarm is to be settled")
-        if self.settings.sums == "by-client":
-            shares, live = self.unsaved.shares, pending_alarm.live
-            made = {client: as_differences(one, live, self.settings.learner) for client, one in scores.items()}
-            bounds = {client: bounded_scores(one, shares.get(client, 1.0)) for client, one in made.items()}
-            scored = [(u, bounds[u.client]) for u in self.unsaved.counted if u.client in scores]
-        else:
-            scored = self._scored_together(pending_alarm, answers)
-        return self._answered(pending_alarm, scored, now)
-
-    def _scored_together(
-        self, pending_alarm: PendingAlarm, answers: Sequence[Unmasked]
-    ) -> list[tuple[Update, Scores]]:
-        """Return the scores of all clients together, with the update whose records they are about."""
-        unsaved, told = self.unsaved, {answer.client for answer in answers}
-        masked = self.settings.sums == "masked"
-        there = [unsaved.scores[name] for name in unsaved.pooled if name in unsaved.scores]
-        summed = [one for one in there if one.sums and (not masked or one.client in told)]
-        if not summed:
-            return []
-        more = len(unsaved.counted[0].new_labels)
-        scores = self._pool.scores(summed, unsaved.updates, pending_alarm.asked, answers, more=more)
-        of = [unsaved.updates[one.client] for one in summed]
-        records, trained = sum(update.records for update in of), sum(update.trained for update in of)
-        return [(replace(unsaved.counted[0], records=records, trained=trained), scores)]
-
-    def _answered(
-        self, pending_alarm: PendingAlarm, scored: Sequence[tuple[Update, Scores]], now: float
-    ) -> list[CoordinatorDecision]:
-        """Pass the scores to the profile."""
-        answer = pending_alarm.aggregation.answer(scored, pending_alarm.live)
-        pending_alarm.deliberation.answer(answer)
-        answers = (*pending_alarm.answers, answer)
-        return self._deliberate(
-            pending_alarm.deliberation, pending_alarm.observed, pending_alarm.aggregation, answers, now
-        )
+        return self.unsaved.pending_alarm
 
     def close_without_scores(self, now: float) -> list[CoordinatorDecision]:
         """Close the round, without any scores after an alarm."""
@@ -401,131 +306,32 @@ class Rounds:
             decisions = self.settle(now)
         return decisions
 
-    def _conclude(
-        self, observed: Observed | None, decided: Sequence[Restart | LocalDrift], now: float
-    ) -> list[CoordinatorDecision]:
-        """Enter the round into the ledger and open the next, in one transaction; `observed` is None without records.
+    # --- the entry -------------------------------------------------------------------------------------------------
 
-        The order matters. The entry names the registry under which the clients worked, so it is made before the
-        registry changes. What was learnt between rounds is merged under the new labels. The digest is of the model
-        that serves next.
-        """
-        state, opened = self.state, self.unsaved.opened
-        closed = self._entry(opened, observed)
-        for name in state.active() - self.unsaved.updates.keys() - (self.unsaved.unlucky or set()):
-            state.members[name].missed += 1
-        evicted = self._count_refusals(opened.message.entry)
-        announced: tuple[Announcement, ...] = ()
-        change: Any = None
-        if observed is not None:
-            named = decided if self.settings.sums == "by-client" else tuple(map(without_everybody, decided))
-            made = announcements(closed, state.profile.noticed, named, state.members)
-            state.drifts, announced = in_one_drift(state.drifts, made, state.members)
-            restart = next((decision for decision in decided if isinstance(decision, Restart)), None)
-            state.restart = None if restart is not None else state.restart
-            if self.unsaved.influence is not None:
-                state.influence = self.unsaved.influence.hidden(self.settings.secret)
-            self._change_registry(restarted=restart is not None)
-            for name, cost in ({} if self.unsaved.grant is None else self.unsaved.grant.cost).items():
-                state.members[name].spent += cost
-            change = self._learn_between(opened.apart, restart)
-            state.round += 1
-            state.repeats = 0
-            state.measured = next_measured(state)
-        if self.unsaved.unlucky is None:
-            state.period = self._period([update.period for update in self.unsaved.updates.values()])
-        state.entry += 1
+    def _conclude(self, closing: Closing, decided: Decided, now: float) -> list[CoordinatorDecision]:
+        """Enter the round into the ledger and open the next, in one transaction."""
+        unsaved, before = self.unsaved, closing.opened
+        made = concluded(closing, self.kind.named(decided), self.state, unsaved.refusals, self.settings, unsaved.logs)
+        if made.agreed is not None and made.agreed.re_expression is not None:
+            made.state.profile.transform(made.agreed.re_expression)
+        self.state = made.state
+        if closing.excluded is None:
+            self.state.period = self._period([update.period for update in closing.updates.values()])
+        for refusal in made.evicted:
+            unsaved.refusals.announce_instead(refusal)
         self.open(now)
-        following = self.unsaved.opened
+        following = unsaved.opened
         # Published once: when a round is opened again, clients have it.
-        learnt = () if observed is None else self._between_published(None if following.is_whole else change)
-        closed = replace(closed, model=self.digest(), promotions=state.profile.promotions)
-        published = following.new_messages(state, before=opened, between=learnt)
-        ended = [Finished()] if evicted and not state.active() else []
-        return [Commit((closed, *announced, *published)), *ended]
+        change = None if following.is_whole else made.change
+        learnt = () if closing.observed is None else self._between_published(change)
+        entry = replace(made.entry, model=self.digest(), promotions=self.state.profile.promotions)
+        messages = following.new_messages(self.state, before=before, between=learnt)
+        ended = [Finished()] if made.evicted and not self.state.active() else []
+        return [Commit((entry, *made.announced, *messages)), *ended]
 
-    def _period(self, following: Iterable[int | None]) -> int | None:
-        """Return the next period, if rounds are by event time: that of the middle client, and at least the next one.
-
-        So neither a gap nor a client far ahead or behind holds the others up: what comes too late for its period goes
-        to the round that is open.
-        """
-        if not self.settings.by_event_time:
-            return None
-        before = self.state.period
-        known = [period for period in following if period is not None]
-        least = min(known, default=0) if before is None else before + 1
-        return max(least, median_low(known)) if known else least
-
-    def _entry(self, opened: OpenRound, observed: Observed | None) -> RoundClosed:
-        """Return the ledger entry of the open round, without the fields that depend on the next one."""
-        updates = [self.unsaved.updates[client] for client in sorted(self.unsaved.updates)]
-        message, records = opened.message, sum(update.records for update in updates)
-        return RoundClosed(
-            entry=message.entry,
-            round=message.round,
-            epoch=message.epoch,
-            block=message.block,
-            accepted=tuple(self._accept(update, records) for update in updates),
-            records=records,
-            trained=sum(update.trained for update in updates),
-            rejected=sum(update.rejected for update in updates),
-            losses={} if observed is None else {name: played.loss for name, played in observed.played.items()},
-            serves=message.serves,
-            readings=self.unsaved.readings,
-            served=served_in_all(self.unsaved.counted if self.unsaved.pooled else updates),
-            model="",
-            registry=message.registry,
-            refused=self.unsaved.refusals.count,
-            unlearnt=sum(update.learnt.unlearnt for update in updates if update.learnt is not None),
-        )
-
-    def _accept(self, update: Update, records: int) -> Accepted:
-        share, logs = update.records / records if records else 0.0, self.unsaved.logs
-        self.state.logs = {name: logs[name] for name in update.reached if name in logs} | self.state.logs
-        return self.state.members[update.client].accept(update, share)
-
-    def _count_refusals(self, entry: int) -> bool:
-        """Count the refused members of an entry in the ledger; return whether any was evicted.
-
-        Bytes that are no message evict no client: any writer can send them under any key.
-        """
-        refusals, evicted = self.unsaved.refusals, False
-        for client, reason in refusals.at_fault.items():
-            member = self.state.members[client]
-            if client in refusals.unusable or member.left or client in self.unsaved.updates:
-                continue
-            member.refused += 1
-            if member.refused >= REFUSALS_IN_A_ROW:
-                member.left = member.evicted = evicted = True
-                why = bounded(f"evicted, refused for {member.refused} entries in a row: {reason}")
-                refusals.announce_instead(
-                    Refusal(client=client, incarnation=member.incarnation, entry=entry, reason=why, evicted=True)
-                )
-        return evicted
-
-    # --- between rounds --------------------------------------------------------------------------------------------
-
-    def _learn_between(self, apart: frozenset[str], restart: Restart | None) -> Any:
-        """Merge what clients learnt between rounds; return the change of the agreed state, None for all of it."""
-        state, between = self.state, self.settings.learner.between
-        if between is None or state.between is None:
-            state.between = self._nothing_learnt()
-            return None
-        state.between, change = between.after(
-            state.between,
-            {update.client: update.learnt for update in self.unsaved.counted if update.learnt is not None},
-            state.registry.labels,
-            apart=apart,
-            renewal=None if restart is None else Renewal(restart.chosen == "incumbent", restart.permutation),
-            limits=self.settings.limits,
-        )
-        return change
-
-    def _nothing_learnt(self) -> AgreedState | None:
-        """Return the first agreed state of the models that learn between rounds; None if there are none."""
-        between = self.settings.learner.between
-        return None if between is None else between.initial(self.state.registry.labels)
+    def _period(self, following: Sequence[int | None]) -> int | None:
+        """Return the next period, if rounds are by event time."""
+        return next_period(self.state.period, following) if self.settings.by_event_time else None
 
     def keep_between(self) -> None:
         """Drop a saved state of models other than the present ones, which then begin with the next round."""
@@ -581,37 +387,3 @@ class Rounds:
         if opened is None:
             return {}
         return {client: opened.weights[group.serves] for group in opened.plan.apart for client in group.clients}
-
-    # --- the registry ----------------------------------------------------------------------------------------------
-
-    def _change_registry(self, *, restarted: bool) -> None:
-        """Update the agreement with the round's records, and re-express every kept model."""
-        state, before, counted = self.state, self.state.agreed, self.unsaved.counted
-        first = state.round == 1  # a client may have joined with too few records to name labels
-        frozen = not self._is_warming_up()
-        unit = self._unit_after(restarted=restarted)
-        clients = len(self.unsaved.pooled) or None
-        after = before.after(counted, t=state.round, frozen=frozen, unit=unit, clients=clients)
-        if after.registry is not before.registry:
-            columns = self.settings.learner.model.columns(len(after.registry.labels))
-            state.profile.transform(re_expression(before.registry, after.registry, columns))
-        state.agreement = after
-        if first and not state.known_labels:
-            state.known_labels = len(after.registry.labels)
-        if restarted:
-            state.known_labels, state.restarted = len(after.registry.labels), state.round
-        if restarted and (frozen or after.settled):  # a scaler that never froze needs no new start
-            state.agreement, state.rescaled = after.restarted(), state.round
-
-    def _unit_after(self, *, restarted: bool) -> TargetUnit | None:
-        """Return the new unit of targets; None if it does not change."""
-        if self.settings.task != "regression":
-            return None
-        unit = middle_unit(self.unsaved.counted)
-        return unit if restarted or self.state.registry.target.gives_way_to(unit) else None
-
-    def _is_warming_up(self) -> bool:
-        warm_up, rounds = self.settings.warm_up, self.state.round - self.state.rescaled
-        if not self.settings.scaling:
-            return False
-        return warm_up is None or rounds <= warm_up or (self.state.agreed.knows_little and warm_up > 0)

@@ -9,16 +9,13 @@ from dataclasses import dataclass, field, replace
 
 from streamfl.bounds import bounded
 from streamfl.errors import BrokenInvariantError
-from streamfl.learning.drift.evidence import LiveModel, Observed
-from streamfl.learning.influence import Influence
+from streamfl.learning.drift.evidence import LiveModel
 from streamfl.learning.profiles.base import Answer, Deliberation
-from streamfl.machines.coordinator.collect.aggregate import Aggregation
+from streamfl.machines.coordinator.collect.closing import Closing
 from streamfl.machines.coordinator.collect.open_round import OpenRound
 from streamfl.machines.coordinator.collect.refusals import Refusals
 from streamfl.machines.coordinator.saved.ledger import Member
-from streamfl.machines.coordinator.saved.names import Grant
 from streamfl.machines.coordinator.saved.state import CoordinatorState
-from streamfl.protocol.alarm import Reading
 from streamfl.protocol.decisions import Refused
 from streamfl.protocol.events import Ordered
 from streamfl.protocol.messages import (
@@ -36,11 +33,10 @@ from streamfl.protocol.messages import (
 
 @dataclass(frozen=True)
 class PendingAlarm:
-    """The alarm of a round, while it waits for candidates to be scored; `answers` are those of earlier stages."""
+    """The alarm of a closing round, while candidates are scored; `answers` are those of earlier stages."""
 
+    closing: Closing
     deliberation: Deliberation
-    observed: Observed
-    aggregation: Aggregation
     asked: Score
     models: tuple[ModelPublished, ...]
     live: tuple[LiveModel, ...]
@@ -54,10 +50,14 @@ class PendingAlarm:
 
 @dataclass(frozen=True)
 class Unmasking:
-    """A total of masked sums, while it waits for the seeds of masks; `answers` are those of clients, by name."""
+    """A total of masked sums, while it waits for the seeds of masks; `answers` are those of clients, by name.
+
+    `closing` is the round whose updates it is of; None if it is of scores.
+    """
 
     asked: Unmask
     since: float
+    closing: Closing | None = None
     answers: dict[str, Unmasked] = field(default_factory=dict)
 
     @property
@@ -78,15 +78,6 @@ class Unsaved:
         The accepted updates, by client.
     logs
         By partition, the identities of the logs that they are about, where they are known.
-    counted
-        The same when the round closes, in the order of the clients' names, with granted names only and bounded
-        influence.
-    shares
-        How much of each client's steps counts.
-    influence
-        The histories after the round; None before it closes.
-    grant
-        The names that the round may register; None before it closes.
     waiting
         By client, how many of its names had to wait in the round that closed last.
     pending_alarm
@@ -95,10 +86,6 @@ class Unsaved:
         The scores for it, by client.
     unmasking
         The total of masked sums that waits for seeds; None if there is none.
-    pooled
-        Where sums are added up over clients, whose sums the one update in `counted` is the total of.
-    unlucky
-        The clients whose updates do not count because the entry is closed without learning anything; else None.
     begun
         The open round, and when it was opened for the first time since the coordinator started.
     introductions
@@ -109,8 +96,6 @@ class Unsaved:
         The operator's command that waits for the alarm.
     refusals
         The refusals since the entry was opened.
-    readings
-        The detectors' readings after the round's updates.
     members
         Copies of the accounts of members that have changed since the last Commit.
     refused, saved
@@ -120,22 +105,15 @@ class Unsaved:
     open: OpenRound | None = None
     updates: dict[str, Update] = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)
-    counted: tuple[Update, ...] = ()
-    shares: Mapping[str, float] = field(default_factory=dict)
-    influence: Influence | None = None
-    grant: Grant | None = None
     waiting: Mapping[str, int] = field(default_factory=dict)
     pending_alarm: PendingAlarm | None = None
     scores: dict[str, Scores] = field(default_factory=dict)
     unmasking: Unmasking | None = None
-    pooled: tuple[str, ...] = ()
-    unlucky: frozenset[str] | None = None
     begun: tuple[int, float] = (0, 0.0)
     introductions: dict[str, Join] = field(default_factory=dict)
     deferred: dict[str, Join | Leave] = field(default_factory=dict)
     ordered: Ordered | None = None
     refusals: Refusals = field(default_factory=Refusals)
-    readings: Mapping[str, Reading] = field(default_factory=dict)
     members: dict[str, Member] = field(default_factory=dict)
     refused: int = 0
     saved: int = 0
@@ -158,12 +136,10 @@ class Unsaved:
 
     def collect_for(self, opened: OpenRound) -> None:
         """Start collecting for a new round."""
-        self.open, self.updates, self.logs, self.counted, self.grant = opened, {}, {}, (), None
-        self.shares, self.influence = {}, None
-        self.unmasking, self.pooled, self.unlucky = None, (), None
+        self.open, self.updates, self.logs, self.unmasking = opened, {}, {}, None
         if self.begun[0] != opened.message.round:
             self.begun = opened.message.round, opened.since
-        self.refusals, self.readings = self.refusals.for_next_entry(), {}
+        self.refusals = self.refusals.for_next_entry()
 
     @property
     def opened(self) -> OpenRound:

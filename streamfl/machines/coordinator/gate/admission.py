@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from streamfl.learning.between_rounds import BetweenRounds, Covered
 from streamfl.learning.pooling.masks import absent_peers, is_seed
-from streamfl.machines.coordinator.collect.pool import Pool
 from streamfl.machines.coordinator.collect.refusals import incarnation_in
 from streamfl.machines.coordinator.collect.unsaved import Unsaved
 from streamfl.machines.coordinator.gate.checks import (
@@ -21,6 +20,7 @@ from streamfl.machines.coordinator.gate.checks import (
     wrong_pooled_scores,
     wrong_scores,
 )
+from streamfl.machines.coordinator.kinds.base import RoundKind
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
@@ -76,6 +76,8 @@ class Admission:
     ----------
     settings
         How the coordinator works.
+    kind
+        What clients send.
     log_ends
         Returns the position after the last record of each of some partitions, None where it is unknown. It is called
         only for positions beyond its earlier answers. Without it every position is accepted.
@@ -87,6 +89,7 @@ class Admission:
     """
 
     settings: CoordinatorSettings
+    kind: RoundKind
     log_ends: LogEnds | None = None
     grants: Grants | None = None
     log_ids: LogIds | None = None
@@ -144,21 +147,16 @@ class Admission:
             columns=self._columns(update, state),
             members=len(state.members),
             limits=self.settings.limits,
-            layout=Pool(self.settings, opened, state.registry).layout if opened.pooled else None,
+            layout=self.kind.layout(opened, state.registry),
         )
         if refused is not None:
             return refused
-        wrong = self._not_listed(update.client, state)
+        wrong = self.kind.not_listed(update.client, state)
         if wrong is not None:
             return Refused(update.client, wrong)
         wrong = self._wrong_between(update, opened, state) if update.records else None
         wrong = wrong or self._wrong_places(update, state)
         return None if wrong is None else Refused(update.client, wrong, is_fault=True)
-
-    def _not_listed(self, client: str, state: CoordinatorState) -> str | None:
-        roster = state.roster
-        listed = roster is None or roster.keys.get(client) == state.members[client].key
-        return None if listed else "it joined after the round was opened, and sums are masked"
 
     def shows_work(self, update: Update, member: Member, state: CoordinatorState) -> bool:
         """Tell whether an update that came too late is of records that its client can have read."""
@@ -173,8 +171,8 @@ class Admission:
             return Refused(scores.client, "no scores are asked for")
         if incarnation_in(scores.attempt) != state.members[scores.client].incarnation:
             return Refused(scores.client, OTHER_INCARNATION)
-        if unsaved.opened.message.pooled:
-            layout = Pool(self.settings, unsaved.opened.message, state.registry).layout_of(pending_alarm.asked)
+        layout = self.kind.layout_of(pending_alarm.asked, state.registry)
+        if layout is not None:
             wrong = wrong_pooled_scores(scores, update, layout)
             return None if wrong is None else Refused(scores.client, wrong, is_fault=True)
         wrong = wrong_scores(

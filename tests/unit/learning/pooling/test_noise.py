@@ -19,7 +19,7 @@ from streamfl.learning.pooling.sums import sums_of
 from streamfl.machines.client.ledger.evaluated import served_counts
 from streamfl.machines.client.work.comparison import Comparison
 from streamfl.machines.client.work.round import ClientRound
-from streamfl.machines.coordinator.collect.pool import Pool
+from streamfl.machines.coordinator.kinds.summed import Summed, with_noise
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.messages import RoundOpened, Score, Slot, SlotLosses, Update
 from streamfl.protocol.records import Batch, Span
@@ -121,9 +121,8 @@ def test_epsilon_is_that_of_the_gaussian_mechanism():
 
 def test_the_coordinator_reckons_with_noise():
     settings = CoordinatorSettings(LEARNER, expect=1, sums="pooled", noise=NOISE)
-    pool = Pool(settings, OPENED, REGISTRY)
-    deviations = NOISE.deviations(pool.layout)
-    made = pool._with_noise(_update_with(np.diag([-50.0, 3.0, 9000.0])), deviations, clients=4)
+    deviations = NOISE.deviations(Summed(settings).layout(OPENED, REGISTRY))
+    made = with_noise(_update_with(np.diag([-50.0, 3.0, 9000.0])), deviations, clients=4)
     least = 2.0 * math.sqrt(12.0) * deviations["second"]
     assert np.linalg.eigvalsh(made.second_moments) == pytest.approx([least, least, 9000.0])
     assert made.losses["step 0"].square == pytest.approx(1.0 + 4.0 * deviations["losses"] ** 2)

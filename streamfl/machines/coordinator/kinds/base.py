@@ -1,0 +1,143 @@
+"""The interface of a kind of round. A coordinator has one, chosen once; nothing else asks what clients send."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from streamfl.learning.pooling.layout import Layout
+from streamfl.learning.profiles.base import Restart
+from streamfl.machines.coordinator.collect.closing import Closing, Counted
+from streamfl.machines.coordinator.collect.unsaved import PendingAlarm
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.messages import LocalDrift, Roster, RoundOpened, Score, Scores, Unmasked, Update
+from streamfl.protocol.registry import Registry
+
+
+@dataclass(frozen=True, eq=False)
+class TotalAsked:
+    """A total that only the clients can open: they are asked for the seeds of their masks.
+
+    Parameters
+    ----------
+    closing
+        The round, with the updates of these clients, and those without records.
+    repeats
+        The entry whose total is asked for again; the present one if it is the first time.
+    """
+
+    closing: Closing
+    repeats: int
+
+
+@dataclass(frozen=True, eq=False)
+class NoTotal:
+    """No total can be told: the entry closes without learning anything.
+
+    Parameters
+    ----------
+    repeats
+        The entry whose total is still to be repeated; 0 for none.
+    periods
+        What clients say of the next period of event time; None: the period stays.
+    """
+
+    repeats: int
+    periods: tuple[int | None, ...] | None = None
+
+
+@dataclass(frozen=True)
+class RoundKind(ABC):
+    """What clients send of a round, and what of it counts.
+
+    Parameters
+    ----------
+    settings
+        How the coordinator works.
+    """
+
+    settings: CoordinatorSettings
+
+    sends_sums: ClassVar[bool] = False
+    """Whether clients send sums, of which only the total over clients is used."""
+
+    resumes: ClassVar[bool] = True
+    """Whether an entry that was open before a kill can be opened again; otherwise its records go to the next one."""
+
+    finds_culprits: ClassVar[bool] = True
+    """Whether it can be found out whose message makes something raise, by leaving it out."""
+
+    # --- who takes part --------------------------------------------------------------------------------------------
+
+    def roster(self, state: CoordinatorState) -> Roster | None:
+        """Return the clients that mask their sums in the round that opens; None if sums are not masked."""
+        return None
+
+    def repeats(self, state: CoordinatorState) -> int:
+        """Return the entry whose total the round that opens repeats; 0 for none."""
+        return 0
+
+    def not_listed(self, name: str, state: CoordinatorState) -> str | None:
+        """Return why a member cannot send an update for the open round, or None."""
+        return None
+
+    def is_newcomer(self, name: str, state: CoordinatorState) -> bool:
+        """Tell whether a member can send an update for the next entry, and none for the open one."""
+        return False
+
+    def is_lost(self, name: str, state: CoordinatorState) -> bool:
+        """Tell whether a client whose sums count is gone, without which no total can be told."""
+        return False
+
+    def is_enough(self, updates: Mapping[str, Update], state: CoordinatorState) -> bool:
+        """Tell whether a round can be closed with these updates."""
+        return bool(updates)
+
+    # --- what is sent ----------------------------------------------------------------------------------------------
+
+    def layout(self, opened: RoundOpened, registry: Registry) -> Layout | None:
+        """Return the layout of the sums of an update; None if clients send no sums."""
+        return None
+
+    def layout_of(self, asked: Score, registry: Registry) -> Layout | None:
+        """Return the layout of the sums of scores; None if clients send no sums."""
+        return None
+
+    # --- what counts -----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def count(self, closing: Closing, state: CoordinatorState) -> Counted | TotalAsked | NoTotal:
+        """Return what counts of a round with records, or what is asked for first."""
+
+    @abstractmethod
+    def scored(
+        self, alarm: PendingAlarm, scores: Mapping[str, Scores], answers: Sequence[Unmasked], registry: Registry
+    ) -> Sequence[tuple[Update, Scores]]:
+        """Return the scores of candidates that count, each with the update whose records they are about.
+
+        Parameters
+        ----------
+        alarm
+            The alarm for which they were asked.
+        scores
+            Those that have come, by client.
+        answers
+            The seeds of masks, where sums are masked.
+        registry
+            The registry of the round.
+        """
+
+    def to_unmask(self, alarm: PendingAlarm, scores: Mapping[str, Scores]) -> Mapping[str, str]:
+        """Return the attempts, by client, for which seeds of masks over scores are asked; none without masks."""
+        return {}
+
+    def total(
+        self, closing: Closing, attempts: Mapping[str, str], answers: Sequence[Unmasked], registry: Registry
+    ) -> Counted:
+        """Return what counts of a round whose total was asked for, once all clients have told their seeds."""
+        raise NotImplementedError
+
+    def named(self, decided: Sequence[Restart | LocalDrift]) -> Sequence[Restart | LocalDrift]:
+        """Return the decisions of a profile with the clients that can be named."""
+        return decided

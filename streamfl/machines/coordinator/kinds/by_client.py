@@ -1,0 +1,43 @@
+"""Rounds in which each client sends an update of its own: the influence of each is bounded."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from streamfl.machines.coordinator.collect.aggregate import as_differences
+from streamfl.machines.coordinator.collect.closing import Closing, Counted
+from streamfl.machines.coordinator.collect.unsaved import PendingAlarm
+from streamfl.machines.coordinator.kinds.base import RoundKind
+from streamfl.machines.coordinator.kinds.bounded import bounded, bounded_scores
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.protocol.messages import Scores, Unmasked, Update
+from streamfl.protocol.registry import Registry
+
+
+@dataclass(frozen=True)
+class ByClient(RoundKind):
+    """Clients send updates of their own."""
+
+    def count(self, closing: Closing, state: CoordinatorState) -> Counted:
+        """Bound the influence of each update."""
+        learner, secret, plan = self.settings.learner, self.settings.secret, closing.opened.plan
+        made = bounded(
+            [as_differences(update, plan.live, learner) for update in closing.granted],
+            plan.live,
+            state.agreed,
+            state.influence.shown(secret),
+            apart=closing.opened.apart,
+            most=self.settings.round_size,
+            between=learner.between,
+            agreed=state.between,
+            seed=learner.seed if secret is None else secret.seed,
+        )
+        return Counted(made.updates, made.shares, made.influence)
+
+    def scored(
+        self, alarm: PendingAlarm, scores: Mapping[str, Scores], answers: Sequence[Unmasked], registry: Registry
+    ) -> Sequence[tuple[Update, Scores]]:
+        """Return each client's scores; steps of candidates count as much as those of its update did."""
+        counted, learner = alarm.closing.counted, self.settings.learner
+        made = {client: as_differences(one, alarm.live, learner) for client, one in scores.items()}
+        shares = {client: bounded_scores(one, counted.shares.get(client, 1.0)) for client, one in made.items()}
+        return [(update, shares[update.client]) for update in counted.updates if update.client in scores]

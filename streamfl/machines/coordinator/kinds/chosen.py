@@ -1,0 +1,14 @@
+"""The kind of the rounds of a federation, by its settings."""
+
+from streamfl.machines.coordinator.kinds.base import RoundKind
+from streamfl.machines.coordinator.kinds.by_client import ByClient
+from streamfl.machines.coordinator.kinds.masked import Masked
+from streamfl.machines.coordinator.kinds.summed import Summed
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+
+KINDS: dict[str, type[RoundKind]] = {"by-client": ByClient, "pooled": Summed, "masked": Masked}
+
+
+def round_kind(settings: CoordinatorSettings) -> RoundKind:
+    """Return the kind of rounds that settings name."""
+    return KINDS[settings.sums](settings)

@@ -1,0 +1,119 @@
+"""Rounds in which sums are masked: the clients alone can tell a total, by seeds of their masks.
+
+Which totals they tell is said by the law in `streamfl.learning.pooling.masks`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from streamfl.arrays import IntArray
+from streamfl.errors import BrokenInvariantError
+from streamfl.learning.pooling.masks import total_of
+from streamfl.machines.coordinator.collect.closing import Closing, Counted
+from streamfl.machines.coordinator.collect.unsaved import PendingAlarm
+from streamfl.machines.coordinator.kinds.base import NoTotal, TotalAsked
+from streamfl.machines.coordinator.kinds.summed import Summed, numbers_in
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.protocol.messages import Disclosed, Roster, Scores, Unmasked, Update, ends_of
+from streamfl.protocol.registry import Registry
+
+
+@dataclass(frozen=True)
+class Masked(Summed):
+    """Clients send masked sums. The clients of an open round, the roster, are those whose masks cancel."""
+
+    resumes: ClassVar[bool] = False
+
+    # --- who takes part --------------------------------------------------------------------------------------------
+
+    def roster(self, state: CoordinatorState) -> Roster:
+        """Return the clients that mask their sums from now on."""
+        kept, keys = state.roster, self._keys(state)
+        if kept is not None and kept.keys == keys:
+            return kept
+        return Roster(version=1 if kept is None else kept.version + 1, keys=keys)
+
+    def _keys(self, state: CoordinatorState) -> dict[str, str]:
+        """Return the public keys of the members that mask sums, by name: all that are there and not left out.
+
+        None is left out if too few would be left for a total.
+        """
+        members = state.members
+        keys = {name: members[name].key for name in sorted(state.active()) if members[name].key}
+        here = {name: key for name, key in keys.items() if members[name].rests <= state.entry}
+        return here if len(here) >= self.settings.fewest else keys
+
+    def repeats(self, state: CoordinatorState) -> int:
+        """Return the entry whose total is repeated; none if a client of the total has left, or is left out."""
+        roster = state.roster
+        is_whole = roster is None or repeated_in(state).keys() <= roster.keys.keys()
+        return state.repeats if is_whole else 0
+
+    def not_listed(self, name: str, state: CoordinatorState) -> str | None:
+        """Return why a member cannot mask its sums for the open round: its present start is not on the roster."""
+        roster = state.roster
+        listed = roster is None or roster.keys.get(name) == state.members[name].key
+        return None if listed else "it joined after the round was opened, and sums are masked"
+
+    def is_newcomer(self, name: str, state: CoordinatorState) -> bool:
+        """Tell whether a member has started again, and can mask its sums in the next entry."""
+        return name in self._keys(state) and self.not_listed(name, state) is not None
+
+    def is_lost(self, name: str, state: CoordinatorState) -> bool:
+        """Tell whether a start is gone, so that nobody can tell the seeds of its masks any more."""
+        return state.members[name].left or self.not_listed(name, state) is not None
+
+    def is_enough(self, updates: Mapping[str, Update], state: CoordinatorState) -> bool:
+        """Tell whether there are enough for a total, or one without records, whose client may have some next time.
+
+        Or others take part than were on the roster, who cannot send any before the next entry.
+        """
+        if state.roster is not None and self._keys(state) != state.roster.keys:
+            return True
+        senders = sum(update.records > 0 for update in updates.values())
+        return bool(updates) and not len(updates) == senders < self.settings.fewest
+
+    # --- what counts -----------------------------------------------------------------------------------------------
+
+    def count(self, closing: Closing, state: CoordinatorState) -> TotalAsked | NoTotal:
+        """Ask for the total. An entry that repeats one has the same clients and records, or nothing is learnt."""
+        there = {update.client: update for update in closing.senders}
+        repeated = repeated_in(state)
+        if any(name not in there or ends_of(there[name].spans) != one.ends for name, one in repeated.items()):
+            return NoTotal(repeats=0)
+        if repeated:
+            others = there.keys() - repeated.keys()
+            closing = replace(closing, updates={name: u for name, u in closing.updates.items() if name not in others})
+            there = {name: there[name] for name in repeated}
+        if len(there) < self.settings.fewest:  # too few have records of this period: these go to the next one
+            return NoTotal(state.repeats, tuple(update.period for update in closing.updates.values()))
+        return TotalAsked(closing, state.repeats or state.entry)
+
+    def total(
+        self, closing: Closing, attempts: Mapping[str, str], answers: Sequence[Unmasked], registry: Registry
+    ) -> Counted:
+        """Return the total, now that all have told their seeds."""
+        updates = [closing.grant.update(closing.updates[client]) for client in sorted(attempts)]
+        return self._added_up(closing, updates, answers, registry)
+
+    def to_unmask(self, alarm: PendingAlarm, scores: Mapping[str, Scores]) -> Mapping[str, str]:
+        """Return the attempts of all whose sums count; none if one lacks: others would tell of those who do."""
+        attempts = {client: scores[client].attempt for client in sorted(scores) if scores[client].sums}
+        return attempts if attempts.keys() == set(alarm.closing.counted.pooled) else {}
+
+    def _summed(self, scores: Sequence[Scores], answers: Sequence[Unmasked]) -> list[Scores]:
+        told = {answer.client for answer in answers}
+        return [one for one in scores if one.sums and one.client in told]
+
+    def _total(self, texts: Sequence[str], answers: Sequence[Unmasked]) -> IntArray:
+        if self.settings.expand is None:
+            raise BrokenInvariantError("sums are masked, and nothing expands the seeds of masks")
+        return total_of(numbers_in(texts), answers, self.settings.expand)
+
+
+def repeated_in(state: CoordinatorState) -> dict[str, Disclosed]:
+    """Return the records of the total that the open entry repeats, by client."""
+    repeats, members = state.repeats, state.members
+    told = {name: member.disclosed for name, member in members.items()} if repeats else {}
+    return {name: one for name, one in told.items() if one is not None and one.entry == repeats}

@@ -1,0 +1,128 @@
+"""Rounds in which clients send sums: there is one update, and one answer to Score, of all clients together."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from streamfl.arrays import IntArray
+from streamfl.learning.pooling.layout import Layout
+from streamfl.learning.pooling.masks import plain_total
+from streamfl.learning.pooling.sums import EVERYBODY, of_text, pooled, pooled_scores
+from streamfl.learning.profiles.base import Restart
+from streamfl.machines.coordinator.collect.closing import Closing, Counted
+from streamfl.machines.coordinator.collect.unsaved import PendingAlarm
+from streamfl.machines.coordinator.kinds.base import NoTotal, RoundKind, TotalAsked
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.protocol.messages import LocalDrift, RoundOpened, Score, Scores, Unmasked, Update
+from streamfl.protocol.registry import Registry
+
+
+@dataclass(frozen=True)
+class Summed(RoundKind):
+    """Clients send sums that the coordinator adds up. No client's own are judged: nobody's influence is bounded."""
+
+    sends_sums: ClassVar[bool] = True
+    finds_culprits: ClassVar[bool] = False
+
+    def layout(self, opened: RoundOpened, registry: Registry) -> Layout:
+        """Return the layout of the sums of an update."""
+        columns, by_label = self.settings.learner.model.columns, self.settings.noise is None
+        return Layout.of_round(opened, registry, columns, by_label=by_label)
+
+    def layout_of(self, asked: Score, registry: Registry) -> Layout:
+        """Return the layout of the sums of scores."""
+        return Layout.of_scores(asked, registry, self.settings.learner.model.columns)
+
+    def count(self, closing: Closing, state: CoordinatorState) -> Counted | TotalAsked | NoTotal:
+        """Return the total."""
+        return self._added_up(closing, closing.senders, (), state.registry)
+
+    def _added_up(
+        self, closing: Closing, updates: Sequence[Update], answers: Sequence[Unmasked], registry: Registry
+    ) -> Counted:
+        """Return the sums of clients as one update; `answers` are the seeds of their masks."""
+        opened = closing.opened.message
+        layout = self.layout(opened, registry)
+        total = self._total([update.sums for update in updates], answers)
+        made = pooled(updates, total, opened, layout, registry)
+        noise = self.settings.noise
+        if noise is not None:
+            made = with_noise(made, noise.deviations(layout), len(updates))
+        return Counted((made,), pooled=tuple(update.client for update in updates))
+
+    def scored(
+        self, alarm: PendingAlarm, scores: Mapping[str, Scores], answers: Sequence[Unmasked], registry: Registry
+    ) -> Sequence[tuple[Update, Scores]]:
+        """Return the scores of all clients together, with the update whose records they are about."""
+        closing, counted = alarm.closing, alarm.closing.counted
+        summed = self._summed([scores[name] for name in counted.pooled if name in scores], answers)
+        if not summed:
+            return []
+        of, one = [closing.updates[part.client] for part in summed], counted.updates[0]
+        records, trained = sum(update.records for update in of), sum(update.trained for update in of)
+        made = pooled_scores(
+            self._total([part.sums for part in summed], answers),
+            alarm.asked,
+            self.layout_of(alarm.asked, registry),
+            records=records,
+            trained=trained,
+            more=len(one.new_labels),
+        )
+        return [(replace(one, records=records, trained=trained), made)]
+
+    def _summed(self, scores: Sequence[Scores], answers: Sequence[Unmasked]) -> list[Scores]:
+        """Return the scores whose sums are added up."""
+        return [one for one in scores if one.sums]
+
+    def _total(self, texts: Sequence[str], answers: Sequence[Unmasked]) -> IntArray:
+        return plain_total(numbers_in(texts))
+
+    def named(self, decided: Sequence[Restart | LocalDrift]) -> Sequence[Restart | LocalDrift]:
+        """Return decisions that name no clients: what changed is known of all together."""
+        return tuple(map(without_everybody, decided))
+
+
+def numbers_in(texts: Sequence[str]) -> list[IntArray]:
+    """Return the numbers of sums."""
+    return [part for part in map(of_text, texts) if part is not None]
+
+
+def with_noise(update: Update, deviations: Mapping[str, float], clients: int) -> Update:
+    """Return an update of which is told that there is noise in it.
+
+    Sums of squares of losses grow by the variance of the noise in their sums: detectors reckon with that. Second
+    moments have no eigenvalue below what noise alone reaches, so that no step is long because of it.
+    """
+    variance = clients * deviations["losses"] ** 2
+    losses = {name: replace(one, square=one.square + variance) for name, one in update.losses.items()}
+    C = update.second_moments
+    if C is not None:
+        least = 2.0 * math.sqrt(clients * len(C)) * deviations["second"]
+        values, vectors = np.linalg.eigh(C)
+        C = (vectors * np.maximum(values, least)) @ vectors.T
+    return replace(update, losses=losses, second_moments=C)
+
+
+def without_everybody(decision: Restart | LocalDrift) -> Restart | LocalDrift:
+    """Return a decision that names no clients."""
+    if isinstance(decision, LocalDrift):
+        return replace(decision, clients=tuple(client for client in decision.clients if client != EVERYBODY))
+    clients = tuple(client for client in decision.alarm.clients if client != EVERYBODY)
+    return replace(decision, alarm=replace(decision.alarm, clients=clients))
+
+
+def wrong_sums(text: str, layout: Layout) -> str | None:
+    """Return why a text is not the sums of a client, or None.
+
+    >>> from streamfl.learning.pooling.layout import Block
+    >>> from streamfl.learning.pooling.sums import as_text
+    >>> layout = Layout((Block("losses", (2, 6)),))
+    >>> wrong_sums(as_text(np.zeros(12)), layout), wrong_sums(as_text(np.zeros(11)), layout)
+    (None, 'sums of another layout')
+    """
+    digits = 4 * -(-8 * layout.size // 3)
+    sums = of_text(text) if len(text) == digits else None
+    return None if sums is not None and len(sums) == layout.size else "sums of another layout"
