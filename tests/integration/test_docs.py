@@ -11,7 +11,7 @@ import pytest
 from command_lines import parse
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("*.md"))]
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
 TEXTS = {str(page.relative_to(ROOT)): page.read_text() for page in PAGES}
 BLOCK = re.compile(r"^```([a-z]*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -30,9 +30,10 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, env=quiet, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    built = {page.stem for page in (tmp_path / "site").glob("*.html")} - {"404"}
-    assert built == {page.stem for page in (ROOT / "docs").glob("*.md")}
-    reference = (tmp_path / "site" / "api.html").read_text()
+    site, docs = tmp_path / "site", ROOT / "docs"
+    built = {page.relative_to(site).with_suffix("") for page in site.rglob("*.html")} - {Path("404")}
+    assert built == {page.relative_to(docs).with_suffix("") for page in docs.rglob("*.md")}
+    reference = (site / "api.html").read_text()
     assert "drift_detected" in reference
     assert "check_profile" in reference
 

@@ -10,8 +10,8 @@ from streamfl.errors import UsageError
 from streamfl_benchmarks.pages.made import Made
 from streamfl_benchmarks.pages.markers import NOT_KEPT, filled, sections, without_runs
 
-# Pages in which every table is made from runs, or says that these are not kept.
-OF_RESULTS = ("docs/results.md",)
+# Pages in which every table is made from runs, or says that these are not kept: this one, and those of this folder.
+OF_RESULTS = ("docs/results.md", "docs/lab/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Site:
     @property
     def pages(self) -> list[Path]:
         """Return the pages that may show results."""
-        return [self.root / "README.md", *sorted((self.root / "docs").glob("*.md"))]
+        return [self.root / "README.md", *sorted((self.root / "docs").rglob("*.md"))]
 
     def name(self, page: Path) -> str:
         """Return how a page is called in messages."""
@@ -64,7 +64,7 @@ class Site:
             yield from (
                 f"{page}:{section.first + at + 1}: results {section.name}\n{told}" for at, told in unlike(own, made)
             )
-        if page in OF_RESULTS:
+        if page.startswith(OF_RESULTS):
             for i in without_runs(lines):
                 yield (
                     f"{page}:{i + 1}: a table that no runs make: {lines[i]}\n  Mark it with <!-- results: NAME -->"

@@ -14,7 +14,7 @@ from streamfl.live.settings.reference import reference, settings_of, tables
 from streamfl.live.settings.settings import FederationSettings
 
 ROOT = Path(__file__).parents[3]
-DOCUMENTS = [*sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("*.md"))]
+DOCUMENTS = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
 SETTINGS = {table: settings_of(schema) for table, schema in tables()}
 NOTES = {"unit", "unset", "unequal", "decides", "change", "set_by"}
 

@@ -108,6 +108,13 @@ def test_nothing_is_written_if_one_page_cannot_be_made(site: Site) -> None:
     assert "0.76" in (site.root / "docs" / "results.md").read_text()
 
 
+def test_a_page_of_the_laboratory_says_which_tables_have_no_runs_too(site: Site) -> None:
+    (site.root / "docs" / "lab").mkdir()
+    (site.root / "docs" / "lab" / "drift.md").write_text("| a |\n| --- |\n")
+    (fault,) = site.faults()
+    assert fault.startswith("docs/lab/drift.md:1: a table that no runs make: | a |")
+
+
 def test_a_template_that_no_page_shows_is_found(site: Site) -> None:
     (site.root / "templates" / "unseen.md.j2").write_text("nothing")
     assert [fault.partition(";")[0] for fault in site.faults()] == ["results unseen: no page shows them"]
