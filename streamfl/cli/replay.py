@@ -30,7 +30,7 @@ from streamfl.run.answers_file import AnswersFile
 from streamfl.run.dealing.dealing import FEWEST, Log, client_column, deal, usual_size
 from streamfl.run.dealing.imposed_drift import Injection, inject
 from streamfl.run.evaluation.result import Result
-from streamfl.run.replay import Replay, Replayed, ReplaySettings, round_line
+from streamfl.run.replay import Replay, Replayed, ReplaySettings
 from streamfl.run.report.display import Progress, file_text, local_text, notice_text, summary
 from streamfl.run.report.html import render
 from streamfl.run.report.terminal import hand_out, say
@@ -302,7 +302,7 @@ def _watched(
                 case RoundClosed() if event.records:
                     if event.round in drifts:
                         progress.drift(event.round, drifts[event.round])
-                    progress.round(round_line(event, replay.task))
+                    progress.round(replay.line)
                 case Restarted():
                     progress.restart(replay.restart_line(event))
                     progress.announce(replay.change)

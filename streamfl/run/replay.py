@@ -45,11 +45,11 @@ from streamfl.run.evaluation.result import (
     Loss,
     Privacy,
     Result,
-    RoundLine,
 )
 from streamfl.run.model_file import Provenance, ServedModel, settings_told
 from streamfl.run.report.changes import sentence
 from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
+from streamfl.run.summary import RoundLine, RoundSummary
 from streamfl.runtime.clock import ManualClock, stopwatch
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, unobserved
@@ -129,7 +129,6 @@ Observer = Callable[[FromCoordinator | Refused | Predicted | PostUpdate], None]
 class History:
     """The history of a run, collected from the control messages and the clients' measurements."""
 
-    task: Task
     figures: Prequential = field(default_factory=Prequential)
     rounds: list[RoundLine] = field(default_factory=list)
     restarts: list[DatedRestart] = field(default_factory=list)
@@ -145,17 +144,14 @@ class History:
     shares: Counter[str] = field(default_factory=Counter)
     unlearnt: int | None = None
     model: str = ""
-    time_of: Callable[[RoundClosed], str | None] = lambda closed: None
     time: str | None = None
     by_row: bool = False
 
-    def add(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
-        """Add one event."""
+    def add(self, event: FromCoordinator | Predicted | PostUpdate) -> None:
+        """Add one event beside the entries of the ledger."""
         match event:
             case Predicted() | PostUpdate():
                 self.figures.add(event)
-            case RoundClosed():
-                self._closed(event)
             case Restarted():
                 self.restarts.append(self.restart_line(event))
             case Noticed():
@@ -165,7 +161,8 @@ class History:
             case _:
                 pass
 
-    def _closed(self, closed: RoundClosed) -> None:
+    def close(self, closed: RoundSummary, time: str | None) -> None:
+        """Add an entry of the ledger, whose last record was measured at a time."""
         self.accepted += closed.records
         self.trained += closed.trained
         self.rejected += closed.rejected
@@ -173,10 +170,9 @@ class History:
         self.shares.update(closed.served.shares)
         if self.unlearnt is not None:
             self.unlearnt += closed.unlearnt
-        self.model = closed.model
-        self.time = self.time_of(closed)
+        self.model, self.time = closed.model, time
         if closed.records:
-            self.rounds.append(round_line(closed, self.task))
+            self.rounds.append(closed.line)
 
     def restart_line(self, restarted: Restarted) -> DatedRestart:
         """Return a restart as a line of the result."""
@@ -209,22 +205,6 @@ class History:
         """Return the mean loss of the serving model over all records."""
         records = sum(line.records for line in self.rounds)
         return sum(line.loss * line.records for line in self.rounds) / records if records else None
-
-
-def round_line(closed: RoundClosed, task: Task) -> RoundLine:
-    """Return a closed round as a line of the result."""
-    served = closed.served
-    regression = task == "regression"
-    return RoundLine(
-        round=closed.round,
-        epoch=closed.epoch,
-        block=closed.block,
-        records=closed.records,
-        loss=closed.losses[closed.serves],
-        accuracy=None if regression else served.correct / closed.records,
-        mae=served.absolute_error / closed.records if regression else None,
-        no_change=served.no_change / closed.records,
-    )
 
 
 @dataclass(frozen=True)
@@ -292,7 +272,7 @@ class Replay:
         if settings.privacy.noise:
             epsilon(settings.privacy.noise, 1, settings.privacy.delta)  # what counts it is there
         figures = Prequential(classes=ClassCounts(largest(self._counts())))
-        self._history = History(self.task, figures, time_of=self._time_of, by_row=not len(self.table.times))
+        self._history = History(figures, by_row=not len(self.table.times))
         self._changes = Changes(self.table, self.logs)
         river = self.settings.learning.river_model(self.task)
         if river is not None:
@@ -325,6 +305,11 @@ class Replay:
     def notice_line(self, noticed: Noticed) -> DatedNotice:
         """Return the newest notice as a line of the result."""
         return self._history.notice_line(noticed)
+
+    @property
+    def line(self) -> RoundLine:
+        """Return the newest round as a line of the result."""
+        return self._history.rounds[-1]
 
     @property
     def change(self) -> str:
@@ -400,7 +385,7 @@ class Replay:
             return None
         return self.table.places.astype(np.float64)
 
-    def _time_of(self, closed: RoundClosed) -> str | None:
+    def _time_of(self, closed: RoundSummary) -> str | None:
         times = self.table.times
         if not len(times):
             return None
@@ -412,10 +397,14 @@ class Replay:
     def _handle(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
         if isinstance(event, Refused):  # nothing is late or lost here, so it would be sent and refused for ever
             raise PeerError(f"the update of client {event.client} was refused: {event.reason}")
-        self._history.add(event)
         match event:
             case RoundClosed():
-                self._changes.closed(event)
+                closed = RoundSummary.of(event, targets=self.task == "regression")
+                self._history.close(closed, self._time_of(closed))
+                self._changes.closed(closed)
+            case _:
+                self._history.add(event)
+        match event:
             case Restarted() | LocalDrift(state="latched"):
                 self._history.changes.append(self._change(event))
             case _:

@@ -11,6 +11,7 @@ from streamfl.run.evaluation.by_class import ByClass
 from streamfl.run.evaluation.by_client import ByClient
 from streamfl.run.evaluation.changes import Change
 from streamfl.run.evaluation.part import Part
+from streamfl.run.summary import RoundLine
 
 
 class Figures(Part):
@@ -138,19 +139,6 @@ class DatedNotice(DatedFinding):
     """One change that is no drift of the concept."""
 
     cause: str
-
-
-class RoundLine(Part):
-    """One closed round. `accuracy` and `no_change` are means over its records; regression has `mae` there."""
-
-    round: int
-    epoch: int
-    block: int
-    records: int
-    loss: float
-    accuracy: float | None = None
-    mae: float | None = None
-    no_change: float | None = None
 
 
 class Result(Part):

@@ -1,6 +1,7 @@
 """Terminal output of a run: a live progress line, plain lines in a log, and a closing summary."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -20,7 +21,6 @@ from streamfl.run.evaluation.result import (
     Figures,
     Privacy,
     Result,
-    RoundLine,
 )
 from streamfl.run.report.story import drifts_found, ledger, unaccounted
 from streamfl.run.report.terminal import say
@@ -37,6 +37,7 @@ from streamfl.run.report.words import (
     share,
     time_of,
 )
+from streamfl.run.summary import RoundLine
 
 _MISSING = "-"  # a terminal may support ASCII only
 _LISTED = 5
@@ -176,7 +177,7 @@ class Progress:
         if self._last is None:
             return "waiting for the first round"
         seconds = self._console.get_time() - self._started
-        line = self._last if no_change else self._last.model_copy(update={"no_change": None})
+        line = self._last if no_change else replace(self._last, no_change=None)
         text = round_text(line, self._rounds, self._records / seconds if seconds > 0 else None)
         few = 2 * line.records < self._most  # figures of a few records are mostly chance
         return f"{text}  (only {counted(line.records, 'record')})" if few else text
