@@ -6,13 +6,15 @@ goes through `plain`, `whole` or `finite` once, here, and everything behind may 
 
 import heapq
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
+from typing import Any
 
 import msgspec
 
 from streamfl.bounds import NAME_BYTES, NAMED, REASON_CHARS, bounded
 from streamfl.printable import printable
+from streamfl.protocol.alarm import Reading
 from streamfl.protocol.messages import (
     Accepted,
     Ended,
@@ -33,7 +35,8 @@ from streamfl.protocol.messages import (
 from streamfl.records.times import FIRST, LAST
 from streamfl.run.report.changes import sentence
 from streamfl.run.report.display import notice_text
-from streamfl.run.report.words import evidence, local_evidence, serves, since_time, time_of
+from streamfl.run.report.words import evidence, local_evidence, since_time, time_of
+from streamfl.run.summary import RoundSummary
 
 # The largest whole number that JavaScript tells from its neighbours.
 LARGEST = 2**53 - 1
@@ -47,8 +50,8 @@ LISTED, PLACES, CANDIDATES = 8, 3, 30
 # The most partitions of one accepted update.
 SPANS = 16
 
-# The most tests whose statistic an entry keeps.
-READINGS = 4
+# The most tests whose statistic an entry keeps, and the most experts whose part in the predictions.
+READINGS, SHARES = 4, 4
 
 Announced = Restarted | LocalDrift | Noticed
 
@@ -84,22 +87,11 @@ class Taken(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Entry(Event, frozen=True, tag="entry"):
-    """An entry of the ledger."""
+    """An entry of the ledger. The summary is `_bounded`, and names no update: these are in `taken`."""
 
-    entry: int
-    round: int
-    epoch: int
-    records: int
-    rejected: int
-    refused: int
+    summary: RoundSummary
     measured: Measured
-    loss: float | None
-    serves: str
-    shares: str
-    promotions: int
-    model: str
-    readings: tuple[tuple[str, float | None, float | None], ...]
-    taken: tuple[Taken, ...]
+    taken: tuple[Taken, ...] = ()
 
 
 class Opened(Event, frozen=True, tag="opened"):
@@ -210,7 +202,7 @@ def event_of(message: FromCoordinator, time: int | None = None, clients: int | N
     at = time if time is not None and 0 < time < LAST * 1000 else 0
     match message:
         case RoundClosed():
-            return _entry(message, at)
+            return _entry(RoundSummary.of(message), at)
         case RoundOpened():
             return Opened(at, whole(message.entry), whole(message.round), whole(message.epoch), message.resumed)
         case Score():
@@ -233,27 +225,46 @@ def event_of(message: FromCoordinator, time: int | None = None, clients: int | N
     return None
 
 
-def _entry(closed: RoundClosed, at: int) -> Entry:
+def _entry(closed: RoundSummary, at: int) -> Entry:
     served = closed.served
-    return Entry(
-        at,
-        entry=whole(closed.entry),
-        round=whole(closed.round),
-        epoch=whole(closed.epoch),
-        records=whole(closed.records),
-        rejected=whole(closed.rejected),
-        refused=whole(closed.refused),
-        measured=_measured(served.records, served.correct, served.absolute_error, served.no_change),
-        loss=finite(closed.losses.get(closed.serves)),
-        serves=plain(closed.serves),
-        shares=_shares(served.shares, whole(served.records)),
-        promotions=whole(closed.promotions),
-        model=plain(closed.model, 64),
-        readings=tuple(
-            (plain(name), finite(one.statistic), finite(one.threshold))
-            for name, one in list(closed.readings.items())[:READINGS]
-        ),
-        taken=tuple(_taken(one, served) for one in closed.accepted[: NAMED.clients]),
+    measured = _measured(served.records, served.correct, served.absolute_error, served.no_change)
+    taken = tuple(_taken(one, served) for one in closed.accepted[: NAMED.clients])
+    return Entry(at, _bounded(closed), measured, taken)
+
+
+def _bounded(closed: RoundSummary) -> RoundSummary:
+    """Return a summary whose numbers and names are in their bounds, without updates."""
+    ours: dict[str, Any] = {one.name: _bound(getattr(closed, one.name)) for one in fields(closed)}
+    readings = {
+        plain(name): Reading(_number(one.statistic), _number(one.threshold))
+        for name, one in list(closed.readings.items())[:READINGS]
+    }
+    return replace(closed, **ours | {"accepted": (), "served": _served(closed.served), "readings": readings})
+
+
+def _bound(value: object) -> object:
+    """Return a field in its bounds: a name, a count, or a number, which is NaN if JSON cannot hold it."""
+    match value:
+        case str():
+            return plain(value)
+        case int():
+            return whole(value)
+        case float():
+            return _number(value)
+    return None
+
+
+def _served(served: Served) -> Served:
+    """Return sums in their bounds, and the experts with the largest parts that can be true."""
+    records = whole(served.records)
+    possible = {name: part for name, part in served.shares.items() if 0.0 <= part <= records}
+    largest = heapq.nlargest(SHARES, possible, key=lambda name: possible[name])
+    return Served(
+        records=records,
+        correct=whole(served.correct),
+        absolute_error=_number(served.absolute_error),
+        no_change=_number(served.no_change),
+        shares={plain(name): possible[name] for name in largest},
     )
 
 
@@ -278,12 +289,6 @@ def _astray(mark: Mark | None) -> tuple[int, int, int, int]:
     if mark is None:
         return (0, 0, 0, 0)
     return (whole(mark.unmatched), whole(mark.repeated), whole(mark.unusable), whole(mark.expired))
-
-
-def _shares(shares: Mapping[str, float], records: int) -> str:
-    """Return which models predicted, the largest part first."""
-    parts = {plain(name): part / records for name, part in shares.items() if records > 0 and 0.0 <= part <= records}
-    return serves(parts)
 
 
 def _sane(message: Announced) -> Announced:
