@@ -20,6 +20,7 @@ from streamfl.protocol.messages import (
     RoundClosed,
     RoundOpened,
 )
+from streamfl.run.evaluation.result import DatedLocalDrift, DatedNotice, DatedRestart
 from streamfl.run.report.changes import sentence
 from streamfl.run.report.display import local_text, notice_text, restart_text
 from streamfl.run.report.terminal import say
@@ -205,13 +206,13 @@ def _lines(message: FromCoordinator) -> tuple[str | tuple[str, ...], str]:
         case RoundClosed() if message.records:
             return _round(RoundSummary.of(message)), ""
         case Restarted():
-            return (restart_text(message), sentence(message)), "bold red"
-        case LocalDrift(state="latched"):
-            return (local_text(message), sentence(message)), "bold yellow"
+            restart = DatedRestart.of(message)
+            return (restart_text(restart), sentence(restart)), "bold red"
         case LocalDrift():
-            return local_text(message), "bold yellow"
+            drift = DatedLocalDrift.of(message)
+            return (local_text(drift), *([sentence(drift)] if drift.state == "latched" else [])), "bold yellow"
         case Noticed():
-            return notice_text(message), "yellow"
+            return notice_text(DatedNotice.of(message)), "yellow"
         case Joined():
             return f"{message.client} joined, {count(message.read)} records accounted for", "dim"
         case Left():

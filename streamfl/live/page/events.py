@@ -33,9 +33,10 @@ from streamfl.protocol.messages import (
     Served,
 )
 from streamfl.records.times import FIRST, LAST
+from streamfl.run.evaluation.result import DatedLocalDrift, DatedNotice, DatedRestart
 from streamfl.run.report.changes import sentence
 from streamfl.run.report.display import notice_text
-from streamfl.run.report.words import evidence, local_evidence, since_time, time_of
+from streamfl.run.report.words import evidence, local_evidence
 from streamfl.run.summary import RoundSummary
 
 # The largest whole number that JavaScript tells from its neighbours.
@@ -54,6 +55,7 @@ SPANS = 16
 READINGS, SHARES = 4, 4
 
 Announced = Restarted | LocalDrift | Noticed
+Dated = DatedRestart | DatedLocalDrift | DatedNotice
 
 
 class Event(msgspec.Struct, array_like=True, frozen=True, tag_field="type"):
@@ -217,9 +219,7 @@ def event_of(message: FromCoordinator, time: int | None = None, clients: int | N
         case MemberChanged():
             return Member(at, plain(message.client), message.action, evicted=message.action == "evict")
         case Restarted() | LocalDrift() | Noticed():
-            return _change(
-                _sane(message), len(message.clients) if not isinstance(message, Noticed) else 0, at, clients
-            )
+            return _change(_dated(_sane(message)), at, clients)
         case Ended():
             return Over(at)
     return None
@@ -324,56 +324,66 @@ def _times(times: tuple[int, int] | None) -> tuple[int, int] | None:
     return times if known else None
 
 
-def _change(message: Announced, of_clients: int, at: int, clients: int | None) -> Change:
-    kinds = {Restarted: "restart", LocalDrift: "local drift", Noticed: "notice"}
-    candidates, of_candidates = _candidates(message)
+def _dated(message: Announced) -> Dated:
+    match message:
+        case Restarted():
+            return DatedRestart.of(message)
+        case LocalDrift():
+            return DatedLocalDrift.of(message)
+    return DatedNotice.of(message)
+
+
+def _change(found: Dated, at: int, clients: int | None) -> Change:
+    kinds = {DatedRestart: "restart", DatedLocalDrift: "local drift", DatedNotice: "notice"}
+    candidates, of_candidates = _candidates(found)
+    concerned = () if isinstance(found, DatedNotice) else found.clients
     return Change(
         at,
-        kind=kinds[type(message)],
-        round=message.round,
-        epoch=message.epoch,
-        since=message.since,
-        known_since=message.known_since,
-        drift=message.drift,
-        cause="excess" if isinstance(message, LocalDrift) else message.cause,
-        statistic=finite(message.statistic),
-        threshold=finite(message.threshold),
-        chosen="" if isinstance(message, Noticed) else message.chosen,
-        state=message.state if isinstance(message, LocalDrift) else "",
-        clients=() if isinstance(message, Noticed) else message.clients[:LISTED],
-        of_clients=of_clients,
-        labels=message.labels[:LISTED],
-        of_labels=len(message.labels),
-        places=tuple((name, first, end) for name, (first, end) in message.positions.items()),
-        began=since_time(message) or "",
-        found=time_of(message) or "",
-        evidence=_evidence(message),
+        kind=kinds[type(found)],
+        round=found.round,
+        epoch=found.epoch,
+        since=found.since,
+        known_since=found.known_since,
+        drift=found.drift,
+        cause="excess" if isinstance(found, DatedLocalDrift) else found.cause,
+        statistic=finite(found.statistic),
+        threshold=finite(found.threshold),
+        chosen="" if isinstance(found, DatedNotice) else found.chosen,
+        state=found.state if isinstance(found, DatedLocalDrift) else "",
+        clients=concerned[:LISTED],
+        of_clients=len(concerned),
+        labels=found.labels[:LISTED],
+        of_labels=len(found.labels),
+        places=tuple((name, first, end) for name, (first, end) in found.positions.items()),
+        began=found.since_time or "",
+        found=found.time or "",
+        evidence=_evidence(found),
         candidates=candidates,
         of_candidates=of_candidates,
-        sentence=notice_text(message) if isinstance(message, Noticed) else sentence(message, clients=clients),
+        sentence=notice_text(found) if isinstance(found, DatedNotice) else sentence(found, clients=clients),
     )
 
 
-def _candidates(message: Announced) -> tuple[tuple[tuple[str, float], ...], int]:
+def _candidates(found: Dated) -> tuple[tuple[tuple[str, float], ...], int]:
     """Return the best candidates with their scores or gains, the best first; and how many there are."""
-    match message:
-        case Restarted():
-            numbers, sign = message.scores, 1.0
-        case LocalDrift():
-            numbers, sign = message.gains, -1.0
+    match found:
+        case DatedRestart():
+            numbers, sign = found.scores, 1.0
+        case DatedLocalDrift():
+            numbers, sign = found.gains, -1.0
         case _:
             return (), 0
-    known = [(name, found) for name, number in numbers.items() if (found := finite(number)) is not None]
+    known = [(name, real) for name, number in numbers.items() if (real := finite(number)) is not None]
     best = heapq.nsmallest(CANDIDATES, known, key=lambda one: sign * one[1])
     return tuple((plain(name, 64), number) for name, number in best), len(known)
 
 
-def _evidence(message: Announced) -> str:
-    match message:
-        case Restarted():
-            return evidence(message)
-        case LocalDrift():
-            return local_evidence(message)
+def _evidence(found: Dated) -> str:
+    match found:
+        case DatedRestart():
+            return evidence(found)
+        case DatedLocalDrift():
+            return local_evidence(found)
     return ""
 
 
