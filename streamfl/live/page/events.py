@@ -36,7 +36,7 @@ from streamfl.records.times import FIRST, LAST
 from streamfl.run.evaluation.result import DatedLocalDrift, DatedNotice, DatedRestart
 from streamfl.run.report.changes import sentence
 from streamfl.run.report.display import notice_text
-from streamfl.run.report.words import evidence, local_evidence
+from streamfl.run.report.words import evidence
 from streamfl.run.summary import RoundSummary
 
 # The largest whole number that JavaScript tells from its neighbours.
@@ -357,7 +357,7 @@ def _change(found: Dated, at: int, clients: int | None) -> Change:
         places=tuple((name, first, end) for name, (first, end) in found.positions.items()),
         began=found.since_time or "",
         found=found.time or "",
-        evidence=_evidence(found),
+        evidence="" if isinstance(found, DatedNotice) else evidence(found),
         candidates=candidates,
         of_candidates=of_candidates,
         sentence=notice_text(found) if isinstance(found, DatedNotice) else sentence(found, clients=clients),
@@ -376,15 +376,6 @@ def _candidates(found: Dated) -> tuple[tuple[tuple[str, float], ...], int]:
     known = [(name, real) for name, number in numbers.items() if (real := finite(number)) is not None]
     best = heapq.nsmallest(CANDIDATES, known, key=lambda one: sign * one[1])
     return tuple((plain(name, 64), number) for name, number in best), len(known)
-
-
-def _evidence(found: Dated) -> str:
-    match found:
-        case DatedRestart():
-            return evidence(found)
-        case DatedLocalDrift():
-            return local_evidence(found)
-    return ""
 
 
 _ENCODER = msgspec.msgpack.Encoder()

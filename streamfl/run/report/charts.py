@@ -9,7 +9,7 @@ from streamfl.run.evaluation.result import Result
 from streamfl.run.report.chart import NARROW, WIDE, Chart, Event, Series, chart, finite
 from streamfl.run.report.story import alone, epochs
 from streamfl.run.report.thin import selected
-from streamfl.run.report.words import count, evidence, listed, local_evidence
+from streamfl.run.report.words import count, evidence, listed
 from streamfl.run.summary import RoundLine
 
 _STRETCHES = 300
@@ -157,7 +157,7 @@ def _local(result: Result, *, labelled: bool) -> list[Event]:
     return [
         Event(
             round=drift.round,
-            note=f"round {count(drift.round)}: drift of {listed(drift.clients)} only, {local_evidence(drift)}",
+            note=f"round {count(drift.round)}: drift of {listed(drift.clients)} only, {evidence(drift)}",
             label=_cut(f"{drift.round}: {listed(drift.clients, 1)}") if labelled else "",
             kind="local",
         )

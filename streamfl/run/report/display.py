@@ -29,7 +29,6 @@ from streamfl.run.report.words import (
     counted,
     evidence,
     listed,
-    local_evidence,
     quantity,
     same_drift,
     serves,
@@ -255,7 +254,7 @@ def local_text(drift: DatedLocalDrift) -> str:
         return f"round {count(drift.round)}  not a local drift: {listed(drift.clients)} did not drift alone; {same}"
     why = ""
     if drift.state == "latched":
-        why = f", {local_evidence(drift)} since {beginning(drift)}{same_drift(drift)}"
+        why = f", {evidence(drift)} since {beginning(drift)}{same_drift(drift)}"
         if drift.behind:
             why += f"; {counted(drift.behind, 'other client')} so far without records of that time"
     return (

@@ -60,29 +60,26 @@ def listed(names: Sequence[object], at_most: int = 8) -> str:
     return f"{shown} and {count(rest)} more" if rest > 0 else shown
 
 
-def evidence(restart: DatedRestart) -> str:
+def evidence(found: DatedRestart | DatedLocalDrift) -> str:
     """Return the evidence of an alarm: the detector, its statistic and its threshold.
 
-    A new label is no test, so it has no numbers.
+    A new label is no test, so it has no numbers. Only `excess` finds local drifts.
 
     Parameters
     ----------
-    restart
-        The restart.
+    found
+        The restart or local drift.
 
     Returns
     -------
     str
         For instance ``glr 113.8 > 11.7``, or with ``<=`` if the numbers say so.
     """
-    if restart.cause == "new-label":
-        return restart.cause
-    return _compared(restart.cause, restart.statistic, restart.threshold)
-
-
-def local_evidence(drift: DatedLocalDrift) -> str:
-    """Return the evidence of a local drift; only `excess` finds local drifts."""
-    return _compared("excess", drift.statistic, drift.threshold)
+    cause = "excess" if isinstance(found, DatedLocalDrift) else found.cause
+    if cause == "new-label":
+        return cause
+    relation = ">" if found.statistic > found.threshold else "<="
+    return f"{cause} {quantity(found.statistic)} {relation} {quantity(found.threshold)}"
 
 
 def beginning(finding: DatedFinding, at_most: int = 2) -> str:
@@ -118,10 +115,6 @@ def same_drift(finding: DatedFinding) -> str:
 def since_time(finding: DatedFinding) -> str | None:
     """Return when a change began, as ISO 8601 in UTC, or as a row of a file without times; None if unknown."""
     return finding.since_time if finding.rows is None else f"row {count(finding.rows[0])}"
-
-
-def _compared(cause: str, statistic: float, threshold: float) -> str:
-    return f"{cause} {quantity(statistic)} {'>' if statistic > threshold else '<='} {quantity(threshold)}"
 
 
 def serves(shares: Mapping[str, float], most: int = 4) -> str:

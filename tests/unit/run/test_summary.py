@@ -5,11 +5,14 @@ from dataclasses import fields, replace
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
-from unit.live.page.told import accepted, closed
+from unit.live.page.told import accepted, closed, heard
 
+from streamfl.live.operator.watch import lines
+from streamfl.live.page.sections import COLUMNS, sections
 from streamfl.protocol.messages import Mark, Served
-from streamfl.run.summary import RoundLine, RoundSummary
+from streamfl.run.summary import WORDS, RoundLine, RoundSummary
 
+REMARKS = {one.name: one.metadata[WORDS] for one in fields(RoundSummary) if WORDS in one.metadata}
 TARGETS = Served(records=10, absolute_error=25.0, no_change=40.0)
 
 
@@ -53,3 +56,17 @@ def test_a_line_of_the_result_is_read_as_it_was_written_and_has_no_other_key() -
     assert lines.validate_json(lines.dump_json(line)) == line
     with pytest.raises(ValidationError):
         lines.validate_python(lines.dump_python(line) | {"other": 1})
+
+
+@pytest.mark.parametrize("name", REMARKS)
+def test_a_count_with_words_is_shown_by_watch_and_the_page_without_a_line_of_theirs(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry, words = closed(1, [("c0", 9)]), f"3 {REMARKS[name]}"
+    made = replace(RoundSummary.of(entry), **{name: 3})
+    monkeypatch.setattr(RoundSummary, "of", lambda *_, **__: made)
+    (text,), _ = lines(entry)
+    (row,) = sections(heard(entry).now)["ledger"]
+    assert text.endswith(words)
+    assert row[-1] == ("" if name in COLUMNS else words)
+    assert 3 in row or name not in COLUMNS
