@@ -130,7 +130,7 @@ class RoundSummary(RoundLine):
 
     @classmethod
     def of(cls, closed: RoundClosed, *, targets: bool | None = None) -> "RoundSummary":
-        """Return what an entry says, by any writer.
+        """Return what an entry says, by any writer. Fields of the same name are copied.
 
         Parameters
         ----------
@@ -142,28 +142,16 @@ class RoundSummary(RoundLine):
         served = closed.served
         is_error = served.absolute_error != 0.0 if targets is None else targets
         good = _mean(served.absolute_error if is_error else served.correct, served.records)
+        same: dict[str, Any] = {
+            one.name: getattr(closed, one.name) for one in fields(cls) if hasattr(closed, one.name)
+        }
         return cls(
-            round=closed.round,
-            epoch=closed.epoch,
-            block=closed.block,
-            records=closed.records,
+            **same | late_labels(closed.accepted),
+            clients=len(closed.accepted),
             loss=closed.losses.get(closed.serves, math.nan),
             accuracy=None if is_error else good,
             mae=good if is_error else None,
             no_change=_mean(served.no_change, served.records),
-            entry=closed.entry,
-            clients=len(closed.accepted),
-            accepted=closed.accepted,
-            trained=closed.trained,
-            rejected=closed.rejected,
-            **late_labels(closed.accepted),
-            refused=closed.refused,
-            unlearnt=closed.unlearnt,
-            served=served,
-            serves=closed.serves,
-            promotions=closed.promotions,
-            model=closed.model,
-            readings=closed.readings,
         )
 
     @property
