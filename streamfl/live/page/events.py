@@ -233,7 +233,7 @@ def _entry(closed: RoundSummary, at: int) -> Entry:
 
 
 def _bounded(closed: RoundSummary) -> RoundSummary:
-    """Return a summary whose numbers and names are in their bounds, without updates."""
+    """Return a summary whose numbers and names are in their bounds, without updates; others have a line here."""
     ours: dict[str, Any] = {one.name: _bound(getattr(closed, one.name)) for one in fields(closed)}
     readings = {
         plain(name): Reading(_number(one.statistic), _number(one.threshold))
