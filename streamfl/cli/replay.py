@@ -30,7 +30,7 @@ from streamfl.run.answers_file import AnswersFile
 from streamfl.run.dealing.dealing import FEWEST, Log, client_column, deal, usual_size
 from streamfl.run.dealing.imposed_drift import Injection, inject
 from streamfl.run.evaluation.result import Result
-from streamfl.run.replay import Replay, Replayed, ReplaySettings, round_line
+from streamfl.run.replay import Replay, Replayed, ReplaySettings
 from streamfl.run.report.display import Progress, file_text, local_text, notice_text, summary
 from streamfl.run.report.html import render
 from streamfl.run.report.terminal import print_line, write_output
@@ -287,7 +287,7 @@ def _watched(
     console: Console,
     show: Callable[[FromCoordinator], None],
 ) -> Replayed:
-    drifts = dict.fromkeys(injection.rounds, injection.kind) if injection else {}
+    told, drifts = replay.history, dict.fromkeys(injection.rounds, injection.kind) if injection else {}
     with (
         Progress(console, replay.horizon, _title(replay)) as progress,
         _predictions(replay, outputs.predictions) as predictions,
@@ -302,16 +302,16 @@ def _watched(
                 case RoundClosed() if event.records:
                     if event.round in drifts:
                         progress.drift(event.round, drifts[event.round])
-                    progress.round(round_line(event, replay.task))
+                    progress.round(told.rounds[-1])
                 case Restarted():
-                    progress.restart(replay.restart_line(event))
-                    progress.announce(replay.change)
+                    progress.restart(told.restarts[-1])
+                    progress.announce(told.changes[-1].sentence)
                 case LocalDrift():
-                    progress.announce(local_text(replay.local_line(event)))
+                    progress.announce(local_text(told.local_drifts[-1]))
                     if event.state == "latched":
-                        progress.announce(replay.change)
+                        progress.announce(told.changes[-1].sentence)
                 case Noticed():
-                    progress.announce(notice_text(replay.notice_line(event)))
+                    progress.announce(notice_text(told.notices[-1]))
                 case Predicted() if predictions is not None:
                     predictions.add(event)
                 case _:

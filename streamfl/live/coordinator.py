@@ -1,5 +1,6 @@
 """`streamfl coordinator`: the coordinator machine on a log."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -35,6 +36,7 @@ from streamfl.protocol.messages import (
     Restarted,
     RoundClosed,
 )
+from streamfl.run.summary import RoundSummary
 from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import CoordinatorNode
@@ -52,6 +54,9 @@ if TYPE_CHECKING:
     from streamfl.live.tracing.rounds import Spans
 
 LOG = structlog.get_logger("streamfl.coordinator")
+
+# What views of a coordinator take: its messages, with entries as summaries, and its refusals.
+Observed = FromCoordinator | Refused | RoundSummary
 
 # Seconds without a closed round before a log line says which clients are waited for; the interval then doubles.
 QUIET = 30.0
@@ -81,22 +86,27 @@ class CoordinatorLog:
         Returns the bytes of clients' messages that the coordinator has read.
     bytes_written
         Returns the bytes of messages that it has written for clients.
+
+    Attributes
+    ----------
+    barren
+        Counts entries that have taught the model nothing.
     """
 
     bytes_read: Callable[[], int] = lambda: 0
     bytes_written: Callable[[], int] = lambda: 0
+    barren: Barren = field(default_factory=Barren)
     _refusals: dict[str, str] = field(default_factory=dict)
     _records: int = 0
     _features: int = 0
-    _barren: Barren = field(default_factory=Barren)
     _own_names: set[str] = field(default_factory=set)  # members of which was logged that names have to wait
 
-    def take(self, event: FromCoordinator | Refused) -> None:
+    def take(self, event: Observed) -> None:
         """Log one event."""
         match event:
             case RegistryPublished():
                 self._features = len(event.registry.features)
-            case RoundClosed():
+            case RoundSummary():
                 self._closed(event)
             case Restarted():
                 LOG.warning(
@@ -150,22 +160,22 @@ class CoordinatorLog:
         if refused.client in self._refusals or len(self._refusals) < MOST_REFUSALS:
             self._refusals[refused.client] = refused.reason
 
-    def _closed(self, closed: RoundClosed) -> None:
+    def _closed(self, closed: RoundSummary) -> None:
         LOG.info(
             "round" if closed.records else "round without records",
             round=closed.round,
             epoch=closed.epoch,
             entry=closed.entry,
-            clients=len(closed.accepted),
+            clients=closed.clients,
             records=closed.records,
             rejected=closed.rejected,
             refused=closed.refused,
-            loss=round(closed.losses[closed.serves], 4) if closed.serves in closed.losses else None,
+            loss=None if math.isnan(closed.loss) else round(closed.loss, 4),
             model=closed.model[:12],
         )
-        self._barren.take(closed)
-        if self._barren.reason is not None and self._barren.entries % MOST_BARREN == 0:
-            LOG.warning("nothing is learnt", round=closed.round, entry=closed.entry, reason=self._barren.reason)
+        self.barren.take(closed)
+        if self.barren.reason is not None and self.barren.entries % MOST_BARREN == 0:
+            LOG.warning("nothing is learnt", round=closed.round, entry=closed.entry, reason=self.barren.reason)
         if closed.unlearnt:
             LOG.warning("records that the model could not learn", round=closed.round, records=closed.unlearnt)
         self._records += closed.records
@@ -395,13 +405,7 @@ class Serving:
         heart = connector.heartbeat(settings.coordinator.silence) if isinstance(connector, StandbyConnector) else None
         log = CoordinatorLog(lambda: link.bytes_read, lambda: link.bytes_written)
         clock = ListeningClock(link.listen)
-        measures = CoordinatorMeasures(lambda: link.bytes_read, lambda: link.bytes_written, clock.now)
-
-        takers = (log.take, measures.take, *_traces(self.spans))
-
-        def observe(event: FromCoordinator | Refused) -> None:
-            for take in takers:
-                take(event)
+        measures = CoordinatorMeasures(lambda: link.bytes_read, lambda: link.bytes_written, clock.now, log.barren)
 
         def turned() -> None:
             self.turned()
@@ -410,7 +414,7 @@ class Serving:
 
         try:
             machine = _machine(settings, link)
-            node = CoordinatorNode(machine, link, observe)
+            node = CoordinatorNode(machine, link, summarising(log.take, measures.take, *_traces(self.spans)))
             self._running = machine, measures
             node.start(clock.now())
             run([CoordinatorService(node, log, self.stop, self.until_end, self.model, turned)], clock)
@@ -422,6 +426,17 @@ class Serving:
             if heart is not None:
                 heart.close()
             link.close()
+
+
+def summarising(*takers: Callable[[Observed], None]) -> Callable[[FromCoordinator | Refused], None]:
+    """Return what observes a coordinator for several takers, which share the summary of each entry."""
+
+    def observe(event: FromCoordinator | Refused) -> None:
+        observed = RoundSummary.of(event) if isinstance(event, RoundClosed) else event
+        for take in takers:
+            take(observed)
+
+    return observe
 
 
 def _traces(spans: "Spans | None") -> Iterator[Callable[[object], None]]:

@@ -14,10 +14,10 @@ from streamfl.protocol.messages import (
     Noticed,
     Refusal,
     Restarted,
-    RoundClosed,
     RoundOpened,
     Score,
 )
+from streamfl.run.summary import RoundSummary
 
 # Causes of restarts that no detector's reading is named after, and states of a local drift. They are shown as 0 from
 # the start: of a series that begins with 1, Prometheus sees no increase.
@@ -38,13 +38,20 @@ class CoordinatorMeasures:
         Return the bytes of clients' messages that were read, and those of messages that were written for clients.
     now
         Returns seconds; differences are shown.
+    barren
+        Knows whether entries teach the model nothing.
+
+    Attributes
+    ----------
+    last
+        The last round with records.
     """
 
     bytes_read: Callable[[], int]
     bytes_published: Callable[[], int]
     now: Callable[[], float]
-    closed: RoundClosed | None = None
-    barren: Barren = field(default_factory=Barren)
+    barren: Barren
+    last: RoundSummary | None = None
     _counts: Counter[str] = field(default_factory=Counter)
     _restarts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(CAUSES, 0)))
     _local: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(STATES, 0)))
@@ -57,10 +64,10 @@ class CoordinatorMeasures:
     _scored: tuple[int, int] = (0, 0)  # the entry whose candidates are scored, and the stage
     _since: float | None = None
 
-    def take(self, event: FromCoordinator | Refused) -> None:
+    def take(self, event: FromCoordinator | Refused | RoundSummary) -> None:
         """Count one event."""
         match event:
-            case RoundClosed():
+            case RoundSummary():
                 self._close(event)
             case RoundOpened() if event.round != self._round or event.entry > self._scored[0] > 0:
                 self._turn_to("gathering", event.round, (0, 0))
@@ -90,20 +97,17 @@ class CoordinatorMeasures:
             self._seconds[self._phase] += max(0.0, now - self._since)
         self._phase, self._since = phase, now
 
-    def _close(self, closed: RoundClosed) -> None:
-        self.barren.take(closed)
+    def _close(self, closed: RoundSummary) -> None:
         if not closed.records:
             self._counts["empty"] += 1
         else:
-            self.closed = closed
+            self.last = closed
             self._counts["rounds"] += 1
             self._restarts.update(dict.fromkeys(closed.readings.keys() - {NO_CAUSE}, 0))
-        counts, served = self._counts, closed.served
+        counts = self._counts
         counts["accepted"] += closed.records
         counts["rejected"] += closed.rejected
-        counts["updates"] += len(closed.accepted)
-        counts["served"] += served.records
-        counts["correct"] += served.correct
+        counts["updates"] += closed.clients
         counts["unlearnt"] += closed.unlearnt
 
     # --- what is shown -------------------------------------------------------------------------------------------
@@ -131,22 +135,18 @@ class CoordinatorMeasures:
 
     def _of_last_round(self) -> Iterator[Measure]:
         """Yield how good the last round was; nothing before the first."""
-        closed = self.closed
-        if closed is None:
+        last = self.last
+        if last is None:
             return
-        served = closed.served
-        yield gauge("streamfl_loss", "Mean score of the serving model, last round.", closed.losses[closed.serves])
-        if not served.records:
+        yield gauge("streamfl_loss", "Mean score of the serving model, last round.", last.loss)
+        if last.no_change is None:
             return
-        shares = {"accuracy": served.correct, "NoChange": served.no_change}
-        if served.absolute_error:
-            shares = {"error": served.absolute_error, "NoChange": served.no_change}
-        values = {name: total / served.records for name, total in shares.items()}
+        means = {"accuracy": last.accuracy, "error": last.mae, "NoChange": last.no_change}
         yield gauges(
             "streamfl_served",
             "Accuracy, or mean absolute error, of the served predictions of the last round, and of NoChange.",
             "of",
-            values,
+            {name: mean for name, mean in means.items() if mean is not None},
         )
 
     def _of_drift(self, machine: Coordinator) -> Iterator[Measure]:
@@ -156,8 +156,8 @@ class CoordinatorMeasures:
         yield counters("streamfl_restarts_total", "Restarts by cause.", "cause", dict(self._restarts))
         yield counters("streamfl_local_drifts_total", "Changes of local drifts by state.", "state", dict(self._local))
         yield counters("streamfl_notices_total", "Other changes that were noticed.", "cause", dict(self._notices))
-        if self.closed is not None:
-            readings = self.closed.readings
+        if self.last is not None:
+            readings = self.last.readings
             of = {name: reading.statistic for name, reading in readings.items()}
             yield gauges("streamfl_statistic", "The detector's statistic after the last round.", "detector", of)
             of = {name: reading.threshold for name, reading in readings.items()}

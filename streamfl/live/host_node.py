@@ -1,7 +1,7 @@
 """The clients of one host, as one node of the loop: those that the group of hosts assigns to it."""
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -20,13 +20,13 @@ from streamfl.protocol.messages import (
     Joined,
     Left,
     LocalDrift,
-    Mark,
     Refusal,
     Restarted,
     RoundClosed,
     RoundOpened,
 )
 from streamfl.records.times import iso
+from streamfl.run.summary import late_labels
 from streamfl.runtime.nodes import ClientNode
 from streamfl.runtime.ports import ClientProgress, Host, Source
 from streamfl.wire.masking import MaskKeys
@@ -339,7 +339,7 @@ class HostNode:
         match message:
             case RoundClosed():
                 hosted = [accepted for accepted in message.accepted if accepted.client in self.nodes]
-                marks = [accepted.mark for accepted in hosted if accepted.mark is not None]
+                is_apart = any(accepted.mark is not None for accepted in hosted)
                 LOG.info(
                     "round",
                     round=message.round,
@@ -348,7 +348,7 @@ class HostNode:
                     clients=len(hosted),
                     records=sum(accepted.records for accepted in hosted),
                     rejected=sum(accepted.rejected for accepted in hosted),
-                    **(self._apart(marks) if marks else {}),
+                    **({"waiting": self.totals().waiting, **late_labels(hosted)} if is_apart else {}),
                 )
             case Restarted():
                 where = whereabouts(message, self._partitions)
@@ -403,11 +403,6 @@ class HostNode:
                 reason=f"no record with this key among those read, up to position {awaited.read}",
                 until="the round ends, which moves the window" if is_read else f"position {awaited.end}{later}",
             )
-
-    def _apart(self, marks: Sequence[Mark]) -> dict[str, int]:
-        """Return what is told of records whose labels come apart."""
-        counted = {name: sum(getattr(mark, name) for mark in marks) for name in ("expired", *RELEASED)}
-        return {"waiting": self.totals().waiting, **counted}
 
     def totals(self) -> Totals:
         """Return the sums over this host's clients."""

@@ -3,9 +3,9 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from streamfl.run.evaluation.prequential import Prequential
 from streamfl.run.evaluation.result import (
     BytesARecord,
     BytesBudget,
+    DatedFinding,
     DatedLocalDrift,
     DatedNotice,
     DatedRestart,
@@ -45,11 +46,11 @@ from streamfl.run.evaluation.result import (
     Loss,
     Privacy,
     Result,
-    RoundLine,
 )
 from streamfl.run.model_file import Provenance, ServedModel, settings_told
 from streamfl.run.report.changes import sentence
 from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
+from streamfl.run.summary import RoundLine, RoundSummary
 from streamfl.runtime.clock import ManualClock, stopwatch
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, unobserved
@@ -122,6 +123,7 @@ class ReplaySettings:
             raise UsageError(f"rounds of {self.interval} seconds: give a time above 0")
 
 
+Line = TypeVar("Line", bound=DatedFinding)
 Task = Literal["classification", "regression"]
 Observer = Callable[[FromCoordinator | Refused | Predicted | PostUpdate], None]
 
@@ -130,7 +132,6 @@ Observer = Callable[[FromCoordinator | Refused | Predicted | PostUpdate], None]
 class History:
     """The history of a run, collected from the control messages and the clients' measurements."""
 
-    task: Task
     figures: Prequential = field(default_factory=Prequential)
     rounds: list[RoundLine] = field(default_factory=list)
     restarts: list[DatedRestart] = field(default_factory=list)
@@ -146,27 +147,25 @@ class History:
     shares: Counter[str] = field(default_factory=Counter)
     unlearnt: int | None = None
     model: str = ""
-    time_of: Callable[[RoundClosed], str | None] = lambda closed: None
     time: str | None = None
     by_row: bool = False
 
-    def add(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
-        """Add one event."""
+    def add(self, event: FromCoordinator | Predicted | PostUpdate) -> None:
+        """Add one event beside the entries of the ledger."""
         match event:
             case Predicted() | PostUpdate():
                 self.figures.add(event)
-            case RoundClosed():
-                self._closed(event)
             case Restarted():
-                self.restarts.append(self.restart_line(event))
+                self.restarts.append(self._dated(DatedRestart, event))
             case Noticed():
-                self.notices.append(self.notice_line(event))
+                self.notices.append(self._dated(DatedNotice, event))
             case LocalDrift():
-                self.local_drifts.append(self.local_line(event))
+                self.local_drifts.append(self._dated(DatedLocalDrift, event))
             case _:
                 pass
 
-    def _closed(self, closed: RoundClosed) -> None:
+    def close(self, closed: RoundSummary, time: str | None) -> None:
+        """Add an entry of the ledger, whose last record was measured at a time."""
         self.accepted += closed.records
         self.trained += closed.trained
         self.rejected += closed.rejected
@@ -174,32 +173,13 @@ class History:
         self.shares.update(closed.served.shares)
         if self.unlearnt is not None:
             self.unlearnt += closed.unlearnt
-        self.model = closed.model
-        self.time = self.time_of(closed)
+        self.model, self.time = closed.model, time
         if closed.records:
-            self.rounds.append(round_line(closed, self.task))
+            self.rounds.append(closed.line)
 
-    def restart_line(self, restarted: Restarted) -> DatedRestart:
-        """Return a restart as a line of the result."""
-        return DatedRestart(**self._dated(restarted))
-
-    def local_line(self, drift: LocalDrift) -> DatedLocalDrift:
-        """Return a local drift as a line of the result."""
-        return DatedLocalDrift(**self._dated(drift))
-
-    def notice_line(self, noticed: Noticed) -> DatedNotice:
-        """Return a notice as a line of the result."""
-        return DatedNotice(**self._dated(noticed))
-
-    def _dated(self, finding: Finding) -> dict[str, Any]:
-        """Return the fields of a finding with dates, or rows, in place of milliseconds."""
-        told = asdict(finding)
-        times = told.pop("times")
-        if times is not None and self.by_row:
-            told["rows"] = times[0] // 1000, times[1] // 1000
-        elif times is not None:
-            told["since_time"] = iso(times[0] / 1000.0)
-        return told | {"time": self.time}
+    def _dated(self, line: type[Line], found: Finding) -> Line:
+        """Return a finding as a line of the result: its time is that of the last record of all clients."""
+        return line.of(found, by_row=self.by_row).model_copy(update={"time": self.time})
 
     def serving(self) -> dict[str, float]:
         """Return the share of each model between rounds in the predictions; they sum to 1."""
@@ -210,22 +190,6 @@ class History:
         """Return the mean loss of the serving model over all records."""
         records = sum(line.records for line in self.rounds)
         return sum(line.loss * line.records for line in self.rounds) / records if records else None
-
-
-def round_line(closed: RoundClosed, task: Task) -> RoundLine:
-    """Return a closed round as a line of the result."""
-    served = closed.served
-    regression = task == "regression"
-    return RoundLine(
-        round=closed.round,
-        epoch=closed.epoch,
-        block=closed.block,
-        records=closed.records,
-        loss=closed.losses[closed.serves],
-        accuracy=None if regression else served.correct / closed.records,
-        mae=served.absolute_error / closed.records if regression else None,
-        no_change=served.no_change / closed.records,
-    )
 
 
 @dataclass(frozen=True)
@@ -239,7 +203,7 @@ class Replayed:
 
 @dataclass
 class Replay:
-    """A federation over the logs of a table.
+    """A federation over the logs of a table. `history` is what has happened so far.
 
     Parameters
     ----------
@@ -274,7 +238,7 @@ class Replay:
     sizes: Mapping[str, tuple[int, ...]] | None = None
     client_column: str = ""
     answers: Mapping[str, Recorded] = field(default_factory=dict)
-    _history: History = field(init=False)
+    history: History = field(init=False)
     _traffic: Traffic = field(default_factory=Traffic)
     _machine: Coordinator = field(init=False)
     _file: FileErrors | None = None
@@ -293,12 +257,12 @@ class Replay:
         if settings.privacy.noise:
             epsilon(settings.privacy.noise, 1, settings.privacy.delta)  # what counts it is there
         figures = Prequential(classes=ClassCounts(largest(self._counts())))
-        self._history = History(self.task, figures, time_of=self._time_of, by_row=not len(self.table.times))
+        self.history = History(figures, by_row=not len(self.table.times))
         self._changes = Changes(self.table, self.logs)
         river = self.settings.learning.river_model(self.task)
         if river is not None:
             river.check(self.table.labels)
-            self._history.unlearnt = 0
+            self.history.unlearnt = 0
 
     def _counts(self) -> dict[str, int]:
         """Return how often each label occurs; nothing in regression."""
@@ -314,24 +278,6 @@ class Replay:
     def task(self) -> Task:
         """Return the task."""
         return "classification" if self.table.labels else "regression"
-
-    def restart_line(self, restarted: Restarted) -> DatedRestart:
-        """Return the newest restart as a line of the result."""
-        return self._history.restart_line(restarted)
-
-    def local_line(self, drift: LocalDrift) -> DatedLocalDrift:
-        """Return the newest local drift as a line of the result."""
-        return self._history.local_line(drift)
-
-    def notice_line(self, noticed: Noticed) -> DatedNotice:
-        """Return the newest notice as a line of the result."""
-        return self._history.notice_line(noticed)
-
-    @property
-    def change(self) -> str:
-        """Return the newest restart or local drift as a sentence; "" before the first."""
-        changes = self._history.changes
-        return changes[-1].sentence if changes else ""
 
     @property
     def horizon(self) -> int:
@@ -364,7 +310,7 @@ class Replay:
         """Run the federation over all its records."""
         transport = MemoryTransport(observe=self._traffic.add if self.settings.count_bytes else None)
         self._machine = self._coordinator()
-        if self._history.unlearnt is None:  # a River model has no file
+        if self.history.unlearnt is None:  # a River model has no file
             self._file = FileErrors(self.table, self.logs, self.horizon, self._model)
         coordinator = CoordinatorNode(self._machine, transport.coordinator(), self._handle)
         clients = [self._client(name, transport) for name in self.logs]
@@ -374,16 +320,16 @@ class Replay:
         seconds = stopwatch() - began
         result = self._result(coordinator.machine.state, seconds, [node.machine for node in clients])
         model = replace(self._model(), provenance=self._provenance(result))
-        return Replayed(result, tuple(self._history.rounds), model)
+        return Replayed(result, tuple(self.history.rounds), model)
 
     def _observe_client(self, event: Answered | Predicted | PostUpdate | Dropped | OverBudget) -> None:
         match event:
             case Dropped():  # no other process could have caused it
                 raise event.error
             case OverBudget():
-                self._history.over_budget += 1
+                self.history.over_budget += 1
             case Answered():  # how right it was is told once the labels have come
-                self._history.unanswered += 0 if event.predictions.shape[1] else len(event.batch)
+                self.history.unanswered += 0 if event.predictions.shape[1] else len(event.batch)
             case _:
                 self._handle(event)
 
@@ -401,7 +347,7 @@ class Replay:
             return None
         return self.table.places.astype(np.float64)
 
-    def _time_of(self, closed: RoundClosed) -> str | None:
+    def _time_of(self, closed: RoundSummary) -> str | None:
         times = self.table.times
         if not len(times):
             return None
@@ -413,12 +359,16 @@ class Replay:
     def _handle(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
         if isinstance(event, Refused):  # nothing is late or lost here, so it would be sent and refused for ever
             raise PeerError(f"the update of client {event.client} was refused: {event.reason}")
-        self._history.add(event)
         match event:
             case RoundClosed():
-                self._changes.closed(event)
+                closed = RoundSummary.of(event, targets=self.task == "regression")
+                self.history.close(closed, self._time_of(closed))
+                self._changes.closed(closed)
+            case _:
+                self.history.add(event)
+        match event:
             case Restarted() | LocalDrift(state="latched"):
-                self._history.changes.append(self._change(event))
+                self.history.changes.append(self._change(event))
             case _:
                 pass
         if isinstance(event, Predicted) and self._file is not None:
@@ -429,7 +379,7 @@ class Replay:
         """Return what is known of a restart or a local drift."""
         kind: Kind = "restart" if isinstance(event, Restarted) else "local drift"
         change = self._changes.found(kind, event.round, event.since, event.clients)
-        told = self.restart_line(event) if isinstance(event, Restarted) else self.local_line(event)
+        told = self.history.restarts[-1] if isinstance(event, Restarted) else self.history.local_drifts[-1]
         text = sentence(told, clients=len(self.logs), moved=change.moved)
         return change.model_copy(update={"sentence": text})
 
@@ -511,7 +461,7 @@ class Replay:
 
     def _figures(self, measure: Literal["accuracy", "mae", "rmse"]) -> Figures:
         """Return a metric of all predictors, that of the model file among them."""
-        figures: Figures = getattr(self._history.figures, measure)()
+        figures: Figures = getattr(self.history.figures, measure)()
         if self._file is None:
             return figures
         file, served = (getattr(errors, measure) for errors in (self._file.errors, self._file.served))
@@ -560,7 +510,7 @@ class Replay:
             return {}
         return {
             "label_delay": self.settings.label_delay,
-            "unanswered": self._history.unanswered + sum(one.unanswered for one in self.answers.values()),
+            "unanswered": self.history.unanswered + sum(one.unanswered for one in self.answers.values()),
             "waiting": sum(client.waiting for client in clients),
             "expired": sum(client.expired for client in clients),
         }
@@ -568,7 +518,7 @@ class Replay:
     def _budget(self) -> BytesBudget | None:
         """Return the budget of updates, and how it was kept."""
         a_record = self.settings.learning.bytes
-        return None if a_record == "auto" else BytesBudget(a_record=a_record, exceeded=self._history.over_budget)
+        return None if a_record == "auto" else BytesBudget(a_record=a_record, exceeded=self.history.over_budget)
 
     def _privacy(self, clients: Sequence[Client]) -> Privacy | None:
         """Return what was told of records; None if all that clients sent was seen."""
@@ -594,7 +544,7 @@ class Replay:
         return len(log) - (client.accounted or 0) - client.pending if client.is_alone else 0
 
     def _result(self, state: CoordinatorState, seconds: float, clients: Sequence[Client]) -> Result:
-        history = self._history
+        history = self.history
         pending = sum(client.pending + self._unread(client) for client in clients)
         records = sum(map(len, self.logs.values()))
         if records != history.accepted + history.rejected + pending:

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from streamfl.protocol.messages import RoundClosed
 from streamfl.run.report.words import counted
+from streamfl.run.summary import RoundSummary
 
 # So many entries in a row without a record are no accident: a single one moves positions past bad records.
 MOST_BARREN = 3
@@ -26,7 +26,7 @@ class Barren:
     refused: int = 0
     unlearnt: int = 0
 
-    def take(self, closed: RoundClosed) -> None:
+    def take(self, closed: RoundSummary) -> None:
         """Take an entry into account."""
         if closed.records > closed.unlearnt:
             self.entries = self.rejected = self.refused = self.unlearnt = 0

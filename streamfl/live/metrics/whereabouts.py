@@ -3,18 +3,18 @@
 from collections.abc import Collection
 
 from streamfl.protocol.messages import Finding
-from streamfl.run.report.words import since_time, time_of
+from streamfl.run.evaluation.result import DatedFinding
 
 # The most partitions named in one log line.
 MOST_PARTITIONS = 10
 
 
-def whereabouts(finding: Finding, partitions: Collection[str] | None = None) -> dict[str, object]:
+def whereabouts(announced: Finding, partitions: Collection[str] | None = None) -> dict[str, object]:
     """Return when and with which positions a change began, and those of the alarm; no time if none is known.
 
     Parameters
     ----------
-    finding
+    announced
         The announcement.
     partitions
         The partitions that are told; None: the first ten.
@@ -27,13 +27,14 @@ def whereabouts(finding: Finding, partitions: Collection[str] | None = None) -> 
     >>> told["since_time"], told["time"], told["positions"]
     ('2023-11-14T22:13:20Z', '2023-11-14T22:14:20Z', {'a/0': [660, 710]})
     """
+    finding = DatedFinding.of(announced)
     told: dict[str, object] = {"since": finding.since}
     if finding.drift:
         told["drift"] = finding.drift
     if finding.known_since > finding.since:
         told["known_since"] = finding.known_since
-    if finding.times is not None:
-        told |= {"since_time": since_time(finding), "time": time_of(finding)}
+    if finding.time is not None:
+        told |= {"since_time": finding.since_time, "time": finding.time}
     chosen = finding.positions if partitions is None else finding.positions.keys() & set(partitions)
     names = [name for name in finding.positions if name in chosen][:MOST_PARTITIONS]
     return told | {"positions": {name: list(finding.positions[name]) for name in names}}

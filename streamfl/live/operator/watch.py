@@ -20,10 +20,12 @@ from streamfl.protocol.messages import (
     RoundClosed,
     RoundOpened,
 )
+from streamfl.run.evaluation.result import DatedLocalDrift, DatedNotice, DatedRestart
 from streamfl.run.report.changes import sentence
 from streamfl.run.report.display import local_text, notice_text, restart_text
 from streamfl.run.report.terminal import print_line
 from streamfl.run.report.words import count
+from streamfl.run.summary import RoundSummary
 from streamfl.runtime.ports import Told, Watcher
 
 # Seconds without a line after which one says what is waited for; the time then doubles.
@@ -202,15 +204,15 @@ def lines(message: FromCoordinator) -> tuple[tuple[str, ...], str]:
 def _lines(message: FromCoordinator) -> tuple[str | tuple[str, ...], str]:
     match message:
         case RoundClosed() if message.records:
-            return _round(message), ""
+            return _round(RoundSummary.of(message)), ""
         case Restarted():
-            return (restart_text(message), sentence(message)), "bold red"
-        case LocalDrift(state="latched"):
-            return (local_text(message), sentence(message)), "bold yellow"
+            restart = DatedRestart.of(message)
+            return (restart_text(restart), sentence(restart)), "bold red"
         case LocalDrift():
-            return local_text(message), "bold yellow"
+            drift = DatedLocalDrift.of(message)
+            return (local_text(drift), *([sentence(drift)] if drift.state == "latched" else [])), "bold yellow"
         case Noticed():
-            return notice_text(message), "yellow"
+            return notice_text(DatedNotice.of(message)), "yellow"
         case Joined():
             return f"{message.client} joined, {count(message.read)} records accounted for", "dim"
         case Left():
@@ -235,23 +237,11 @@ def refusal_text(refusal: Refusal) -> str:
     return reason if refusal.evicted else f"refused for entry {refusal.entry}: {reason}"
 
 
-def _round(closed: RoundClosed) -> str:
-    served = closed.served
-    parts = [f"round {closed.round:>4}", f"epoch {closed.epoch}", f"loss {closed.losses[closed.serves]:.3f}"]
-    if served.records and served.absolute_error == 0.0:
-        parts.append(
-            f"accuracy {served.correct / served.records:.3f}  NoChange {served.no_change / served.records:.3f}"
-        )
-    elif served.records:
-        error, change = served.absolute_error / served.records, served.no_change / served.records
-        parts.append(f"error {error:.4g}  NoChange {change:.4g}")
-    parts.append(f"{count(closed.records)} records of {len(closed.accepted)} clients")
-    if closed.rejected:
-        parts.append(f"{count(closed.rejected)} rejected")
-    marks = [one.mark for one in closed.accepted if one.mark is not None]
-    for name in ("expired", "unmatched", "repeated", "unusable"):
-        if total := sum(getattr(mark, name) for mark in marks):
-            parts.append(f"{count(total)} {name}")
-    if closed.refused:
-        parts.append(f"{count(closed.refused)} messages refused")
-    return "  ".join(parts)
+def _round(closed: RoundSummary) -> str:
+    parts = [f"round {closed.round:>4}", f"epoch {closed.epoch}", f"loss {closed.loss:.3f}"]
+    if closed.accuracy is not None:
+        parts.append(f"accuracy {closed.accuracy:.3f}  NoChange {closed.no_change:.3f}")
+    elif closed.mae is not None:
+        parts.append(f"error {closed.mae:.4g}  NoChange {closed.no_change:.4g}")
+    parts.append(f"{count(closed.records)} records of {closed.clients} clients")
+    return "  ".join([*parts, *closed.remarks().values()])

@@ -6,13 +6,15 @@ goes through `plain`, `whole` or `finite` once, here, and everything behind may 
 
 import heapq
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
+from typing import Any
 
 import msgspec
 
 from streamfl.bounds import NAME_BYTES, NAMED, REASON_CHARS, bounded
 from streamfl.printable import printable
+from streamfl.protocol.alarm import Reading
 from streamfl.protocol.messages import (
     Accepted,
     Ended,
@@ -31,9 +33,11 @@ from streamfl.protocol.messages import (
     Served,
 )
 from streamfl.records.times import FIRST, LAST
+from streamfl.run.evaluation.result import DatedLocalDrift, DatedNotice, DatedRestart
 from streamfl.run.report.changes import sentence
 from streamfl.run.report.display import notice_text
-from streamfl.run.report.words import evidence, local_evidence, serves, since_time, time_of
+from streamfl.run.report.words import evidence
+from streamfl.run.summary import RoundSummary
 
 # The largest whole number that JavaScript tells from its neighbours.
 LARGEST = 2**53 - 1
@@ -47,10 +51,11 @@ LISTED, PLACES, CANDIDATES = 8, 3, 30
 # The most partitions of one accepted update.
 SPANS = 16
 
-# The most tests whose statistic an entry keeps.
-READINGS = 4
+# The most tests whose statistic an entry keeps, and the most experts whose part in the predictions.
+READINGS, SHARES = 4, 4
 
 Announced = Restarted | LocalDrift | Noticed
+Dated = DatedRestart | DatedLocalDrift | DatedNotice
 
 
 class Event(msgspec.Struct, array_like=True, frozen=True, tag_field="type"):
@@ -84,22 +89,11 @@ class Taken(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Entry(Event, frozen=True, tag="entry"):
-    """An entry of the ledger."""
+    """An entry of the ledger. The summary is `_bounded`, and names no update: these are in `taken`."""
 
-    entry: int
-    round: int
-    epoch: int
-    records: int
-    rejected: int
-    refused: int
+    summary: RoundSummary
     measured: Measured
-    loss: float | None
-    serves: str
-    shares: str
-    promotions: int
-    model: str
-    readings: tuple[tuple[str, float | None, float | None], ...]
-    taken: tuple[Taken, ...]
+    taken: tuple[Taken, ...] = ()
 
 
 class Opened(Event, frozen=True, tag="opened"):
@@ -210,7 +204,7 @@ def event_of(message: FromCoordinator, time: int | None = None, clients: int | N
     at = time if time is not None and 0 < time < LAST * 1000 else 0
     match message:
         case RoundClosed():
-            return _entry(message, at)
+            return _entry(RoundSummary.of(message), at)
         case RoundOpened():
             return Opened(at, whole(message.entry), whole(message.round), whole(message.epoch), message.resumed)
         case Score():
@@ -225,35 +219,52 @@ def event_of(message: FromCoordinator, time: int | None = None, clients: int | N
         case MemberChanged():
             return Member(at, plain(message.client), message.action, evicted=message.action == "evict")
         case Restarted() | LocalDrift() | Noticed():
-            return _change(
-                _sane(message), len(message.clients) if not isinstance(message, Noticed) else 0, at, clients
-            )
+            return _change(_dated(_sane(message)), at, clients)
         case Ended():
             return Over(at)
     return None
 
 
-def _entry(closed: RoundClosed, at: int) -> Entry:
+def _entry(closed: RoundSummary, at: int) -> Entry:
     served = closed.served
-    return Entry(
-        at,
-        entry=whole(closed.entry),
-        round=whole(closed.round),
-        epoch=whole(closed.epoch),
-        records=whole(closed.records),
-        rejected=whole(closed.rejected),
-        refused=whole(closed.refused),
-        measured=_measured(served.records, served.correct, served.absolute_error, served.no_change),
-        loss=finite(closed.losses.get(closed.serves)),
-        serves=plain(closed.serves),
-        shares=_shares(served.shares, whole(served.records)),
-        promotions=whole(closed.promotions),
-        model=plain(closed.model, 64),
-        readings=tuple(
-            (plain(name), finite(one.statistic), finite(one.threshold))
-            for name, one in list(closed.readings.items())[:READINGS]
-        ),
-        taken=tuple(_taken(one, served) for one in closed.accepted[: NAMED.clients]),
+    measured = _measured(served.records, served.correct, served.absolute_error, served.no_change)
+    taken = tuple(_taken(one, served) for one in closed.accepted[: NAMED.clients])
+    return Entry(at, _bounded(closed), measured, taken)
+
+
+def _bounded(closed: RoundSummary) -> RoundSummary:
+    """Return a summary whose numbers and names are in their bounds, without updates; others have a line here."""
+    ours: dict[str, Any] = {one.name: _bound(getattr(closed, one.name)) for one in fields(closed)}
+    readings = {
+        plain(name): Reading(_number(one.statistic), _number(one.threshold))
+        for name, one in list(closed.readings.items())[:READINGS]
+    }
+    return replace(closed, **ours | {"accepted": (), "served": _served(closed.served), "readings": readings})
+
+
+def _bound(value: object) -> object:
+    """Return a field in its bounds: a name, a count, or a number, which is NaN if JSON cannot hold it."""
+    match value:
+        case str():
+            return plain(value)
+        case int():
+            return whole(value)
+        case float():
+            return _number(value)
+    return None
+
+
+def _served(served: Served) -> Served:
+    """Return sums in their bounds, and the experts with the largest parts that can be true."""
+    records = whole(served.records)
+    possible = {name: part for name, part in served.shares.items() if 0.0 <= part <= records}
+    largest = heapq.nlargest(SHARES, possible, key=lambda name: possible[name])
+    return Served(
+        records=records,
+        correct=whole(served.correct),
+        absolute_error=_number(served.absolute_error),
+        no_change=_number(served.no_change),
+        shares={plain(name): possible[name] for name in largest},
     )
 
 
@@ -278,12 +289,6 @@ def _astray(mark: Mark | None) -> tuple[int, int, int, int]:
     if mark is None:
         return (0, 0, 0, 0)
     return (whole(mark.unmatched), whole(mark.repeated), whole(mark.unusable), whole(mark.expired))
-
-
-def _shares(shares: Mapping[str, float], records: int) -> str:
-    """Return which models predicted, the largest part first."""
-    parts = {plain(name): part / records for name, part in shares.items() if records > 0 and 0.0 <= part <= records}
-    return serves(parts)
 
 
 def _sane(message: Announced) -> Announced:
@@ -319,57 +324,58 @@ def _times(times: tuple[int, int] | None) -> tuple[int, int] | None:
     return times if known else None
 
 
-def _change(message: Announced, of_clients: int, at: int, clients: int | None) -> Change:
-    kinds = {Restarted: "restart", LocalDrift: "local drift", Noticed: "notice"}
-    candidates, of_candidates = _candidates(message)
+def _dated(message: Announced) -> Dated:
+    match message:
+        case Restarted():
+            return DatedRestart.of(message)
+        case LocalDrift():
+            return DatedLocalDrift.of(message)
+    return DatedNotice.of(message)
+
+
+def _change(found: Dated, at: int, clients: int | None) -> Change:
+    kinds = {DatedRestart: "restart", DatedLocalDrift: "local drift", DatedNotice: "notice"}
+    candidates, of_candidates = _candidates(found)
+    concerned = () if isinstance(found, DatedNotice) else found.clients
     return Change(
         at,
-        kind=kinds[type(message)],
-        round=message.round,
-        epoch=message.epoch,
-        since=message.since,
-        known_since=message.known_since,
-        drift=message.drift,
-        cause="excess" if isinstance(message, LocalDrift) else message.cause,
-        statistic=finite(message.statistic),
-        threshold=finite(message.threshold),
-        chosen="" if isinstance(message, Noticed) else message.chosen,
-        state=message.state if isinstance(message, LocalDrift) else "",
-        clients=() if isinstance(message, Noticed) else message.clients[:LISTED],
-        of_clients=of_clients,
-        labels=message.labels[:LISTED],
-        of_labels=len(message.labels),
-        places=tuple((name, first, end) for name, (first, end) in message.positions.items()),
-        began=since_time(message) or "",
-        found=time_of(message) or "",
-        evidence=_evidence(message),
+        kind=kinds[type(found)],
+        round=found.round,
+        epoch=found.epoch,
+        since=found.since,
+        known_since=found.known_since,
+        drift=found.drift,
+        cause="excess" if isinstance(found, DatedLocalDrift) else found.cause,
+        statistic=finite(found.statistic),
+        threshold=finite(found.threshold),
+        chosen="" if isinstance(found, DatedNotice) else found.chosen,
+        state=found.state if isinstance(found, DatedLocalDrift) else "",
+        clients=concerned[:LISTED],
+        of_clients=len(concerned),
+        labels=found.labels[:LISTED],
+        of_labels=len(found.labels),
+        places=tuple((name, first, end) for name, (first, end) in found.positions.items()),
+        began=found.since_time or "",
+        found=found.time or "",
+        evidence="" if isinstance(found, DatedNotice) else evidence(found),
         candidates=candidates,
         of_candidates=of_candidates,
-        sentence=notice_text(message) if isinstance(message, Noticed) else sentence(message, clients=clients),
+        sentence=notice_text(found) if isinstance(found, DatedNotice) else sentence(found, clients=clients),
     )
 
 
-def _candidates(message: Announced) -> tuple[tuple[tuple[str, float], ...], int]:
+def _candidates(found: Dated) -> tuple[tuple[tuple[str, float], ...], int]:
     """Return the best candidates with their scores or gains, the best first; and how many there are."""
-    match message:
-        case Restarted():
-            numbers, sign = message.scores, 1.0
-        case LocalDrift():
-            numbers, sign = message.gains, -1.0
+    match found:
+        case DatedRestart():
+            numbers, sign = found.scores, 1.0
+        case DatedLocalDrift():
+            numbers, sign = found.gains, -1.0
         case _:
             return (), 0
-    known = [(name, found) for name, number in numbers.items() if (found := finite(number)) is not None]
+    known = [(name, real) for name, number in numbers.items() if (real := finite(number)) is not None]
     best = heapq.nsmallest(CANDIDATES, known, key=lambda one: sign * one[1])
     return tuple((plain(name, 64), number) for name, number in best), len(known)
-
-
-def _evidence(message: Announced) -> str:
-    match message:
-        case Restarted():
-            return evidence(message)
-        case LocalDrift():
-            return local_evidence(message)
-    return ""
 
 
 _ENCODER = msgspec.msgpack.Encoder()

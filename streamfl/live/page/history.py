@@ -54,7 +54,7 @@ class _Chunk:
     def add(self, event: AnyEvent) -> None:
         self.events.append(event)
         if isinstance(event, Entry):
-            self.entries.append(event.entry)
+            self.entries.append(event.summary.entry)
             self.weight += sum(1 + len(one.spans) for one in event.taken)
 
     def pack(self) -> None:
@@ -131,16 +131,17 @@ class History:
             self._beside += 1
             self.beyond += self._beside > BESIDE
             return [event] if self._beside <= BESIDE else []
-        if self.now.first_entry == 0 or event.entry == self.now.entry + 1:
+        entry = event.summary.entry
+        if self.now.first_entry == 0 or entry == self.now.entry + 1:
             self._beside, self._strange = 0, None
             return [event]
         self.out_of_order += 1
         before, self._strange = self._strange, event
-        if before is None or event.entry != before.entry + 1:
+        if before is None or entry != before.summary.entry + 1:
             return []
         self._beside, self._strange = 0, None
         self.out_of_order -= 2
-        if before.entry <= self.now.entry:
+        if before.summary.entry <= self.now.entry:
             self.now = View()  # a ledger that began anew has nothing in common with the one before
         self._next_chunk()  # no chunk has two entries of one number
         return [before, event]
@@ -179,7 +180,7 @@ class History:
         for event in _events(chunks[:-1], copies[0]):
             if reached and isinstance(event, Entry):
                 return view, event.time
-            reached |= isinstance(event, Entry) and event.entry == entry
+            reached |= isinstance(event, Entry) and event.summary.entry == entry
             view.fold(event)
         return view, None
 
@@ -191,7 +192,7 @@ class History:
             events = [] if chunk is None else chunk.events.copy()
         if chunk is not None and not events:
             events = chunk.all_events()  # unpacked without the lock: the reader of the log goes on
-        return next((one for one in events if isinstance(one, Entry) and one.entry == number), None)
+        return next((one for one in events if isinstance(one, Entry) and one.summary.entry == number), None)
 
     def _chunk_of(self, entry: int) -> int | None:
         """Return which chunk holds an entry, the newest if several do."""
@@ -209,8 +210,8 @@ def _is_possible(event: AnyEvent, entry: int) -> bool:
     False
     """
     match event:
-        case Entry():
-            return event.round <= event.entry and event.epoch <= event.entry + 1
+        case Entry(summary=closed):
+            return closed.round <= closed.entry and closed.epoch <= closed.entry + 1
         case Opened() if entry:
             return event.round <= event.entry == entry + 1 and event.epoch <= event.entry + 1
         case Change() if entry:

@@ -3,15 +3,16 @@
 The page puts these texts and numbers in their places, and computes nothing but pixels.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from streamfl.live.page.events import Measured, Taken
+from streamfl.live.page.events import Entry, Measured, Taken
 from streamfl.live.page.letters import Kind
 from streamfl.live.page.view import Card, Client, Point, View
 from streamfl.protocol.digits import significant
 from streamfl.records.times import iso
-from streamfl.run.report.words import counted
+from streamfl.run.report.words import counted, serves
 
 Sections = dict[str, Any]
 
@@ -25,6 +26,9 @@ STATES = {
     "closed": "closed",
     "ended": "the federation has ended",
 }
+
+# Counts of an entry with a column of their own.
+COLUMNS = frozenset({"rejected", "refused"})
 
 KINDS = {"restart": "Restart", "local drift": "Local drift", "notice": "Notice"}
 
@@ -80,6 +84,7 @@ def sections(view: View, letters: Sequence[tuple[Kind, int]] = ()) -> Sections:
 
 
 def _headline(view: View) -> Sections:
+    last, newest = view.last, view.lines[-1].summary if view.lines else None
     value, naive = _means(view.lately[-1:], of_errors=view.is_regression)
     lately, naive_lately = _means(view.lately, of_errors=view.is_regression)
     return {
@@ -97,8 +102,8 @@ def _headline(view: View) -> Sections:
         "naive_lately": naive_lately,
         "lately_rounds": len(view.lately),
         "measured_in": view.points[-1].last if view.points else None,
-        "records_of_entry": view.lines[-1].records if view.lines else None,
-        "loss": _short(view.loss),
+        "records_of_entry": newest.records if newest else None,
+        "loss": _short(last.loss) if last else None,
         "rounds": view.closed,
         "records": view.records,
         "rejected": view.rejected,
@@ -108,11 +113,11 @@ def _headline(view: View) -> Sections:
         "clients": view.present,
         "serves": view.serves,
         "serves_since": view.serves_since,
-        "shares": view.shares,
-        "model": view.model,
+        "shares": serves(last.shares) if last else "",
+        "model": newest.model if newest else "",
         "readings": [
-            {"detector": name, "statistic": _short(statistic), "threshold": _short(threshold)}
-            for name, statistic, threshold in view.readings
+            {"detector": name, "statistic": _short(one.statistic), "threshold": _short(one.threshold)}
+            for name, one in (newest.readings if newest else {}).items()
         ],
         "others": view.others,
         "strangers": view.strangers,
@@ -136,7 +141,7 @@ def _mean(records: Sequence[int], sums: Sequence[float]) -> float | None:
 
 
 def _short(number: float | None) -> float | None:
-    return None if number is None else significant(number)
+    return None if number is None or math.isnan(number) else significant(number)
 
 
 def _time(milliseconds: int) -> str:
@@ -243,18 +248,21 @@ def _letters(kind: Kind, count: int) -> Sections:
     return {"reason": kind.reason, "count": count, "remedy": kind.remedy, "example": place}
 
 
-def _ledger(line: Any) -> list[Any]:
+def _ledger(line: Entry) -> list[Any]:
+    """Return what the row of an entry has; the remarks last that have no column of their own."""
+    closed = line.summary
     return [
-        line.entry,
-        line.round,
-        line.epoch,
-        line.records,
-        line.rejected,
-        line.refused,
-        line.clients,
-        _short(line.loss),
-        line.model,
+        closed.entry,
+        closed.round,
+        closed.epoch,
+        closed.records,
+        closed.rejected,
+        closed.refused,
+        closed.clients,
+        _short(closed.loss),
+        closed.model,
         _time(line.time),
+        ", ".join(text for name, text in closed.remarks().items() if name not in COLUMNS),
     ]
 
 

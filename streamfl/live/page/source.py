@@ -69,7 +69,8 @@ class Source:
         found = self.history.entry(entry)
         if found is None:
             return None
-        return {"entry": found.entry, "round": found.round, "updates": [update_row(one) for one in found.taken]}
+        updates = [update_row(one) for one in found.taken]
+        return {"entry": found.summary.entry, "round": found.summary.round, "updates": updates}
 
     def _about(self, history: History) -> Sections:
         return {

@@ -18,6 +18,7 @@ from streamfl.live.page.events import (
     Over,
     Scoring,
 )
+from streamfl.run.summary import RoundSummary
 
 # Rounds that are kept, and how many of the newest of them are kept each for itself: older ones are merged in pairs.
 POINTS, RECENT = 4096, 2048
@@ -148,23 +149,8 @@ class Epoch(msgspec.Struct, array_like=True):
     chosen: str
 
 
-class Line(msgspec.Struct, array_like=True):
-    """An entry of the ledger without its updates."""
-
-    entry: int
-    round: int
-    epoch: int
-    records: int
-    rejected: int
-    refused: int
-    clients: int
-    loss: float | None
-    model: str
-    time: int
-
-
 class View(msgspec.Struct):
-    """What the page shows as of an entry.
+    """What the page shows as of an entry. `last` is the last round with records, `lines` are the newest entries.
 
     Examples
     --------
@@ -190,10 +176,7 @@ class View(msgspec.Struct):
     serves: str = ""
     serves_since: int = 0
     promotions: int = 0
-    shares: str = ""
-    model: str = ""
-    loss: float | None = None
-    readings: tuple[tuple[str, float | None, float | None], ...] = ()
+    last: RoundSummary | None = None
     candidates: int = 0
     others: int = 0
     strangers: int = 0
@@ -202,7 +185,7 @@ class View(msgspec.Struct):
     lately: list[Measured] = []
     cards: list[Card] = []
     epochs: list[Epoch] = []
-    lines: list[Line] = []
+    lines: list[Entry] = []
     clients: dict[str, Client] = {}
 
     @property
@@ -228,15 +211,15 @@ class View(msgspec.Struct):
                 self.phase = "ended"
 
     def _close(self, event: Entry) -> None:
+        closed = event.summary
         if not self.first_entry:
-            self._begin_with(event)
-        self.entry, self.time, self.phase = event.entry, event.time, "closed"
-        self.records = total(self.records, event.records)
-        self.rejected = total(self.rejected, event.rejected)
-        self.refused = total(self.refused, event.refused)
-        self.model, self.readings = event.model, event.readings
-        if event.records:
-            self._round(event)
+            self._begin_with(closed)
+        self.entry, self.time, self.phase = closed.entry, event.time, "closed"
+        self.records = total(self.records, closed.records)
+        self.rejected = total(self.rejected, closed.rejected)
+        self.refused = total(self.refused, closed.refused)
+        if closed.records:
+            self._round(closed, event.measured)
         for taken in event.taken:
             client = self._client(taken.client)
             if client is None:
@@ -247,32 +230,32 @@ class View(msgspec.Struct):
             unmatched, repeated, unusable, expired = map(total, client.astray, taken.astray)
             client.astray = unmatched, repeated, unusable, expired
             if taken.records:
-                client.learnt, client.waits_since = event.round, self.closed
+                client.learnt, client.waits_since = closed.round, self.closed
             if taken.measured.records:
                 client.measure(taken.measured)
-        self.lines.append(_line(event))
+        self.lines.append(msgspec.structs.replace(event, taken=()))
         del self.lines[:-ENTRIES]
 
-    def _begin_with(self, event: Entry) -> None:
+    def _begin_with(self, closed: RoundSummary) -> None:
         """Forget what cannot have come before the first entry that is known."""
-        self.first_entry = event.entry
-        self.epochs = [one for one in self.epochs if one.epoch <= event.epoch and one.first <= event.entry]
-        self.cards = [card for card in self.cards if card.change.round <= event.entry]
+        self.first_entry = closed.entry
+        self.epochs = [one for one in self.epochs if one.epoch <= closed.epoch and one.first <= closed.entry]
+        self.cards = [card for card in self.cards if card.change.round <= closed.entry]
         for client in self.clients.values():
-            client.refused_in = min(client.refused_in, event.round)
+            client.refused_in = min(client.refused_in, closed.round)
 
-    def _round(self, event: Entry) -> None:
+    def _round(self, closed: RoundSummary, measured: Measured) -> None:
         """Take a round with records into account."""
         self.closed += 1
-        self.loss, self.shares = event.loss, event.shares
-        self._measure(event.measured)
-        self._begin(event.epoch, event.round)
-        self.epochs[-1].last = event.round
-        if (event.serves, event.promotions) != (self.serves, self.promotions):
-            self.serves, self.promotions, self.serves_since = event.serves, event.promotions, event.round
-        self.lately.append(event.measured)
+        self.last = closed
+        self._measure(measured)
+        self._begin(closed.epoch, closed.round)
+        self.epochs[-1].last = closed.round
+        if (closed.serves, closed.promotions) != (self.serves, self.promotions):
+            self.serves, self.promotions, self.serves_since = closed.serves, closed.promotions, closed.round
+        self.lately.append(measured)
         del self.lately[:-LATELY]
-        self.points.append(Point(event.round, event.round, event.entry, event.epoch, event.records, event.measured))
+        self.points.append(Point(closed.round, closed.round, closed.entry, closed.epoch, closed.records, measured))
         if len(self.points) > POINTS:
             self.points = [*_halved(self.points[:-RECENT]), *self.points[-RECENT:]][-POINTS:]
 
@@ -360,18 +343,3 @@ def _halved(points: list[Point]) -> list[Point]:
         found.append(pair[0] + pair[1] if joins else pair[0])
         at += 2 if joins else 1
     return found
-
-
-def _line(event: Entry) -> Line:
-    return Line(
-        event.entry,
-        event.round,
-        event.epoch,
-        event.records,
-        event.rejected,
-        event.refused,
-        len(event.taken),
-        event.loss,
-        event.model,
-        event.time,
-    )

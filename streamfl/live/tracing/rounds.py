@@ -22,7 +22,8 @@ from opentelemetry.util.types import AttributeValue
 
 from streamfl import __version__
 from streamfl.machines.client.phase import Phase
-from streamfl.protocol.messages import Restarted, RoundClosed, RoundOpened, Score
+from streamfl.protocol.messages import Restarted, RoundOpened, Score
+from streamfl.run.summary import RoundSummary
 
 # The most clients of a host whose phases are traced.
 MOST_CLIENTS = 100
@@ -98,19 +99,20 @@ class CoordinatorTraces:
     spans: Spans
     _opened: tuple[int, int] | None = None  # the open entry, and when it was opened
     _phase: tuple[str, int] = ("gathering", 0)
-    _told: dict[str, AttributeValue] = field(default_factory=dict)
+    _told: dict[str, AttributeValue] = field(default_factory=dict)  # of the entry that is closed, and not written yet
 
     def take(self, event: object) -> None:
         """Take what the coordinator does."""
         match event:
             case RoundOpened() if self._opened is None or self._opened[0] != event.entry:
+                self._write()
                 now = self.spans.now()
                 self._opened, self._phase = (event.entry, now), ("gathering", now)
             case Score() if self._phase[0] == "gathering":
                 self._turn("scoring")
-            case Restarted():
-                self._told = {"restart.cause": event.cause, "restart.chosen": event.chosen}
-            case RoundClosed():
+            case Restarted() if self._told:
+                self._told |= {"restart.cause": event.cause, "restart.chosen": event.chosen}
+            case RoundSummary():
                 self._close(event)
             case _:
                 pass
@@ -121,13 +123,18 @@ class CoordinatorTraces:
             self.spans.part(self._opened[0], name, since)
         self._phase = (to, self.spans.now())
 
-    def _close(self, closed: RoundClosed) -> None:
+    def _close(self, closed: RoundSummary) -> None:
         if self._opened is None or self._opened[0] != closed.entry:
             return
         self._turn("gathering")
-        told = {"round": closed.round, "epoch": closed.epoch, "clients": len(closed.accepted)}
+        numbers = {"round": closed.round, "epoch": closed.epoch, "clients": closed.clients}
         counts = {"records": closed.records, "rejected": closed.rejected, "refused": closed.refused}
-        self.spans.entry(closed.entry, self._opened[1], {**told, **counts, **self._told})
+        self._told = {**numbers, **counts}
+
+    def _write(self) -> None:
+        """Write the first span of the entry that has closed: what is announced beside it is known by now."""
+        if self._opened is not None and self._told:
+            self.spans.entry(*self._opened, self._told)
         self._opened, self._told = None, {}
 
 

@@ -28,6 +28,7 @@ from streamfl.run.estimators.labels import MOST_LABELS
 from streamfl.run.estimators.saved import RecordPlace, SavedClient, SavedFederation, SavedRecords
 from streamfl.run.estimators.uninterrupted import Uninterrupted
 from streamfl.run.settings import LearningSettings, ProfileSettings
+from streamfl.run.summary import RoundSummary
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, Node
 from streamfl.runtime.transport.memory import MemoryTransport
 
@@ -505,12 +506,11 @@ class EmbeddedFederation:
             case Refused():  # nothing is late or lost here, so every later round would fail, too
                 raise BrokenInvariantError(f"no round can be closed any more: an update was refused: {event.reason}")
             case RoundClosed():
-                self.rounds += event.records > 0
-                self._note_start(event.round + 1)
-                self.unlearnt += event.unlearnt
-                self.shares = {
-                    name: share / max(1, event.served.records) for name, share in event.served.shares.items()
-                }
+                closed = RoundSummary.of(event, targets=self.task == "regression")
+                self.rounds += closed.records > 0
+                self._note_start(closed.round + 1)
+                self.unlearnt += closed.unlearnt
+                self.shares = closed.shares
             case Restarted():
                 self.restarts.append(event)
                 self.places.append(self._place(event))

@@ -14,11 +14,12 @@ from river import base
 from streamfl.arrays import FloatArray
 from streamfl.errors import UsageError
 from streamfl.models.river_drift import name_of
+from streamfl.protocol.messages import LocalDrift, Restarted
 from streamfl.protocol.records import LARGEST_TARGET
 from streamfl.run.estimators import rows
 from streamfl.run.estimators.embedded import EmbeddedFederation, Task
 from streamfl.run.estimators.labels import MOST_LABELS, MOST_WITH_FERNS, Labels
-from streamfl.run.estimators.saved import SavedEstimator
+from streamfl.run.estimators.saved import RecordPlace, SavedEstimator
 from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.sampling import generator
 
@@ -119,14 +120,10 @@ class _MasterFL(base.Estimator):
         """
         federation = self._federation
         return [
-            {
-                "record": place.record, "since_record": place.since, "round": r.round, "cause": r.cause,
-                "chosen": r.chosen, "since": r.since, "clients": r.clients, "labels": r.labels,
-                "statistic": r.statistic, "threshold": r.threshold, "positions": dict(r.positions), "drift": r.drift,
-                "scores": dict(r.scores),
-            }
-            for r, place in zip(federation.restarts, federation.places, strict=True)
-        ]  # fmt: skip
+            _found(restart, place)
+            | {"cause": restart.cause, "chosen": restart.chosen, "scores": dict(restart.scores)}
+            for restart, place in zip(federation.restarts, federation.places, strict=True)
+        ]
 
     @property
     def local_drifts(self) -> list[dict[str, Any]]:
@@ -137,14 +134,9 @@ class _MasterFL(base.Estimator):
         """
         federation = self._federation
         return [
-            {
-                "record": place.record, "since_record": place.since, "round": found.round, "state": found.state,
-                "since": found.since, "clients": found.clients, "labels": found.labels,
-                "statistic": found.statistic, "threshold": found.threshold, "positions": dict(found.positions),
-                "drift": found.drift,
-            }
-            for found, place in zip(federation.local_drifts, federation.local_places, strict=True)
-        ]  # fmt: skip
+            _found(drift, place) | {"state": drift.state}
+            for drift, place in zip(federation.local_drifts, federation.local_places, strict=True)
+        ]
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -437,6 +429,15 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
         for client, part in runs:
             predicted[part] = self._federation.answer(client, table.features, table.X[part])[:, 0]
         return table.column_like(predicted)
+
+
+def _found(found: Restarted | LocalDrift, place: RecordPlace) -> dict[str, Any]:
+    """Return what a restart and a local drift have in common, and their places among the records."""
+    return {
+        "record": place.record, "since_record": place.since, "round": found.round, "since": found.since,
+        "clients": found.clients, "labels": found.labels, "statistic": found.statistic,
+        "threshold": found.threshold, "positions": dict(found.positions), "drift": found.drift,
+    }  # fmt: skip
 
 
 def _target(y: Any) -> float:

@@ -10,10 +10,10 @@ from typing import Literal
 import numpy as np
 
 from streamfl.arrays import BoolArray, FloatArray, IntArray
-from streamfl.protocol.messages import RoundClosed
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import Log
 from streamfl.run.evaluation.part import Part
+from streamfl.run.summary import RoundSummary
 
 # A mean has moved if it differs by half a standard deviation, and by more than chance explains: three standard errors
 # beyond the largest of so many means. The result names the features that moved most.
@@ -182,7 +182,7 @@ class Changes:
         self._at = {client: at for at, client in enumerate(self.logs)}
         self._ends.append((0, np.zeros(len(self.logs), np.int64)))
 
-    def closed(self, closed: RoundClosed) -> None:
+    def closed(self, closed: RoundSummary) -> None:
         """Note how many good records of each client the closed rounds have."""
         ends = self._ends[-1][1].copy()
         for accepted in closed.accepted:

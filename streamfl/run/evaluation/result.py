@@ -2,15 +2,18 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self, cast
 
 from pydantic import Field, ValidationError
 
 from streamfl.errors import UsageError
+from streamfl.protocol import messages
+from streamfl.records.times import iso
 from streamfl.run.evaluation.by_class import ByClass
 from streamfl.run.evaluation.by_client import ByClient
 from streamfl.run.evaluation.changes import Change
 from streamfl.run.evaluation.part import Part
+from streamfl.run.summary import RoundLine
 
 
 class Figures(Part):
@@ -85,12 +88,18 @@ class Privacy(Part):
 
 
 class DatedFinding(Part):
-    """What all findings have: a restart, a local drift, a notice, as published on the control topic.
+    """What all findings have: a restart, a local drift, a notice. Every view of an announcement reads this form.
 
     `time` is the time of the last record of `round`, `since_time` that with which the change began: ISO 8601 in UTC,
     if the source has times. `rows` are the first and the last record instead, as rows of a file without times of
     which the clients have different numbers of records. `positions`, `known_since`: see `Finding` in
     `streamfl.protocol.messages`.
+
+    >>> drift = messages.LocalDrift(round=65, epoch=1, clients=("c3",), since=64, state="latched", statistic=23.4,
+    ...                             threshold=9.2, times=(1700000000000, 1700000060000))
+    >>> found = DatedLocalDrift.of(drift)
+    >>> found.since_time, found.time, found.clients, DatedLocalDrift.of(drift, by_row=True).rows
+    ('2023-11-14T22:13:20Z', '2023-11-14T22:14:20Z', ('c3',), (1700000000, 1700000060))
     """
 
     round: int
@@ -105,6 +114,24 @@ class DatedFinding(Part):
     positions: Mapping[str, tuple[int, int]] = Field(default_factory=dict)
     known_since: int = 0
     drift: int = 0
+
+    @classmethod
+    def of(cls, found: messages.Finding, *, by_row: bool = False) -> Self:
+        """Return an announcement, by any writer: it is not checked.
+
+        Parameters
+        ----------
+        found
+            The announcement.
+        by_row
+            Whether its times count rows of a file, as seconds.
+        """
+        told = {name: getattr(found, name) for name in cls.model_fields if hasattr(found, name)}
+        if found.times is not None and by_row:
+            told["rows"] = found.times[0] // 1000, found.times[1] // 1000
+        elif found.times is not None:
+            told["since_time"], told["time"] = (iso(time / 1000.0) for time in found.times)
+        return cast("Self", cls.model_construct(**told))
 
 
 class DatedRestart(DatedFinding):
@@ -138,19 +165,6 @@ class DatedNotice(DatedFinding):
     """One change that is no drift of the concept."""
 
     cause: str
-
-
-class RoundLine(Part):
-    """One closed round. `accuracy` and `no_change` are means over its records; regression has `mae` there."""
-
-    round: int
-    epoch: int
-    block: int
-    records: int
-    loss: float
-    accuracy: float | None = None
-    mae: float | None = None
-    no_change: float | None = None
 
 
 class Result(Part):

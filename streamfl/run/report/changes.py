@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 
-from streamfl.protocol.messages import LocalDrift, Restarted
 from streamfl.run.evaluation.changes import Moved
 from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart
-from streamfl.run.report.words import count, counted, listed, quantity, since_time, time_of
+from streamfl.run.report.words import count, counted, listed, quantity, since_time
 
 _NAMED = 5
 
-Local = DatedLocalDrift | LocalDrift
-Told = DatedRestart | Restarted | Local
+Told = DatedRestart | DatedLocalDrift
 
 
 def sentence(
@@ -30,8 +28,8 @@ def sentence(
     moved
         The features that moved, the one that moved most first; None if it is not known whether any did.
 
-    >>> swap = Restarted(round=32, epoch=2, cause="excess", statistic=113.8, threshold=9.21, chosen="scratch",
-    ...                  since=31, clients=("c0", "c1"), labels=("1", "2"))
+    >>> swap = DatedRestart(round=32, epoch=2, cause="excess", statistic=113.8, threshold=9.21, chosen="scratch",
+    ...                     since=31, clients=("c0", "c1"), labels=("1", "2"))
     >>> sentence(swap)
     'Since round 31, records of labels 1, 2 have been predicted worse, surely at clients c0, c1 (found in round 32).'
     >>> sentence(swap, clients=2, moved=()).partition(" worse")[2]
@@ -40,10 +38,10 @@ def sentence(
     >>> sentence(swap, clients=9, moved=[height]).partition("c1 ")[2]
     '(found in round 32); on average, height rose from 2740 to 3011.'
     """
-    began, time = since_time(change), time_of(change)
+    began, time = since_time(change), change.time
     since = f"Since round {count(change.since)}{f' ({began})' if began else ''}"
     found = f"(found in round {count(change.round)}{f', {time}' if time else ''})"
-    if not isinstance(change, Local) and change.cause == "new-label":
+    if isinstance(change, DatedRestart) and change.cause == "new-label":
         new = "there has been a label" if len(change.labels) == 1 else "there have been labels"
         return f"{since}, {new} not seen before: {listed(change.labels, _NAMED)} {found}."
     of = f" of {_named('label', change.labels)}" if change.labels else ""
@@ -56,7 +54,7 @@ def _named(noun: str, names: Sequence[str]) -> str:
 
 
 def _where(change: Told, clients: int | None) -> str:
-    if isinstance(change, Local):
+    if isinstance(change, DatedLocalDrift):
         return f", but only at {_named('client', change.clients)}"
     if not change.clients:  # the test of all records together was sure before that of any one client
         return ""

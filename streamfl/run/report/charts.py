@@ -2,14 +2,15 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
-from streamfl.run.evaluation.result import Result, RoundLine
+from streamfl.run.evaluation.result import Result
 from streamfl.run.report.chart import NARROW, WIDE, Chart, Event, Series, chart, finite
 from streamfl.run.report.story import alone, epochs
 from streamfl.run.report.thin import selected
-from streamfl.run.report.words import count, evidence, listed, local_evidence
+from streamfl.run.report.words import count, evidence, listed
+from streamfl.run.summary import RoundLine
 
 _STRETCHES = 300
 _SPARSE = 0.5  # share of the median records of a round below which its figures are mostly chance and not drawn
@@ -68,9 +69,12 @@ def drawing(result: Result, drifts: Sequence[int]) -> Drawing:
 def _without_sparse(lines: Sequence[RoundLine]) -> tuple[list[RoundLine], int]:
     """Return the rounds, those with few records without values, and the number of these."""
     fewest = _SPARSE * median(line.records for line in lines)
-    nothing = {"loss": math.nan, "accuracy": None, "mae": None, "no_change": None}
-    full = [line if line.records >= fewest else line.model_copy(update=nothing) for line in lines]
+    full = [line if line.records >= fewest else _without_values(line) for line in lines]
     return full, sum(line.records < fewest for line in lines)
+
+
+def _without_values(line: RoundLine) -> RoundLine:
+    return replace(line, loss=math.nan, accuracy=None, mae=None, no_change=None)
 
 
 def _drawn(lines: Sequence[RoundLine]) -> list[RoundLine]:
@@ -153,7 +157,7 @@ def _local(result: Result, *, labelled: bool) -> list[Event]:
     return [
         Event(
             round=drift.round,
-            note=f"round {count(drift.round)}: drift of {listed(drift.clients)} only, {local_evidence(drift)}",
+            note=f"round {count(drift.round)}: drift of {listed(drift.clients)} only, {evidence(drift)}",
             label=_cut(f"{drift.round}: {listed(drift.clients, 1)}") if labelled else "",
             kind="local",
         )

@@ -1,6 +1,7 @@
 """Terminal output of a run: a live progress line, plain lines in a log, and a closing summary."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -10,7 +11,6 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from streamfl.protocol import messages
 from streamfl.run.evaluation.result import (
     BytesARecord,
     BytesBudget,
@@ -20,7 +20,6 @@ from streamfl.run.evaluation.result import (
     Figures,
     Privacy,
     Result,
-    RoundLine,
 )
 from streamfl.run.report.story import drifts_found, ledger, unaccounted
 from streamfl.run.report.terminal import print_line
@@ -30,13 +29,12 @@ from streamfl.run.report.words import (
     counted,
     evidence,
     listed,
-    local_evidence,
     quantity,
     same_drift,
     serves,
     share,
-    time_of,
 )
+from streamfl.run.summary import RoundLine
 
 _MISSING = "-"  # a terminal may support ASCII only
 _LISTED = 5
@@ -176,7 +174,7 @@ class Progress:
         if self._last is None:
             return "waiting for the first round"
         seconds = self._console.get_time() - self._started
-        line = self._last if no_change else self._last.model_copy(update={"no_change": None})
+        line = self._last if no_change else replace(self._last, no_change=None)
         text = round_text(line, self._rounds, self._records / seconds if seconds > 0 else None)
         few = 2 * line.records < self._most  # figures of a few records are mostly chance
         return f"{text}  (only {counted(line.records, 'record')})" if few else text
@@ -219,7 +217,7 @@ def round_text(line: RoundLine, rounds: int | None, rate: float | None) -> str:
     return "  ".join(parts)
 
 
-def restart_text(restart: DatedRestart | messages.Restarted) -> str:
+def restart_text(restart: DatedRestart) -> str:
     """Return one restart as a line.
 
     Parameters
@@ -237,19 +235,18 @@ def restart_text(restart: DatedRestart | messages.Restarted) -> str:
     'round 32  restart -> epoch 2: excess 113.8 > 9.21 since round 32, confirmed at 2 clients, chosen: scratch'
     """
     where = f", confirmed at {counted(len(restart.clients), 'client')}" if restart.clients else ""
-    time = time_of(restart)
-    time = f"  {time}" if time else ""
+    time = f"  {restart.time}" if restart.time else ""
     return (
         f"round {count(restart.round)}{time}  restart -> epoch {restart.epoch}: {evidence(restart)} "
         f"since {beginning(restart)}{where}{_labels(restart.labels)}{same_drift(restart)}, chosen: {restart.chosen}"
     )
 
 
-def local_text(drift: DatedLocalDrift | messages.LocalDrift) -> str:
+def local_text(drift: DatedLocalDrift) -> str:
     """Return a local drift as a line; only the first one, state `latched`, comes with the evidence.
 
-    >>> local_text(messages.LocalDrift(round=65, epoch=1, clients=("c3", "c7"), labels=("0", "1"), since=64,
-    ...                                state="latched", statistic=23.4, threshold=9.21))
+    >>> local_text(DatedLocalDrift(round=65, epoch=1, clients=("c3", "c7"), labels=("0", "1"), since=64,
+    ...                            state="latched", statistic=23.4, threshold=9.21))
     'round 65  local drift, latched: c3, c7, labels 0, 1, excess 23.4 > 9.21 since round 64'
     """
     if drift.state == "corrected":
@@ -257,7 +254,7 @@ def local_text(drift: DatedLocalDrift | messages.LocalDrift) -> str:
         return f"round {count(drift.round)}  not a local drift: {listed(drift.clients)} did not drift alone; {same}"
     why = ""
     if drift.state == "latched":
-        why = f", {local_evidence(drift)} since {beginning(drift)}{same_drift(drift)}"
+        why = f", {evidence(drift)} since {beginning(drift)}{same_drift(drift)}"
         if drift.behind:
             why += f"; {counted(drift.behind, 'other client')} so far without records of that time"
     return (
@@ -265,11 +262,11 @@ def local_text(drift: DatedLocalDrift | messages.LocalDrift) -> str:
     )
 
 
-def notice_text(notice: DatedNotice | messages.Noticed) -> str:
+def notice_text(notice: DatedNotice) -> str:
     """Return a change that is not a concept drift, such as a new class mix, as a line.
 
-    >>> notice_text(messages.Noticed(round=70, epoch=1, cause="class-mix", since=66, statistic=30.0, threshold=20.0,
-    ...                              labels=("0",)))
+    >>> notice_text(DatedNotice(round=70, epoch=1, cause="class-mix", since=66, statistic=30.0, threshold=20.0,
+    ...                         labels=("0",)))
     'round 70  class-mix since round 66, labels 0'
     """
     return f"round {count(notice.round)}  {notice.cause} since {beginning(notice)}{_labels(notice.labels)}"

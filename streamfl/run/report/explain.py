@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from streamfl.run.evaluation.result import DatedRestart, Result, RoundLine
+from streamfl.run.evaluation.result import DatedRestart, Result
 from streamfl.run.report.story import story
 from streamfl.run.report.words import count, listed, share
+from streamfl.run.summary import RoundLine
 
 # A round is told beside the mean of so many rounds before it.
 BEFORE = 10
@@ -54,7 +55,7 @@ def _of(lines: list[RoundLine]) -> str:
         values: list[float | None] = [getattr(line, name) for line in lines]
         return sum((value or 0.0) * line.records for value, line in zip(values, lines, strict=True)) / records
 
-    if lines[0].accuracy is None:
+    if lines[0].mae is not None:
         return f"mean absolute error {mean('mae'):.4g}, of NoChange {mean('no_change'):.4g}"
     return f"accuracy {mean('accuracy'):.3f}, of NoChange {mean('no_change'):.3f}"
 

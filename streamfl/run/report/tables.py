@@ -12,7 +12,6 @@ from streamfl.run.report.words import (
     counted,
     evidence,
     listed,
-    local_evidence,
     quantity,
     same_drift,
     serves,
@@ -194,7 +193,7 @@ def _local_row(drift: DatedLocalDrift) -> LocalRow:
         round=count(drift.round),
         since=beginning(drift).removeprefix("round "),
         state=drift.state + same_drift(drift),
-        evidence=local_evidence(drift),
+        evidence=evidence(drift),
         clients=listed(drift.clients),
         labels=listed(drift.labels),
     )

@@ -3,8 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from streamfl.protocol import messages
-from streamfl.records.times import iso
 from streamfl.run.evaluation.result import DatedFinding, DatedLocalDrift, DatedRestart
 
 MISSING = "–"
@@ -62,32 +60,29 @@ def listed(names: Sequence[object], at_most: int = 8) -> str:
     return f"{shown} and {count(rest)} more" if rest > 0 else shown
 
 
-def evidence(restart: DatedRestart | messages.Restarted) -> str:
+def evidence(found: DatedRestart | DatedLocalDrift) -> str:
     """Return the evidence of an alarm: the detector, its statistic and its threshold.
 
-    A new label is no test, so it has no numbers.
+    A new label is no test, so it has no numbers. Only `excess` finds local drifts.
 
     Parameters
     ----------
-    restart
-        The restart.
+    found
+        The restart or local drift.
 
     Returns
     -------
     str
         For instance ``glr 113.8 > 11.7``, or with ``<=`` if the numbers say so.
     """
-    if restart.cause == "new-label":
-        return restart.cause
-    return _compared(restart.cause, restart.statistic, restart.threshold)
+    cause = "excess" if isinstance(found, DatedLocalDrift) else found.cause
+    if cause == "new-label":
+        return cause
+    relation = ">" if found.statistic > found.threshold else "<="
+    return f"{cause} {quantity(found.statistic)} {relation} {quantity(found.threshold)}"
 
 
-def local_evidence(drift: DatedLocalDrift | messages.LocalDrift) -> str:
-    """Return the evidence of a local drift; only `excess` finds local drifts."""
-    return _compared("excess", drift.statistic, drift.threshold)
-
-
-def beginning(finding: DatedFinding | messages.Finding, at_most: int = 2) -> str:
+def beginning(finding: DatedFinding, at_most: int = 2) -> str:
     """Return when a change began: the round, and in brackets the time, or else the row, and some positions.
 
     Parameters
@@ -97,9 +92,8 @@ def beginning(finding: DatedFinding | messages.Finding, at_most: int = 2) -> str
     at_most
         How many partitions are listed with the position from which on their records changed.
 
-    >>> drift = messages.LocalDrift(round=65, epoch=1, clients=("c3",), since=64, state="latched", statistic=23.4,
-    ...                             threshold=9.2, positions={"c3": (1234, 1279)},
-    ...                             times=(1700000000000, 1700000060000))
+    >>> drift = DatedLocalDrift(round=65, epoch=1, clients=("c3",), since=64, state="latched", statistic=23.4,
+    ...                         threshold=9.2, positions={"c3": (1234, 1279)}, since_time="2023-11-14T22:13:20Z")
     >>> beginning(drift)
     'round 64 (2023-11-14T22:13:20Z; c3 from 1,234)'
     """
@@ -113,27 +107,14 @@ def beginning(finding: DatedFinding | messages.Finding, at_most: int = 2) -> str
     return f"round {count(finding.since)}" + (f" ({'; '.join(told)})" if told else "")
 
 
-def same_drift(finding: DatedFinding | messages.Finding) -> str:
+def same_drift(finding: DatedFinding) -> str:
     """Return that a finding is of a drift that was told before, if it is."""
     return f", the drift of round {count(finding.drift)}" if 0 < finding.drift < finding.round else ""
 
 
-def time_of(finding: DatedFinding | messages.Finding) -> str | None:
-    """Return when the last record of a finding's round was measured, as ISO 8601 in UTC; None if unknown."""
-    if isinstance(finding, messages.Finding):
-        return None if finding.times is None else iso(finding.times[1] / 1000.0)
-    return finding.time
-
-
-def since_time(finding: DatedFinding | messages.Finding) -> str | None:
+def since_time(finding: DatedFinding) -> str | None:
     """Return when a change began, as ISO 8601 in UTC, or as a row of a file without times; None if unknown."""
-    if isinstance(finding, messages.Finding):
-        return None if finding.times is None else iso(finding.times[0] / 1000.0)
     return finding.since_time if finding.rows is None else f"row {count(finding.rows[0])}"
-
-
-def _compared(cause: str, statistic: float, threshold: float) -> str:
-    return f"{cause} {quantity(statistic)} {'>' if statistic > threshold else '<='} {quantity(threshold)}"
 
 
 def serves(shares: Mapping[str, float], most: int = 4) -> str:

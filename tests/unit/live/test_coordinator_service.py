@@ -11,7 +11,7 @@ from unit.machines.script import answer, broadcast, coordinator, join
 
 from streamfl.errors import UsageError
 from streamfl.live import coordinator as service
-from streamfl.live.coordinator import QUIET, CoordinatorLog, CoordinatorService, serve_coordinator
+from streamfl.live.coordinator import QUIET, CoordinatorLog, CoordinatorService, serve_coordinator, summarising
 from streamfl.live.identity import OPEN_TO_ALL
 from streamfl.live.model_out import EVERY, ModelOut
 from streamfl.live.settings.settings import FederationSettings, Records
@@ -43,7 +43,7 @@ class Federation:
         self.transport = MemoryTransport()
         self.machine = machine or coordinator(expect=2)
         self.log = CoordinatorLog()
-        node = CoordinatorNode(self.machine, self.transport.coordinator(), self.log.take)
+        node = CoordinatorNode(self.machine, self.transport.coordinator(), summarising(self.log.take))
         self.stop = Stop()
         self.service = CoordinatorService(node, self.log, self.stop, until_end)
         self.received = self.transport.client("observer")
@@ -223,8 +223,8 @@ class TestLog:
             serves="m", readings={}, served=Served(), model="", registry=1,
         )  # fmt: skip
         with capture_logs() as logged:
-            log.take(closed)
-            log.take(replace(closed, entry=100))
+            summarising(log.take)(closed)
+            summarising(log.take)(replace(closed, entry=100))
         (told,) = [line for line in logged if line["event"] == "bytes a record"]
         assert (told["up"], told["down"], told["raw"]) == (15.0, 2.5, 0.0)
 

@@ -3,7 +3,6 @@
 import json
 import urllib.error
 import urllib.request
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -16,7 +15,7 @@ from unit.machines.script import answer, coordinator, join
 
 from streamfl import __version__
 from streamfl.errors import UsageError
-from streamfl.live.coordinator import CoordinatorLog
+from streamfl.live.coordinator import CoordinatorLog, summarising
 from streamfl.live.coordinator_measures import CoordinatorMeasures
 from streamfl.live.host_measures import HostMeasures
 from streamfl.live.metrics.endpoint import EVERY, STUCK, Endpoint
@@ -136,8 +135,10 @@ class TestCoordinator:
         self.now = 10.0
         self.transport = MemoryTransport()
         self.machine = coordinator(expect=2)
-        self.measures = CoordinatorMeasures(lambda: 1234, lambda: 567, lambda: self.now)
-        self.node = CoordinatorNode(self.machine, self.transport.coordinator(), self.measures.take)
+        self.log = CoordinatorLog()
+        self.measures = CoordinatorMeasures(lambda: 1234, lambda: 567, lambda: self.now, self.log.barren)
+        self.take = summarising(self.log.take, self.measures.take)
+        self.node = CoordinatorNode(self.machine, self.transport.coordinator(), summarising(self.measures.take))
         self.clients = self.transport.client("observer")
 
     def step(self, *messages):
@@ -178,7 +179,7 @@ class TestCoordinator:
         assert (shown["streamfl_round_seconds_total", "gathering"], shown["streamfl_updates_total",]) == (7.5, 2)
         assert shown["streamfl_clients", "present"] == 2
         assert (shown["streamfl_bytes_total", "up"], shown["streamfl_bytes_total", "down"]) == (1234, 567)
-        reading = self.measures.closed.readings
+        reading = self.measures.last.readings
         assert {key[1] for key in shown if key[0] == "streamfl_threshold"} == set(reading)
 
     def test_a_coordinator_shows_the_error_of_targets(self):
@@ -186,7 +187,7 @@ class TestCoordinator:
         (opened,) = self.step(join("c0"), join("c1"))
         self.step(*(answer(opened, name) for name in ("c0", "c1")))
         served = Served(records=4, absolute_error=6.0, no_change=8.0)
-        self.measures.take(replace(self.measures.closed, served=served))
+        self.take(told.closed(2, [("c0", 4)], served=served))
         shown = self.shown()
         assert (shown["streamfl_served", "error"], shown["streamfl_served", "NoChange"]) == (1.5, 2.0)
         assert ("streamfl_served", "accuracy") not in shown
@@ -210,18 +211,16 @@ class TestCoordinator:
 
     def test_a_coordinator_that_learns_nothing_in_three_entries_is_not_ready_and_warns_with_the_reason(self):
         self.begin()
-        log = CoordinatorLog()
         self.step(join("c0"), join("c1"))
         said = []
         for entry in range(1, 5):
             closed = told.closed(entry, [told.accepted("c0", 0, rejected=40), told.accepted("c1", 0)])
-            self.measures.take(closed)
             with capture_logs() as logs:
-                log.take(closed)
+                self.take(closed)
             said.append(any(one["event"] == "nothing is learnt" for one in logs))
         why = "nothing was learnt in the last 4 entries: 160 records were rejected"
         assert (said, self.measures.not_ready(self.machine)) == ([False, False, True, False], why)
-        self.measures.take(told.closed(5, [("c0", 1)]))
+        self.take(told.closed(5, [("c0", 1)]))
         assert self.measures.not_ready(self.machine) is None
 
     def test_a_coordinator_counts_drifts_refusals_and_the_time_of_scores(self):

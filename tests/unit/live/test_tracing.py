@@ -13,7 +13,8 @@ from unit.live.page.told import accepted, closed, opened
 
 from streamfl.live.tracing.rounds import MOST_CLIENTS, CoordinatorTraces, HostTraces, Spans, ids_of, sending
 from streamfl.machines.client.phase import Phase
-from streamfl.protocol.messages import Restarted, RoundClosed, Score
+from streamfl.protocol.messages import Restarted, Score
+from streamfl.run.summary import RoundSummary
 
 
 class Written:
@@ -43,8 +44,8 @@ def spans(written: Written) -> Iterator[Spans]:
         yield one
 
 
-def closed_with_a_client(entry: int) -> RoundClosed:
-    return closed(entry, [accepted("c0", 50, rejected=2)])
+def closed_with_a_client(entry: int) -> RoundSummary:
+    return RoundSummary.of(closed(entry, [accepted("c0", 50, rejected=2)]))
 
 
 def at(written: Written, now: int, traces: CoordinatorTraces, *events: object) -> None:
@@ -60,8 +61,8 @@ def test_an_entry_is_a_trace_of_its_phases(written: Written, spans: Spans) -> No
     at(written, 300, traces, Score.__new__(Score))
     at(written, 310, traces, Score.__new__(Score))
     restarted = Restarted(round=1, epoch=2, cause="excess", statistic=20.0, threshold=9.0, chosen="scratch", since=1)
-    at(written, 420, traces, restarted, closed_with_a_client(1), opened(2))
-    at(written, 500, traces, closed_with_a_client(2))
+    at(written, 420, traces, closed_with_a_client(1), restarted, opened(2))  # the order of a Commit
+    at(written, 500, traces, closed_with_a_client(2), opened(3))
     gathering, scoring, entry, more, second = written.told
     assert (gathering, scoring) == (("gathering", 100, 300), ("scoring", 300, 420))
     assert (entry, more, second) == (("entry 1", 100, 420), ("gathering", 420, 500), ("entry 2", 420, 500))
@@ -91,7 +92,7 @@ def test_both_sides_of_an_entry_are_in_one_trace_though_nothing_is_sent(written:
     for now, phase in ((120, Phase.GATHERING), (130, Phase.GATHERING), (200, Phase.SENT), (260, Phase.WAITING)):
         written.now = now
         host.step([("c0", phase, 3)])
-    at(written, 270, coordinator, closed_with_a_client(3))
+    at(written, 270, coordinator, closed_with_a_client(3), opened(4))
     assert written.told == [
         ("gathering", 120, 200),
         ("sent", 200, 260),
@@ -145,7 +146,7 @@ def test_a_collector_is_sent_the_spans_by_the_end() -> None:
     try:
         with sending("forest", "coordinator", f"http://127.0.0.1:{server.server_port}/") as spans:
             traces = CoordinatorTraces(spans)
-            for event in (opened(1), closed_with_a_client(1)):
+            for event in (opened(1), closed_with_a_client(1), opened(2)):
                 traces.take(event)
     finally:
         server.shutdown()

@@ -82,6 +82,10 @@ class TestLine:
         assert text.endswith("600 records of 12 clients  3 rejected  1 messages refused")
         assert "rejected" not in line(closed())[0]
 
+    def test_an_entry_that_lies_ends_nothing(self):
+        text, _ = line(closed(losses={}, served=Served(records=1, correct=10**400)))
+        assert text == "round    7  epoch 2  loss nan  600 records of 12 clients"
+
     def test_the_line_of_a_round_of_targets_has_the_error(self):
         text, _ = line(closed(served=Served(records=10, absolute_error=12.5, no_change=31.0)))
         assert "  error 1.25  NoChange 3.1  " in text

@@ -249,12 +249,13 @@ function letters(kinds, about) {
 }
 
 function ledger(lines) {
-  table("ledger", ["#entry", "#round", "#epoch", "#records", "#rejected", "#refused", "updates", "#loss", "model", "closed"],
-    lines.map(([entry, round, epoch, records, rejected, refused, of, loss, model, time]) => {
+  const remarked = lines.some((line) => line[10]);
+  table("ledger", ["#entry", "#round", "#epoch", "#records", "#rejected", "#refused", "updates", "#loss", "model", "closed", ...(remarked ? ["remarks"] : [])],
+    lines.map(([entry, round, epoch, records, rejected, refused, of, loss, model, time, remarks]) => {
       const button = make("button", { text: `${count(of)}`, type: "button", name: `updates-${entry}`, "aria-label": `${counted(of, "update")} of entry ${entry}` });
       button.addEventListener("click", () => updates(entry));
       return [count(entry), records ? count(round) : `${count(round)}, no records`, count(epoch), make("span", { text: count(records), name: `entry-${entry}`, value: records }),
-        count(rejected), count(refused), button, share(loss), model.slice(0, 12), time];
+        count(rejected), count(refused), button, share(loss), model.slice(0, 12), time, ...(remarked ? [remarks] : [])];
     }),
     "no entry");
   for (const row of $("ledger").querySelectorAll("tbody tr")) row.children[8]?.classList.add("code");

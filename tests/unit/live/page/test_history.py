@@ -68,7 +68,7 @@ def test_the_oldest_entries_are_forgotten_beyond_the_bytes():
 class TestOrder:
     def entries(self, *numbers):
         history = heard(*(closed(n, [("c0", 10)]) for n in numbers))
-        return [line.entry for line in history.now.lines], history.out_of_order
+        return [line.summary.entry for line in history.now.lines], history.out_of_order
 
     @pytest.mark.parametrize("forged", [1, 3, 9, 2**60])
     def test_an_entry_that_does_not_follow_is_left_out(self, forged):

@@ -113,6 +113,11 @@ class TestHeadline:
         assert len(found["rounds"]) == 1
         assert [line[0] for line in found["ledger"]] == [2, 1]
 
+    def test_the_ledger_remarks_on_counts_that_have_no_column(self):
+        marked = replace(accepted("c0", 9, rejected=4), mark=Mark("f", 9, expired=2, repeated=1))
+        found = shown(closed(1, [("c0", 9)], refused=3), closed(2, [marked]))
+        assert [line[10] for line in found["ledger"]] == ["2 expired, 1 repeated", ""]
+
     @pytest.mark.parametrize(
         ("message", "phase"),
         [
@@ -435,7 +440,8 @@ def test_the_page_is_json_that_a_browser_reads_whatever_the_coordinator_sends(to
     assert "\u202e" not in text.decode()
     for number in _numbers(found):
         assert -LARGEST <= number <= LARGEST or math.isfinite(number)
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(history.now), type=View) == history.now
+    kept = msgspec.msgpack.encode(history.now)
+    assert msgspec.msgpack.encode(msgspec.msgpack.decode(kept, type=View)) == kept
 
 
 def _numbers(found):

@@ -12,6 +12,7 @@ from streamfl.protocol.records import Rejection, Span
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import Log
 from streamfl.run.evaluation.changes import ENOUGH, Changes, counters, moved
+from streamfl.run.summary import RoundSummary
 
 NAMES = ("a", "b", "c", "d", "e")
 ALTERNATE = np.tile([[-1.0], [1.0]], (200, 1)) * np.ones(5)  # 400 records of mean 0 and deviation 1
@@ -88,8 +89,8 @@ def test_missing_values_do_not_count_and_what_cannot_be_compared_has_not_moved()
 # --- which records are compared -------------------------------------------------------------------------------
 
 
-def closed(t: int, *ends: tuple[str, int, int]) -> RoundClosed:
-    return RoundClosed(
+def closed(t: int, *ends: tuple[str, int, int]) -> RoundSummary:
+    entry = RoundClosed(
         entry=t,
         round=t,
         epoch=1,
@@ -108,6 +109,7 @@ def closed(t: int, *ends: tuple[str, int, int]) -> RoundClosed:
         model="",
         registry=1,
     )
+    return RoundSummary.of(entry)
 
 
 def table_of(*values: list[float], times: bool = False) -> tuple[Table, dict[str, Log]]:

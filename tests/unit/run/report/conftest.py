@@ -3,7 +3,8 @@ from typing import Any
 
 import pytest
 
-from streamfl.run.evaluation.result import DatedRestart, Figures, Kappa, Loss, Result, RoundLine
+from streamfl.run.evaluation.result import DatedRestart, Figures, Kappa, Loss, Result
+from streamfl.run.summary import RoundLine
 
 SPIKE = 0.51
 

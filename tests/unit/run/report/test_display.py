@@ -1,11 +1,13 @@
 import io
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
-from streamfl.run.evaluation.result import BytesBudget, DatedRestart, Figures, Kappa, Result, RoundLine
+from streamfl.run.evaluation.result import BytesBudget, DatedRestart, Figures, Kappa, Result
 from streamfl.run.report.display import Progress, summary
+from streamfl.run.summary import RoundLine
 
 Build = Callable[..., Result]
 
@@ -57,7 +59,7 @@ def test_a_round_of_few_records_says_so() -> None:
     console, out, _ = plain()
     with Progress(console, 2, "replay") as progress:
         progress.round(line(1))
-        progress.round(line(2).model_copy(update={"records": 3, "accuracy": 1.0}))
+        progress.round(replace(line(2), records=3, accuracy=1.0))
     assert out.getvalue().splitlines()[1:] == [
         "round 1/2  epoch 1  loss 0.250  accuracy 0.500  NoChange 0.375  - records/s",
         "round 2/2  epoch 1  loss 0.250  accuracy 1.000  NoChange 0.375  - records/s  (only 3 records)",

@@ -4,8 +4,9 @@ import pytest
 
 from streamfl.errors import UsageError
 from streamfl.run.evaluation.changes import Change
-from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart, RoundLine, read_result
+from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart, read_result
 from streamfl.run.report.explain import explained
+from streamfl.run.summary import RoundLine
 
 RESTART = DatedRestart(
     round=6, epoch=2, cause="excess", statistic=12.5, threshold=9.21, chosen="scratch", since=5, clients=(), labels=()

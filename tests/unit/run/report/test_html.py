@@ -1,12 +1,14 @@
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
-from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart, Figures, Loss, Result, RoundLine
+from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart, Figures, Loss, Result
 from streamfl.run.report.charts import drawing
 from streamfl.run.report.html import render
+from streamfl.run.summary import RoundLine
 
 Build = Callable[..., Result]
 VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -120,7 +122,7 @@ def test_the_accuracy_chart_draws_no_change_and_the_loss_chart_does_not(made_up:
 
 def test_a_round_of_few_records_is_no_point_of_a_line(made_up: Build) -> None:
     whole = made_up(20)
-    rest = whole.per_round[-1].model_copy(update={"records": 9, "accuracy": 1.0, "loss": 0.0})
+    rest = replace(whole.per_round[-1], records=9, accuracy=1.0, loss=0.0)
     result = whole.model_copy(update={"per_round": (*whole.per_round[:-1], rest)})
     for drawn, n in ((drawing(whole, ()), 20), (drawing(result, ()), 19)):
         assert [(drawn.sparse, drawn.of)] == [(20 - n, 20)]
