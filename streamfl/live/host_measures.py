@@ -50,7 +50,11 @@ class HostMeasures:
         labels = {name: float(getattr(totals, name)) for name in RELEASED}
         what = "Labels without a record, of one that had one, or of one that was rejected."
         yield gauges("streamfl_rejected_labels", what, "why", labels)
-        queued = {name: float(one.machine.queued) for name, one in self.node.nodes.items() if one.machine.awaited}
+        queued = {
+            name: float(one.machine.intake.queued)
+            for name, one in self.node.nodes.items()
+            if one.machine.intake.awaited
+        }
         what = "Labels that wait for a record which has not come: of the first of them, or of it and those after it."
         yield gauges("streamfl_waiting_labels", what, "client", queued)
         yield gauge("streamfl_out_of_period_records", "Records learnt in a later round.", totals.out_of_period)

@@ -97,7 +97,7 @@ class Totals:
         self.rejected += machine.rejected
         self.pending += machine.pending
         self.out_of_period += machine.late
-        self.waiting += machine.waiting
+        self.waiting += machine.intake.waiting
         self.expired += machine.expired
         unmatched, repeated, unusable = machine.unpaired
         self.unmatched += unmatched
@@ -378,12 +378,12 @@ class HostNode:
         total = sum(machine.unpaired)
         if total.bit_length() > self._unpaired.get(client, 0).bit_length():
             why = dict(zip(RELEASED, machine.unpaired, strict=True))
-            LOG.warning("labels rejected", client=client, **why, last=machine.complaint)
+            LOG.warning("labels rejected", client=client, **why, last=machine.intake.complaint)
         self._unpaired[client] = total
 
     def _note_standing(self, client: str, machine: Client, now: float) -> None:
         """Log once of a label that it has waited for its record for long, and all labels after it."""
-        awaited = machine.awaited
+        awaited = machine.intake.awaited
         label, since, _ = self._standing.get(client, (None, now, False))
         if awaited is None:
             self._standing.pop(client, None)
@@ -397,7 +397,7 @@ class HostNode:
             LOG.warning(
                 "labels wait",
                 client=client,
-                labels=machine.queued,
+                labels=machine.intake.queued,
                 first=awaited.label,
                 key=awaited.key,
                 reason=f"no record with this key among those read, up to position {awaited.read}",

@@ -511,7 +511,7 @@ class Replay:
         return {
             "label_delay": self.settings.label_delay,
             "unanswered": self.history.unanswered + sum(one.unanswered for one in self.answers.values()),
-            "waiting": sum(client.waiting for client in clients),
+            "waiting": sum(client.intake.waiting for client in clients),
             "expired": sum(client.expired for client in clients),
         }
 

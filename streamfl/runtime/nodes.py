@@ -121,7 +121,11 @@ class ClientNode:
         elif self.source.ended and not self._end_reported:
             self._end_reported = True
             self.handle(SourceEnded(), now)
-        elif self._source_apart is not None and self._source_apart.features_ended and not self.machine.features_ended:
+        elif (
+            self._source_apart is not None
+            and self._source_apart.features_ended
+            and not self.machine.intake.features_ended
+        ):
             self.handle(FeaturesEnded(), now)
         elif self._is_stuck():
             self.handle(WindowFull(), now)
@@ -132,14 +136,14 @@ class ClientNode:
     def _polled(self) -> tuple[Batch, ...]:
         room, features = self.machine.room, self.machine.features_room
         if self._source_apart is not None:
-            waits = self.machine.awaits_features
+            waits = self.machine.intake.queued > 0
             return tuple(self._source_apart.poll_apart(room, features, waits=waits)) if room or features else ()
         return tuple(self.source.poll(room)) if room else ()
 
     def _is_stuck(self) -> bool:
         """Tell whether features come next for which there is no room, and the client has not been told so."""
         machine, source = self.machine, self._source_apart
-        if source is None or machine.is_stuck or machine.features_room or not machine.room:
+        if source is None or machine.intake.is_stuck or machine.features_room or not machine.room:
             return False
         return source.features_next
 

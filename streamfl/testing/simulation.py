@@ -340,18 +340,18 @@ class Simulation:
         if not isinstance(node, ClientNode) or node.machine.accounted is None or name in self.audit.liars:
             return
         machine, source, accounted = node.machine, node.source, node.machine.accounted
-        if machine.is_restored:
+        if machine.intake.is_restored:
             self.audit.accounts(name, node.reading.total, accounted, machine.pending)
         if isinstance(source, TableSource):
             self.audit.accounts(name, source.read, accounted, machine.pending)
-        elif isinstance(source, HalvesSource) and machine.is_restored:
+        elif isinstance(source, HalvesSource) and machine.intake.is_restored:
             self.audit.waits(
                 name,
                 machine._ledger,
                 told=source.read,
                 asked=sum(at < source.asked for at in self.audit.apart[name].halves.features),
                 pending=machine.pending,
-                waiting=machine.waiting,
+                waiting=machine.intake.waiting,
             )
 
     def _finished(self) -> Coordinator:

@@ -58,9 +58,9 @@ OF_CLIENT = (
     ),
     Mutation(
         "a client that is sent to another position keeps the records that it has read",
-        CLIENT + "machine.py",
-        "            self._buffer.clear()\n            self._ended = False\n",
-        "            self._ended = False\n",
+        CLIENT + "intake/intake.py",
+        "        self.buffer.clear()\n        return {}, {}\n",
+        "        return {}, {}\n",
         "each record is learnt exactly once",
     ),
     Mutation(
@@ -93,9 +93,9 @@ OF_CLIENT = (
     ),
     Mutation(
         "after a restart a client reads features from the mark on, not from the start of its window",
-        CLIENT + "machine.py",
-        "return {mark.partition: max(0, mark.features - self._waiting.window), **labels}",
-        "return {mark.partition: mark.features, **labels}",
+        CLIENT + "intake/intake.py",
+        "mark.partition: max(0, mark.features - self.window)}",
+        "mark.partition: mark.features}",
         "records that wait for labels survive a restart",
     ),
     Mutation(

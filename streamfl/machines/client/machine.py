@@ -30,7 +30,6 @@ from streamfl.bounds import bounded
 from streamfl.errors import BrokenInvariantError, PeerError, UsageError
 from streamfl.learning.pooling.masks import Masks
 from streamfl.machines.client.intake.answering import answered
-from streamfl.machines.client.intake.waiting import Waiting
 from streamfl.machines.client.ledger.known_ledger import LedgerPlace
 from streamfl.machines.client.ledger.models import Models
 from streamfl.machines.client.patience import Question
@@ -298,41 +297,26 @@ class Client(ClientState):
         self._due |= isinstance(event, BufferDue)
         self._stopped |= isinstance(event, Stopped)
         self._ended |= isinstance(event, SourceEnded)
-        if self._waiting is not None:
-            self._waiting.is_stuck |= isinstance(event, WindowFull)
-            self._waiting.ended |= isinstance(event, SourceEnded | FeaturesEnded)
-            self._buffer.add(self._waiting.joined())
+        self.intake.note(event)
 
     def _records_read(self, batches: tuple[Batch, ...], now: float) -> list[ClientDecision]:
         for batch in batches:
             self._begun.setdefault(batch.span.partition, batch.span.start)
-        waiting = self._waiting
-        if waiting is None:
-            self._buffer.add([batch.sound() for batch in batches])
-            return []
-        decisions: list[ClientDecision] = []
-        for batch in batches:
-            if batch.half is not None and batch.half.kind == "features":
-                decisions += self._features_read(batch, waiting, now)
-            else:
-                waiting.take_labels(batch.sound())
-            self._buffer.add(waiting.joined())
-        return decisions
+        return self.intake.take(batches, lambda batch, known: self._answered(batch, known, now))
 
-    # --- labels that come apart --------------------------------------------------------------------------------
+    # --- records whose labels come later -----------------------------------------------------------------------
 
-    def _features_read(self, batch: Batch, waiting: Waiting, now: float) -> list[ClientDecision]:
-        """Answer records, unless that was done before a restart, and let them wait for their labels."""
+    def _answered(self, batch: Batch, known: str | float | None, now: float) -> tuple[Batch, list[ClientDecision]]:
+        """Answer records, unless that was done before a restart; `known` is the last label that is known."""
         targets = self.settings.learner.model.link == "identity"
         if batch.answers is not None:
             # Without models the federation may not have begun, and asks for an introduction like the one before.
             had_models = bool((batch.answers.served != (0.0 if targets else NO_LABEL)).any())
             self._was_here |= had_models and self._ledger.answered == 0
-            waiting.take_features(batch)
-            return []
+            return batch, []
 
         def answers(P: FloatArray, labels: tuple[str, ...]) -> Answered:
-            told = answered(self.name, batch, P, labels, known=waiting.known.last, targets=targets)
+            told = answered(self.name, batch, P, labels, known=known, targets=targets)
             return replace(told, opened=self._ledger.opened)
 
         def answer() -> list[ClientDecision]:
@@ -343,8 +327,7 @@ class Client(ClientState):
         decisions = self._guarded(answer, now) if len(batch) else []
         if not any(isinstance(one, Answered) for one in decisions):  # no records, or the models were forged
             decisions.append(answers(np.zeros((len(batch), 0)), ()))
-        waiting.take_features(next(one.batch for one in decisions if isinstance(one, Answered)))
-        return decisions
+        return next(one.batch for one in decisions if isinstance(one, Answered)), decisions
 
     def _learn_joined(self) -> None:
         """Learn the round's records that have their labels, before further ones are answered."""
@@ -417,11 +400,9 @@ class Client(ClientState):
         self._keep_disclosed(joined.disclosed, joined.positions)
         decisions: list[ClientDecision] = []
         if moved:
-            self._buffer.clear()
+            again_at, needed = self.intake.read_again(joined)
             self._ended = False
             self._models.forget_pending()
-            again_at = self._wait_anew(joined)
-            needed = {} if self._waiting is None else dict(joined.positions)
             decisions.append(Seek({**self._begun, **joined.positions, **again_at}, needed))
         if self._earlier.lacks(joined):
             decisions.append(Fetch(self._earlier.await_records(joined)))
@@ -435,17 +416,6 @@ class Client(ClientState):
         known = [one for one in (told, self._told_about) if one is not None and one.are_pending(positions)]
         last = max(known, key=lambda one: one.entry, default=None)
         self._disclose(last if self.settings.fewest > 1 else None)
-
-    def _wait_anew(self, joined: Joined) -> dict[str, int]:
-        """Forget the records that wait; return where features and labels are to be read again."""
-        if self._waiting is None:
-            return {}
-        mark = joined.mark
-        self._waiting.begin(mark, _passed(joined.positions))
-        if mark is None:
-            return {}
-        labels = dict.fromkeys(joined.positions, mark.labels)
-        return {mark.partition: max(0, mark.features - self._waiting.window), **labels}
 
     def _round_opened(self, opened: RoundOpened, now: float) -> list[ClientDecision]:
         """Take an opening, whose `closes` becomes a time on this client's clock."""
@@ -479,10 +449,7 @@ class Client(ClientState):
         self._buffer.drop(own.spans)
         place.move(own)
         self._keep_disclosed(self._disclosed, place.positions)
-        if self._waiting is not None and place.mark is not None:
-            self._waiting.follow(place.mark, _passed(place.positions))
-            self._buffer.clear()
-            self._buffer.add(self._waiting.joined())
+        self.intake.follow(place)
         self._earlier.accept(sent, own, closed)
         self._measurement.accept(sent)
 
@@ -524,8 +491,8 @@ class Client(ClientState):
             raise BrokenInvariantError("records are gathered, but no round is open")
         self._within(opened)
         gathering = Gathering(self.settings, self._buffer, opened, self._disclosed)
-        stuck = self._waiting is not None and self._waiting.must_move
-        gathered = gathering.gathered(now, is_full=self._is_full(), ended=self._ended, due=self._due, stuck=stuck)
+        stuck, is_full = self.intake.must_move, self._is_full()
+        gathered = gathering.gathered(now, is_full=is_full, ended=self._ended, due=self._due, stuck=stuck)
         if gathered is None:
             return []
         self.late += gathered.late
@@ -610,7 +577,7 @@ class Client(ClientState):
             self._measurement,
             place.read,
             self._taken,
-            self._waiting,
+            self.intake,
             self._masks,
             self.secrets,
         )
@@ -642,8 +609,3 @@ class Client(ClientState):
             pooled=self.settings.sums != "by-client",
             key="" if self.secrets is None else self.secrets.public,
         )
-
-
-def _passed(positions: Mapping[str, int]) -> int | None:
-    """Return the ledger's position among labels that come apart: they are in one partition."""
-    return next(iter(positions.values()), None)

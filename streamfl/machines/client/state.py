@@ -7,8 +7,8 @@ from streamfl.learning.between_rounds import AtClient
 from streamfl.learning.pooling.masks import Masks, Secrets
 from streamfl.machines.client.budget import Taken
 from streamfl.machines.client.intake.buffer import Buffer
+from streamfl.machines.client.intake.intake import Intake, intake
 from streamfl.machines.client.intake.period import AGREEING
-from streamfl.machines.client.intake.waiting import Awaited, Waiting
 from streamfl.machines.client.ledger.known_ledger import KnownLedger
 from streamfl.machines.client.ledger.models import Models
 from streamfl.machines.client.patience import Patience
@@ -37,10 +37,10 @@ class ClientState:
     releases: int = 0
     evicted: str = ""
     superseded: bool = False
+    intake: Intake = field(init=False)
     _buffer: Buffer = field(init=False)
     _models: Models = field(init=False)
     _measurement: Measurement = field(init=False)
-    _waiting: Waiting | None = field(init=False)  # None: records come with their labels
     _patience: Patience = field(init=False)
     _ledger: KnownLedger = field(default_factory=KnownLedger)
     _earlier: EarlierRounds = field(default_factory=EarlierRounds)
@@ -69,8 +69,7 @@ class ClientState:
         self._models = Models(self.name, self.settings.learner)
         self._measurement = Measurement(self.settings.measure)
         self._patience = Patience(self.settings.retry)
-        window = self.settings.window
-        self._waiting = None if window is None else Waiting(window)
+        self.intake = intake(self._buffer, window=self.settings.window, by_size=self.settings.clock == "records")
 
     # --- what follows from it ----------------------------------------------------------------------------------
 
@@ -94,54 +93,19 @@ class ClientState:
     @property
     def room(self) -> int:
         """Return how many more records may be polled."""
-        if self._stopped or self._left:
-            return 0
-        room = max(0, self._buffer.room - self.queued)
-        if self._waiting is None or self.settings.clock != "records":
-            return room
-        return max(0, min(room, self._size() - self._buffer.size - self.queued))  # labels of one round at a time
+        return 0 if self._stopped or self._left else self.intake.room(self._size())
 
     @property
     def features_room(self) -> int:
         """Return how many more positions of features may be read, if labels come apart from them."""
-        if self._waiting is None or self._left or self._was_here:
+        if self._left or self._was_here:
             return 0  # records that it has not answered yet wait for the models, which an earlier start has had
-        return self._waiting.room
-
-    @property
-    def awaits_features(self) -> bool:
-        """Tell whether labels that were read wait for the features of their records."""
-        return self.queued > 0
-
-    @property
-    def features_ended(self) -> bool:
-        """Tell whether it knows that no features will follow."""
-        return self._waiting is not None and self._waiting.ended
-
-    @property
-    def is_stuck(self) -> bool:
-        """Tell whether it knows that features beyond the window are the next to be read."""
-        return self._waiting is not None and self._waiting.is_stuck
+        return self.intake.features_room
 
     @property
     def pending(self) -> int:
         """Count the records, or labels, that were read and not yet accepted or rejected by the ledger."""
-        return self._buffer.pending + self.queued
-
-    @property
-    def queued(self) -> int:
-        """Count the labels that wait for their records, or behind one that does."""
-        return 0 if self._waiting is None else self._waiting.queued
-
-    @property
-    def waiting(self) -> int:
-        """Count the records that were answered, and whose labels the ledger has not passed."""
-        return 0 if self._waiting is None else self._waiting.records
-
-    @property
-    def is_restored(self) -> bool:
-        """Tell whether the records that wait for their labels are here; after a restart they are read again."""
-        return self._waiting is None or self._waiting.is_restored
+        return self._buffer.pending + self.intake.queued
 
     @property
     def expired(self) -> int:
@@ -154,16 +118,6 @@ class ClientState:
         """Count the labels that the ledger has rejected for want of a record; see `Mark.released`."""
         place = self._ledger.place
         return (0, 0, 0) if place is None or place.mark is None else place.mark.released
-
-    @property
-    def awaited(self) -> Awaited | None:
-        """Return the label that waits for its record, so that those after it wait, too, and what it waits for."""
-        return None if self._waiting is None else self._waiting.awaited
-
-    @property
-    def complaint(self) -> str:
-        """Return why the last label without a record, or of a labelled one, was rejected; "" while none was."""
-        return "" if self._waiting is None else self._waiting.complaint
 
     @property
     def entry(self) -> int:
@@ -193,15 +147,9 @@ class ClientState:
 
     @property
     def needed(self) -> Mapping[str, int]:
-        """Return the position by partition before which nothing is needed, as far as known: it may be forgotten.
-
-        If labels come apart, features are needed from the beginning of the window, and the labels of these, too.
-        """
-        place, waiting = self._ledger.place, self._waiting
-        if place is None or place.mark is None or waiting is None:
-            return self.positions
-        mark = place.mark
-        return {**dict.fromkeys(place.positions, mark.labels), mark.partition: max(0, mark.features - waiting.window)}
+        """Return the position by partition before which nothing is needed, as far as known: it may be forgotten."""
+        place = self._ledger.place
+        return {} if place is None else self.intake.needed(place)
 
     @property
     def held_back(self) -> Batch:
@@ -253,7 +201,7 @@ class ClientState:
             return False
         if self._is_alone():
             return self._ended or not self.settings.waits
-        return self._ended and not (self._has_sendable() or self.queued)
+        return self._ended and not (self._has_sendable() or self.intake.queued)
 
     def _has_sendable(self) -> bool:
         """Tell whether an update can be sent, or its total may be asked for again."""
@@ -275,8 +223,7 @@ class ClientState:
         return max(self.settings.least, AGREEING) if self.settings.clock == "event_time" else self._size()
 
     def _is_full(self) -> bool:
-        is_full = self._buffer.size >= self._size() or self._buffer.room == 0
-        return is_full or (self._waiting is not None and self._waiting.must_move)
+        return self._buffer.size >= self._size() or self._buffer.room == 0 or self.intake.must_move
 
     def _size(self) -> int:
         opened, told = self._ledger.opened, self._disclosed

@@ -344,7 +344,7 @@ def test_a_client_that_was_stuck_goes_on_reading_once_a_label_has_come():
     assert (client.phase, client.features_room) == (Phase.JOINING, 0)
     event = RecordsRead((told("ab"),))
     decisions = client.handle(event, now=0.0)
-    assert (client.phase, client.features_room, client.is_stuck) == (Phase.FILLING, 2, False)
+    assert (client.phase, client.features_room, client.intake.is_stuck) == (Phase.FILLING, 2, False)
     assert may_follow(Phase.JOINING, event, decisions, client.phase)
 
 

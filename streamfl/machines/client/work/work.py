@@ -11,8 +11,8 @@ from streamfl.learning.pooling.masks import Masks, Secrets, seed
 from streamfl.learning.pooling.noise import normals_of
 from streamfl.learning.pooling.sums import as_text, sums_of, sums_of_scores, with_sums
 from streamfl.machines.client.budget import FIRST, Taken
-from streamfl.machines.client.intake.waiting import Waiting
-from streamfl.machines.client.ledger.evaluated import answered, natural, served_counts
+from streamfl.machines.client.intake.intake import Intake
+from streamfl.machines.client.ledger.evaluated import natural, served_counts
 from streamfl.machines.client.ledger.models import Models
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.client.work.earlier_rounds import EarlierRounds
@@ -20,7 +20,7 @@ from streamfl.machines.client.work.in_flight import Sent
 from streamfl.machines.client.work.measurement import Measurement
 from streamfl.machines.client.work.round import ClientRound
 from streamfl.protocol.decisions import OverBudget, Predicted
-from streamfl.protocol.messages import Mark, RoundOpened, Score, Scores, Update
+from streamfl.protocol.messages import RoundOpened, Score, Scores, Update
 from streamfl.protocol.records import Batch
 
 
@@ -42,8 +42,8 @@ class Work:
         How many records the ledger has accounted for before the round.
     taken
         The bytes of its latest updates; this round's update is added.
-    waiting
-        The records that wait for their labels, if these come apart.
+    intake
+        How records come in.
     masks
         The masks of the round's entry, if sums are masked.
     secrets
@@ -56,7 +56,7 @@ class Work:
     measurement: Measurement
     read: int
     taken: Taken
-    waiting: Waiting | None = None
+    intake: Intake
     masks: Masks | None = None
     secrets: Secrets | None = None
 
@@ -82,7 +82,7 @@ class Work:
         part = self._part(opened, batches, opened.registry)
         if not any(map(len, batches)):
             models.learn(opened, ())
-            empty = part.empty_update(attempt, self._mark(batches), period)
+            empty = part.empty_update(attempt, self.intake.mark(batches), period)
             return Sent(empty, batches, (), earlier.comparison, np.zeros(0), ()), []
         records = part.records
         result = part.work(models.weights(opened), earlier.history)
@@ -90,8 +90,7 @@ class Work:
         result.served = models.served(records, result.served)
         truth = natural(records.y, records)
         repeated = earlier.no_change.predictions(truth, records.labels)
-        if self.waiting is not None:
-            result.served, repeated = answered(batches, records)
+        result.served, repeated = self.intake.predicted(batches, records, result.served, repeated)
         kept, sample = part.sample()
         update = part.update(
             result,
@@ -99,7 +98,7 @@ class Work:
             served=served_counts(records, result.served, repeated, models.shares()),
             learnt=models.learnt(opened, self.settings.limits),
             sample=sample,
-            mark=self._mark(batches),
+            mark=self.intake.mark(batches),
             period=period,
         )
         update = self._within_budget(update, opened)
@@ -126,9 +125,6 @@ class Work:
             random = secrets.expand(noise_seed, 2 * layout.size)
             sums = noise.added(sums, layout, normals_of(random))
         return sums if self.masks is None else self.masks.masked(sums, stage, update.attempt, update.spans)
-
-    def _mark(self, batches: tuple[Batch, ...]) -> Mark | None:
-        return None if self.waiting is None else self.waiting.after(batches)
 
     def _within_budget(self, update: Update, opened: RoundOpened) -> Update:
         """Return the update with what was learnt rounded as coarsely as the budget of bytes demands."""
