@@ -7,7 +7,7 @@ import pytest
 
 from simulation.federation import BAD, PROFILES, ROUND, federation
 from simulation.late_labels import Disorder
-from streamfl.machines.client.machine import Client
+from streamfl.machines.client.work.sending import MaskedSums
 from streamfl.sampling import generator
 from streamfl.testing import Faults, Simulation, Violation
 
@@ -94,7 +94,7 @@ def test_where_labels_come_apart_and_windows_are_small_failed_totals_stall_no_wo
 
 
 def test_clients_that_forget_what_they_have_told_about_are_noticed(monkeypatch):
-    monkeypatch.setattr(Client, "_disclose", lambda *_: None)
+    monkeypatch.setattr(MaskedSums, "disclosed", None)
     with pytest.raises(Violation, match=r"totals tell about c\d alone"):
         with_late_answers(8).run()
 

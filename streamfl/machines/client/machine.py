@@ -28,7 +28,6 @@ import numpy as np
 from streamfl.arrays import FloatArray
 from streamfl.bounds import bounded
 from streamfl.errors import BrokenInvariantError, PeerError, UsageError
-from streamfl.learning.pooling.masks import Masks
 from streamfl.machines.client.intake.answering import answered
 from streamfl.machines.client.ledger.known_ledger import LedgerPlace
 from streamfl.machines.client.ledger.models import Models
@@ -36,7 +35,6 @@ from streamfl.machines.client.patience import Question
 from streamfl.machines.client.phase import Phase
 from streamfl.machines.client.state import ClientState
 from streamfl.machines.client.usable import unprotected, unusable
-from streamfl.machines.client.work.disclosure import may_tell
 from streamfl.machines.client.work.gathering import Gathering
 from streamfl.machines.client.work.in_flight import Sent
 from streamfl.machines.client.work.introduction import introduction
@@ -85,7 +83,6 @@ from streamfl.protocol.messages import (
     Score,
     Scores,
     Unmask,
-    Unmasked,
 )
 from streamfl.protocol.records import Batch
 
@@ -289,7 +286,7 @@ class Client(ClientState):
     ) -> list[ClientDecision]:
         """Keep what a round needs until it is superseded."""
         if isinstance(published, Roster):
-            self._roster = published
+            self.sending.keep(published)
             return []
         return [drop for error in self._models.keep(published) for drop in self._drop(error)]
 
@@ -397,7 +394,7 @@ class Client(ClientState):
             self._flight.turn_to(self._ledger.opened)
         again = self._flight.join(joined, moved=moved)
         self._introduced, self._in_doubt = (), False
-        self._keep_disclosed(joined.disclosed, joined.positions)
+        self._follow_totals(joined.disclosed, joined.positions)
         decisions: list[ClientDecision] = []
         if moved:
             again_at, needed = self.intake.read_again(joined)
@@ -408,14 +405,15 @@ class Client(ClientState):
             decisions.append(Fetch(self._earlier.await_records(joined)))
         return decisions + [Send(message) for message in again]
 
-    def _keep_disclosed(self, told: Disclosed | None, positions: Mapping[str, int]) -> None:
-        """Keep the last records over which this start or an earlier one told a total, while they are pending.
+    def _follow_totals(self, told: Disclosed | None, positions: Mapping[str, int]) -> None:
+        """Follow the ledger with what is known of totals over pending records."""
+        self.sending.follow(told, positions)
+        self._make_room()
 
-        What an answer says of earlier ones replaces what answers before it said, which may have been forged.
-        """
-        known = [one for one in (told, self._told_about) if one is not None and one.are_pending(positions)]
-        last = max(known, key=lambda one: one.entry, default=None)
-        self._disclose(last if self.settings.fewest > 1 else None)
+    def _make_room(self) -> None:
+        """Read as many more records as are pending of which a total was told."""
+        told, most = self.sending.disclosed, self.settings.most_pending
+        self._buffer.capacity = most + (0 if told is None else min(told.records, MOST_DISCLOSED * most))
 
     def _round_opened(self, opened: RoundOpened, now: float) -> list[ClientDecision]:
         """Take an opening, whose `closes` becomes a time on this client's clock."""
@@ -448,7 +446,7 @@ class Client(ClientState):
         self._patience = self._patience.succeeds()
         self._buffer.drop(own.spans)
         place.move(own)
-        self._keep_disclosed(self._disclosed, place.positions)
+        self._follow_totals(self.sending.disclosed, place.positions)
         self.intake.follow(place)
         self._earlier.accept(sent, own, closed)
         self._measurement.accept(sent)
@@ -490,7 +488,7 @@ class Client(ClientState):
         if opened is None:
             raise BrokenInvariantError("records are gathered, but no round is open")
         self._within(opened)
-        gathering = Gathering(self.settings, self._buffer, opened, self._disclosed)
+        gathering = Gathering(self.settings, self._buffer, opened, self.sending.disclosed)
         stuck, is_full = self.intake.must_move, self._is_full()
         gathered = gathering.gathered(now, is_full=is_full, ended=self._ended, due=self._due, stuck=stuck)
         if gathered is None:
@@ -498,9 +496,9 @@ class Client(ClientState):
         self.late += gathered.late
         attempt = self._attempts + 1
         name = f"{self.incarnation}-{attempt}"
-        self._masks = self._masks_of(opened)
+        self.sending.begin(opened)
         sent, told = self._work().update(opened, gathered.batches, name, period=gathered.period)
-        self._flight.sent = replace(sent, disclosed=self._disclosed)
+        self._flight.sent = replace(sent, disclosed=self.sending.disclosed)
         self._attempts, self._due = attempt, False
         self._patience = self._patience.asks("join", now)
         self._release(opened.round)
@@ -512,36 +510,9 @@ class Client(ClientState):
         if isinstance(asked, Score):
             self._flight.ask(asked)
             return []
-        answer = self._unmasked(asked)
+        answer = self.sending.seeds(asked, self._flight.sent, self._ledger.open_round)
+        self._make_room()
         return [] if answer is None else [Send(answer)]
-
-    def _unmasked(self, asked: Unmask) -> Unmasked | None:
-        """Return the seeds that are asked for; None if they must not be told, or newer messages have come since."""
-        masks, sent, opened = self._masks, self._flight.sent, self._ledger.open_round
-        if masks is None or sent is None or opened is None or not asked.entry == opened.entry == sent.update.entry:
-            return None
-        if masks.has_told or may_tell(asked, sent, opened, self.settings.least):
-            first, answer = not masks.has_told, masks.unmasked(asked)
-            if first and answer is not None and self.settings.fewest > 1:
-                about = replace(sent.update, spans=masks.told_about)  # which may be an earlier attempt
-                self._told_about = Disclosed.of(about, opened.repeats or opened.entry, asked.attempts)
-                self._disclose(self._told_about)
-            return answer
-        return None
-
-    def _disclose(self, told: Disclosed | None) -> None:
-        """Note over which pending records a total was told; as many more are read."""
-        self._disclosed = told
-        most = self.settings.most_pending
-        self._buffer.capacity = most + (0 if told is None else min(told.records, MOST_DISCLOSED * most))
-
-    def _masks_of(self, opened: RoundOpened) -> Masks | None:
-        """Return the masks of an entry, if its sums are masked."""
-        if not opened.roster or self.secrets is None or self._roster is None:
-            return None
-        if self._masks is not None and self._masks.entry == opened.entry:
-            return self._masks
-        return Masks(self.name, self.secrets, self._roster, opened.entry, self.settings.fewest)
 
     def _within(self, opened: RoundOpened) -> None:
         """Reject records whose label the registry cannot take, before they are counted: they do not fill a round."""
@@ -562,7 +533,7 @@ class Client(ClientState):
     def _release(self, t: int) -> None:
         """Count the messages about the records of one round, attempts included: noise hides a record in each."""
         last, count = self._released
-        again = last == t or self._disclosed is not None
+        again = last == t or self.sending.disclosed is not None
         self._released = t, (count + 1 if again else 1)
         self.releases = max(self.releases, self._released[1])
 
@@ -578,8 +549,7 @@ class Client(ClientState):
             place.read,
             self._taken,
             self.intake,
-            self._masks,
-            self.secrets,
+            self.sending,
         )
 
     def _ask(self, phase: Phase, now: float) -> list[ClientDecision]:
@@ -606,6 +576,6 @@ class Client(ClientState):
             first,
             question,
             length=length,
-            pooled=self.settings.sums != "by-client",
-            key="" if self.secrets is None else self.secrets.public,
+            pooled=self.sending.are_sums,
+            key=self.sending.key,
         )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streamfl.learning.between_rounds import AtClient
-from streamfl.learning.pooling.masks import Masks, Secrets
+from streamfl.learning.pooling.masks import Secrets
 from streamfl.machines.client.budget import Taken
 from streamfl.machines.client.intake.buffer import Buffer
 from streamfl.machines.client.intake.intake import Intake, intake
@@ -18,7 +18,7 @@ from streamfl.machines.client.work.disclosure import are_new, repeats
 from streamfl.machines.client.work.earlier_rounds import EarlierRounds
 from streamfl.machines.client.work.in_flight import InFlight
 from streamfl.machines.client.work.measurement import Measurement
-from streamfl.protocol.messages import Disclosed, Roster
+from streamfl.machines.client.work.sending import PlainNumbers, sending
 from streamfl.protocol.records import Batch
 
 
@@ -38,6 +38,7 @@ class ClientState:
     evicted: str = ""
     superseded: bool = False
     intake: Intake = field(init=False)
+    sending: PlainNumbers = field(init=False)
     _buffer: Buffer = field(init=False)
     _models: Models = field(init=False)
     _measurement: Measurement = field(init=False)
@@ -45,11 +46,7 @@ class ClientState:
     _ledger: KnownLedger = field(default_factory=KnownLedger)
     _earlier: EarlierRounds = field(default_factory=EarlierRounds)
     _flight: InFlight = field(default_factory=InFlight)
-    _roster: Roster | None = None
     _released: tuple[int, int] = (0, 0)  # a round, and the messages about its records
-    _masks: Masks | None = None  # of the last entry for which sums were masked
-    _told_about: Disclosed | None = None  # the last records over which this start has told a total
-    _disclosed: Disclosed | None = None  # pending records over which a total was told, or may have been
     _begun: dict[str, int] = field(default_factory=dict)  # the first position read of each partition
     _introduced: tuple[Batch, ...] | None = None
     _taken: Taken = field(default_factory=Taken)
@@ -66,6 +63,7 @@ class ClientState:
 
     def __post_init__(self) -> None:
         self._buffer = Buffer(self.settings.most_pending, self.settings.least)
+        self.sending = sending(self.settings, self.name, self.secrets)
         self._models = Models(self.name, self.settings.learner)
         self._measurement = Measurement(self.settings.measure)
         self._patience = Patience(self.settings.retry)
@@ -88,7 +86,7 @@ class ClientState:
             return Phase.RESTORING
         opened = self._ledger.open_round
         may_work = opened is not None and opened.entry != self._flight.refused and self._models.has(opened)
-        return Phase.GATHERING if may_work and self._may_mask() else Phase.WAITING
+        return Phase.GATHERING if may_work and opened is not None and self.sending.may_work(opened) else Phase.WAITING
 
     @property
     def room(self) -> int:
@@ -174,24 +172,10 @@ class ClientState:
 
     # --- what the phase is derived from ------------------------------------------------------------------------
 
-    def _may_mask(self) -> bool:
-        """Tell whether sums may be masked for the open entry, if they are to be: the roster has this start."""
-        opened, roster = self._ledger.open_round, self._roster
-        if self.settings.sums != "masked" or opened is None or self.secrets is None:
-            return True
-        if roster is None or roster.version != opened.roster:
-            return False
-        masks = self._masks
-        if masks is not None and (masks.entry, masks.roster.version) > (opened.entry, opened.roster):
-            return False  # seeds may have been told: the coordinator has gone back
-        return roster.keys.get(self.name) == self.secrets.public and len(roster.keys) >= self.settings.fewest
-
     def _is_alone(self) -> bool:
-        """Tell whether too few clients are left to mask sums: then nothing can be sent."""
-        opened, roster = self._ledger.open_round, self._roster
-        if self.settings.sums != "masked" or opened is None or roster is None:
-            return False
-        return roster.version == opened.roster and len(roster.keys) < self.settings.fewest
+        """Tell whether too few clients take part: then nothing can be sent."""
+        opened = self._ledger.open_round
+        return opened is not None and self.sending.is_alone(opened)
 
     def _is_done(self) -> bool:
         """Tell whether the client has nothing left to send and may leave."""
@@ -205,7 +189,7 @@ class ClientState:
 
     def _has_sendable(self) -> bool:
         """Tell whether an update can be sent, or its total may be asked for again."""
-        opened, told = self._ledger.open_round, self._disclosed
+        opened, told = self._ledger.open_round, self.sending.disclosed
         if opened is None or told is None or repeats(opened, told):
             return self._buffer.has_sendable
         is_new = are_new(self._buffer.batches, told, self.settings.least)
@@ -226,6 +210,6 @@ class ClientState:
         return self._buffer.size >= self._size() or self._buffer.room == 0 or self.intake.must_move
 
     def _size(self) -> int:
-        opened, told = self._ledger.opened, self._disclosed
+        opened, told = self._ledger.opened, self.sending.disclosed
         size = self.settings.size(opened.round if opened else 1)
         return size if told is None or (opened and repeats(opened, told)) else size + told.records

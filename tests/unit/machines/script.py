@@ -141,10 +141,10 @@ def closed(entry: int, *accepted: Update, **more: Any) -> RoundClosed:
     return RoundClosed(**(fields | more))
 
 
-def client(name: str = "c0", *, start: int = 1, **settings: Any) -> Client:
+def client(name: str = "c0", *, start: int = 1, secrets: Any = None, **settings: Any) -> Client:
     """Return a start of a client with rounds of four records."""
     fields: dict[str, Any] = {"learner": LEARNER, "round_size": 4, "retry": 5.0}
-    return Client(ClientSettings(**(fields | settings)), name, f"i{start}")
+    return Client(ClientSettings(**(fields | settings)), name, f"i{start}", secrets)
 
 
 def feed(machine: Client | Coordinator, *events: Any, now: float = 0.0) -> list[Any]:

@@ -427,9 +427,7 @@ def _wild(members: Members, seed: int) -> np.ndarray:
 
 
 def masking(start: int = 1, **settings: Any) -> Any:
-    machine = client("c0", start=start, sums="masked", fewest=2, **settings)
-    machine.secrets = MaskKeys(bytes(64))
-    return machine
+    return client("c0", start=start, secrets=MaskKeys(bytes(64)), sums="masked", fewest=2, **settings)
 
 
 def roster(machine: Any, *others: str) -> Roster:

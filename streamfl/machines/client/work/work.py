@@ -4,12 +4,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from streamfl.arrays import IntArray
-from streamfl.errors import BrokenInvariantError
-from streamfl.learning.pooling.layout import Layout
-from streamfl.learning.pooling.masks import Masks, Secrets, seed
-from streamfl.learning.pooling.noise import normals_of
-from streamfl.learning.pooling.sums import as_text, sums_of, sums_of_scores, with_sums
 from streamfl.machines.client.budget import FIRST, Taken
 from streamfl.machines.client.intake.intake import Intake
 from streamfl.machines.client.ledger.evaluated import natural, served_counts
@@ -19,6 +13,7 @@ from streamfl.machines.client.work.earlier_rounds import EarlierRounds
 from streamfl.machines.client.work.in_flight import Sent
 from streamfl.machines.client.work.measurement import Measurement
 from streamfl.machines.client.work.round import ClientRound
+from streamfl.machines.client.work.sending import PlainNumbers
 from streamfl.protocol.decisions import OverBudget, Predicted
 from streamfl.protocol.messages import RoundOpened, Score, Scores, Update
 from streamfl.protocol.records import Batch
@@ -44,10 +39,8 @@ class Work:
         The bytes of its latest updates; this round's update is added.
     intake
         How records come in.
-    masks
-        The masks of the round's entry, if sums are masked.
-    secrets
-        What noise on sums is made from.
+    sending
+        What is sent of its numbers.
     """
 
     settings: ClientSettings
@@ -57,8 +50,7 @@ class Work:
     read: int
     taken: Taken
     intake: Intake
-    masks: Masks | None = None
-    secrets: Secrets | None = None
+    sending: PlainNumbers
 
     def update(
         self, opened: RoundOpened, batches: tuple[Batch, ...], attempt: str, *, period: int | None = None
@@ -104,27 +96,8 @@ class Work:
         update = self._within_budget(update, opened)
         predicted = self.measurement.before(update, records, result, repeated)
         over = self._over(update)
-        update = self._pooled(update, opened) if opened.pooled else update
+        update = self.sending.update(update, opened, self.models.published.registry(opened.registry))
         return Sent(update, batches, kept, part.after, truth, records.labels), [*predicted, *over]
-
-    def _pooled(self, update: Update, opened: RoundOpened) -> Update:
-        """Return the update with its numbers as sums, masked if they are to be."""
-        registry = self.models.published.registry(opened.registry)
-        columns, noise = self.settings.learner.model.columns, self.settings.noise
-        layout = Layout.of_round(opened, registry, columns, by_label=noise is None)
-        sums = self._hidden(sums_of(update, opened, layout, registry), layout, update, 0)
-        if sums is None:
-            raise BrokenInvariantError("two updates of one attempt whose sums are masked")
-        return with_sums(update, sums)
-
-    def _hidden(self, sums: IntArray, layout: Layout, update: Update, stage: int) -> IntArray | None:
-        """Return sums over the records of an update with noise and under masks, as far as there are to be any."""
-        noise, secrets = self.settings.noise, self.secrets
-        if noise is not None and secrets is not None:
-            noise_seed = seed(secrets.own, update.entry, stage, f"noise {update.attempt}")
-            random = secrets.expand(noise_seed, 2 * layout.size)
-            sums = noise.added(sums, layout, normals_of(random))
-        return sums if self.masks is None else self.masks.masked(sums, stage, update.attempt, update.spans)
 
     def _within_budget(self, update: Update, opened: RoundOpened) -> Update:
         """Return the update with what was learnt rounded as coarsely as the budget of bytes demands."""
@@ -154,15 +127,7 @@ class Work:
         if not sent.update.records:
             return part.empty_scores(score, attempt)
         scores = part.scores(score, self.models.weights(score), self.earlier.history, attempt)
-        return self._pooled_scores(scores, score, part, sent.update) if opened.pooled else scores
-
-    def _pooled_scores(self, scores: Scores, score: Score, part: ClientRound, update: Update) -> Scores:
-        """Return scores with their numbers as sums; without any if these may not be masked: see `Masks.masked`."""
-        layout = Layout.of_scores(score, part.registry, self.settings.learner.model.columns)
-        told = sums_of_scores(scores, score, layout, part.registry, update.trained)
-        sums = self._hidden(told, layout, update, score.stage)
-        text = "" if sums is None else as_text(sums)
-        return replace(scores, losses={}, differences={}, relabelling={}, sums=text)
+        return self.sending.scores(scores, score, sent.update, part.registry)
 
     def _part(self, opened: RoundOpened, batches: tuple[Batch, ...], registry: int) -> ClientRound:
         return ClientRound(
