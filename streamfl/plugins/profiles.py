@@ -1,6 +1,5 @@
 """The profiles by name: those of this package, and those that other packages register."""
 
-from streamfl.errors import UsageError
 from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.learning.profiles.base import Profile
 from streamfl.learning.profiles.experts import Experts
@@ -35,15 +34,9 @@ def named_profile(name: str) -> type[Profile]:
     Raises
     ------
     UsageError
-        There is no such profile, it was removed, or the package that registers it is at fault.
+        There is no such profile, or the package that registers it is at fault.
 
     >>> named_profile("experts").__name__
     'Experts'
-    >>> named_profile("calibrated")
-    Traceback (most recent call last):
-    ...
-    streamfl.errors.UsageError: profile calibrated was removed: begin anew with profile adaptive or paper
     """
-    if name in Profile.removed:
-        raise UsageError(Profile.removed[name])
     return _REGISTERED.named(name)

@@ -65,7 +65,7 @@ class Provenance:
         None if it was not measured, as in live federations.
     up, down, raw
         The bytes a record that clients sent and that the coordinator published, and those of its features as floats
-        of 32 bits; 0 where none were counted, as in older files.
+        of 32 bits; 0 where none were counted.
     privacy
         How what clients send is protected from the coordinator. `none`: it sees the sums and differences of each
         client. `masked`: only their totals over clients; `pooled`: the same without masks, to compare with.
@@ -148,12 +148,12 @@ class ServedModel:
     categories
         The values of each text column; value v of column c is the feature `c=v`.
     native
-        The models that learn record by record and their mixture; None if there are none, as in older files.
+        The models that learn record by record and their mixture; None if there are none.
     branches
         The weights of the model of each client that has drifted alone, by client. It alone answers their records:
         what learns between rounds has learnt at the others, too.
     provenance
-        Where the model comes from; None in older files.
+        Where the model comes from; None if it is not known.
     label, left_out
         The label column, and the columns that were left out of training: both are ignored in records.
     client_column
@@ -284,9 +284,9 @@ class ServedModel:
         UsageError
             It is not such a file, has a later format, or is damaged.
         """
-        plain, arrays = safe_file.read(Path(path), WHAT, newest=FORMAT)
+        plain, arrays = safe_file.read(Path(path), WHAT, oldest=FORMAT, newest=FORMAT)
         try:
-            model = codec.join(cls, {**plain, "format": FORMAT}, arrays)
+            model = codec.join(cls, plain, arrays)
         except PeerError as error:
             raise UsageError(f"{path}: not {WHAT}: {error}") from error
         if wrong := model._wrong():

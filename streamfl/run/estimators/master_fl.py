@@ -111,11 +111,10 @@ class _MasterFL(base.Estimator):
 
         `record` is the number of the record that closed the round of the alarm. `since_record` is the first record
         of the round to which the detector dates the change. Records are counted from 1 in the order learnt; a record
-        of weight 3 counts three times. Both are None for restarts in files of earlier versions; `since_record` is
-        None if its round is more than 1000 rounds ago. `positions` has by client how many of its own records came
-        before that round, or before the last 32 rounds if it is longer ago, and up to the alarm; it is empty in files
-        of earlier versions. `drift` is the round in which the same drift was first found, at other clients if it is
-        earlier than `round`. `scores` has the mean score of each candidate: the least is chosen.
+        of weight 3 counts three times. `since_record` is None if its round is more than 1000 rounds ago. `positions`
+        has by client how many of its own records came before that round, or before the last 32 rounds if it is longer
+        ago, and up to the alarm. `drift` is the round in which the same drift was first found, at other clients if it
+        is earlier than `round`. `scores` has the mean score of each candidate: the least is chosen.
         """
         federation = self._federation
         return [
@@ -190,7 +189,7 @@ class _MasterFL(base.Estimator):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Return an estimator saved by this or an earlier version of streamfl.
+        """Return an estimator saved by this version of streamfl or by 0.2.0.
 
         Raises
         ------

@@ -14,7 +14,7 @@ from streamfl.learning.algorithms.fedavg import FedAvg
 from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.plugins import algorithms, detectors, profiles, registered
-from streamfl.run.settings import LearningSettings, ProfileSettings
+from streamfl.run.settings import LearningSettings
 from streamfl.wire import codec
 
 SIGNS = "unit.learning.test_algorithms:Signs"
@@ -97,7 +97,7 @@ def test_a_name_that_two_packages_register_is_refused_with_both(install):
         algorithms.named_algorithm("signs")
 
 
-# --- what was removed ------------------------------------------------------------------------------------------
+# --- saved states ----------------------------------------------------------------------------------------------
 
 
 def saved(profile: str) -> bytes:
@@ -105,16 +105,6 @@ def saved(profile: str) -> bytes:
     plain = json.loads(codec.encode(CoordinatorState(Promotion())))
     plain["profile"]["profile"] = profile
     return json.dumps(plain).encode()
-
-
-def test_a_profile_that_was_removed_is_refused_in_settings_by_name_and_with_the_remedy():
-    with pytest.raises(UsageError, match="profile calibrated was removed: begin anew with profile adaptive or paper"):
-        ProfileSettings(profile="calibrated")
-
-
-def test_a_state_of_a_profile_that_was_removed_is_refused_by_name_and_with_the_remedy():
-    with pytest.raises(PeerError, match="profile calibrated was removed: begin anew with profile adaptive or paper"):
-        codec.decode(CoordinatorState, saved("calibrated"))
 
 
 def test_a_state_of_a_profile_that_there_is_not_is_refused_with_those_there_are():

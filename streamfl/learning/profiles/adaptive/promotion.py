@@ -19,7 +19,6 @@ from streamfl.learning.profiles.adaptive.recall import RecallPool, Trail
 from streamfl.learning.profiles.base import Deliberation, Profile, ProfileOptions, Restart, RoundPlan
 from streamfl.protocol.alarm import Alarm, Reading
 from streamfl.protocol.messages import BranchGroup, HoldoutRule, LocalDrift
-from streamfl.protocol.old_names import ReadsOldNames
 
 # Records that a client holds out, over all labels. docs/choices.md, "Excess".
 HELD_OUT = 200
@@ -33,7 +32,7 @@ GLOBAL = 5.0
 
 
 @dataclass
-class Promotion(ReadsOldNames, Profile):
+class Promotion(Profile):
     """A ladder of step sizes for all clients, a ladder for each branch, a detector, and earlier models.
 
     Parameters
@@ -66,8 +65,6 @@ class Promotion(ReadsOldNames, Profile):
     >>> plan.held
     HoldoutRule(per_label=100, since=1, renewed={})
     """
-
-    OLD_NAMES: ClassVar[Mapping[str, str]] = {"odd": "released"}
 
     takes: ClassVar[tuple[str, ...]] = ("detector",)
     constants: ClassVar[tuple[str, ...]] = ("ladder",)
