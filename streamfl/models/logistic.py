@@ -8,12 +8,12 @@ import numpy as np
 
 from streamfl.arrays import FloatArray
 from streamfl.errors import UsageError
-from streamfl.learning.model import Judged, Link, judged_one_by_one, score_bound
+from streamfl.learning.model import Judged, Link, Model, judged_one_by_one, score_bound
 from streamfl.models.softmax import bounded, proper
 
 
 @dataclass(frozen=True, slots=True)
-class Logistic:
+class Logistic(Model):
     """Logistic regression of two labels: a single column, the log-odds of label 1 against label 0.
 
     It has half the weights of a two-column softmax for the same predictions, but no room for a third label.

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from streamfl.arrays import BoolArray, FloatArray, IntArray
-from streamfl.learning.model import Judged, Link, proper_bound, score_bound
+from streamfl.learning.model import Judged, Link, Model, proper_bound, score_bound
 
 
 def bounded(cross_entropy: FloatArray, bound: float) -> FloatArray:
@@ -32,7 +32,7 @@ def proper(errors: BoolArray, cross_entropy: FloatArray, labels: int) -> FloatAr
 
 
 @dataclass(frozen=True, slots=True)
-class Softmax:
+class Softmax(Model):
     """Multinomial logistic regression: one column a label, cross-entropy in nats.
 
     A label index at or beyond the number of columns is a label that no model knows yet. Its record has an infinite

@@ -18,7 +18,7 @@ from streamfl.learning.profiles.base import Profile
 from streamfl.machines.client.intake.recorded import Recorded
 from streamfl.machines.client.machine import Client
 from streamfl.machines.client.settings import ClientSettings
-from streamfl.machines.coordinator.aggregations import Aggregator
+from streamfl.machines.coordinator.aggregations import AGGREGATORS, Aggregator
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
@@ -115,6 +115,7 @@ class ReplaySettings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "learning", self.learning.beside(self.profile, self.privacy))
+        AGGREGATORS.named(self.aggregation)
         if not 0 <= self.label_delay <= MOST_DELAY:
             raise UsageError(f"a label delay of {self.label_delay} records: give 0 to {MOST_DELAY:,}")
         if self.interval is not None and not 0.0 < self.interval < math.inf:

@@ -2,7 +2,7 @@
 
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -14,6 +14,7 @@ from streamfl.arrays import FloatArray, IntArray
 from streamfl.protocol.records import Rejection, without_infinity
 from streamfl.records.assembly import Blocks, RowBlock
 from streamfl.records.cells import quoted, texts
+from streamfl.records.files.file_format import FileFormat
 from streamfl.records.files.npz_rows import MOST_WHOLE, Rows, opened, readable
 from streamfl.records.labels import LabelTexts, resolve
 from streamfl.records.objects import counted
@@ -70,6 +71,22 @@ def read_npz(request: Request, path: Path) -> Table:
         path.name, arrays.features, X, y[rows], labels, places, rejected, columns,
         infinite=infinite, times=times, notes=notes, excluded=tuple(sorted(request.excluded)),
     )  # fmt: skip
+
+
+class Npz(FileFormat):
+    """A NumPy archive with the arrays `X` and `y`."""
+
+    label = "y"
+
+    @classmethod
+    def blocks(cls, request: Request, path: Path) -> AbstractContextManager[Blocks]:
+        """Open a file to be read block by block."""
+        return npz_file(request, path)
+
+    @classmethod
+    def table(cls, request: Request, path: Path) -> Table:
+        """Read a whole file; its features keep the type in which they are stored."""
+        return read_npz(request, path)
 
 
 @contextmanager

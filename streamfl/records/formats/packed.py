@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
@@ -12,7 +13,9 @@ from streamfl.errors import UsageError
 from streamfl.protocol.records import Rejection
 from streamfl.records.cells import quoted
 from streamfl.records.formats.classes import classes
+from streamfl.records.formats.field_map import FieldMap
 from streamfl.records.formats.known import KnownLabels, Remarks, left_out
+from streamfl.records.formats.message_format import MessageFormat
 from streamfl.records.formats.packed_layout import LENGTH, MAX_HEADER, MAX_RECORDS, Layout, Task, layout
 from streamfl.records.times import in_seconds
 from streamfl.runtime.ports import Decoded
@@ -42,7 +45,7 @@ class _Columns:
     times: FloatArray  # (n,)
 
 
-class Packed:
+class Packed(MessageFormat):
     """Messages that are safetensors files of records: `streamfl.runtime.ports.RecordFormat`.
 
     A message has the arrays `X`, float32 (n, d), NaN where missing, and `y`, (n,): int32 indices into the labels in
@@ -76,6 +79,25 @@ class Packed:
         self._remarks = Remarks()
         self._labels = KnownLabels(limits, self._remarks, "y")
         self._layouts: dict[bytes, Layout] = {}
+
+    @classmethod
+    def of(cls, fields: FieldMap, limits: Limits = NAMED) -> Self:
+        """Return the format of a log: its messages name their fields, so of the map only the task is used.
+
+        Raises
+        ------
+        UsageError
+            If the map has more than the task.
+
+        >>> Packed.of(FieldMap(client="device"))
+        Traceback (most recent call last):
+        streamfl.errors.UsageError: packed messages name their fields themselves; leave out client
+        """
+        default = FieldMap.model_fields
+        more = [name for name, value in fields if name != "task" and value != default[name].default]
+        if more:
+            raise UsageError(f"packed messages name their fields themselves; leave out {', '.join(more)}")
+        return cls(fields.task, limits)
 
     def decode(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> Decoded:
         """Return the records of consecutive messages.
@@ -127,9 +149,9 @@ class Packed:
         except ValueError:
             return 1
 
-    def fresh(self) -> "Packed":
+    def fresh(self) -> Self:
         """Return the same format without any labels learnt from records."""
-        return Packed(self._task, self._limits)
+        return type(self)(self._task, self._limits)
 
     def encode(
         self,

@@ -13,6 +13,7 @@ from streamfl.learning.drift.detectors.class_mix import ClassMix
 from streamfl.learning.drift.detectors.excess import ODDS, Excess
 from streamfl.learning.drift.evidence import Observed
 from streamfl.learning.profiles.adaptive.branch import LATCHED, Branch, Latch, Trial
+from streamfl.learning.profiles.adaptive.candidates import Remembered, candidates
 from streamfl.learning.profiles.adaptive.choice import Choice
 from streamfl.learning.profiles.adaptive.ladder import Ladder, LadderSettings, ladder_for
 from streamfl.learning.profiles.adaptive.recall import RecallPool, Trail
@@ -140,14 +141,14 @@ class Promotion(Profile):
         fits = {"incumbent": self.trail.kept[0][1]}
         if before is not None and before is not fits["incumbent"]:
             fits["former"] = before
-        recalled = {name: entry.W for name, entry in self.pool.entries.items()}
-        apart = {branch.name: branch.played for branch in self.branches if branch.played is not None}
         live = [model.name for model in self.main.live(1.0)]
         return Choice(
             alarm,
             observed,
             live=(self.main.serves, *(name for name in live if name != self.main.serves)),
-            candidates={"scratch": scratch, **recalled, **apart, **self.trail.named(alarm.wanted)},
+            candidates=candidates(
+                Remembered(alarm, scratch, self.main.incumbent, self.trail, self.pool, self.branches)
+            ),
             relabel=fits,
             eta=self._candidates_eta,
             whitened=self.ladder.whitened,

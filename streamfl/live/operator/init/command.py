@@ -152,7 +152,7 @@ def _next(asked: Asked, roles: Roles, layout: Layout) -> list[str]:
     if asked.topics:
         return [check, f"  streamfl coordinator {settings}", f"  streamfl client {settings}"]
     flags = ["--split", f"column:{asked.client}"] if asked.client else ["--clients", str(layout.expect)]
-    flags += ["--label", roles.label] if not asked.request.source.endswith(of_file.ARCHIVE) else []
+    flags += ["--label", roles.label] if not of_file.keeps_labels_apart(asked.request.source) else []
     flags += ["--time", roles.time] if roles.time else []
     flags += ["--drop", ",".join(roles.drop)] if roles.drop else []
     produce = shlex.join(["streamfl", "produce", asked.request.source, "--settings", str(asked.out), *flags, "--end"])
