@@ -450,7 +450,7 @@ def init(file: str | None, assignments: tuple[str, ...], **options: Any) -> None
     FILE is {endings}. Of --set only settings of [kafka] are used, such as
     kafka.security_protocol=SASL_SSL; passwords are not written, and come from the environment as ever.
     """
-    from streamfl.live.operator.init.command import Asked, write  # noqa: PLC0415
+    from streamfl.live.operator.init.command import InitRequest, write  # noqa: PLC0415
     from streamfl.live.settings.settings import flag, merged  # noqa: PLC0415
     from streamfl.records.request import Request  # noqa: PLC0415
 
@@ -464,7 +464,7 @@ def init(file: str | None, assignments: tuple[str, ...], **options: Any) -> None
     )
     settings = merged([flag(text) for text in assignments])
     named = {name: options[name] for name in ("topics", "broker", "name", "clients", "client", "out")}
-    for line in write(Asked(request, settings=settings, **named)):
+    for line in write(InitRequest(request, settings=settings, **named)):
         tell(line)
 
 

@@ -433,11 +433,11 @@ def predict(file: str, **options: Any) -> None:
     so a file may be larger than memory (but for .npz).
     """
     from streamfl.records.request import Request  # noqa: PLC0415
-    from streamfl.run.predict import Asked, run_predict  # noqa: PLC0415
+    from streamfl.run.predict import PredictRequest, run_predict  # noqa: PLC0415
 
     request = Request(file, labelled=options["label"] is not None, **_of_file(options))
     raises = {"refuse": "raise"}
-    asked = Asked(
+    asked = PredictRequest(
         request,
         options["model"],
         csv=options["csv_to"],

@@ -41,7 +41,7 @@ def proper_bound(labels: int) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judged:
+class ModelScores:
     """Scores of several models on the same records, from one pass over their outputs.
 
     Parameters
@@ -92,7 +92,7 @@ class Model(abc.ABC):
         """Return both at once, which is cheaper where they share work."""
 
     @abc.abstractmethod
-    def judged(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> Judged:
+    def judged(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> ModelScores:
         """Return the scores of several models, and the derivatives of some.
 
         The numbers equal those of the methods for a single model, to the last bit.
@@ -136,12 +136,12 @@ class Model(abc.ABC):
 
 def judged_one_by_one(
     model: Model, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]
-) -> Judged:
+) -> ModelScores:
     """Return `Model.judged` of several models by the methods for a single one."""
     losses = [model.losses(columns.T, y) for columns in outputs]
     proper = [model.proper_scores(columns.T, y, lost, labels) for columns, lost in zip(outputs, losses, strict=True)]
     derivatives = [model.derivative(outputs[i].T, y).T for i in trained]
-    return Judged(
+    return ModelScores(
         scores=np.array([model.scores(lost, labels) for lost in losses]),
         proper=np.array(proper),
         derivatives=np.array(derivatives) if derivatives else outputs[:0],

@@ -10,7 +10,7 @@ import structlog
 
 from streamfl.errors import UsageError
 from streamfl.live.answering import Answering
-from streamfl.live.answers import Answers
+from streamfl.live.answers import Predictor
 from streamfl.live.metrics.exposure import exposed, unwatched
 from streamfl.live.metrics.measures import Measure, counter, gauge
 from streamfl.live.settings.settings import FederationSettings, address
@@ -60,7 +60,7 @@ class ScoringNode:
     """
 
     scorer: Scorer
-    answers: Answers
+    answers: Predictor
     most_behind: int
     on_models: Callable[[], None] = lambda: None
     _unusable: Tally = field(default_factory=lambda: Tally(LOG, "unusable message"))
@@ -138,7 +138,7 @@ class ScoringNode:
         yield counter("streamfl_dead_letters_total", "Messages written as dead letters.", counts.dead_letters)
         yield counter("streamfl_lost_messages_total", "Messages deleted before they were read.", counts.lost)
         yield counter("streamfl_read_again_total", "Times that records were read again.", counts.again)
-        yield counter("streamfl_blind_answers_total", "Answers without any feature.", self.answers.blind)
+        yield counter("streamfl_blind_answers_total", "Predictor without any feature.", self.answers.blind)
         yield counter("streamfl_foreign_messages_total", "Messages of others on its topics.", counts.foreign)
         yield counter("streamfl_dropped_messages_total", "Messages that were no use.", self._unusable.total)
 
@@ -184,7 +184,7 @@ def serve_scores(settings: FederationSettings, connector: Connector, stop: Stop)
     form = settings.unlabelled_format
     over_http = _OverHTTP(settings, follower) if score.http else None
     scorer = connector.scorer(score.name, settings.unlabelled, form)
-    answers = Answers(follower, form.stride, score.probabilities)
+    answers = Predictor(follower, form.stride, score.probabilities)
     node = ScoringNode(scorer, answers, score.most_behind, over_http.renew if over_http else unwatched)
     try:
         with (

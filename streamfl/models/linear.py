@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.learning.model import Judged, Link, Model, judged_one_by_one
+from streamfl.learning.model import Link, Model, ModelScores, judged_one_by_one
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Linear(Model):
         """Return both."""
         return self.losses(outputs, y), self.derivative(outputs, y)
 
-    def judged(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> Judged:
+    def judged(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> ModelScores:
         """Return scores and derivatives of several models."""
         return judged_one_by_one(self, outputs, y, labels, trained)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from streamfl.arrays import FloatArray
 from streamfl.errors import UsageError
-from streamfl.learning.model import Judged, Link, Model, judged_one_by_one, score_bound
+from streamfl.learning.model import Link, Model, ModelScores, judged_one_by_one, score_bound
 from streamfl.models.softmax import bounded, proper
 
 
@@ -47,7 +47,7 @@ class Logistic(Model):
         """Return both."""
         return self.losses(outputs, y), self.derivative(outputs, y)
 
-    def judged(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> Judged:
+    def judged(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> ModelScores:
         """Return scores and derivatives of several models."""
         return judged_one_by_one(self, outputs, y, labels, trained)
 

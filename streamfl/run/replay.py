@@ -127,7 +127,7 @@ Observer = Callable[[FromCoordinator | Refused | Predicted | PostUpdate], None]
 
 
 @dataclass
-class History:
+class RunHistory:
     """The history of a run, collected from the control messages and the clients' measurements."""
 
     task: Task
@@ -274,7 +274,7 @@ class Replay:
     sizes: Mapping[str, tuple[int, ...]] | None = None
     client_column: str = ""
     answers: Mapping[str, Recorded] = field(default_factory=dict)
-    _history: History = field(init=False)
+    _history: RunHistory = field(init=False)
     _traffic: Traffic = field(default_factory=Traffic)
     _machine: Coordinator = field(init=False)
     _file: FileErrors | None = None
@@ -293,7 +293,7 @@ class Replay:
         if settings.privacy.noise:
             epsilon(settings.privacy.noise, 1, settings.privacy.delta)  # what counts it is there
         figures = Prequential(classes=ClassCounts(largest(self._counts())))
-        self._history = History(self.task, figures, time_of=self._time_of, by_row=not len(self.table.times))
+        self._history = RunHistory(self.task, figures, time_of=self._time_of, by_row=not len(self.table.times))
         self._changes = Changes(self.table, self.logs)
         river = self.settings.learning.river_model(self.task)
         if river is not None:

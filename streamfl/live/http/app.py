@@ -19,7 +19,7 @@ from streamfl import __version__
 from streamfl.bounds import bounded
 from streamfl.errors import PeerError, UsageError
 from streamfl.live.answering import Answering
-from streamfl.live.http.infer import Asked, Limits, TooLargeError, answer, metadata
+from streamfl.live.http.infer import InferRequest, RequestLimits, TooLargeError, answer, metadata
 from streamfl.records.cells import quoted
 from streamfl.runtime.log.tally import Tally
 
@@ -28,7 +28,7 @@ HEADER = "Inference-Header-Content-Length"
 # Requests are decoded and answered so many at a time: either takes memory, and most of it holds the interpreter.
 THREADS = 2
 
-DEFAULT = Limits()
+DEFAULT = RequestLimits()
 
 
 @dataclass
@@ -45,7 +45,7 @@ def app(
     current: Callable[[], Answering | None],
     ready: Callable[[], str | None] = lambda: None,
     *,
-    limits: Limits = DEFAULT,
+    limits: RequestLimits = DEFAULT,
     counts: Counts | None = None,
 ) -> ASGIApp:
     """Return the app.
@@ -73,7 +73,7 @@ class _V2:
     name: str
     current: Callable[[], Answering | None]
     ready: Callable[[], str | None]
-    limits: Limits
+    limits: RequestLimits
     counts: Counts
 
     def __post_init__(self) -> None:
@@ -150,7 +150,7 @@ class _V2:
 
     def _answer(self, body: bytes, header: int | None, answering: Answering) -> tuple[bytes, int | None, int]:
         """Return the body of an answer, the bytes of its JSON if others follow, and the number of records."""
-        asked = Asked.of(body, header, answering.model, self.limits)
+        asked = InferRequest.of(body, header, answering.model, self.limits)
         return *answer(asked, answering, self.name), asked.records
 
     def _asked_of(self, request: Request) -> Answering:

@@ -24,7 +24,7 @@ from streamfl.run.report.changes import sentence
 from streamfl.run.report.display import local_text, notice_text, restart_text
 from streamfl.run.report.terminal import say
 from streamfl.run.report.words import count
-from streamfl.runtime.ports import Told, Watcher
+from streamfl.runtime.ports import LoggedMessage, Watcher
 
 # Seconds without a line after which one says what is waited for; the time then doubles.
 QUIET = 30.0
@@ -60,7 +60,7 @@ def heard(watcher: Watcher) -> Iterator[FromCoordinator | None]:
     """Yield the coordinator's messages without end, and None whenever nothing comes for a short while."""
     while True:
         read = watcher.read()
-        yield from (one.message for one in read if isinstance(one, Told))
+        yield from (one.message for one in read if isinstance(one, LoggedMessage))
         if not read:
             yield None
 
@@ -91,7 +91,7 @@ def watch(
     now
         The time in seconds.
     """
-    seen, waiting = 0, Waiting(now, opened)
+    seen, waiting = 0, WaitingReport(now, opened)
     for message in messages:
         waiting.hear(message)
         texts, style = lines(message) if message is not None else ((), "")
@@ -107,7 +107,7 @@ def watch(
 
 
 @dataclass
-class Waiting:
+class WaitingReport:
     """Says what a federation waits for, as far as its log tells.
 
     Parameters
@@ -119,7 +119,7 @@ class Waiting:
 
     Examples
     --------
-    >>> waiting = Waiting(iter([0.0, 20.0, 40.0, 50.0]).__next__)
+    >>> waiting = WaitingReport(iter([0.0, 20.0, 40.0, 50.0]).__next__)
     >>> waiting.line()
     ''
     >>> waiting.line()

@@ -118,7 +118,7 @@ class Scoring(Event, frozen=True, tag="scoring"):
     candidates: int
 
 
-class Member(Event, frozen=True, tag="member"):
+class MemberEvent(Event, frozen=True, tag="member"):
     """A client's membership: `joined`, `left`, `refused`, or what an operator did."""
 
     client: str
@@ -127,7 +127,7 @@ class Member(Event, frozen=True, tag="member"):
     evicted: bool = False
 
 
-class Change(Event, frozen=True, tag="change"):
+class AnnouncedChange(Event, frozen=True, tag="change"):
     """An announcement: a restart, a local drift or a notice."""
 
     kind: str
@@ -158,7 +158,7 @@ class Over(Event, frozen=True, tag="over"):
     """The federation has ended."""
 
 
-AnyEvent = Entry | Opened | Scoring | Member | Change | Over
+AnyEvent = Entry | Opened | Scoring | MemberEvent | AnnouncedChange | Over
 
 
 def plain(text: str, most: int = NAME_BYTES) -> str:
@@ -205,7 +205,7 @@ def event_of(message: FromCoordinator, time: int | None = None, clients: int | N
         How many clients take part, for the sentences.
 
     >>> event_of(Left(client="c3", nonce="7f"), 1_700_000_000_000)
-    Member(time=1700000000000, client='c3', what='left', reason='', evicted=False)
+    MemberEvent(time=1700000000000, client='c3', what='left', reason='', evicted=False)
     """
     at = time if time is not None and 0 < time < LAST * 1000 else 0
     match message:
@@ -216,14 +216,14 @@ def event_of(message: FromCoordinator, time: int | None = None, clients: int | N
         case Score():
             return Scoring(at, whole(message.round), len(message.slots))
         case Joined():
-            return Member(at, plain(message.client), "joined")
+            return MemberEvent(at, plain(message.client), "joined")
         case Left():
-            return Member(at, plain(message.client), "left")
+            return MemberEvent(at, plain(message.client), "left")
         case Refusal():
             reason = plain(" ".join(bounded(message.reason).split()), REASON_CHARS)
-            return Member(at, plain(message.client), "refused", reason, message.evicted)
+            return MemberEvent(at, plain(message.client), "refused", reason, message.evicted)
         case MemberChanged():
-            return Member(at, plain(message.client), message.action, evicted=message.action == "evict")
+            return MemberEvent(at, plain(message.client), message.action, evicted=message.action == "evict")
         case Restarted() | LocalDrift() | Noticed():
             return _change(
                 _sane(message), len(message.clients) if not isinstance(message, Noticed) else 0, at, clients
@@ -319,10 +319,10 @@ def _times(times: tuple[int, int] | None) -> tuple[int, int] | None:
     return times if known else None
 
 
-def _change(message: Announced, of_clients: int, at: int, clients: int | None) -> Change:
+def _change(message: Announced, of_clients: int, at: int, clients: int | None) -> AnnouncedChange:
     kinds = {Restarted: "restart", LocalDrift: "local drift", Noticed: "notice"}
     candidates, of_candidates = _candidates(message)
-    return Change(
+    return AnnouncedChange(
         at,
         kind=kinds[type(message)],
         round=message.round,

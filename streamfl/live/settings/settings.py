@@ -265,7 +265,7 @@ class ClientProcess(_Table):
     """How long a clean stop may take."""
 
 
-class Score(_Table):
+class ScoreSettings(_Table):
     """`[score]`: one process that answers records without labels, in the topic `NAME.predictions`."""
 
     topics: tuple[str, ...] = ()
@@ -353,7 +353,7 @@ class FederationSettings(BaseSettings):
     privacy: PrivacySettings = PrivacySettings()
     coordinator: CoordinatorProcess = CoordinatorProcess()
     client: ClientProcess = Field(default_factory=ClientProcess)
-    score: Score = Field(default_factory=Score)
+    score: ScoreSettings = Field(default_factory=ScoreSettings)
     telemetry: Telemetry = Telemetry()
     logs: Logs = Logs()
     _section: BaseModel = PrivateAttr()

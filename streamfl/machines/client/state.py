@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 from streamfl.learning.between_rounds import AtClient
 from streamfl.learning.pooling.masks import Masks, Secrets
-from streamfl.machines.client.budget import Taken
+from streamfl.machines.client.budget import SentSizes
 from streamfl.machines.client.intake.buffer import Buffer
 from streamfl.machines.client.intake.period import AGREEING
 from streamfl.machines.client.intake.waiting import Awaited, Waiting
 from streamfl.machines.client.ledger.known_ledger import KnownLedger
-from streamfl.machines.client.ledger.models import Models
+from streamfl.machines.client.ledger.models import ClientModels
 from streamfl.machines.client.patience import Patience
 from streamfl.machines.client.phase import Phase
 from streamfl.machines.client.settings import ClientSettings
@@ -38,7 +38,7 @@ class ClientState:
     evicted: str = ""
     superseded: bool = False
     _buffer: Buffer = field(init=False)
-    _models: Models = field(init=False)
+    _models: ClientModels = field(init=False)
     _measurement: Measurement = field(init=False)
     _waiting: Waiting | None = field(init=False)  # None: records come with their labels
     _patience: Patience = field(init=False)
@@ -52,7 +52,7 @@ class ClientState:
     _disclosed: Disclosed | None = None  # pending records over which a total was told, or may have been
     _begun: dict[str, int] = field(default_factory=dict)  # the first position read of each partition
     _introduced: tuple[Batch, ...] | None = None
-    _taken: Taken = field(default_factory=Taken)
+    _taken: SentSizes = field(default_factory=SentSizes)
     _after: int = 0  # the incarnation whose place it takes
     _renewals: int = 0  # how often it was told that it had left, which it had not asked for
     _attempts: int = 0
@@ -66,7 +66,7 @@ class ClientState:
 
     def __post_init__(self) -> None:
         self._buffer = Buffer(self.settings.most_pending, self.settings.least)
-        self._models = Models(self.name, self.settings.learner)
+        self._models = ClientModels(self.name, self.settings.learner)
         self._measurement = Measurement(self.settings.measure)
         self._patience = Patience(self.settings.retry)
         window = self.settings.window

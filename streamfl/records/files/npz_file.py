@@ -15,7 +15,7 @@ from streamfl.protocol.records import Rejection, without_infinity
 from streamfl.records.assembly import Blocks, RowBlock
 from streamfl.records.cells import quoted, texts
 from streamfl.records.files.file_format import FileFormat
-from streamfl.records.files.npz_rows import MOST_WHOLE, Rows, opened, readable
+from streamfl.records.files.npz_rows import MOST_WHOLE, ArrayRows, opened, readable
 from streamfl.records.labels import LabelTexts, resolve
 from streamfl.records.objects import counted
 from streamfl.records.request import Request, check_names
@@ -112,17 +112,21 @@ def npz_file(request: Request, path: Path) -> Iterator[Blocks]:
         )
 
 
-def _checked_shapes(request: Request, stored: Mapping[str, Rows], *, labelled: bool) -> tuple[Rows, Rows | None]:
+def _checked_shapes(
+    request: Request, stored: Mapping[str, ArrayRows], *, labelled: bool
+) -> tuple[ArrayRows, ArrayRows | None]:
     """Return X, and y if there are labels, after checking their headers."""
-    _check(request, stored if labelled else {"y": Rows(request, "y", _shape_of_labels(stored), NUMBERS), **stored})
+    _check(
+        request, stored if labelled else {"y": ArrayRows(request, "y", _shape_of_labels(stored), NUMBERS), **stored}
+    )
     return stored["X"], stored["y"] if labelled else None
 
 
-def _shape_of_labels(stored: Mapping[str, Rows]) -> tuple[int, ...]:
+def _shape_of_labels(stored: Mapping[str, ArrayRows]) -> tuple[int, ...]:
     return stored["X"].shape[:1] if "X" in stored else (0,)
 
 
-def _column_names(stored: Mapping[str, Rows]) -> dict[str, Labels]:
+def _column_names(stored: Mapping[str, ArrayRows]) -> dict[str, Labels]:
     names = stored.get("features")
     if names is None:
         return {}
@@ -131,7 +135,7 @@ def _column_names(stored: Mapping[str, Rows]) -> dict[str, Labels]:
     return {"features": names.take(names.shape[0])}
 
 
-def _blocks(X: Rows, y: Rows | None, features: Mapping[str, int]) -> Iterator[RowBlock]:
+def _blocks(X: ArrayRows, y: ArrayRows | None, features: Mapping[str, int]) -> Iterator[RowBlock]:
     """Yield the records in blocks; `features` has the columns of X by name."""
     rows = max(1, min(ROWS, BLOCK // max(1, X.row_bytes)))
     for start in range(0, X.shape[0], rows):
@@ -170,7 +174,7 @@ def _as_text(y: Labels) -> Labels:
     return np.char.decode(cast(npt.NDArray[np.bytes_], y), "utf-8", "replace") if y.dtype.kind == "S" else y
 
 
-def _check(request: Request, found: Mapping[str, Labels] | Mapping[str, Rows]) -> None:
+def _check(request: Request, found: Mapping[str, Labels] | Mapping[str, ArrayRows]) -> None:
     """Refuse arrays that are missing, or of a shape or a type that no records have."""
     for name in ("X", "y"):
         if name not in found:

@@ -17,7 +17,7 @@ from streamfl.models.river_drift import name_of
 from streamfl.protocol.records import LARGEST_TARGET
 from streamfl.run.estimators import rows
 from streamfl.run.estimators.embedded import EmbeddedFederation, Task
-from streamfl.run.estimators.labels import MOST_LABELS, MOST_WITH_FERNS, Labels
+from streamfl.run.estimators.labels import MOST_LABELS, MOST_WITH_FERNS, LearntLabels
 from streamfl.run.estimators.saved import SavedEstimator
 from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.sampling import generator
@@ -71,7 +71,7 @@ class _MasterFL(base.Estimator):
         )
         self._weighed = 0
         ferns = model is None and features in {"auto", "ferns"}
-        self._labels = Labels(MOST_WITH_FERNS if ferns else MOST_LABELS)
+        self._labels = LearntLabels(MOST_WITH_FERNS if ferns else MOST_LABELS)
         self._restarted_before = 0
 
     def _check_parameters(self) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from streamfl.errors import UsageError
-from streamfl.live.operator.init.layout import Layout
+from streamfl.live.operator.init.layout import RecordsLayout
 from streamfl.live.operator.init.roles import Looked, Roles, roles_of
 from streamfl.records.assembly import Blocks, RowBlock
 from streamfl.records.cells import Cells, text
@@ -34,7 +34,7 @@ class _Counted:
 
 def looked_at(
     request: Request, federation: str, clients: int | None, client: str | None
-) -> tuple[Roles, Layout, int]:
+) -> tuple[Roles, RecordsLayout, int]:
     """Return the roles of a file's columns, the layout of a federation on it, and how many records it has.
 
     Parameters
@@ -93,7 +93,7 @@ def _is_ordered(name: str) -> bool:
     return known is None or FILE_FORMATS[known].ordered
 
 
-def _layout(request: Request, federation: str, counted: _Counted, clients: int | None) -> Layout:
+def _layout(request: Request, federation: str, counted: _Counted, clients: int | None) -> RecordsLayout:
     number = len(counted.clients) if counted.column else clients or min(USUAL_CLIENTS, counted.records // LEAST)
     if number > MAX_CLIENTS:
         raise request.refusal(
@@ -107,5 +107,5 @@ def _layout(request: Request, federation: str, counted: _Counted, clients: int |
     size = usual_size(counted.records, number, least=LEAST)
     rounds = counted.records // (number * size)
     if counted.column:
-        return Layout([f"{federation}.records"], "key", number, size=size, rounds=rounds)
-    return Layout([f"{federation}.records.*"], "topic", number, size=size, rounds=rounds)
+        return RecordsLayout([f"{federation}.records"], "key", number, size=size, rounds=rounds)
+    return RecordsLayout([f"{federation}.records.*"], "topic", number, size=size, rounds=rounds)
