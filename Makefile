@@ -3,7 +3,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: setup demo kafka console test test-all test-costs test-fast check results results-check speed-check speed-renew docs bench-drift bench-river format clean
+.PHONY: setup demo kafka console test test-all test-costs test-fast check figures results results-check speed-check speed-renew docs bench-drift bench-river format clean
 
 setup: .venv/.ready
 
@@ -55,6 +55,11 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tests/suites/figures.py --check
+
+# How large and how tidy the code is; what check holds of it is in tests/suites/figures.py.
+figures: setup
+	@$(BIN)/python tests/suites/figures.py
 
 # Tables and paragraphs of README.md and docs/ that come from runs are made from benchmarks/runs; see CONTRIBUTING.md.
 results: setup

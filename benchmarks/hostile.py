@@ -3,7 +3,7 @@
     python benchmarks/hostile.py --quick --json hostile.json
 
 Ten clients, or fifty, have 120 rounds of 60 records of covtype; their labels are exchanged in pairs from round 40 on,
-and back from round 80 on. From round 5 on the first clients send what `streamfl.testing.hostile` makes of their
+and back from round 80 on. From round 5 on the first clients send what `streamfl.testing.liars.hostile` makes of their
 messages, through the machines and the transport of a replay; with `labels-flipped` the labels of their records are
 flipped from round 20 on. Those of `KNOWING` know all but the secret from which the coordinator draws signs: `unseen`
 pushes where public signs see nothing, `watching` as far as it counted in the round before, and `flipping` flips the
@@ -54,8 +54,8 @@ from streamfl.runtime.nodes import ClientNode, CoordinatorNode
 from streamfl.runtime.ports import ClientLink
 from streamfl.runtime.transport.memory import MemoryTransport
 from streamfl.sampling import generator
-from streamfl.testing.hostile import ATTACKS, Attack, labels_flipped
-from streamfl.testing.knowing import Knowing
+from streamfl.testing.liars.hostile import ATTACKS, Attack, labels_flipped
+from streamfl.testing.liars.knowing import Knowing
 from streamfl.wire.sealing import Sealing
 from streamfl.wire.signing import PrivateKey
 from streamfl_benchmarks import run_file

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import msgspec
 
-from streamfl.live.page.history import History
+from streamfl.live.page.history import PageHistory
 from streamfl.live.page.sections import changed
 from streamfl.live.page.service import FIRST, shown
-from streamfl.live.page.source import Source
+from streamfl.live.page.source import PageSource
 from streamfl.protocol.alarm import Reading
 from streamfl.protocol.messages import (
     Accepted,
@@ -102,7 +102,7 @@ def _closed(t: int, epoch: int, names: list[str], accuracy: float) -> RoundClose
     )
 
 
-def measured(clients: int, rounds: int) -> Source:
+def measured(clients: int, rounds: int) -> PageSource:
     """Read the log as the page does, tell how long that takes, and return what the page shows."""
     log = Path(tempfile.mkstemp()[1])
     sizes = _write(log, told(clients, rounds))
@@ -117,7 +117,7 @@ def measured(clients: int, rounds: int) -> Source:
         history = _read(file, sizes)
         print(f"  all of the log: {time.perf_counter() - began:.1f} s, {history.bytes / 1e6:.1f} MB held")
     log.unlink()
-    source = Source("forest", history)
+    source = PageSource("forest", history)
     _tell(source, clients, rounds)
     return source
 
@@ -131,8 +131,8 @@ def _write(log: Path, messages: Iterator[FromCoordinator]) -> list[int]:
     return sizes
 
 
-def _read(file, sizes: list[int]) -> History:
-    history, reader = History(), ControlReader()
+def _read(file, sizes: list[int]) -> PageHistory:
+    history, reader = PageHistory(), ControlReader()
     for size in sizes:
         message = reader.read(file.read(size), ())
         if message is not None:
@@ -140,7 +140,7 @@ def _read(file, sizes: list[int]) -> History:
     return history
 
 
-def _tell(source: Source, clients: int, rounds: int) -> None:
+def _tell(source: PageSource, clients: int, rounds: int) -> None:
     began = time.perf_counter()
     _, now = source.now()
     view = msgspec.json.encode(now)
@@ -156,7 +156,7 @@ def _tell(source: Source, clients: int, rounds: int) -> None:
     print(f"  a round more: {1e3 * (time.perf_counter() - began):.0f} ms, {len(change) / 1e3:.0f} kB to each page")
 
 
-def opened(source: Source) -> None:
+def opened(source: PageSource) -> None:
     """Open the page in Chromium, if it is there, and tell how long it takes."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
     from integration.chromium import FOUND, browser  # noqa: PLC0415  only tests have it

@@ -34,7 +34,12 @@ CODE: dict[str, tuple[str, ...]] = {
         f"{_OURS}/peers",
         *(f"{_OURS}/{name}.py" for name in ("plain", "recorded", "records", "run")),
     ),
-    "hostile": (*_FEDERATION, "streamfl/testing/hostile.py", "streamfl/testing/knowing.py", "benchmarks/hostile.py"),
+    "hostile": (
+        *_FEDERATION,
+        "streamfl/testing/liars/hostile.py",
+        "streamfl/testing/liars/knowing.py",
+        "benchmarks/hostile.py",
+    ),
     "regret": (
         *_LEARNING,
         *(f"{_OURS}/{name}.py" for name in ("regret", "regret_driver", "regret_players", "regret_streams")),

@@ -8,7 +8,7 @@ import numpy as np
 from jinja2 import Environment, StrictUndefined
 
 from streamfl.arrays import FloatArray
-from streamfl.run.report.chart import Canvas, Chart, Event, Series, chart
+from streamfl.run.report.chart import Canvas, Chart, ChartEvent, Series, chart
 from streamfl_benchmarks.comparison import REFERENCE, Setting
 
 CANVAS = Canvas("wide", width=980, height=300, left=52, right=20, x_ticks=12, y_ticks=6, hovers=False)
@@ -90,7 +90,7 @@ def _panel(setting: Setting, losses: Mapping[str, FloatArray], order: Sequence[s
         for method, curves in by_method.items()
     ]
     rounds = range(1, first.rounds + 1)
-    drifts = [Event(at, f"drift at round {at}", kind="imposed") for at in first.at]
+    drifts = [ChartEvent(at, f"drift at round {at}", kind="imposed") for at in first.at]
     # The best are drawn last, above the others.
     drawn = chart(CANVAS, rounds, series[::-1], epochs=[(1, 1)], imposed=drifts)
     keys = _keys([*((s.name, s.colour) for s in series), *([("drift", "drift")] if drifts else [])])

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from jinja2 import Environment, StrictUndefined
 
-from streamfl.run.report.chart import Tick, path
+from streamfl.run.report.chart import AxisTick, path
 from streamfl.run.report.scale import Scale
 from streamfl_benchmarks.regret_players import MethodName
 from streamfl_benchmarks.regret_slopes import Curve
@@ -58,8 +58,8 @@ class Panel:
     bottom: float
     title: str
     fitted: str
-    x_ticks: tuple[Tick, ...]
-    y_ticks: tuple[Tick, ...]
+    x_ticks: tuple[AxisTick, ...]
+    y_ticks: tuple[AxisTick, ...]
     lines: tuple[Line, ...]
     labels: tuple[Label, ...]
 
@@ -103,8 +103,8 @@ def _panel(curves: Sequence[Curve], left: float, least: float, most: float) -> P
         bottom=_TOP + _PLOT,
         title=f"{first.stream}: {TITLES[first.stream]}",
         fitted=first.method,
-        x_ticks=tuple(Tick(x(k), f"2^{k}") for k in exponents),
-        y_ticks=tuple(Tick(y(k), f"{10.0**k:,g}") for k in range(low, high + 1)),
+        x_ticks=tuple(AxisTick(x(k), f"2^{k}") for k in exponents),
+        y_ticks=tuple(AxisTick(y(k), f"{10.0**k:,g}") for k in range(low, high + 1)),
         lines=tuple(
             Line(path(exponents, [math.log10(v) for v in values], x, y), colour, dash)
             for _, values, colour, dash in drawn

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from streamfl.bounds import LONGEST, MOST, SHORTEST
+from streamfl.cli.names import NamingCommand
 from streamfl.run.report.terminal import echo_line, print_line, terminal, write_output
 
 if TYPE_CHECKING:
@@ -408,7 +409,7 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
     )
 
 
-@click.command()
+@click.command(cls=NamingCommand)
 @click.argument("file", required=False)
 @click.option(
     "--topic", "topics", metavar="T", multiple=True, help="A topic with records; may be repeated, or have a *."
@@ -458,10 +459,10 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
 def init(file: str | None, assignments: tuple[str, ...], **options: Any) -> None:
     """Write a settings file for records that you have: those of FILE, or of topics.
 
-    FILE is .csv, .csv.gz, .jsonl, .parquet or .npz. Of --set only settings of [kafka] are used, such as
+    FILE is {endings}. Of --set only settings of [kafka] are used, such as
     kafka.security_protocol=SASL_SSL; passwords are not written, and come from the environment as ever.
     """
-    from streamfl.live.operator.init.command import Asked, write  # noqa: PLC0415
+    from streamfl.live.operator.init.command import InitRequest, write  # noqa: PLC0415
     from streamfl.live.settings.settings import flag, merged  # noqa: PLC0415
     from streamfl.records.request import Request  # noqa: PLC0415
 
@@ -475,7 +476,7 @@ def init(file: str | None, assignments: tuple[str, ...], **options: Any) -> None
     )
     settings = merged([flag(text) for text in assignments])
     named = {name: options[name] for name in ("topics", "broker", "name", "clients", "client", "out")}
-    for line in write(Asked(request, settings=settings, **named)):
+    for line in write(InitRequest(request, settings=settings, **named)):
         echo_line(line)
 
 

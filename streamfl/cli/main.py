@@ -14,6 +14,7 @@ import click
 from streamfl import __version__
 from streamfl.bounds import LONGEST, MOST, SHORTEST
 from streamfl.cli.live import COMMANDS
+from streamfl.cli.names import REGISTRIES, NamingCommand, registry
 from streamfl.errors import StreamflError, UsageError
 from streamfl.run.report.terminal import echo_line, terminal
 
@@ -43,13 +44,12 @@ if find_spec("streamfl_benchmarks") is not None:  # only a checkout has benchmar
 
 
 def _named(what: str) -> Callable[[click.Context, click.Parameter, str], str]:
-    """Return a callback that refuses an unknown profile or algorithm; the default is not looked up, to save time."""
+    """Return a callback that refuses a name that is not registered; the default is not looked up, to save time."""
 
     def check(context: click.Context, parameter: click.Parameter, name: str) -> str:
         if name != parameter.default:
-            find = getattr(import_module(f"streamfl.plugins.{what}s"), f"named_{what}")
             try:
-                find(name)
+                registry(REGISTRIES[f"{{{what}s}}"]).named(name)
             except UsageError as error:
                 raise click.BadParameter(str(error)) from error
         return name
@@ -81,7 +81,7 @@ def _outputs(command: Any) -> Any:
             default="adaptive",
             show_default=True,
             callback=_named("profile"),
-            help="How drift is handled: adaptive, experts, paper, or a profile of another package.",
+            help="How drift is handled: {profiles}.",
         ),
         click.option(
             "--features",
@@ -96,7 +96,7 @@ def _outputs(command: Any) -> Any:
     return command
 
 
-@cli.command()
+@cli.command(cls=NamingCommand)
 @_outputs
 def demo(**options: Any) -> None:
     """Run 20 clients on real forest records; classes are swapped in rounds 30, 55 and 80.
@@ -145,7 +145,7 @@ _on_bad_record = click.option(
 )
 
 
-@cli.command()
+@cli.command(cls=NamingCommand)
 @click.argument("file")
 @click.option(
     "--label",
@@ -217,11 +217,12 @@ _on_bad_record = click.option(
 )
 @click.option(
     "--aggregation",
-    type=click.Choice(["mean", "trimmed", "median", "krum", "geometric-median"]),
+    metavar="NAME",
     default="mean",
     show_default=True,
-    help="How the differences of the models that rounds train are combined. All but mean bear with a minority of "
-    "hostile clients, at some cost when all are honest.",
+    callback=_named("aggregation"),
+    help="How the differences of the models that rounds train are combined: {aggregations}. All but mean tolerate a "
+    "minority of hostile clients, at some cost when all are honest.",
 )
 @click.option(
     "--sums",
@@ -270,7 +271,7 @@ _on_bad_record = click.option(
     metavar="NAME",
     default="auto",
     show_default=True,
-    help="softmax, logistic, squared, huber, or a River model to federate, such as "
+    help="{models}. A River model to federate is named like "
     "'river:preprocessing.StandardScaler|linear_model.SoftmaxRegression'. auto: softmax for labels, squared for "
     "numbers.",
 )
@@ -280,7 +281,7 @@ _on_bad_record = click.option(
     default="fedavg",
     show_default=True,
     callback=_named("algorithm"),
-    help="The base algorithm that clients run in a round: fedavg, fedomd, or one of another package.",
+    help="The base algorithm that clients run in a round: {algorithms}.",
 )
 @click.option(
     "--mirror",
@@ -310,8 +311,8 @@ _on_bad_record = click.option(
 @click.option(
     "--detector",
     metavar="NAME",
-    help="Profile adaptive: the drift detector: excess, glr, e-detector, one of another package, or river:NAME for "
-    "one of river.drift. Default: excess; glr with --sums masked or pooled.",
+    help="Profile adaptive: the drift detector: {detectors}, which is one of river.drift. Default: excess; glr with "
+    "--sums masked or pooled.",
 )
 @click.option(
     "--rho-scale",
@@ -351,8 +352,7 @@ _on_bad_record = click.option(
 def replay(file: str, **options: Any) -> None:
     """Replay a recorded stream.
 
-    FILE is .csv, .csv.gz, .jsonl, .parquet or .npz (arrays X and y); or river:NAME, a data set of River; or - for
-    CSV from standard input.
+    FILE is {endings} (arrays X and y in .npz); or river:NAME, a data set of River; or - for CSV from standard input.
     """
     from streamfl.cli.replay import run_replay  # noqa: PLC0415
     from streamfl.run.dealing.imposed_drift import parse  # noqa: PLC0415
@@ -432,11 +432,11 @@ def predict(file: str, **options: Any) -> None:
     so a file may be larger than memory (but for .npz).
     """
     from streamfl.records.request import Request  # noqa: PLC0415
-    from streamfl.run.predict import Asked, run_predict  # noqa: PLC0415
+    from streamfl.run.predict import PredictRequest, run_predict  # noqa: PLC0415
 
     request = Request(file, labelled=options["label"] is not None, **_of_file(options))
     raises = {"refuse": "raise"}
-    asked = Asked(
+    asked = PredictRequest(
         request,
         options["model"],
         csv=options["csv_to"],
@@ -482,9 +482,9 @@ PROFILE = ("profile", "detector", "rho_scale", "optimistic", "start", "step", "m
 
 def _check_profile(profile: str) -> None:
     """Refuse an option that the chosen profile does not use: it would change nothing."""
-    from streamfl.plugins.profiles import PROFILES, named_profile  # noqa: PLC0415
+    from streamfl.plugins.profiles import PROFILES  # noqa: PLC0415
 
-    source, takes = click.get_current_context().get_parameter_source, named_profile(profile).takes
+    source, takes = click.get_current_context().get_parameter_source, PROFILES.named(profile).takes
     for name in OF_SOME_PROFILES:
         if name not in takes and source(name) is click.core.ParameterSource.COMMANDLINE:
             flag, of = name.replace("_", "-"), [one for one, kind in PROFILES.items() if name in kind.takes]

@@ -220,9 +220,9 @@ def _page(name: str, address: str | None, console: Console) -> Iterator[Callable
         yield lambda message: None
         return
     from streamfl.live.page.service import shown  # noqa: PLC0415  needs the extra page
-    from streamfl.live.page.source import Source  # noqa: PLC0415
+    from streamfl.live.page.source import PageSource  # noqa: PLC0415
 
-    source = Source(name)
+    source = PageSource(name)
     with shown(source, address) as url:
         print_line(console, f"page        {url}")
         yield source.history.hear

@@ -5,10 +5,11 @@ column of Z is the constant 1, so the last row of W is the intercept. Losses are
 live models share one pass over the records: Z [W_1 | ... | W_k].
 """
 
+import abc
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -40,7 +41,7 @@ def proper_bound(labels: int) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judged:
+class ModelScores:
     """Scores of several models on the same records, from one pass over their outputs.
 
     Parameters
@@ -58,37 +59,40 @@ class Judged:
     derivatives: FloatArray
 
 
-class Model(Protocol):
+class Model(abc.ABC):
     """A loss that is convex in the outputs, the score that tests use, and the score by which models compete.
 
     Tests need scores that no single record can dominate, so these are clipped early. That hardly punishes confident
     mistakes: on records that are hard to predict, the best clipped score belongs to a model that is always certain.
     So models compete by a score that is (nearly) proper: calibrated probabilities have the least. A third of it is
     the error, which is the goal; the rest has more information a record.
+
+    Attributes
+    ----------
+    link
+        The function that turns outputs into predictions.
     """
 
-    @property
-    def link(self) -> Link:
-        """Return the function that turns outputs into predictions."""
-        ...
+    link: ClassVar[Link]
 
+    @abc.abstractmethod
     def columns(self, labels: int) -> int:
         """Return the number of columns of W when `labels` labels are registered."""
-        ...
 
+    @abc.abstractmethod
     def losses(self, outputs: FloatArray, y: FloatArray) -> FloatArray:
         """Return the training loss of each record, unclipped, shape (n,)."""
-        ...
 
+    @abc.abstractmethod
     def derivative(self, outputs: FloatArray, y: FloatArray) -> FloatArray:
         """Return d loss / d outputs, the shape of the outputs."""
-        ...
 
+    @abc.abstractmethod
     def losses_and_derivative(self, outputs: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return both at once, which is cheaper where they share work."""
-        ...
 
-    def judged(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> Judged:
+    @abc.abstractmethod
+    def judged(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> ModelScores:
         """Return the scores of several models, and the derivatives of some.
 
         The numbers equal those of the methods for a single model, to the last bit.
@@ -104,41 +108,40 @@ class Model(Protocol):
         trained
             The indices of the models whose derivatives are wanted.
         """
-        ...
 
+    @abc.abstractmethod
     def scores(self, losses: FloatArray, labels: int) -> FloatArray:
         """Return the scores that tests use: losses over their bound, clipped to [0, 1], shape (n,).
 
         `labels` is the number of labels registered when the epoch began. In classification the loss of a record
         whose label index lies outside the outputs' columns is infinite, so it scores 1.
         """
-        ...
 
+    @abc.abstractmethod
     def proper_scores(self, outputs: FloatArray, y: FloatArray, losses: FloatArray, labels: int) -> FloatArray:
         """Return the scores by which models compete, in [0, 1], shape (n,), given outputs and their losses."""
-        ...
 
+    @abc.abstractmethod
     def log_likelihoods(self, outputs: FloatArray) -> FloatArray:
         """Return ln p of each label, shape (n, labels); shape (n, 0) in regression."""
-        ...
 
+    @abc.abstractmethod
     def probabilities(self, outputs: FloatArray) -> FloatArray:
         """Return the probability of each label, shape (n, labels), rows summing to 1; shape (n, 0) in regression."""
-        ...
 
+    @abc.abstractmethod
     def predict(self, outputs: FloatArray) -> FloatArray:
         """Return the predicted label index (or target) of each record, shape (n,)."""
-        ...
 
 
 def judged_one_by_one(
     model: Model, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]
-) -> Judged:
+) -> ModelScores:
     """Return `Model.judged` of several models by the methods for a single one."""
     losses = [model.losses(columns.T, y) for columns in outputs]
     proper = [model.proper_scores(columns.T, y, lost, labels) for columns, lost in zip(outputs, losses, strict=True)]
     derivatives = [model.derivative(outputs[i].T, y).T for i in trained]
-    return Judged(
+    return ModelScores(
         scores=np.array([model.scores(lost, labels) for lost in losses]),
         proper=np.array(proper),
         derivatives=np.array(derivatives) if derivatives else outputs[:0],

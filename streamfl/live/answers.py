@@ -14,13 +14,13 @@ from streamfl.protocol.records import Batch, Span
 from streamfl.records.cells import listed
 from streamfl.runtime.log.predictions import DIGITS, MOST_KEY, Prediction, encoded
 from streamfl.runtime.log.tally import Tally
-from streamfl.runtime.ports import Answer, Asked
+from streamfl.runtime.ports import RecordAnswer, UnlabelledRecords
 
 LOG = structlog.get_logger("streamfl.answers")
 
 
 @dataclass
-class Answers:
+class Predictor:
     """Answers records with the models that a follower has.
 
     Parameters
@@ -47,7 +47,7 @@ class Answers:
         """Count the records that were answered though they have none of the models' features."""
         return self._blind.total
 
-    def to(self, asked: Asked) -> list[Answer]:
+    def to(self, asked: UnlabelledRecords) -> list[RecordAnswer]:
         """Return the answers to records, in their order, all by the models of one round.
 
         Raises
@@ -79,10 +79,10 @@ class Answers:
                 row,
                 share,
             )
-            answers.append(Answer(None if key is None else key[:MOST_KEY], encoded(value)))
+            answers.append(RecordAnswer(None if key is None else key[:MOST_KEY], encoded(value)))
         return answers
 
-    def _note_blind(self, asked: Asked, features: tuple[str, ...]) -> None:
+    def _note_blind(self, asked: UnlabelledRecords, features: tuple[str, ...]) -> None:
         """Tell of records of which no model knows a feature: all get one answer, that of the mean record."""
         records, known = asked.records, set(features)
         columns = [i for i, name in enumerate(records.features) if name in known]
@@ -96,7 +96,7 @@ class Answers:
             return iter([None] * len(P))
         return (dict(zip(labels, row, strict=True)) for row in P.round(DIGITS).tolist())
 
-    def _predictions(self, asked: Asked, opened: RoundOpened) -> tuple[FloatArray, tuple[str, ...]]:
+    def _predictions(self, asked: UnlabelledRecords, opened: RoundOpened) -> tuple[FloatArray, tuple[str, ...]]:
         """Return predictions; records of clients that have drifted alone have those of their own model."""
         clients = np.array(asked.records.clients)
         apart = {client for group in opened.apart for client in group.clients} & set(asked.records.clients)
@@ -118,7 +118,7 @@ class Answers:
         return found, labels
 
 
-def _batch(asked: Asked, chosen: BoolArray) -> Batch:
+def _batch(asked: UnlabelledRecords, chosen: BoolArray) -> Batch:
     records, n = asked.records, int(np.count_nonzero(chosen))
     X = records.X if n == len(chosen) else records.X[chosen]
     return Batch(Span("", 0, n), np.arange(n), records.features, X, np.zeros(n))

@@ -321,7 +321,7 @@ def serve_coordinator(
     if standby and not isinstance(connector, StandbyConnector):
         raise UsageError(f"connector {settings.federation.connector} has no heartbeats; leave out --standby")
     connector.prepare()
-    serving = Serving(settings, connector, stop, until_end, model)
+    serving = ServingCoordinator(settings, connector, stop, until_end, model)
     with (
         exposed(settings, "coordinator", serving.measured, serving.not_ready) as serving.turned,
         traced(settings, "coordinator") as serving.spans,
@@ -339,7 +339,7 @@ def serve_coordinator(
 
 
 @dataclass
-class Serving:
+class ServingCoordinator:
     """A process that is the coordinator, or stands by until it is.
 
     Parameters

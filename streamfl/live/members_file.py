@@ -34,16 +34,16 @@ Public = Annotated[str, AfterValidator(_public)]
 Patterns = Annotated[tuple[Annotated[Name, AfterValidator(_starred)], ...], Field(max_length=MOST_PATTERNS)]
 
 
-class _Table(BaseModel):
+class _MembersTable(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class _Named(_Table):
+class _Named(_MembersTable):
     name: Name
     key: Public
 
 
-class ListedCoordinator(_Table):
+class ListedCoordinator(_MembersTable):
     """`[coordinator]`: its public key, and former ones, with which a state that it goes on from may be signed."""
 
     key: Public
@@ -54,7 +54,7 @@ class ListedOperator(_Named):
     """`[[operators]]`: a person or program whose commands count."""
 
 
-class Group(_Table):
+class Group(_MembersTable):
     """`[groups.NAME]`: clients that several hosts may bring."""
 
     clients: Patterns
@@ -73,7 +73,7 @@ class ListedHost(_Named):
         return self
 
 
-class MembersFile(_Table):
+class MembersFile(_MembersTable):
     """The list of members.
 
     >>> of = MembersFile.model_validate

@@ -10,7 +10,7 @@ import structlog
 
 from streamfl.errors import UsageError
 from streamfl.live.answering import Answering
-from streamfl.live.answers import Answers
+from streamfl.live.answers import Predictor
 from streamfl.live.metrics.exposure import exposed, unwatched
 from streamfl.live.metrics.measures import Measure, counter, gauge
 from streamfl.live.settings.settings import FederationSettings, address
@@ -60,7 +60,7 @@ class ScoringNode:
     """
 
     scorer: Scorer
-    answers: Answers
+    answers: Predictor
     most_behind: int
     on_models: Callable[[], None] = lambda: None
     _unusable: Tally = field(default_factory=lambda: Tally(LOG, "unusable message"))
@@ -186,7 +186,7 @@ def serve_scores(settings: FederationSettings, connector: Connector, stop: Stop)
     form = settings.unlabelled_format
     over_http = _OverHTTP(settings, follower) if score.http else None
     scorer = connector.scorer(score.name, settings.unlabelled, form)
-    answers = Answers(follower, form.stride, score.probabilities)
+    answers = Predictor(follower, form.stride, score.probabilities)
     node = ScoringNode(scorer, answers, score.most_behind, over_http.renew if over_http else unwatched)
     try:
         with (

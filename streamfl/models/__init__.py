@@ -1,6 +1,6 @@
 """The models that clients average; their losses are all convex in the weights."""
 
-from streamfl.models.linear import Linear
+from streamfl.models.linear import Huber, Linear
 from streamfl.models.logistic import Logistic
 from streamfl.models.softmax import Softmax
 
@@ -8,4 +8,4 @@ from streamfl.models.softmax import Softmax
 # such a name, or an object of River's, is given.
 RIVER = "river:"
 
-__all__ = ["RIVER", "Linear", "Logistic", "Softmax"]
+__all__ = ["RIVER", "Huber", "Linear", "Logistic", "Softmax"]

@@ -7,11 +7,11 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.learning.model import Judged, Link, judged_one_by_one
+from streamfl.learning.model import Link, Model, ModelScores, judged_one_by_one
 
 
 @dataclass(frozen=True, slots=True)
-class Linear:
+class Linear(Model):
     """Linear regression on targets in units of the epoch's robust scale.
 
     Parameters
@@ -55,7 +55,7 @@ class Linear:
         """Return both."""
         return self.losses(outputs, y), self.derivative(outputs, y)
 
-    def judged(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> Judged:
+    def judged(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> ModelScores:
         """Return scores and derivatives of several models."""
         return judged_one_by_one(self, outputs, y, labels, trained)
 
@@ -85,3 +85,10 @@ class Linear:
             return square
         size = np.abs(residual)
         return np.where(size <= self.delta, square, self.delta * (size - 0.5 * self.delta))
+
+
+@dataclass(frozen=True, slots=True)
+class Huber(Linear):
+    """Linear regression with Huber's loss."""
+
+    loss: Literal["squared", "huber"] = "huber"

@@ -8,12 +8,12 @@ import numpy as np
 
 from streamfl.arrays import FloatArray
 from streamfl.errors import UsageError
-from streamfl.learning.model import Judged, Link, judged_one_by_one, score_bound
+from streamfl.learning.model import Link, Model, ModelScores, judged_one_by_one, score_bound
 from streamfl.models.softmax import bounded, proper
 
 
 @dataclass(frozen=True, slots=True)
-class Logistic:
+class Logistic(Model):
     """Logistic regression of two labels: a single column, the log-odds of label 1 against label 0.
 
     It has half the weights of a two-column softmax for the same predictions, but no room for a third label.
@@ -47,7 +47,7 @@ class Logistic:
         """Return both."""
         return self.losses(outputs, y), self.derivative(outputs, y)
 
-    def judged(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> Judged:
+    def judged(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> ModelScores:
         """Return scores and derivatives of several models."""
         return judged_one_by_one(self, outputs, y, labels, trained)
 

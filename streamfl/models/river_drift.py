@@ -8,7 +8,7 @@ from typing import Any, Literal
 from river import base, drift
 
 from streamfl.errors import UsageError
-from streamfl.learning.drift.detectors.external import ExternalDetector, Watcher
+from streamfl.learning.drift.detectors.external import ExternalDetector, LibraryDetector
 from streamfl.models import RIVER
 
 # River's defaults are for one number a record; here there is one number a round. So ADWIN checks in every round, not
@@ -53,7 +53,7 @@ class RiverDetector(ExternalDetector):
 
     kind: Literal["river"] = "river"
 
-    def built(self) -> Watcher:
+    def built(self) -> LibraryDetector:
         """Return a fresh detector of this name."""
         return _built(self.name)
 
@@ -107,7 +107,7 @@ def name_of(detector: base.Base) -> str:
     return f"{RIVER}{name}({arguments})" if arguments else f"{RIVER}{name}"
 
 
-def _built(name: str) -> Watcher:
+def _built(name: str) -> LibraryDetector:
     plain, chosen = _read(name)
     if plain in REFUSED:
         raise UsageError(f"River's {plain} cannot watch the loss of rounds: {REFUSED[plain]}")
@@ -115,7 +115,7 @@ def _built(name: str) -> Watcher:
     if plain not in known:
         raise UsageError(f"River has no drift detector {plain!r}: take one of {', '.join(sorted(known))}")
     try:
-        detector: Watcher = known[plain](**(_parameters(plain, known[plain]) | chosen))
+        detector: LibraryDetector = known[plain](**(_parameters(plain, known[plain]) | chosen))
     except Exception as error:  # River's constructors raise what they like
         raise UsageError(f"River's {plain} cannot be made with these parameters: {error}") from error
     return detector

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from streamfl.arrays import BoolArray, FloatArray, IntArray
-from streamfl.learning.model import Judged, Link, proper_bound, score_bound
+from streamfl.learning.model import Link, Model, ModelScores, proper_bound, score_bound
 
 
 def bounded(cross_entropy: FloatArray, bound: float) -> FloatArray:
@@ -32,7 +32,7 @@ def proper(errors: BoolArray, cross_entropy: FloatArray, labels: int) -> FloatAr
 
 
 @dataclass(frozen=True, slots=True)
-class Softmax:
+class Softmax(Model):
     """Multinomial logistic regression: one column a label, cross-entropy in nats.
 
     A label index at or beyond the number of columns is a label that no model knows yet. Its record has an infinite
@@ -70,14 +70,16 @@ class Softmax:
         passed = _Pass.over(np.ascontiguousarray(outputs.T)[None], y)
         return passed.losses[0], np.ascontiguousarray(passed.derivatives([0])[0].T)
 
-    def judged(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> Judged:
+    def judged(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> ModelScores:
         """Return scores and derivatives of several models from one exponential."""
         if not outputs.shape[1]:
             losses = np.full((len(outputs), len(y)), np.inf)
-            return Judged(self.scores(losses, labels), proper(losses > 0.0, losses, labels), outputs[list(trained)])
+            return ModelScores(
+                self.scores(losses, labels), proper(losses > 0.0, losses, labels), outputs[list(trained)]
+            )
         passed = _Pass.over(outputs, y)
         scores, errors = self.scores(passed.losses, labels), passed.errors(y)
-        return Judged(scores, proper(errors, passed.losses, labels), passed.derivatives(trained))
+        return ModelScores(scores, proper(errors, passed.losses, labels), passed.derivatives(trained))
 
     def scores(self, losses: FloatArray, labels: int) -> FloatArray:
         """Return min(CE, 2 ln K) / (2 ln K) with K = max(2, labels)."""

@@ -5,29 +5,16 @@ from streamfl.learning.drift.detectors.e_detector import EProcessDetector
 from streamfl.learning.drift.detectors.excess import Excess
 from streamfl.learning.drift.detectors.glr import GLRDetector
 from streamfl.models import RIVER
-from streamfl.plugins.registered import Registered
+from streamfl.protocol.registered import Registered
 
-# The entry point under which other packages register a name and a class that derives from `Detector` and is made
-# without arguments.
-GROUP = "streamfl.detectors"
-
-DETECTORS: dict[str, type[Detector]] = {"excess": Excess, "glr": GLRDetector, "e-detector": EProcessDetector}
-
-_REGISTERED = Registered[Detector]("detector", Detector, GROUP, DETECTORS)
-
-
-def detectors() -> dict[str, type[Detector]]:
-    """Return all detectors by name. No other package can take a name of this package's.
-
-    Raises
-    ------
-    UsageError
-        A package that registers one is at fault.
-
-    >>> list(detectors())[:3]
-    ['excess', 'glr', 'e-detector']
-    """
-    return _REGISTERED.all()
+# Each is a class that derives from `Detector` and is made without arguments.
+DETECTORS = Registered[type[Detector]](
+    "detector",
+    Detector,
+    "streamfl.detectors",
+    {"excess": Excess, "glr": GLRDetector, "e-detector": EProcessDetector},
+    others=(f"{RIVER}NAME",),
+)
 
 
 def named_detector(name: str) -> Detector:
@@ -45,4 +32,4 @@ def named_detector(name: str) -> Detector:
         from streamfl.models.river_drift import RiverDetector  # noqa: PLC0415
 
         return RiverDetector(name.removeprefix(RIVER))
-    return _REGISTERED.named(name)()
+    return DETECTORS.named(name)()

@@ -1,7 +1,7 @@
 """Classes that are saved with a coordinator and read back by the name of their kind, from any package."""
 
 import abc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 
@@ -12,17 +12,11 @@ class Kind(abc.ABC):
     ----------
     named_by
         The name of that field. Its default is the name of the kind: `kind: Literal["glr"] = "glr"`.
-    removed
-        Former kinds by name, each with the reason why it cannot be read and the remedy.
-    former
-        Former names of kinds, each with the present one; they are read, and never written.
     classes
         The number of classes so far, including abstract ones. A reader of saved values is rebuilt when it changes.
     """
 
     named_by: ClassVar[str]
-    removed: ClassVar[Mapping[str, str]] = {}
-    former: ClassVar[Mapping[str, str]] = {}
     classes: ClassVar[int] = 0
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -54,11 +48,7 @@ class Kind(abc.ABC):
         if not source.__abstractmethods__:
             return handler(source)
         choices = {name: handler.generate_schema(kind) for name, kind in cls.known().items()}
-        return {
-            "type": "function-before",
-            "function": {"type": "no-info", "function": _read_name(cls)},
-            "schema": {"type": "tagged-union", "discriminator": cls.named_by, "choices": choices},
-        }
+        return {"type": "tagged-union", "discriminator": cls.named_by, "choices": choices}
 
 
 def _below(root: type[Kind]) -> Iterator[Any]:
@@ -66,17 +56,3 @@ def _below(root: type[Kind]) -> Iterator[Any]:
     for kind in root.__subclasses__():
         yield kind
         yield from _below(kind)
-
-
-def _read_name(family: type[Kind]) -> Callable[[Any], Any]:
-    """Return a function that refuses values of removed kinds and returns all others under the present name."""
-
-    def read(value: Any) -> Any:
-        name = value.get(family.named_by) if isinstance(value, dict) else None
-        if not isinstance(name, str):
-            return value
-        if name in family.removed:
-            raise ValueError(family.removed[name])
-        return value | {family.named_by: family.former.get(name, name)}
-
-    return read

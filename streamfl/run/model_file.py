@@ -13,19 +13,21 @@ import numpy as np
 
 from streamfl.arrays import HOLDS_ARRAYS, FloatArray, IntArray
 from streamfl.errors import PeerError, UsageError
+from streamfl.learning.model import Model
 from streamfl.machines.client.follower import Follower
 from streamfl.machines.client.usable import LARGEST_WEIGHT
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.between_rounds import NativeBetweenRounds
 from streamfl.online.native.served import ServedNative
+from streamfl.plugins.models import MODELS
 from streamfl.protocol.fingerprint import fingerprint
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.records import Batch, Span
 from streamfl.protocol.registry import Registry, wrong_registry
 from streamfl.records.cells import Cells, listed, quoted, text
 from streamfl.records.encoding import Encoding, columns_of
-from streamfl.run.settings import MODELS, LearningSettings, ProfileSettings, Task
+from streamfl.run.settings import LearningSettings, ProfileSettings, Task
 from streamfl.wire import codec, safe_file
 
 FORMAT = 3
@@ -35,7 +37,6 @@ WHAT = "a streamfl model file"
 # No records of clients that have drifted alone.
 NO_BRANCHES: Mapping[str, IntArray] = MappingProxyType({})
 
-Loss = Literal["softmax", "logistic", "squared", "huber"]
 Missing = Literal["warn", "mean", "raise"]
 Unknown = Literal["raise", "ignore"]
 
@@ -65,7 +66,7 @@ class Provenance:
         None if it was not measured, as in live federations.
     up, down, raw
         The bytes a record that clients sent and that the coordinator published, and those of its features as floats
-        of 32 bits; 0 where none were counted, as in older files.
+        of 32 bits; 0 where none were counted.
     privacy
         How what clients send is protected from the coordinator. `none`: it sees the sums and differences of each
         client. `masked`: only their totals over clients; `pooled`: the same without masks, to compare with.
@@ -138,7 +139,8 @@ class ServedModel:
     task
         `classification` or `regression`.
     loss
-        The loss that was learnt with; it decides how outputs become predictions.
+        The name of the model that was learnt with, see `streamfl.plugins.models`; it decides how outputs become
+        predictions.
     registry
         Names, scaler and unit of targets.
     weights
@@ -148,12 +150,12 @@ class ServedModel:
     categories
         The values of each text column; value v of column c is the feature `c=v`.
     native
-        The models that learn record by record and their mixture; None if there are none, as in older files.
+        The models that learn record by record and their mixture; None if there are none.
     branches
         The weights of the model of each client that has drifted alone, by client. It alone answers their records:
         what learns between rounds has learnt at the others, too.
     provenance
-        Where the model comes from; None in older files.
+        Where the model comes from; None if it is not known.
     label, left_out
         The label column, and the columns that were left out of training: both are ignored in records.
     client_column
@@ -172,7 +174,7 @@ class ServedModel:
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
     task: Literal["classification", "regression"]
-    loss: Loss
+    loss: str
     registry: Registry
     weights: FloatArray
     format: int = FORMAT
@@ -284,9 +286,9 @@ class ServedModel:
         UsageError
             It is not such a file, has a later format, or is damaged.
         """
-        plain, arrays = safe_file.read(Path(path), WHAT, newest=FORMAT)
+        plain, arrays = safe_file.read(Path(path), WHAT, oldest=FORMAT, newest=FORMAT)
         try:
-            model = codec.join(cls, {**plain, "format": FORMAT}, arrays)
+            model = codec.join(cls, plain, arrays)
         except PeerError as error:
             raise UsageError(f"{path}: not {WHAT}: {error}") from error
         if wrong := model._wrong():
@@ -298,9 +300,11 @@ class ServedModel:
         registry, native = self.registry, self.native
         if wrong := wrong_registry(registry):
             return wrong
-        if (MODELS[self.loss].link == "identity") != (self.task == "regression"):
+        if self.loss not in MODELS.names():
+            return f"the loss {quoted(self.loss)}, and known are {', '.join(MODELS)}"
+        if (self.model.link == "identity") != (self.task == "regression"):
             return f"the loss {self.loss}, which is not for {self.task}"
-        shape = registry.rows, MODELS[self.loss].columns(len(self.labels))
+        shape = registry.rows, self.model.columns(len(self.labels))
         if any(W.shape != shape for W in (self.weights, *self.branches.values())):
             return "weights that do not fit its names"
         if not all(np.abs(W).max(initial=0.0) <= LARGEST_WEIGHT for W in (self.weights, *self.branches.values())):
@@ -311,6 +315,11 @@ class ServedModel:
         if not known or native.settings.targets != (self.task == "regression"):
             return "models between rounds of other labels"
         return native.wrong()
+
+    @cached_property
+    def model(self) -> Model:
+        """Return the model of linear outputs."""
+        return MODELS[self.loss]()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -603,7 +612,7 @@ class ServedModel:
 
     def _by_rounds(self, features: tuple[str, ...], X: FloatArray, W: FloatArray) -> FloatArray:
         """Return the predictions of a model that rounds train."""
-        model, target = MODELS[self.loss], self.registry.target
+        model, target = self.model, self.registry.target
         outputs = self.registry.design([_batch(features, X)]) @ W
         if self.task == "regression":
             return (model.predict(outputs) * target.scale + target.centre)[:, None]

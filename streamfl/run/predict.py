@@ -38,7 +38,7 @@ SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Asked:
+class PredictRequest:
     """What `streamfl predict` was asked for.
 
     Parameters
@@ -93,7 +93,7 @@ class Asked:
 
 
 @dataclass
-class Score:
+class PredictionQuality:
     """How good the predictions are, beside NoChange: it repeats the label, or the target, of the record before."""
 
     task: str
@@ -128,7 +128,7 @@ class Score:
         return f"MAE        {mae}  NoChange {other}"
 
 
-def run_predict(asked: Asked, console: Console) -> None:
+def run_predict(asked: PredictRequest, console: Console) -> None:
     """Predict every record of a file, write the predictions, and tell how many there were.
 
     Parameters
@@ -181,11 +181,11 @@ def ahead(pool: Executor, function: Callable[[T], R], items: Iterable[T], most: 
 class _Run:
     """One pass over a file."""
 
-    asked: Asked
+    asked: PredictRequest
     model: ServedModel
     opened: Blocks
     console: Console
-    score: Score = field(init=False)
+    score: PredictionQuality = field(init=False)
     predicted: int = 0
     rejected: int = 0
     first: list[Rejection] = field(default_factory=list)
@@ -193,7 +193,7 @@ class _Run:
     _warned: bool = False
 
     def __post_init__(self) -> None:
-        self.score = Score(self.model.task)
+        self.score = PredictionQuality(self.model.task)
 
     def predictions(self) -> Iterator[tuple[IntArray, Sequence[object], FloatArray, list[object]]]:
         """Yield the numbers of records in the file, what is predicted, the predictions, and truths if there are any.
@@ -305,7 +305,7 @@ def _worth(made: Provenance) -> str:
     return "-" if made.file is None else share(made.file) if made.measure == "accuracy" else quantity(made.file)
 
 
-class _Writer(Protocol):
+class _PredictionWriter(Protocol):
     def write(
         self, records: IntArray, decided: Sequence[object], predictions: FloatArray, truth: Sequence[object]
     ) -> None:
@@ -366,7 +366,7 @@ def _probabilities(predictions: FloatArray) -> list[float]:
 
 
 @contextmanager
-def _written(asked: Asked, model: ServedModel) -> Iterator[list[_Writer]]:
+def _written(asked: PredictRequest, model: ServedModel) -> Iterator[list[_PredictionWriter]]:
     """Open the outputs."""
     labelled, is_classification = asked.request.labelled, model.task == "classification"
     with ExitStack() as stack:

@@ -18,7 +18,7 @@ from streamfl.learning.profiles.base import Profile
 from streamfl.machines.client.intake.recorded import Recorded
 from streamfl.machines.client.machine import Client
 from streamfl.machines.client.settings import ClientSettings
-from streamfl.machines.coordinator.aggregations import Aggregator
+from streamfl.machines.coordinator.aggregations import AGGREGATORS, Aggregator
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
@@ -117,6 +117,7 @@ class ReplaySettings:
     def __post_init__(self) -> None:
         object.__setattr__(self, "learning", self.learning.beside(self.profile, self.privacy))
         object.__setattr__(self, "profile", self.profile.beside(self.privacy))
+        AGGREGATORS.named(self.aggregation)
         if not 0 <= self.label_delay <= MOST_DELAY:
             raise UsageError(f"a label delay of {self.label_delay} records: give 0 to {MOST_DELAY:,}")
         if self.interval is not None and not 0.0 < self.interval < math.inf:
@@ -129,7 +130,7 @@ Observer = Callable[[FromCoordinator | Refused | Predicted | PostUpdate], None]
 
 
 @dataclass
-class History:
+class RunHistory:
     """The history of a run, collected from the control messages and the clients' measurements."""
 
     figures: Prequential = field(default_factory=Prequential)
@@ -238,7 +239,7 @@ class Replay:
     sizes: Mapping[str, tuple[int, ...]] | None = None
     client_column: str = ""
     answers: Mapping[str, Recorded] = field(default_factory=dict)
-    history: History = field(init=False)
+    history: RunHistory = field(init=False)
     _traffic: Traffic = field(default_factory=Traffic)
     _machine: Coordinator = field(init=False)
     _file: FileErrors | None = None
@@ -257,7 +258,7 @@ class Replay:
         if settings.privacy.noise:
             epsilon(settings.privacy.noise, 1, settings.privacy.delta)  # what counts it is there
         figures = Prequential(classes=ClassCounts(largest(self._counts())))
-        self.history = History(figures, by_row=not len(self.table.times))
+        self.history = RunHistory(figures, by_row=not len(self.table.times))
         self._changes = Changes(self.table, self.logs)
         river = self.settings.learning.river_model(self.task)
         if river is not None:

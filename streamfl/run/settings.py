@@ -13,18 +13,18 @@ from streamfl.errors import UsageError
 from streamfl.learning.algorithms.base import RADIUS, Algorithm, AlgorithmOptions
 from streamfl.learning.between_rounds import BetweenRounds
 from streamfl.learning.local_round import Learner
-from streamfl.learning.model import Model
 from streamfl.learning.pooling.masks import FEWEST as FEWEST_CLIENTS
 from streamfl.learning.pooling.masks import Sums
 from streamfl.learning.pooling.noise import Noise
 from streamfl.learning.profiles.base import HIGHEST_ORDER, Profile, ProfileOptions
 from streamfl.machines.client.budget import Budget
-from streamfl.models import RIVER, Linear, Logistic, Softmax
+from streamfl.models import RIVER
 from streamfl.online.external.between_rounds import ExternalBetweenRounds
 from streamfl.online.native.between_rounds import NativeBetweenRounds
-from streamfl.plugins.algorithms import ALGORITHMS, named_algorithm
+from streamfl.plugins.algorithms import ALGORITHMS
 from streamfl.plugins.detectors import named_detector
-from streamfl.plugins.profiles import named_profile
+from streamfl.plugins.models import AUTO, MODELS
+from streamfl.plugins.profiles import PROFILES
 from streamfl.protocol.messages import Update
 from streamfl.protocol.native.settings import NativeSettings
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from streamfl.models.river_models import FederatedRiverModel
 
 Task = Literal["classification", "regression"]
-Loss = Literal["softmax", "logistic", "squared", "huber"]
 
 # Options that only some algorithms use.
 OF_SOME = {option.name for option in fields(AlgorithmOptions)} - {"radius"}
@@ -43,13 +42,6 @@ STEPS = ("model", "algorithm", "l2", "local_batch", "gamma")
 # No update takes fewer bytes, however coarse: with one feature, two labels and ten records it takes at least 908
 # (auto), 867 (ferns) or 485 (linear); with eight features and 100 records 1,144, 1,104 or 595.
 FEWEST = {"auto": 800, "ferns": 800, "linear": 450}
-
-MODELS: dict[Loss, Model] = {
-    "softmax": Softmax(),
-    "logistic": Logistic(),
-    "squared": Linear(),
-    "huber": Linear(loss="huber"),
-}
 
 
 def _is_of_river(model: object) -> bool:
@@ -73,9 +65,9 @@ class LearningSettings(_Settings):
     """
 
     model: Any = "auto"
-    """The model that is trained once a round: softmax, logistic, squared or huber; `auto` is softmax for labels and
-    squared for targets; or a River model, such as `river:linear_model.SoftmaxRegression`, that learns and predicts
-    record by record."""
+    """The model that is trained once a round: softmax, logistic, squared, huber or that of another package; `auto`:
+    softmax for labels and squared for targets; or a River model, such as `river:linear_model.SoftmaxRegression`, that
+    learns and predicts record by record."""
     algorithm: str = "fedavg"
     """The base algorithm of a round: `fedavg`, `fedomd`, or that of another package."""
     mirror: Literal["euclidean", "hypentropic", "p-norm"] = "p-norm"
@@ -124,14 +116,14 @@ class LearningSettings(_Settings):
             from streamfl.models.river_models import given  # noqa: PLC0415
 
             given(model)
-        elif model not in ("auto", *MODELS):
-            raise UsageError(f"no model is called {model!r}: take one of auto, {', '.join(MODELS)}, or {RIVER}NAME")
+        elif model != AUTO:
+            MODELS.named(model)
         return model
 
     @field_validator("algorithm")
     @classmethod
     def _algorithm_exists(cls, name: str) -> str:
-        named_algorithm(name)
+        ALGORITHMS.named(name)
         return name
 
     @field_validator("bytes", mode="before")
@@ -149,7 +141,7 @@ class LearningSettings(_Settings):
 
     @model_validator(mode="after")
     def _options_have_an_effect(self) -> Self:
-        idle = sorted((OF_SOME & self.model_fields_set) - set(named_algorithm(self.algorithm).takes))
+        idle = sorted((OF_SOME & self.model_fields_set) - set(ALGORITHMS.named(self.algorithm).takes))
         if idle:
             names = " and ".join(idle)
             others = " or ".join(name for name, kind in ALGORITHMS.items() if set(idle) <= set(kind.takes))
@@ -232,7 +224,7 @@ class LearningSettings(_Settings):
             The model is for the other task.
         """
         return Learner(
-            model=MODELS[self.loss(task)],
+            model=MODELS[self.loss(task)](),
             algorithm=self._algorithm(),
             l2=self.l2,
             local_batch=self.local_batch,
@@ -252,7 +244,7 @@ class LearningSettings(_Settings):
         own = {"neighbours": self.neighbours, "last_answer": self.last_answer}
         return NativeBetweenRounds(NativeSettings(self.features, **own, targets=task == "regression", seed=seed))
 
-    def loss(self, task: Task) -> Loss:
+    def loss(self, task: Task) -> str:
         """Return the loss, with `auto` resolved.
 
         Raises
@@ -260,14 +252,14 @@ class LearningSettings(_Settings):
         UsageError
             The loss is for the other task.
         """
-        own: Loss | None = next((name for name in MODELS if name == self.model), None)
+        own = None if self.model == AUTO or _is_of_river(self.model) else str(self.model)
         if own is not None and (MODELS[own].link == "identity") != (task == "regression"):
             what = "numbers, and these are labels" if task == "classification" else "labels, and these are numbers"
             raise UsageError(f"model {own} predicts {what}: leave it out, or set the other task")
         return own or ("softmax" if task == "classification" else "squared")
 
     def _algorithm(self) -> Algorithm:
-        return named_algorithm(self.algorithm).of(
+        return ALGORITHMS.named(self.algorithm).of(
             AlgorithmOptions(radius=self.radius, mirror=self.mirror, average=self.average, l1=self.l1)
         )
 
@@ -413,7 +405,7 @@ class ProfileSettings(_Settings):
     @field_validator("profile")
     @classmethod
     def _profile_exists(cls, name: str) -> str:
-        named_profile(name)
+        PROFILES.named(name)
         return name
 
     @field_validator("detector")
@@ -452,7 +444,7 @@ class ProfileSettings(_Settings):
 
     def create(self, horizon: int, learner: Learner) -> Profile:
         """Return the profile in its initial state, for a stream of `horizon` rounds."""
-        return named_profile(self.profile).of(
+        return PROFILES.named(self.profile).of(
             ProfileOptions(
                 learner=learner,
                 horizon=horizon,

@@ -40,7 +40,7 @@ from streamfl.protocol.events import (
 from streamfl.protocol.messages import Ended, FromCoordinator, RoundClosed, Unmask
 from streamfl.protocol.records import Batch
 from streamfl.runtime.ports import ClientLink, CoordinatorLink, Source, SourceApart
-from streamfl.runtime.reading import Reading
+from streamfl.runtime.reading import ReadCounts
 
 
 class Node(Protocol):
@@ -90,7 +90,7 @@ class ClientNode:
     link: ClientLink
     observe: Callable[[Answered | Predicted | PostUpdate | Dropped | OverBudget], None] = unobserved
     finished: bool = False
-    reading: Reading = field(default_factory=Reading)
+    reading: ReadCounts = field(default_factory=ReadCounts)
     _end_reported: bool = False
     _source_apart: SourceApart | None = field(init=False)
 

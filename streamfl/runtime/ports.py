@@ -379,7 +379,7 @@ class Host(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class UnlabelledRecords:
     """Records of one partition that are to be answered, as they were read together.
 
     Parameters
@@ -399,7 +399,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RecordAnswer:
     """The answer to one record: the key of the record's message, and what is written."""
 
     key: bytes | None
@@ -435,11 +435,11 @@ class Scorer(Protocol):
         """
         ...
 
-    def read(self) -> Sequence[Asked]:
+    def read(self) -> Sequence[UnlabelledRecords]:
         """Return the next records, in their order within a partition; empty if there are none."""
         ...
 
-    def answer(self, answers: Sequence[Answer]) -> None:
+    def answer(self, answers: Sequence[RecordAnswer]) -> None:
         """Write the answers to all records that `read` returned last; from then on they count as read.
 
         If each is to be answered exactly once, answers and positions are written together or not at all. What was not
@@ -492,7 +492,7 @@ class RecordWriter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LoggedMessage:
     """A message of the coordinator, and when the log took it, in milliseconds since 1970; None if that is unknown."""
 
     message: FromCoordinator
@@ -500,7 +500,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Buried:
+class LoggedDeadLetter:
     """A dead letter without the message that it keeps: where that was, and what is wrong with it.
 
     Any writer may have written it; a header that is missing counts as empty, or as 0.
@@ -513,11 +513,12 @@ class Buried:
     time: int | None = None
 
     @classmethod
-    def of(cls, headers: Sequence[tuple[str, bytes | None]], time: int | None = None) -> "Buried":
+    def of(cls, headers: Sequence[tuple[str, bytes | None]], time: int | None = None) -> "LoggedDeadLetter":
         """Return the letter of some headers, whatever they hold.
 
-        >>> Buried.of([("topic", b"plant.records"), ("offset", b"x"), ("reason", b"no label"), ("partition", b"3")])
-        Buried(topic='plant.records', partition=3, offset=0, reason='no label', time=None)
+        >>> headers = [("topic", b"plant.records"), ("offset", b"x"), ("reason", b"no label"), ("partition", b"3")]
+        >>> LoggedDeadLetter.of(headers)
+        LoggedDeadLetter(topic='plant.records', partition=3, offset=0, reason='no label', time=None)
         """
         texts = {name: bounded((value or b"")[:BURIED_BYTES].decode(errors="replace")) for name, value in headers}
         numbers = {name: int(text) for name, text in texts.items() if _DIGITS.fullmatch(text)}
@@ -544,7 +545,7 @@ class Watcher(Protocol):
         """Return how many messages of the coordinator were not read yet, as far as is known."""
         ...
 
-    def read(self) -> Sequence[Told | Buried]:
+    def read(self) -> Sequence[LoggedMessage | LoggedDeadLetter]:
         """Return what has come since; after a short while nothing, if nothing comes."""
         ...
 
@@ -554,7 +555,7 @@ class Watcher(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """The result of one check; `remedy` is empty if all is well."""
 
     subject: str
@@ -693,7 +694,7 @@ class Connector(Protocol):
         records: RecordFormat,
         asked: tuple[Unlabelled, RecordFormat] | None = None,
         apart: Apart | None = None,
-    ) -> Sequence[Finding]:
+    ) -> Sequence[CheckResult]:
         """Check everything that a federation needs, also on real records and labels, and what scorers need."""
         ...
 
@@ -766,7 +767,7 @@ class Guarded(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class TopicSample:
     """Some of the newest messages of topics.
 
     Parameters
@@ -786,7 +787,7 @@ class Sample:
 class Sampled(Protocol):
     """A connector to a log whose topics can be looked at before there is a federation."""
 
-    def sample(self, topics: Sequence[str]) -> Sample:
+    def sample(self, topics: Sequence[str]) -> TopicSample:
         """Return some of the newest messages of topics, whose names may have one * each; nothing is changed.
 
         Raises

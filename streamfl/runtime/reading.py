@@ -7,7 +7,7 @@ from streamfl.protocol.records import Batch
 
 
 @dataclass
-class Reading:
+class ReadCounts:
     """How many of a client's records have been read; where labels come apart, how many labels.
 
     Parameters
@@ -20,7 +20,7 @@ class Reading:
     >>> import numpy as np
     >>> from streamfl.protocol.records import Span
     >>> batch = Batch(Span("p", 4, 8), np.arange(4, 8), ("a",), np.ones((4, 1)), np.zeros(4), ("x",))
-    >>> reading = Reading()
+    >>> reading = ReadCounts()
     >>> reading.begins(5, {"p": 6})
     >>> reading.returned([batch])
     >>> reading.total

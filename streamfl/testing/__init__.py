@@ -2,13 +2,13 @@
 
 from streamfl.runtime.clock import ManualClock
 from streamfl.testing.algorithms import check_algorithm
-from streamfl.testing.audit import Audit
 from streamfl.testing.detectors import check_detector
-from streamfl.testing.faulty import Faults, FaultyTransport, Killed
 from streamfl.testing.profiles import check_profile
-from streamfl.testing.simulation import Simulation
 from streamfl.testing.transport import Kit, check_transport
 from streamfl.testing.violation import Violation
+from streamfl.testing.worlds.audit import Audit
+from streamfl.testing.worlds.faulty import Faults, FaultyTransport, Killed
+from streamfl.testing.worlds.simulation import Simulation
 
 __all__ = [
     "Audit",

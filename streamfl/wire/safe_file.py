@@ -13,6 +13,9 @@ from streamfl.wire.replaced_file import replace
 
 DIGEST = "sha256"
 
+# What becomes of a file of 0.1.0: 0.2.0 reads it, and writes it in the oldest format that is read today.
+REMEDY = "this version does not read it: load it with streamfl 0.2.0, and save it again"
+
 
 def write(path: Path, value: object) -> None:
     """Write a value with a field `format` to a file: completely or, on any failure, not at all.
@@ -33,9 +36,7 @@ def write(path: Path, value: object) -> None:
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def read(
-    path: Path, what: str, *, newest: int, digest_since: int = 1
-) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+def read(path: Path, what: str, *, oldest: int, newest: int) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     """Return the plain data and the arrays of a file.
 
     Parameters
@@ -44,15 +45,13 @@ def read(
         The file.
     what
         What the file should be, for error messages.
-    newest
-        The newest format that can be read.
-    digest_since
-        The first format whose files all have a digest.
+    oldest, newest
+        The formats that can be read.
 
     Raises
     ------
     UsageError
-        It is not such a file, has a later format, or is damaged.
+        It is not such a file, has another format, or is damaged.
     """
     try:
         plain, arrays = codec.unpack(path.read_bytes())
@@ -65,10 +64,12 @@ def read(
         raise UsageError(f"{path}: not {what}")
     if version > newest:
         raise UsageError(f"{path}: format {version}; this version of streamfl reads formats up to {newest}")
+    if version < oldest:
+        raise UsageError(f"{path}: format {version}, which streamfl 0.1.0 wrote; {REMEDY}")
     expected = plain.pop(DIGEST, None)
-    if expected is None and version >= digest_since:
+    if expected is None:
         raise UsageError(f"{path}: the file is damaged: its digest is missing; take a copy of it")
-    if expected is not None and expected != digest(plain, arrays):
+    if expected != digest(plain, arrays):
         raise UsageError(f"{path}: the file is damaged: it is not what was written; take a copy of it")
     return plain, arrays
 

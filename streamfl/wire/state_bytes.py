@@ -1,7 +1,7 @@
 """The coordinator state as bytes: few, since every Commit saves it.
 
 `MAGIC`; the JSON that `codec.py` writes, deflated; all arrays in the form of `array_bytes.py`, in which a table that
-is mostly zeros takes few bytes. Nothing is lost. States that `codec.py` wrote alone are read, too.
+is mostly zeros takes few bytes. Nothing is lost.
 """
 
 import json
@@ -16,6 +16,9 @@ from streamfl.wire.primitives import Bytes, deflated, inflated, sized
 
 # The last byte is the version of this form.
 MAGIC = b"sfs\x01"
+
+# What to do with a state of 0.1.0.
+BY_0_1_0 = "if streamfl 0.1.0 saved it, let the coordinator of streamfl 0.2.0 close a round first, and update then"
 
 # The most bytes of the JSON, and the most numbers of all arrays.
 MOST_TEXT, MOST_NUMBERS = 2**26, 2**28
@@ -43,16 +46,16 @@ def decode(data: bytes) -> CoordinatorState:
         The bytes encode no state.
     """
     if not data.startswith(MAGIC[:3]):
-        return codec.decode(CoordinatorState, data)
+        raise PeerError(f"not a coordinator state of a version that is read; {BY_0_1_0}")
+    if not data.startswith(MAGIC):
+        raise PeerError("a coordinator state of a later version")
     try:
-        return codec.join(CoordinatorState, *_unpacked(Bytes(data)))
-    except (ValueError, RecursionError) as error:
-        raise PeerError(bounded(f"not a coordinator state: {error}")) from error
+        return codec.join(CoordinatorState, *_unpacked(Bytes(data[len(MAGIC) :])))
+    except (PeerError, ValueError, RecursionError) as error:
+        raise PeerError(f"{bounded(f'not a coordinator state: {error}')}; {BY_0_1_0}") from error
 
 
 def _unpacked(data: Bytes) -> tuple[dict[str, object], dict[str, FloatArray]]:
-    if data.take(len(MAGIC)) != MAGIC:
-        raise PeerError("a coordinator state of a later version")
     plain = json.loads(inflated(data.take(data.varint()), MOST_TEXT))
     if not isinstance(plain, dict):
         raise PeerError("not a coordinator state: its text is no object")

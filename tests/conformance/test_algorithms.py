@@ -10,7 +10,7 @@ import pytest
 from streamfl.arrays import FloatArray
 from streamfl.learning.algorithms.base import Algorithm, AlgorithmOptions
 from streamfl.learning.algorithms.fedavg import FedAvg, onto_ball
-from streamfl.plugins.algorithms import algorithms
+from streamfl.plugins.algorithms import ALGORITHMS
 from streamfl.testing import Violation, check_algorithm
 from streamfl.testing.algorithms import CHECKS, ignores_the_order_of_clients
 
@@ -24,7 +24,7 @@ OPTIONS = {
     ("name", "options"),
     [
         (name, options)
-        for name, kind in algorithms().items()
+        for name, kind in ALGORITHMS.items()
         for options in (OPTIONS if kind.takes else ["p-norm primal 0"])
     ],
 )
@@ -32,7 +32,7 @@ OPTIONS = {
 def test_every_algorithm_passes_each_conformance_check(
     name: str, options: str, check: Callable[[Callable[[], Algorithm]], None]
 ) -> None:
-    check(lambda: algorithms()[name].of(OPTIONS[options]))
+    check(lambda: ALGORITHMS[name].of(OPTIONS[options]))
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from streamfl.learning.drift.detector import Detector, ScoreDetector
 from streamfl.learning.drift.evidence import Observed
 from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.machines.coordinator.saved.state import CoordinatorState
-from streamfl.plugins.detectors import detectors, named_detector
+from streamfl.plugins.detectors import DETECTORS, named_detector
 from streamfl.protocol.alarm import Alarm, Reading
 from streamfl.testing import Violation, check_detector
 from streamfl.testing.detectors import CHECKS
 from streamfl.wire import codec
 
-NAMES = [*detectors(), "river:ADWIN", "river:PageHinkley", "river:KSWIN"]
+NAMES = [*DETECTORS, "river:ADWIN", "river:PageHinkley", "river:KSWIN"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -12,7 +12,7 @@ from streamfl.learning.drift.evidence import Observed
 from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.learning.profiles.base import Deliberation, Profile, Restart, RoundPlan
 from streamfl.learning.profiles.experts import Experts
-from streamfl.plugins.profiles import profiles
+from streamfl.plugins.profiles import PROFILES
 from streamfl.protocol.alarm import Alarm
 from streamfl.protocol.messages import LocalDrift
 from streamfl.run.settings import LearningSettings, ProfileSettings
@@ -20,7 +20,7 @@ from streamfl.testing import Violation, check_profile
 from streamfl.testing.profiles import CHECKS, Play
 
 LEARNER = LearningSettings(features="rounds").learner("classification", seed=0)
-CHOSEN: dict[str, dict[str, Any]] = {name: {"profile": name} for name in profiles()} | {
+CHOSEN: dict[str, dict[str, Any]] = {name: {"profile": name} for name in PROFILES} | {
     "paper, warm, with tests that fire": {"profile": "paper", "rho_scale": 5e-4, "start": "warm"},
     "paper, warm, by regret": {"profile": "paper", "rho_scale": 5e-4, "start": "warm", "optimistic": "regret"},
     "adaptive with GLR": {"profile": "adaptive", "detector": "glr"},

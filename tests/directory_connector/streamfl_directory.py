@@ -29,20 +29,20 @@ from streamfl.runtime.log.tensors import Tensors, place_among_newest
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.log.updates import PLACE, understood
 from streamfl.runtime.ports import (
-    Answer,
     Apart,
-    Asked,
-    Buried,
+    CheckResult,
     ClientProgress,
     Decoded,
-    Finding,
+    LoggedDeadLetter,
+    LoggedMessage,
     Placement,
     ReadingCounts,
+    RecordAnswer,
     RecordFormat,
     ScoringCounts,
     Source,
-    Told,
     Unlabelled,
+    UnlabelledRecords,
     WrongState,
 )
 from streamfl.wire import codec, messages
@@ -301,7 +301,7 @@ class DirectoryScorer(DirectoryLinks):
     def published(self) -> Sequence[FromCoordinator]:
         return self.received()
 
-    def read(self) -> Sequence[Asked]:
+    def read(self) -> Sequence[UnlabelledRecords]:
         for topic in self._unlabelled.topics:
             for folder in sorted((self.place.path / topic).glob("[0-9]*")):
                 if f"{topic}/{folder.name}" not in self._logs:
@@ -311,7 +311,7 @@ class DirectoryScorer(DirectoryLinks):
                         self._logs[f"{topic}/{folder.name}"] = Log(folder)
         return [asked for log in self._logs.values() if (asked := self._asked(log)) is not None]
 
-    def _asked(self, log: Log) -> Asked | None:
+    def _asked(self, log: Log) -> UnlabelledRecords | None:
         at = log.folder / ".scored"
         start = int(at.read_text()) if at.exists() else log.end if self._unlabelled.start == "latest" else 0
         found = log.read(start, MOST_AT_ONCE)
@@ -326,9 +326,9 @@ class DirectoryScorer(DirectoryLinks):
                 DeadLetter.of(log.topic, int(log.folder.name), offset, bad.reason, None, log.read(offset, 1)[0].value)
             )
             self.counts.rejected += bad.count
-        return Asked(log.topic, int(log.folder.name), decoded, {})
+        return UnlabelledRecords(log.topic, int(log.folder.name), decoded, {})
 
-    def answer(self, answers: Sequence[Answer]) -> None:
+    def answer(self, answers: Sequence[RecordAnswer]) -> None:
         for answer in answers:
             self._answers.append(answer.value)
         for at, offset in self._read.items():
@@ -388,13 +388,13 @@ class DirectoryWatcher:
     def unusable(self) -> int:
         return self._links.foreign
 
-    def read(self) -> Sequence[Told | Buried]:
-        told = [Told(message) for message in self._links.received() if not isinstance(message, Tensors)]
+    def read(self) -> Sequence[LoggedMessage | LoggedDeadLetter]:
+        told = [LoggedMessage(message) for message in self._links.received() if not isinstance(message, Tensors)]
         letters = self._place.letters(self._letters) if self.letters_readable else []
         self._letters += len(letters)
         if not told and not letters:
             time.sleep(POLL)
-        return [*told, *map(Buried.of, letters)]
+        return [*told, *map(LoggedDeadLetter.of, letters)]
 
     def close(self) -> None:
         """Nothing is open."""
@@ -462,12 +462,12 @@ class DirectoryConnector:
         records: RecordFormat,
         asked: tuple[Unlabelled, RecordFormat] | None = None,
         apart: Apart | None = None,
-    ) -> Sequence[Finding]:
+    ) -> Sequence[CheckResult]:
         _refuse(apart)
         if not self._place.path.is_dir():
-            return [Finding("directory", "error", f"no directory {self._place.path}", "make it, or correct path")]
+            return [CheckResult("directory", "error", f"no directory {self._place.path}", "make it, or correct path")]
         logs = self._place.records(placement)
         samples = {log.name: [one for one in log.read(0, MOST_AT_ONCE) if one.value] for log in logs}
         topic = self._place.topics.dead_letters
         found = [tried(name, sample, records, topic) for name, sample in samples.items() if sample]
-        return [Finding("directory", "ok", f"{self._place.path} is there"), *found]
+        return [CheckResult("directory", "ok", f"{self._place.path} is there"), *found]

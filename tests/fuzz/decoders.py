@@ -18,8 +18,8 @@ from fuzz.mutations import compact_again
 from streamfl.bounds import Limits
 from streamfl.errors import PeerError, UsageError
 from streamfl.live.answering import Answering
-from streamfl.live.http.infer import Asked, TooLargeError, answer
-from streamfl.live.http.infer import Limits as HttpLimits
+from streamfl.live.http.infer import InferRequest, TooLargeError, answer
+from streamfl.live.http.infer import RequestLimits as HttpLimits
 from streamfl.live.members_file import MembersFile, read_members
 from streamfl.live.settings import settings
 from streamfl.protocol.events import Unusable
@@ -272,7 +272,7 @@ def _read_http(data: bytes) -> bytes:
     """Read a request whose first bytes are the length of its JSON, 0 for no such header, and which of two models."""
     header, which = (int.from_bytes(data[:2], "little") or None), data[2:3] == b"n"
     model = NUMBERS if which else SERVED
-    asked = Asked.of(data[3:], header, model, HTTP)
+    asked = InferRequest.of(data[3:], header, model, HTTP)
     assert 0 < asked.records <= HTTP.most_records
     body, _ = answer(asked, Answering(model, 7, 2, 41), "m")
     assert len(body) <= 2**18

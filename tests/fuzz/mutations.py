@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from streamfl.errors import PeerError
-from streamfl.testing.spoilt import spoilt
+from streamfl.testing.liars.spoilt import spoilt
 from streamfl.wire import codec, compact, messages, safe_file, state_bytes
 from streamfl.wire.primitives import deflated, floats_written, sized, whole_written
 

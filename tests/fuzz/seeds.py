@@ -201,7 +201,7 @@ def of_saved() -> dict[str, dict[str, bytes]]:
 
     toml = (TESTS.parent / "deploy" / "federation.toml").read_bytes()
     short = b'[federation]\nname = "f"\nexpect = 3\n[records]\ntopics = ["f.*"]\n[kafka]\nbootstrap_servers = "h:9"\n'
-    regressor = {"regressor": gzip.decompress((SAVED / "estimator-regressor.3.streamfl.gz").read_bytes())}
+    regressor = {"regressor": gzip.decompress((SAVED / "estimator-regressor.streamfl.gz").read_bytes())}
     return {
         "state": {name: data for name, data in kept("state-*").items() if len(data) < 60_000},
         "model": kept("model-*"),

@@ -1,6 +1,8 @@
-"""What this version saves, and what becomes of it: later versions must read it, and go on to the same bytes.
+"""What a version saves, and what becomes of it: later versions must read it, and go on to the same bytes.
 
-python tests/golden/saves.py --write     writes the files of `saved/` anew; only with a new format, beside the old
+python tests/golden/saves.py --write     writes the files of `saved/` again, and what becomes of them
+
+They are of 0.2.0, the oldest version whose files are read: write them in a checkout of it.
 """
 
 import gzip
@@ -26,7 +28,6 @@ from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.protocol.messages import RoundClosed
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import deal
-from streamfl.run.estimators.saved import FORMAT
 from streamfl.run.model_file import ServedModel
 from streamfl.run.replay import Replay, ReplaySettings
 from streamfl.run.settings import LearningSettings, ProfileSettings
@@ -93,7 +94,7 @@ def _estimators() -> Iterator[tuple[str, bytes]]:
                 model.learn_one(x, y)
             path = Path(folder) / name
             model.save(path)
-            yield f"estimator-{name}.{FORMAT}.streamfl.gz", path.read_bytes()
+            yield f"estimator-{name}.streamfl.gz", path.read_bytes()
 
 
 def _estimator_answers(path: Path, name: str) -> str:
@@ -126,7 +127,10 @@ def _states() -> Iterator[tuple[str, bytes]]:
     """Yield the state of a coordinator of each profile in the middle of a run."""
     for name in PROFILES:
         transport = MemoryTransport(durable=True)
-        with mock.patch("streamfl.run.replay.MemoryTransport", lambda kept=transport: kept), suppress(Enough):
+        with (
+            mock.patch("streamfl.run.replay.MemoryTransport", lambda *_, kept=transport, **__: kept),
+            suppress(Enough),
+        ):
             _replay(name, stop=True).run()
         assert transport._saved is not None
         yield f"state-{name}.bin.gz", transport._saved

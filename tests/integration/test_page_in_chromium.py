@@ -7,9 +7,9 @@ from integration.chromium import FOUND, browser
 from unit.live.page.told import IMAGE, accepted, closed, drifted, heard, joined, left, opened, refused, restarted
 
 from streamfl.live.page.service import shown
-from streamfl.live.page.source import Source
+from streamfl.live.page.source import PageSource
 from streamfl.protocol.messages import Served
-from streamfl.runtime.ports import Buried
+from streamfl.runtime.ports import LoggedDeadLetter
 
 pytestmark = [
     pytest.mark.full,
@@ -47,8 +47,8 @@ def federation(rounds=60, names=("plant-1", "plant-2", "plant-3")):
 
 @pytest.fixture
 def source():
-    made = Source("forest", heard(*federation()))
-    made.letters.add(Buried("r.plant-1", 0, 7, "the label is missing", 1_700_000_000_000))
+    made = PageSource("forest", heard(*federation()))
+    made.letters.add(LoggedDeadLetter("r.plant-1", 0, 7, "the label is missing", 1_700_000_000_000))
     return made
 
 
@@ -163,8 +163,10 @@ def test_clients_have_how_good_their_predictions_were_and_the_worst_can_come_fir
 
 def test_the_page_shows_names_of_anybody_as_text(tab, source, url):
     hostile = (IMAGE, "</script><script>document.title='owned'</script>", "javascript:alert(1)")
-    made = Source(IMAGE, heard(*federation(names=hostile), refused(IMAGE, IMAGE), restarted(60, 3, labels=(IMAGE,))))
-    made.letters.add(Buried(IMAGE, 0, 7, IMAGE, 1_700_000_000_000))
+    made = PageSource(
+        IMAGE, heard(*federation(names=hostile), refused(IMAGE, IMAGE), restarted(60, 3, labels=(IMAGE,)))
+    )
+    made.letters.add(LoggedDeadLetter(IMAGE, 0, 7, IMAGE, 1_700_000_000_000))
     with shown(made, "0") as there:
         tab.said.clear()
         tab.open(there)
@@ -298,7 +300,7 @@ def test_of_a_thousand_clients_those_with_trouble_come_first_and_any_can_be_foun
     names = [f"client-{n:04}" for n in range(1000)]
     everybody = [closed(n, [(name, 10) for name in names if name != "client-0500"]) for n in (1, 2)]
     out = [refused("client-0007", "a loss of NaN", evicted=True), opened(3), refused("client-0600", "a loss of NaN")]
-    made = Source("forest", heard(*map(joined, names), opened(1), *everybody, *out))
+    made = PageSource("forest", heard(*map(joined, names), opened(1), *everybody, *out))
     with shown(made, "0") as there:
         tab.open(there)
         ready(tab, 2)
@@ -315,7 +317,7 @@ def test_of_a_thousand_clients_those_with_trouble_come_first_and_any_can_be_foun
 def test_large_targets_fit_beside_the_chart(tab):
     served = Served(records=10, absolute_error=3e7, no_change=9e7)
     with shown(
-        Source("forest", heard(opened(1), *(closed(n, [("a", 10)], served=served) for n in (1, 2)))), "0"
+        PageSource("forest", heard(opened(1), *(closed(n, [("a", 10)], served=served) for n in (1, 2)))), "0"
     ) as there:
         tab.open(there)
         ready(tab, 2)

@@ -22,7 +22,7 @@ from streamfl.learning.profiles.experts import Experts
 from streamfl.live.metrics.logs import configure
 from streamfl.live.operator import check, members
 from streamfl.live.operator.watch import reader, watch
-from streamfl.live.page.history import History
+from streamfl.live.page.history import PageHistory
 from streamfl.live.page.sections import sections
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.state import CoordinatorState
@@ -40,7 +40,7 @@ from streamfl.protocol.messages import (
     RoundClosed,
     Served,
 )
-from streamfl.runtime.ports import Finding
+from streamfl.runtime.ports import CheckResult
 
 RED, LINE, TURNED = "\x1b[31mred\x1b[2J\x1b]0;pwn\x07", 'line\nbreak\r{"event": "forged"}', "\u202egnp.exe\u2066"
 EVIL = (RED, LINE, TURNED, "\x9b31m", "a\u2028b", "c\u200bd")
@@ -137,7 +137,7 @@ def test_the_list_of_members_has_a_line_for_each_whatever_its_name_is(console: C
 
 
 def test_findings_of_check_have_a_line_and_a_remedy_each(console: Console) -> None:
-    check.show([Finding(name, "error", name, name) for name in EVIL], console)
+    check.show([CheckResult(name, "error", name, name) for name in EVIL], console)
     assert len(screen(printed(console))) == 2 * len(EVIL) + 1
 
 
@@ -159,7 +159,7 @@ def test_no_name_makes_a_line_of_a_log(form: Any, capsys: pytest.CaptureFixture[
 
 
 def test_every_text_of_the_page_can_be_shown() -> None:
-    history = History()
+    history = PageHistory()
     for message in (*told(), entry(), *told()):
         history.hear(message, 1000)
     screen(json.dumps(sections(history.now), ensure_ascii=False))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streamfl.live.answering import Answering
 from streamfl.live.http.app import app
-from streamfl.live.http.infer import Limits
+from streamfl.live.http.infer import RequestLimits
 from streamfl.protocol.registry import Registry
 from streamfl.run.model_file import ServedModel
 
@@ -22,7 +22,9 @@ MODEL = ServedModel(
     categories={"colour": ("blue", "red")},
     label="kind",
 )
-APP = app("m", lambda: Answering(MODEL, 7, 2, 41), limits=Limits(most_bytes=4096, most_records=4, seconds=0.01))
+APP = app(
+    "m", lambda: Answering(MODEL, 7, 2, 41), limits=RequestLimits(most_bytes=4096, most_records=4, seconds=0.01)
+)
 DATATYPES = ["BOOL", "UINT8", "INT64", "UINT64", "FP16", "FP32", "FP64", "BYTES", "BF16", ""]
 
 json_values = st.recursive(

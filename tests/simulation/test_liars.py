@@ -12,7 +12,7 @@ from streamfl.bounds import Limits
 from streamfl.machines.coordinator.gate.admission import Admission
 from streamfl.run.settings import LearningSettings
 from streamfl.testing import Faults, Simulation, Violation
-from streamfl.testing.lies import STRANGERS, Liar
+from streamfl.testing.liars.lies import STRANGERS, Liar
 
 # Fewer than forgers try to bring in.
 LIMITS = Limits(features=12, labels=6, clients=5)

@@ -8,7 +8,7 @@ from simulation.federation import BAD, CLIENTS, ROUND, ROUNDS, federation
 from streamfl.protocol.messages import Score
 from streamfl.sampling import generator
 from streamfl.testing import Faults
-from streamfl.testing.faulty import FaultyCoordinatorLink, Killed
+from streamfl.testing.worlds.faulty import FaultyCoordinatorLink, Killed
 
 
 @cache

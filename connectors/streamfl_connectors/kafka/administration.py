@@ -9,7 +9,7 @@ from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from streamfl.errors import PeerError, UsageError
-from streamfl.runtime.ports import Finding
+from streamfl.runtime.ports import CheckResult
 from streamfl_connectors.kafka.topics import TopicPlan
 
 # The bytes that a message may need besides its value: key, headers and those of the log.
@@ -70,7 +70,7 @@ def wrong_with(
     partitions: Mapping[str, int],
     configs: Mapping[str, Mapping[str, str]],
     part_bytes: int,
-) -> list[Finding]:
+) -> list[CheckResult]:
     """Return the errors and warnings about topics.
 
     >>> plan = TopicPlan("f.control", 1, 1, {})
@@ -82,31 +82,31 @@ def wrong_with(
 
 def _wrong(
     plan: TopicPlan, partitions: Mapping[str, int], configs: Mapping[str, str], part_bytes: int
-) -> Iterable[Finding]:
+) -> Iterable[CheckResult]:
     has = partitions.get(plan.name)
     if has is None:
-        yield Finding(
+        yield CheckResult(
             plan.name, "error", f"topic {plan.name} does not exist", "make it, or let the coordinator do so"
         )
         return
     if plan.partitions is not None and has > plan.partitions:
         found = f"topic {plan.name} has {has} partitions, and {plan.partitions} is used"
-        yield Finding(plan.name, "warning", found, "leave it so: nothing is written to the others")
+        yield CheckResult(plan.name, "warning", found, "leave it so: nothing is written to the others")
     needed = max(part_bytes, plan.largest) + ALLOWANCE
     largest = int(configs.get("max.message.bytes", needed))
     if largest < needed and part_bytes > plan.largest:
         found = f"topic {plan.name} takes messages of {largest} bytes, parts have {part_bytes}"
-        yield Finding(plan.name, "error", found, "raise its max.message.bytes, or lower part_bytes in [kafka]")
+        yield CheckResult(plan.name, "error", found, "raise its max.message.bytes, or lower part_bytes in [kafka]")
     elif largest < needed:
         found = f"topic {plan.name} takes messages of {largest} bytes, and is sent some of {plan.largest}"
-        yield Finding(plan.name, "error", found, f"raise its max.message.bytes to {needed} or more")
+        yield CheckResult(plan.name, "error", found, f"raise its max.message.bytes to {needed} or more")
     wanted = plan.configs.get("cleanup.policy")
     if wanted and configs.get("cleanup.policy", wanted) != wanted:
         found = f"topic {plan.name} has cleanup.policy {configs['cleanup.policy']}, not {wanted}"
-        yield Finding(plan.name, "error", found, f"set its cleanup.policy to {wanted}")
+        yield CheckResult(plan.name, "error", found, f"set its cleanup.policy to {wanted}")
 
 
-def require(findings: Sequence[Finding]) -> None:
+def require(findings: Sequence[CheckResult]) -> None:
     """Raise a UsageError with all errors among findings, if there are any."""
     errors = [f"{finding.found}; {finding.remedy}" for finding in findings if finding.state == "error"]
     if errors:

@@ -3,7 +3,7 @@
 A broker accepts such batches from any writer: headers with names that are not UTF-8, bytes that no codec can unpack,
 a megabyte that unpacks to a gigabyte. A batch comes from one writer. So the unreadable rest of a batch becomes one
 unusable message, at the offset of the batch's last message. If only the library of its codec is missing here, its
-messages are good: they become one `Packed` message, at which a reader stops.
+messages are good: they become one `UnreadableBatch` message, at which a reader stops.
 """
 
 import gzip
@@ -26,7 +26,7 @@ BLOCKS = b"\x82SNAPPY\x00"
 _iterated, _next = DefaultRecordBatch.__iter__, DefaultRecordBatch.__next__
 
 
-class Packed(bytes):
+class UnreadableBatch(bytes):
     """The value of a message in place of a batch that can be unpacked only with a library that is missing here.
 
     It tells which, and how to get it.
@@ -69,7 +69,7 @@ def _begin(batch: DefaultRecordBatch) -> Iterator[DefaultRecord]:
     if batch.compression_type != batch.CODEC_NONE and not batch._decompressed:
         lacks = _lacks(batch.compression_type)
         if lacks is not None:
-            return iter((_in_place_of(batch, Packed(lacks.encode())),))
+            return iter((_in_place_of(batch, UnreadableBatch(lacks.encode())),))
         try:
             unpacked = _unpacked(batch.compression_type, bytes(batch._buffer[batch._pos :]))
         except Exception as error:  # each library has errors of its own

@@ -17,17 +17,17 @@ from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import (
     Access,
     Apart,
-    Finding,
+    CheckResult,
     Placement,
     RecordFormat,
-    Sample,
+    TopicSample,
     Unlabelled,
     WrongState,
 )
 from streamfl.wire import state_bytes
 from streamfl.wire.signing import OPEN, Signatures
 from streamfl_connectors.kafka.access.acls import access
-from streamfl_connectors.kafka.access.granted import Granted
+from streamfl_connectors.kafka.access.granted import LogInRights
 from streamfl_connectors.kafka.access.rights import Federated
 from streamfl_connectors.kafka.access.strimzi import users
 from streamfl_connectors.kafka.administration import (
@@ -100,7 +100,7 @@ class KafkaConnector:
 
     def _rights_are_there(self, role: str, federated: Federated) -> bool:
         with self._connection.administered() as admin:
-            Granted(admin, federated).require(role)
+            LogInRights(admin, federated).require(role)
         return True
 
     def _federated(self, placement: Placement, apart: Apart | None) -> Federated:
@@ -277,13 +277,13 @@ class KafkaConnector:
         records: RecordFormat,
         asked: tuple[Unlabelled, RecordFormat] | None = None,
         apart: Apart | None = None,
-    ) -> Sequence[Finding]:
+    ) -> Sequence[CheckResult]:
         """Check everything that a federation needs, and decode real records."""
         from streamfl_connectors.kafka.access.checks import findings  # noqa: PLC0415  only `check` needs it
 
         return findings(self._connection, self._topics, placement, records, asked, apart)
 
-    def sample(self, topics: Sequence[str]) -> Sample:
+    def sample(self, topics: Sequence[str]) -> TopicSample:
         """Return the newest messages of some partitions of topics."""
         from streamfl_connectors.kafka.access.sample import matching, sample  # noqa: PLC0415  only `init` needs it
 

@@ -6,7 +6,7 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 
 from streamfl.errors import UsageError
-from streamfl_connectors.kafka.batches import Packed
+from streamfl_connectors.kafka.batches import UnreadableBatch
 
 Polled = Mapping[TopicPartition, Sequence[Any]]
 
@@ -52,7 +52,7 @@ def all_unpacked(polled: Polled) -> Polled:
     """
     unpacked, wrong = dict(polled), {}
     for partition, messages in polled.items():
-        at = next((i for i, message in enumerate(messages) if isinstance(message.value, Packed)), None)
+        at = next((i for i, message in enumerate(messages) if isinstance(message.value, UnreadableBatch)), None)
         if at is not None:
             place = f"{partition.topic}/{partition.partition}, up to offset {messages[at].offset}"
             wrong[partition] = f"{place}: {messages[at].value.decode()}"

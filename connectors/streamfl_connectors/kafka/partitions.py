@@ -6,7 +6,7 @@ others, and no remedy is to delete a topic: positions in the ledger are offsets 
 
 from collections.abc import Mapping
 
-from streamfl.runtime.ports import Finding, Placement
+from streamfl.runtime.ports import CheckResult, Placement
 
 
 def beyond(placement: Placement, number: int) -> str | None:
@@ -22,7 +22,7 @@ def beyond(placement: Placement, number: int) -> str | None:
     return None
 
 
-def wrong_placement(placement: Placement, partitions: Mapping[str, int]) -> list[Finding]:
+def wrong_placement(placement: Placement, partitions: Mapping[str, int]) -> list[CheckResult]:
     """Return findings about record topics with a wrong number of partitions.
 
     >>> [finding.found for finding in wrong_placement(Placement(("a",)), {"a": 3})]
@@ -34,24 +34,24 @@ def wrong_placement(placement: Placement, partitions: Mapping[str, int]) -> list
         if placement.by == "topic" and has != 1:
             found = f"topic {topic} has {has} partitions, and one client by topic reads one"
             remedy = 'write its records to partition 0, or begin with clients = "partition" or "key" in [records]'
-            wrong.append(Finding(topic, "error", found, remedy))
+            wrong.append(CheckResult(topic, "error", found, remedy))
         elif wanted is not None and has != wanted:
             found = f"topic {topic} has {has} partitions, the settings say {wanted}"
             remedy = (
                 "raise partitions in [records]" if has > wanted else f"{added(topic, wanted)}, or lower the number"
             )
-            wrong.append(Finding(topic, "error", found, remedy))
+            wrong.append(CheckResult(topic, "error", found, remedy))
     return wrong
 
 
-def unequal_partitions(records: Mapping[str, int], labels: Mapping[str, int]) -> list[Finding]:
+def unequal_partitions(records: Mapping[str, int], labels: Mapping[str, int]) -> list[CheckResult]:
     """Return findings about a topic of labels that has not as many partitions as that of their records.
 
     >>> [finding.found for finding in unequal_partitions({"a": 3}, {"b": 2})]
     ['topic b of labels has 2 partitions, and topic a of their records has 3']
     """
     return [
-        Finding(
+        CheckResult(
             name,
             "error",
             f"topic {name} of labels has {has} partitions, and topic {topic} of their records has {wanted}",

@@ -11,7 +11,7 @@ from streamfl.errors import PeerError
 from streamfl.runtime.log.control import ControlReader
 from streamfl.runtime.log.tally import Tally
 from streamfl.runtime.log.topics import Topics
-from streamfl.runtime.ports import Buried, Told
+from streamfl.runtime.ports import LoggedDeadLetter, LoggedMessage
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.reading import bounds
 
@@ -77,17 +77,17 @@ class KafkaWatcher:
         """Return how many offsets are left to the end of the control topic, as it was seen last."""
         return max(0, self._end - int(self._control.position(self._partition)))
 
-    def read(self) -> Sequence[Told | Buried]:
+    def read(self) -> Sequence[LoggedMessage | LoggedDeadLetter]:
         """Return what has come, in the order of each topic."""
         with explained(self._servers):
             polled = self._control.poll(timeout_ms=POLL_MS if self.behind == 0 else POLL_MS // 2)
-            heard: list[Told | Buried] = list(self._told(polled))
+            heard: list[LoggedMessage | LoggedDeadLetter] = list(self._told(polled))
             if self.behind == 0:
                 self._end = bounds(self._control, self._partition)[1] if polled else self._end
                 heard += self._buried()
         return heard
 
-    def _told(self, polled: Mapping[TopicPartition, Sequence[Any]]) -> Iterator[Told]:
+    def _told(self, polled: Mapping[TopicPartition, Sequence[Any]]) -> Iterator[LoggedMessage]:
         for batch in polled.values():
             for message in batch:
                 try:
@@ -96,9 +96,9 @@ class KafkaWatcher:
                     self._unusable.note(message.topic, str(error), offset=message.offset)
                     continue
                 if whole is not None:
-                    yield Told(whole, message.timestamp)
+                    yield LoggedMessage(whole, message.timestamp)
 
-    def _buried(self) -> Iterator[Buried]:
+    def _buried(self) -> Iterator[LoggedDeadLetter]:
         if self._letters is None or not self.letters_readable:
             return
         try:
@@ -109,7 +109,7 @@ class KafkaWatcher:
             return
         for batch in polled.values():
             for message in batch:
-                yield Buried.of(message.headers, message.timestamp)
+                yield LoggedDeadLetter.of(message.headers, message.timestamp)
 
     def close(self) -> None:
         """Close the connections."""

@@ -28,7 +28,6 @@ class Detector(Kind):
     named_by = "kind"
     kind: str
     reading: Reading | None
-    former: ClassVar[Mapping[str, str]] = {"foreign": "river"}
     compares: ClassVar[bool] = False
 
     @abc.abstractmethod

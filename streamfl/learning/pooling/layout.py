@@ -28,7 +28,7 @@ MOST, LARGEST = int(LIMIT / 2 / MEMBERS), int(LIMIT / 2)
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SummedArray:
     """An array among a client's sums.
 
     Parameters
@@ -50,13 +50,13 @@ class Layout:
 
     Examples
     --------
-    >>> layout = Layout((Block("losses", (2,)), Block("values", (1,), scale=1.0)))
+    >>> layout = Layout((SummedArray("losses", (2,)), SummedArray("values", (1,), scale=1.0)))
     >>> sums = layout.packed({"losses": np.array([0.5, -1.0]), "values": np.array([7])})
     >>> sums, layout.unpacked(sums + sums)
     (array([ 2147483648, -4294967296,           7]), {'losses': array([ 1., -2.]), 'values': array([14])})
     """
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[SummedArray, ...]
 
     @classmethod
     def of_round(
@@ -77,27 +77,27 @@ class Layout:
         shape = (registry.rows, columns(labels))
         blocks = [
             *_of_slots(opened.slots, shape),
-            Block("norm", (1,), COARSE),
-            Block("served", (3,)),
+            SummedArray("norm", (1,), COARSE),
+            SummedArray("served", (3,)),
         ]
         if by_label:
-            blocks.append(Block("by_label", (2, labels, 3)))
+            blocks.append(SummedArray("by_label", (2, labels, 3)))
         if opened.moments:
             blocks += [
-                Block("values", (d,), 1.0),
-                Block("means", (d, IN_MEAN), 1.0),
-                Block("squares", (d, IN_SQUARE), 1.0),
-                Block("deviations", (d, IN_SQUARE), 1.0),
+                SummedArray("values", (d,), 1.0),
+                SummedArray("means", (d, IN_MEAN), 1.0),
+                SummedArray("squares", (d, IN_SQUARE), 1.0),
+                SummedArray("deviations", (d, IN_SQUARE), 1.0),
             ]
         if opened.second_moments:
-            blocks.append(Block("second", (registry.rows * (registry.rows + 1) // 2,), COARSE))
+            blocks.append(SummedArray("second", (registry.rows * (registry.rows + 1) // 2,), COARSE))
         return cls(tuple(blocks))
 
     @classmethod
     def of_scores(cls, asked: Score, registry: Registry, columns: Callable[[int], int]) -> "Layout":
         """Return the layout of the scores of candidates."""
         labels = len(registry.labels)
-        relabelling = (Block(f"labels {name}", (labels, labels)) for name in asked.relabel)
+        relabelling = (SummedArray(f"labels {name}", (labels, labels)) for name in asked.relabel)
         return cls((*_of_slots(asked.slots, (registry.rows, columns(labels))), *relabelling))
 
     @cached_property
@@ -124,12 +124,12 @@ class Layout:
         return parts
 
 
-def _of_slots(slots: Sequence[Slot], shape: tuple[int, int]) -> Iterable[Block]:
-    trained = (Block(f"step {slot.name}", shape) for slot in slots if slot.trained)
-    return (Block("losses", (len(slots), 6)), *trained)
+def _of_slots(slots: Sequence[Slot], shape: tuple[int, int]) -> Iterable[SummedArray]:
+    trained = (SummedArray(f"step {slot.name}", shape) for slot in slots if slot.trained)
+    return (SummedArray("losses", (len(slots), 6)), *trained)
 
 
-def _steps(block: Block, part: NDArray[Any] | None) -> IntArray:
+def _steps(block: SummedArray, part: NDArray[Any] | None) -> IntArray:
     if part is None:
         return np.zeros(math.prod(block.shape), np.int64)
     if block.scale == 1.0:

@@ -16,7 +16,7 @@ import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.errors import PeerError
-from streamfl.learning.pooling.layout import Block, Layout
+from streamfl.learning.pooling.layout import Layout, SummedArray
 
 # The steps of a sum of gradients while no grid is published: rounding moves each number by less.
 ROUNDING = 2.0**-14
@@ -38,7 +38,7 @@ class Noise:
 
     Examples
     --------
-    >>> layout = Layout((Block("losses", (9, 6)), Block("step m", (3, 2)), Block("norm", (1,))))
+    >>> layout = Layout((SummedArray("losses", (9, 6)), SummedArray("step m", (3, 2)), SummedArray("norm", (1,))))
     >>> {name: round(x, 2) for name, x in Noise(2.0, radius=1.5).deviations(layout).items()}
     {'losses': 18.0, 'step m': 14.7, 'norm': 7.79}
     """
@@ -58,7 +58,7 @@ class Noise:
         each = self.multiplier * math.sqrt(len(layout.blocks) / self.clients)
         return {block.name: each * self._length(block) for block in layout.blocks}
 
-    def _length(self, block: Block) -> float:
+    def _length(self, block: SummedArray) -> float:
         """Return by how much a record, in place of another, can move a block."""
         kind, size = block.name.partition(" ")[0], math.prod(block.shape)
         match kind:

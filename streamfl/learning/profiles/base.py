@@ -187,9 +187,6 @@ class Profile(Kind):
     """
 
     named_by = "profile"
-    removed: ClassVar[Mapping[str, str]] = {
-        "calibrated": "profile calibrated was removed: begin anew with profile adaptive or paper"
-    }
     takes: ClassVar[tuple[str, ...]] = ()
     restarts: ClassVar[bool] = True
     constants: ClassVar[tuple[str, ...]] = ()

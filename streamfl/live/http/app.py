@@ -19,7 +19,7 @@ from streamfl import __version__
 from streamfl.bounds import bounded
 from streamfl.errors import PeerError, UsageError
 from streamfl.live.answering import Answering
-from streamfl.live.http.infer import Asked, Limits, TooLargeError, answer, metadata
+from streamfl.live.http.infer import InferRequest, RequestLimits, TooLargeError, answer, metadata
 from streamfl.records.cells import quoted
 from streamfl.runtime.log.tally import Tally
 
@@ -28,7 +28,7 @@ HEADER = "Inference-Header-Content-Length"
 # Requests are decoded and answered so many at a time: either takes memory, and most of it holds the interpreter.
 THREADS = 2
 
-DEFAULT = Limits()
+DEFAULT = RequestLimits()
 
 
 @dataclass
@@ -51,7 +51,7 @@ def app(
     current: Callable[[], Answering | None],
     ready: Callable[[], str | None] = lambda: None,
     *,
-    limits: Limits = DEFAULT,
+    limits: RequestLimits = DEFAULT,
     counts: Counts | None = None,
 ) -> ASGIApp:
     """Return the app.
@@ -79,7 +79,7 @@ class _V2:
     name: str
     current: Callable[[], Answering | None]
     ready: Callable[[], str | None]
-    limits: Limits
+    limits: RequestLimits
     counts: Counts
 
     def __post_init__(self) -> None:
@@ -149,7 +149,7 @@ class _V2:
 
     async def _answered(
         self, body: bytes, header: int | None, answering: Answering
-    ) -> tuple[bytes, int | None, Asked]:
+    ) -> tuple[bytes, int | None, InferRequest]:
         """Answer a request that is here, unless too many others are."""
         if self._begun >= self.limits.at_once:
             raise _busy(f"{self._begun} requests are being answered")
@@ -160,9 +160,11 @@ class _V2:
         finally:
             self._begun -= 1
 
-    def _answer(self, body: bytes, header: int | None, answering: Answering) -> tuple[bytes, int | None, Asked]:
+    def _answer(
+        self, body: bytes, header: int | None, answering: Answering
+    ) -> tuple[bytes, int | None, InferRequest]:
         """Return the body of an answer, the bytes of its JSON if others follow, and what was asked."""
-        asked = Asked.of(body, header, answering.model, self.limits)
+        asked = InferRequest.of(body, header, answering.model, self.limits)
         return *answer(asked, answering, self.name), asked
 
     def _asked_of(self, request: Request) -> Answering:

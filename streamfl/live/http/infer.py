@@ -34,7 +34,7 @@ class TooLargeError(StreamflError):
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """What one request may take.
 
     Parameters
@@ -103,7 +103,7 @@ _REQUEST = msgspec.json.Decoder(_Request)
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class InferRequest:
     """A request that was read.
 
     Parameters
@@ -133,7 +133,7 @@ class Asked:
     warning: str = ""
 
     @classmethod
-    def of(cls, body: bytes, header: int | None, model: ServedModel, limits: Limits) -> "Asked":
+    def of(cls, body: bytes, header: int | None, model: ServedModel, limits: RequestLimits) -> "InferRequest":
         """Read a request.
 
         Parameters
@@ -192,7 +192,7 @@ def matrix_of(encoding: Encoding) -> str | None:
 
 
 def _columns(
-    inputs: Sequence[_Input], binary: memoryview, encoding: Encoding, limits: Limits
+    inputs: Sequence[_Input], binary: memoryview, encoding: Encoding, limits: RequestLimits
 ) -> tuple[dict[str, Cells], int]:
     """Return the columns of the tensors of a request, and the number of records."""
     if not inputs:
@@ -237,7 +237,7 @@ def _shape(tensor: _Input, width: int, whole: bool) -> Shape:
     return shape
 
 
-def _check_size(records: int, features: int, limits: Limits) -> None:
+def _check_size(records: int, features: int, limits: RequestLimits) -> None:
     if records > limits.most_records:
         raise TooLargeError(f"{records} records, more than {limits.most_records}; send fewer at a time")
     if (size := 8 * records * features) > limits.most_bytes:  # a truth value in a byte becomes eight of them
@@ -283,7 +283,7 @@ def _outputs(request: _Request, model: ServedModel) -> dict[str, bool]:
     return wanted or {str(name): default for name in known}
 
 
-def predicted(asked: Asked, model: ServedModel) -> FloatArray:
+def predicted(asked: InferRequest, model: ServedModel) -> FloatArray:
     """Return probabilities, shape (n, labels), or targets, shape (n, 1).
 
     Raises
@@ -300,7 +300,7 @@ def predicted(asked: Asked, model: ServedModel) -> FloatArray:
         return model.predictions(features, X, model.rows_by_branch(asked.columns, asked.records, asked.client))
 
 
-def answer(asked: Asked, answering: Answering, name: str) -> tuple[bytes, int | None]:
+def answer(asked: InferRequest, answering: Answering, name: str) -> tuple[bytes, int | None]:
     """Return the body of the answer, and the bytes of its JSON if others follow.
 
     Parameters

@@ -9,12 +9,12 @@ from streamfl.live.identity import OPEN_TO_ALL, REMEDY, Process, signatures
 from streamfl.live.settings.connectors import connect
 from streamfl.live.settings.settings import FederationSettings
 from streamfl.run.report.terminal import print_line
-from streamfl.runtime.ports import Finding
+from streamfl.runtime.ports import CheckResult
 
 STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
 
 
-def findings(settings: FederationSettings) -> Sequence[Finding]:
+def findings(settings: FederationSettings) -> Sequence[CheckResult]:
     """Return the findings, in the order in which a federation needs things.
 
     Raises
@@ -29,10 +29,10 @@ def findings(settings: FederationSettings) -> Sequence[Finding]:
     return [*of_log, *([] if is_open and has_errors else member_findings(settings))]
 
 
-def member_findings(settings: FederationSettings) -> Sequence[Finding]:
+def member_findings(settings: FederationSettings) -> Sequence[CheckResult]:
     """Return whether messages are signed, and whether the keys that this machine's settings name can be used."""
     if settings.federation.members == "open":
-        return [Finding("members", "warning", OPEN_TO_ALL, REMEDY)]
+        return [CheckResult("members", "warning", OPEN_TO_ALL, REMEDY)]
     named: dict[Process, bool] = {
         "client": settings.client.key is not None,
         "coordinator": settings.coordinator.key is not None,
@@ -41,21 +41,21 @@ def member_findings(settings: FederationSettings) -> Sequence[Finding]:
     return [_key_finding(settings, process) for process in processes or ["reader"]]
 
 
-def _key_finding(settings: FederationSettings, process: Process) -> Finding:
+def _key_finding(settings: FederationSettings, process: Process) -> CheckResult:
     subject = f"members ({process})"
     try:
         own = signatures(settings, process).own
     except UsageError as error:
         found, _, remedy = str(error).rpartition("; ")
-        return Finding(subject, "error", found or str(error), remedy)
+        return CheckResult(subject, "error", found or str(error), remedy)
     whose = "no key of its own: it reads" if own is None else f"its key is {own.key.public}"
-    return Finding(subject, "ok", f'"{settings.federation.members}", {whose}')
+    return CheckResult(subject, "ok", f'"{settings.federation.members}", {whose}')
 
 
-def show(all_findings: Sequence[Finding], console: Console) -> None:
+def show(all_findings: Sequence[CheckResult], console: Console) -> None:
     """Print each finding, with its remedy below.
 
-    >>> show([Finding("f.updates", "warning", "one copy", "make three")], Console())
+    >>> show([CheckResult("f.updates", "warning", "one copy", "make three")], Console())
     warning  f.updates: one copy
              -> make three
     """

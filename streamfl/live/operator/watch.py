@@ -26,7 +26,7 @@ from streamfl.run.report.display import local_text, notice_text, restart_text
 from streamfl.run.report.terminal import print_line
 from streamfl.run.report.words import count
 from streamfl.run.summary import RoundSummary
-from streamfl.runtime.ports import Told, Watcher
+from streamfl.runtime.ports import LoggedMessage, Watcher
 
 # Seconds without a line after which one says what is waited for; the time then doubles.
 QUIET = 30.0
@@ -62,7 +62,7 @@ def heard(watcher: Watcher) -> Iterator[FromCoordinator | None]:
     """Yield the coordinator's messages without end, and None whenever nothing comes for a short while."""
     while True:
         read = watcher.read()
-        yield from (one.message for one in read if isinstance(one, Told))
+        yield from (one.message for one in read if isinstance(one, LoggedMessage))
         if not read:
             yield None
 
@@ -93,7 +93,7 @@ def watch(
     now
         The time in seconds.
     """
-    seen, waiting = 0, Waiting(now, opened)
+    seen, waiting = 0, WaitingReport(now, opened)
     for message in messages:
         waiting.hear(message)
         texts, style = lines(message) if message is not None else ((), "")
@@ -109,7 +109,7 @@ def watch(
 
 
 @dataclass
-class Waiting:
+class WaitingReport:
     """Says what a federation waits for, as far as its log tells.
 
     Parameters
@@ -121,7 +121,7 @@ class Waiting:
 
     Examples
     --------
-    >>> waiting = Waiting(iter([0.0, 20.0, 40.0, 50.0]).__next__)
+    >>> waiting = WaitingReport(iter([0.0, 20.0, 40.0, 50.0]).__next__)
     >>> waiting.line()
     ''
     >>> waiting.line()

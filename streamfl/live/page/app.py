@@ -15,7 +15,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streamfl.live.page.sections import Sections, changed
-from streamfl.live.page.source import Source
+from streamfl.live.page.source import PageSource
 
 # Seconds between two looks whether anything has changed, and after which a silent stream says that it is alive.
 LOOK, ALIVE = 0.5, 15.0
@@ -46,7 +46,7 @@ STATIC = {
 }
 
 
-def app(source: Source, *, ending: Callable[[], bool] = lambda: False) -> ASGIApp:
+def app(source: PageSource, *, ending: Callable[[], bool] = lambda: False) -> ASGIApp:
     """Return the app.
 
     Parameters
@@ -77,7 +77,7 @@ def _file(name: str, kind: str) -> Callable[[Request], Any]:
 
 
 class _Page:
-    def __init__(self, source: Source, ending: Callable[[], bool]) -> None:
+    def __init__(self, source: PageSource, ending: Callable[[], bool]) -> None:
         self._source, self._ending = source, ending
         self._streams = 0
         self._past = asyncio.Semaphore(PAST)

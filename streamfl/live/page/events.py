@@ -112,7 +112,7 @@ class Scoring(Event, frozen=True, tag="scoring"):
     candidates: int
 
 
-class Member(Event, frozen=True, tag="member"):
+class MemberEvent(Event, frozen=True, tag="member"):
     """A client's membership: `joined`, `left`, `refused`, or what an operator did."""
 
     client: str
@@ -121,7 +121,7 @@ class Member(Event, frozen=True, tag="member"):
     evicted: bool = False
 
 
-class Change(Event, frozen=True, tag="change"):
+class AnnouncedChange(Event, frozen=True, tag="change"):
     """An announcement: a restart, a local drift or a notice."""
 
     kind: str
@@ -152,7 +152,7 @@ class Over(Event, frozen=True, tag="over"):
     """The federation has ended."""
 
 
-AnyEvent = Entry | Opened | Scoring | Member | Change | Over
+AnyEvent = Entry | Opened | Scoring | MemberEvent | AnnouncedChange | Over
 
 
 def plain(text: str, most: int = NAME_BYTES) -> str:
@@ -199,7 +199,7 @@ def event_of(message: FromCoordinator, time: int | None = None, clients: int | N
         How many clients take part, for the sentences.
 
     >>> event_of(Left(client="c3", nonce="7f"), 1_700_000_000_000)
-    Member(time=1700000000000, client='c3', what='left', reason='', evicted=False)
+    MemberEvent(time=1700000000000, client='c3', what='left', reason='', evicted=False)
     """
     at = time if time is not None and 0 < time < LAST * 1000 else 0
     match message:
@@ -210,14 +210,14 @@ def event_of(message: FromCoordinator, time: int | None = None, clients: int | N
         case Score():
             return Scoring(at, whole(message.round), len(message.slots))
         case Joined():
-            return Member(at, plain(message.client), "joined")
+            return MemberEvent(at, plain(message.client), "joined")
         case Left():
-            return Member(at, plain(message.client), "left")
+            return MemberEvent(at, plain(message.client), "left")
         case Refusal():
             reason = plain(" ".join(bounded(message.reason).split()), REASON_CHARS)
-            return Member(at, plain(message.client), "refused", reason, message.evicted)
+            return MemberEvent(at, plain(message.client), "refused", reason, message.evicted)
         case MemberChanged():
-            return Member(at, plain(message.client), message.action, evicted=message.action == "evict")
+            return MemberEvent(at, plain(message.client), message.action, evicted=message.action == "evict")
         case Restarted() | LocalDrift() | Noticed():
             return _change(_dated(_sane(message)), at, clients)
         case Ended():
@@ -333,11 +333,11 @@ def _dated(message: Announced) -> Dated:
     return DatedNotice.of(message)
 
 
-def _change(found: Dated, at: int, clients: int | None) -> Change:
+def _change(found: Dated, at: int, clients: int | None) -> AnnouncedChange:
     kinds = {DatedRestart: "restart", DatedLocalDrift: "local drift", DatedNotice: "notice"}
     candidates, of_candidates = _candidates(found)
     concerned = () if isinstance(found, DatedNotice) else found.clients
-    return Change(
+    return AnnouncedChange(
         at,
         kind=kinds[type(found)],
         round=found.round,

@@ -12,7 +12,7 @@ from threading import Lock
 
 import msgspec
 
-from streamfl.live.page.events import AnyEvent, Change, Entry, Opened, event_of, packed, unpacked
+from streamfl.live.page.events import AnnouncedChange, AnyEvent, Entry, Opened, event_of, packed, unpacked
 from streamfl.live.page.view import View
 from streamfl.protocol.messages import Finding, FromCoordinator
 
@@ -68,7 +68,7 @@ class _Chunk:
 
 
 @dataclass(eq=False)
-class History:
+class PageHistory:
     """The view as it is now, and as it was.
 
     A thread adds events; others may ask meanwhile.
@@ -87,7 +87,7 @@ class History:
     Examples
     --------
     >>> from streamfl.live.page.events import Opened
-    >>> history = History()
+    >>> history = PageHistory()
     >>> history.add(Opened(0, entry=1, round=1, epoch=1, resumed=False))
     >>> history.now.open_round, history.first, history.as_of(1)
     (1, None, None)
@@ -214,7 +214,7 @@ def _is_possible(event: AnyEvent, entry: int) -> bool:
             return closed.round <= closed.entry and closed.epoch <= closed.entry + 1
         case Opened() if entry:
             return event.round <= event.entry == entry + 1 and event.epoch <= event.entry + 1
-        case Change() if entry:
+        case AnnouncedChange() if entry:
             return event.since <= event.round <= entry + 1 and event.epoch <= entry + 2
         case _:
             return True  # before the first entry nothing is known: the view checks again when that comes

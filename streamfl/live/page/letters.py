@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from streamfl.live.page.events import plain, whole
-from streamfl.runtime.ports import Buried
+from streamfl.runtime.ports import LoggedDeadLetter
 
 # Kinds of reasons that are told apart with the names of fields, as many again without, and letters whose times are
 # kept.
@@ -70,7 +70,7 @@ def remedy(kind: str, topic: str) -> str:
 
 
 @dataclass(slots=True)
-class Kind:
+class LetterKind:
     """Letters of one kind: the newest of them, as an example of where they come from."""
 
     reason: str
@@ -95,7 +95,7 @@ class Letters:
     --------
     >>> letters = Letters()
     >>> for offset in (7, 9):
-    ...     letters.add(Buried("plant.records", 0, offset, "the label is missing", time=offset))
+    ...     letters.add(LoggedDeadLetter("plant.records", 0, offset, "the label is missing", time=offset))
     >>> [(kind.offset, count) for kind, count in letters.counted()]
     [(9, 2)]
     >>> [count for _, count in letters.counted(until=8)]
@@ -106,15 +106,17 @@ class Letters:
     readable: bool = True
     changes: int = 0
     lock: Lock = field(default_factory=Lock)
-    _kinds: dict[str, Kind] = field(default_factory=dict)
+    _kinds: dict[str, LetterKind] = field(default_factory=dict)
     _letters: deque[tuple[int, str]] = field(default_factory=deque)
 
-    def add(self, letter: Buried) -> None:
+    def add(self, letter: LoggedDeadLetter) -> None:
         """Add a letter."""
         topic = plain(letter.topic)
         kind = self._kind(letter.reason)  # only this thread adds kinds
         with self.lock:
-            self._kinds[kind] = Kind(kind, remedy(kind, topic), topic, whole(letter.partition), whole(letter.offset))
+            self._kinds[kind] = LetterKind(
+                kind, remedy(kind, topic), topic, whole(letter.partition), whole(letter.offset)
+            )
             self._letters.append((letter.time or 0, kind))
             if len(self._letters) > LETTERS:
                 self._letters.popleft()
@@ -129,7 +131,7 @@ class Letters:
                 return kind
         return OTHERS
 
-    def counted(self, until: int | None = None) -> list[tuple[Kind, int]]:
+    def counted(self, until: int | None = None) -> list[tuple[LetterKind, int]]:
         """Return each kind with the number of its letters, the most frequent first; only those until a time."""
         with self.lock:
             counts = Counter(kind for time, kind in self._letters if until is None or time <= until)

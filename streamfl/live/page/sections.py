@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamfl.live.page.events import Entry, Measured, Taken
-from streamfl.live.page.letters import Kind
-from streamfl.live.page.view import Card, Client, Point, View
+from streamfl.live.page.letters import LetterKind
+from streamfl.live.page.view import Card, ClientView, Point, View
 from streamfl.protocol.digits import significant
 from streamfl.records.times import iso
 from streamfl.run.report.words import counted, serves
@@ -61,7 +61,7 @@ LOCAL = {
 }
 
 
-def sections(view: View, letters: Sequence[tuple[Kind, int]] = ()) -> Sections:
+def sections(view: View, letters: Sequence[tuple[LetterKind, int]] = ()) -> Sections:
     """Return the sections of a view.
 
     Parameters
@@ -192,11 +192,11 @@ def _chosen_words(card: Card) -> str:
     return words.get(card.choice.chosen.partition("-")[0], IN_PARALLEL)
 
 
-def _sorted(view: View) -> list[Client]:
+def _sorted(view: View) -> list[ClientView]:
     return sorted(view.clients.values(), key=lambda client: client.name)
 
 
-def _client(client: Client, view: View) -> list[Any]:
+def _client(client: ClientView, view: View) -> list[Any]:
     """Return what a client's row has.
 
     Name, state, last round learnt, rounds missed, records, rejected, refused, the last reason and its round; how good
@@ -243,7 +243,7 @@ def update_row(taken: Taken) -> list[Any]:
     return [taken.client, taken.records, taken.rejected, [list(span) for span in taken.spans], *good]
 
 
-def _letters(kind: Kind, count: int) -> Sections:
+def _letters(kind: LetterKind, count: int) -> Sections:
     place = f"{kind.topic}/{kind.partition} at {kind.offset}"
     return {"reason": kind.reason, "count": count, "remedy": kind.remedy, "example": place}
 

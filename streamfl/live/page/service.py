@@ -12,15 +12,15 @@ from streamfl.errors import PeerError, UsageError
 from streamfl.live.http.serving import serving
 from streamfl.live.page.app import app
 from streamfl.live.page.events import plain
-from streamfl.live.page.history import History
+from streamfl.live.page.history import PageHistory
 from streamfl.live.page.letters import Letters
 from streamfl.live.page.sections import Sections
-from streamfl.live.page.source import Source
+from streamfl.live.page.source import PageSource
 from streamfl.live.settings.settings import address
 from streamfl.live.stopping import Stop
 from streamfl.records.times import iso
 from streamfl.runtime.log.tally import Tally
-from streamfl.runtime.ports import Buried, Connector, Told, Watcher
+from streamfl.runtime.ports import Connector, LoggedDeadLetter, LoggedMessage, Watcher
 
 LOG = structlog.get_logger("streamfl.page")
 
@@ -34,7 +34,7 @@ END_EVERY = 10
 PAUSE = 1.0
 
 
-class Reading:
+class PageReader:
     """Reads a log into a source: first its end, so that there is a page at once, and beside that the whole of it.
 
     Parameters
@@ -45,9 +45,9 @@ class Reading:
         A reader of the last messages, which is closed when it is no longer needed, and one of all.
     """
 
-    def __init__(self, source: Source, end: Watcher, whole: Watcher) -> None:
+    def __init__(self, source: PageSource, end: Watcher, whole: Watcher) -> None:
         self.source, self._end, self._whole = source, end, whole
-        self._history, self._letters = History(), Letters(whole.letters_before, whole.letters_readable)
+        self._history, self._letters = PageHistory(), Letters(whole.letters_before, whole.letters_readable)
         source.letters = Letters(end.letters_before, end.letters_readable)
         self._left, self._all = whole.behind, max(1, whole.behind)
         self._steps = 0
@@ -91,9 +91,9 @@ class Reading:
             LOG.info("the whole log is read", entry=self._history.now.entry, rounds=self._history.now.closed)
 
 
-def _hear(heard: Iterable[Told | Buried], history: History, letters: Letters) -> None:
+def _hear(heard: Iterable[LoggedMessage | LoggedDeadLetter], history: PageHistory, letters: Letters) -> None:
     for one in heard:
-        if isinstance(one, Buried):
+        if isinstance(one, LoggedDeadLetter):
             letters.add(one)
         else:
             history.hear(one.message, one.time)
@@ -120,18 +120,18 @@ def serve_page(name: str, connector: Connector, where: str, stop: Stop, names: C
     UsageError
         The address cannot be had, or the log-in may not read the federation.
     """
-    source = Source(name)
+    source = PageSource(name)
     with ExitStack() as stack:
         LOG.info("page", url=stack.enter_context(shown(source, where, names)))
         silent = Tally(LOG, "the log does not answer")
-        reading: Reading | None = None
+        reading: PageReader | None = None
         while not stop.requested:
             try:
                 if reading is None:
                     end, whole = _readers(connector)
                     stack.callback(end.close)
                     stack.callback(whole.close)
-                    reading = Reading(source, end, whole)
+                    reading = PageReader(source, end, whole)
                 reading.step(time.time())
             except PeerError as error:
                 silent.note(name, str(error))
@@ -151,7 +151,7 @@ def _readers(connector: Connector) -> tuple[Watcher, Watcher]:
 
 
 @contextmanager
-def shown(source: Source, where: str, names: Collection[str] = ()) -> Iterator[str]:
+def shown(source: PageSource, where: str, names: Collection[str] = ()) -> Iterator[str]:
     """Serve the page of a source until the block ends.
 
     Parameters

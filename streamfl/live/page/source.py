@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from streamfl.live.page.history import History
+from streamfl.live.page.history import PageHistory
 from streamfl.live.page.letters import Letters
 from streamfl.live.page.sections import Sections, sections, update_row
 
 
 @dataclass(eq=False)
-class Source:
+class PageSource:
     """The federation as the page shows it.
 
     Parameters
@@ -27,13 +27,13 @@ class Source:
 
     Examples
     --------
-    >>> source = Source("forest")
+    >>> source = PageSource("forest")
     >>> source.now()[1]["about"]["name"]
     'forest'
     """
 
     name: str
-    history: History = field(default_factory=History)
+    history: PageHistory = field(default_factory=PageHistory)
     letters: Letters = field(default_factory=Letters)
     status: Callable[[], Sections] = dict
 
@@ -72,7 +72,7 @@ class Source:
         updates = [update_row(one) for one in found.taken]
         return {"entry": found.summary.entry, "round": found.summary.round, "updates": updates}
 
-    def _about(self, history: History) -> Sections:
+    def _about(self, history: PageHistory) -> Sections:
         return {
             "name": self.name,
             "first": history.first,

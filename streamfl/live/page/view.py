@@ -9,11 +9,11 @@ from streamfl.bounds import NAMED
 from streamfl.live.page.events import (
     GREATEST,
     LARGEST,
+    AnnouncedChange,
     AnyEvent,
-    Change,
     Entry,
     Measured,
-    Member,
+    MemberEvent,
     Opened,
     Over,
     Scoring,
@@ -78,7 +78,7 @@ class Point(msgspec.Struct, array_like=True):
         return Point(self.first, later.last, later.entry, self.epoch, records, measured)
 
 
-class Client(msgspec.Struct, array_like=True):
+class ClientView(msgspec.Struct, array_like=True):
     """A client as the ledger and the refusals show it.
 
     `learnt` is the last round of which its records count, `waits_since` how many rounds had closed then, or when it
@@ -119,12 +119,12 @@ class Card(msgspec.Struct, array_like=True):
     """
 
     entry: int
-    change: Change
+    change: AnnouncedChange
     states: list[tuple[str, int]]
-    decided: Change | None = None
+    decided: AnnouncedChange | None = None
 
     @property
-    def choice(self) -> Change:
+    def choice(self) -> AnnouncedChange:
         """Return the announcement that tells of candidates."""
         return self.decided or self.change
 
@@ -186,7 +186,7 @@ class View(msgspec.Struct):
     cards: list[Card] = []
     epochs: list[Epoch] = []
     lines: list[Entry] = []
-    clients: dict[str, Client] = {}
+    clients: dict[str, ClientView] = {}
 
     @property
     def present(self) -> int:
@@ -203,9 +203,9 @@ class View(msgspec.Struct):
                 self._begin(event.epoch, event.round)
             case Scoring():
                 self.phase, self.candidates = "scoring", event.candidates
-            case Member():
+            case MemberEvent():
                 self._member(event)
-            case Change():
+            case AnnouncedChange():
                 self._change(event)
             case Over():
                 self.phase = "ended"
@@ -270,13 +270,13 @@ class View(msgspec.Struct):
             self.epochs.append(Epoch(epoch, round_, round_, "", ""))
             del self.epochs[:-EPOCHS]
 
-    def _client(self, name: str) -> Client | None:
+    def _client(self, name: str) -> ClientView | None:
         """Return a client, a new one if it is not known; None if there are too many."""
         if name not in self.clients and len(self.clients) < NAMED.clients:
-            self.clients[name] = Client(name, "present", self.closed)
+            self.clients[name] = ClientView(name, "present", self.closed)
         return self.clients.get(name)
 
-    def _member(self, event: Member) -> None:
+    def _member(self, event: MemberEvent) -> None:
         is_new = event.client not in self.clients
         client = self._client(event.client) if event.what in {"joined", "admit"} else self.clients.get(event.client)
         if client is None:
@@ -299,7 +299,7 @@ class View(msgspec.Struct):
         if event.evicted:
             client.state = "evicted"
 
-    def _change(self, change: Change) -> None:
+    def _change(self, change: AnnouncedChange) -> None:
         if change.kind == "local drift" and change.state != "latched":
             card = self._card_of(change)
             if card is not None:
@@ -317,7 +317,7 @@ class View(msgspec.Struct):
         self.cards.append(Card(self.entry, change, [(change.state, change.round)]))
         del self.cards[:-CHANGES]
 
-    def _card_of(self, change: Change) -> Card | None:
+    def _card_of(self, change: AnnouncedChange) -> Card | None:
         """Return the newest local drift of these clients, or else of some of them, that has not ended."""
         apart = [card for card in reversed(self.cards) if card.is_apart]
         names = set(change.clients)

@@ -136,6 +136,8 @@ OF = {"minItems": " of them", "maxLength": " characters"}
 def _kind(one: Mapping[str, Any]) -> str:
     if "const" in one or "enum" in one:
         *first, last = [_literal(value) for value in one.get("enum", [one.get("const")])]
+        if one.get("registered"):
+            return f"{', '.join([*first, last])} or that of another package"
         return f"{', '.join(first)} or {last}" if first else last
     kind = "file" if one.get("format") == "path" else _of_json(one)
     limits = [

@@ -19,6 +19,7 @@ from pydantic import (
     PrivateAttr,
     ValidationError,
     create_model,
+    field_validator,
     model_validator,
 )
 from pydantic_settings import (
@@ -35,12 +36,12 @@ from streamfl.learning.local_round import Learner
 from streamfl.live.settings.installed import connector_named, installed, section
 from streamfl.live.settings.validation import first_of
 from streamfl.machines.client.settings import ClientSettings
-from streamfl.machines.coordinator.aggregations import Aggregator
+from streamfl.machines.coordinator.aggregations import AGGREGATORS
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.online.native.between_rounds import NativeBetweenRounds
 from streamfl.records.cells import quoted
-from streamfl.records.formats import FieldMap, LabelMap, record_format
+from streamfl.records.formats import RECORD_FORMATS, FieldMap, LabelMap, record_format
 from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
 from streamfl.runtime.log.placement import pattern
 from streamfl.runtime.log.topics import Topics
@@ -166,9 +167,15 @@ class RoundSettings(_Table):
     """A round closes so long after clients should have closed their buffers, whoever is missing; 0: it waits."""
     expire_after: int = Field(3, ge=1, le=MOST, json_schema_extra={"unit": "rounds", "decides": False})
     """A client without an update in so many rounds is not waited for until it sends one."""
-    aggregation: Aggregator = "mean"
-    """How the differences of the models that rounds train are combined: all but `mean` bear with a minority of
+    aggregation: str = Field("mean", json_schema_extra={"enum": list(AGGREGATORS.own), "registered": True})
+    """How the differences of the models that rounds train are combined: all but `mean` tolerate a minority of
     hostile clients, at some cost when all are honest."""
+
+    @field_validator("aggregation")
+    @classmethod
+    def _aggregation_exists(cls, name: str) -> str:
+        AGGREGATORS.named(name)
+        return name
 
     @model_validator(mode="after")
     def _quorum_is_possible(self) -> Self:
@@ -195,7 +202,7 @@ class Records(_Table):
     """What a client is: a topic of one partition, a partition, or a value of the field `fields.client`."""
     partitions: int | None = Field(None, ge=1, le=MOST, json_schema_extra={"unset": "not checked", "decides": False})
     """The number of partitions that each topic must have."""
-    format: Literal["json", "packed"] = "json"
+    format: str = Field("json", json_schema_extra={"enum": list(RECORD_FORMATS.own), "registered": True})
     """One JSON object a message, or many records a message as a safetensors file."""
     shape: Literal["open", "closed"] = Field("open", alias="schema")  # pydantic's models have a `schema` already
     """`closed` takes only the fields and labels that `[records.fields]` names."""
@@ -206,6 +213,12 @@ class Records(_Table):
     late_after: float = Field(60.0, ge=SHORTEST, le=LONGEST, json_schema_extra={"unit": "seconds", "decides": False})
     """A record so much older than one before it counts as late; it is still learnt."""
     fields: FieldMap = FieldMap()
+
+    @field_validator("format")
+    @classmethod
+    def _format_exists(cls, name: str) -> str:
+        RECORD_FORMATS.named(name)
+        return name
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -280,7 +293,7 @@ class ClientProcess(_Table):
     """How long a clean stop may take."""
 
 
-class Score(_Table):
+class ScoreSettings(_Table):
     """`[score]`: one process that answers records without labels, in the topic `NAME.predictions`."""
 
     topics: tuple[str, ...] = ()
@@ -368,7 +381,7 @@ class FederationSettings(BaseSettings):
     privacy: PrivacySettings = PrivacySettings()
     coordinator: CoordinatorProcess = CoordinatorProcess()
     client: ClientProcess = Field(default_factory=ClientProcess)
-    score: Score = Field(default_factory=Score)
+    score: ScoreSettings = Field(default_factory=ScoreSettings)
     telemetry: Telemetry = Telemetry()
     logs: Logs = Logs()
     _section: BaseModel = PrivateAttr()

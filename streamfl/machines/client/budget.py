@@ -18,7 +18,7 @@ TOGETHER = 16
 
 
 @dataclass(slots=True)
-class Taken:
+class SentSizes:
     """The bytes and the good records of a client's latest updates, by round; `TOGETHER` rounds at most."""
 
     latest: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -43,9 +43,9 @@ class Taken:
     def a_record(self) -> float | None:
         """Return the mean bytes a record; None as long as there are too few updates.
 
-        >>> taken = Taken({round_: (900, 10) for round_ in range(5, 5 + TOGETHER)})
+        >>> taken = SentSizes({round_: (900, 10) for round_ in range(5, 5 + TOGETHER)})
         >>> taken.add(5 + TOGETHER, 2500, 10)
-        >>> taken.a_record, Taken({5: (900, 10)}).a_record
+        >>> taken.a_record, SentSizes({5: (900, 10)}).a_record
         (100.0, None)
         """
         if len(self.latest) < TOGETHER:

@@ -7,7 +7,7 @@ from streamfl.errors import PeerError
 from streamfl.learning.between_rounds import AtClient
 from streamfl.learning.local_round import Learner
 from streamfl.learning.serving import Serving
-from streamfl.machines.client.ledger.models import Models
+from streamfl.machines.client.ledger.models import ClientModels
 from streamfl.machines.client.usable import unusable
 from streamfl.protocol.changes import WHOLE_EVERY
 from streamfl.protocol.memory import MOST_KEPT
@@ -48,14 +48,14 @@ class Follower:
     learner: Learner
     opened: RoundOpened | None = None
     newest: int = 0
-    _models: Models = field(init=False)
+    _models: ClientModels = field(init=False)
     _next: RoundOpened | None = None
     _waiting: list[Published] = field(default_factory=list)
     _kept: int = 0  # bytes of those that wait
     _serving: dict[str, Serving] = field(default_factory=dict)  # by slot
 
     def __post_init__(self) -> None:
-        self._models = Models("", self.learner.agreed_only())
+        self._models = ClientModels("", self.learner.agreed_only())
 
     @property
     def behind(self) -> int:

@@ -30,13 +30,13 @@ from streamfl.bounds import bounded
 from streamfl.errors import BrokenInvariantError, PeerError, UsageError
 from streamfl.machines.client.intake.answering import answered
 from streamfl.machines.client.ledger.known_ledger import LedgerPlace
-from streamfl.machines.client.ledger.models import Models
+from streamfl.machines.client.ledger.models import ClientModels
 from streamfl.machines.client.patience import Question
 from streamfl.machines.client.phase import Phase
 from streamfl.machines.client.state import ClientState
 from streamfl.machines.client.usable import unprotected, unusable
 from streamfl.machines.client.work.gathering import Gathering
-from streamfl.machines.client.work.in_flight import Sent
+from streamfl.machines.client.work.in_flight import SentUpdate
 from streamfl.machines.client.work.introduction import introduction
 from streamfl.machines.client.work.work import Work
 from streamfl.protocol.apart import NO_LABEL
@@ -233,7 +233,7 @@ class Client(ClientState):
         except Exception as error:  # a forged model can make anything raise
             self._ledger.forget()
             self._flight.forget()
-            self._models = Models(self.name, self.settings.learner)
+            self._models = ClientModels(self.name, self.settings.learner)
             self._patience = self._patience.set_back().asks("join", now)
             return self._drop(error)
 
@@ -442,7 +442,7 @@ class Client(ClientState):
             if self._ledger.close(closed):
                 self._flight.turn_to(self._ledger.opened)
 
-    def _accept(self, own: Accepted, sent: Sent, closed: RoundClosed, place: LedgerPlace) -> None:
+    def _accept(self, own: Accepted, sent: SentUpdate, closed: RoundClosed, place: LedgerPlace) -> None:
         self._patience = self._patience.succeeds()
         self._buffer.drop(own.spans)
         place.move(own)

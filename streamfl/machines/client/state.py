@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 from streamfl.learning.between_rounds import AtClient
 from streamfl.learning.pooling.masks import Secrets
-from streamfl.machines.client.budget import Taken
+from streamfl.machines.client.budget import SentSizes
 from streamfl.machines.client.intake.buffer import Buffer
 from streamfl.machines.client.intake.intake import Intake, intake
 from streamfl.machines.client.intake.period import AGREEING
 from streamfl.machines.client.ledger.known_ledger import KnownLedger
-from streamfl.machines.client.ledger.models import Models
+from streamfl.machines.client.ledger.models import ClientModels
 from streamfl.machines.client.patience import Patience
 from streamfl.machines.client.phase import Phase
 from streamfl.machines.client.settings import ClientSettings
@@ -40,7 +40,7 @@ class ClientState:
     intake: Intake = field(init=False)
     sending: PlainNumbers = field(init=False)
     _buffer: Buffer = field(init=False)
-    _models: Models = field(init=False)
+    _models: ClientModels = field(init=False)
     _measurement: Measurement = field(init=False)
     _patience: Patience = field(init=False)
     _ledger: KnownLedger = field(default_factory=KnownLedger)
@@ -49,7 +49,7 @@ class ClientState:
     _released: tuple[int, int] = (0, 0)  # a round, and the messages about its records
     _begun: dict[str, int] = field(default_factory=dict)  # the first position read of each partition
     _introduced: tuple[Batch, ...] | None = None
-    _taken: Taken = field(default_factory=Taken)
+    _taken: SentSizes = field(default_factory=SentSizes)
     _after: int = 0  # the incarnation whose place it takes
     _renewals: int = 0  # how often it was told that it had left, which it had not asked for
     _attempts: int = 0
@@ -64,7 +64,7 @@ class ClientState:
     def __post_init__(self) -> None:
         self._buffer = Buffer(self.settings.most_pending, self.settings.least)
         self.sending = sending(self.settings, self.name, self.secrets)
-        self._models = Models(self.name, self.settings.learner)
+        self._models = ClientModels(self.name, self.settings.learner)
         self._measurement = Measurement(self.settings.measure)
         self._patience = Patience(self.settings.retry)
         self.intake = intake(self._buffer, window=self.settings.window, by_size=self.settings.clock == "records")

@@ -1,17 +1,18 @@
-"""The ways to combine clients' mean differences, by name. All but the mean bear with a minority of liars.
+"""The ways to combine clients' mean differences, by name. All but the mean tolerate a minority of liars.
 
 They combine the differences of the models that rounds train, after the bounds of `bounded`. Each depends on what
 clients sent alone, taken in the order of their names, so the order of arrival changes no bit.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Literal
+from collections.abc import Callable
 
 import numpy as np
 
 from streamfl.arrays import FloatArray
+from streamfl.protocol.registered import Registered
 
-Aggregator = Literal["mean", "trimmed", "median", "krum", "geometric-median"]
+# The name of one.
+Aggregator = str
 
 # The part of the clients that may lie, which is as much as is cut off on either side. docs/choices.md, "Influence".
 LIARS = 0.3
@@ -19,6 +20,15 @@ LIARS = 0.3
 # Steps of Weiszfeld's algorithm, and the part of the middle distance below which distances count as equal.
 # docs/choices.md, "Influence".
 STEPS, NEAREST = 16, 0.1
+
+
+def mean(X: FloatArray, natural: FloatArray, records: FloatArray) -> FloatArray:
+    """Return the mean, weighted by records. The coordinator takes it as an exact sum, see `Aggregation`.
+
+    >>> mean(np.array([[1.0], [4.0]]), np.zeros((2, 1)), np.array([1.0, 2.0]))
+    array([3.])
+    """
+    return _mean(X, records)
 
 
 def trimmed(X: FloatArray, natural: FloatArray, records: FloatArray) -> FloatArray:
@@ -84,12 +94,11 @@ def _mean(X: FloatArray, weights: FloatArray) -> FloatArray:
     return mean
 
 
-# By name: a function of each client's mean difference, of the same in units in which noise is alike in all
-# directions, and of its records; shapes (clients, ...), (clients, ...) and (clients,). The mean is an exact sum: see
-# `Aggregation`.
-AGGREGATORS: Mapping[str, Callable[[FloatArray, FloatArray, FloatArray], FloatArray]] = {
-    "trimmed": trimmed,
-    "median": median,
-    "krum": krum,
-    "geometric-median": geometric_median,
-}
+# Each is a function of each client's mean difference, of the same in units in which noise is alike in all directions,
+# and of its records; shapes (clients, ...), (clients, ...) and (clients,).
+AGGREGATORS = Registered[Callable[[FloatArray, FloatArray, FloatArray], FloatArray]](
+    "aggregation",
+    None,
+    "streamfl.aggregations",
+    {"mean": mean, "trimmed": trimmed, "median": median, "krum": krum, "geometric-median": geometric_median},
+)

@@ -1,7 +1,7 @@
 """River models as external models: their states are exported to named arrays, merged, and imported again."""
 
 from streamfl.models.river_models.federated import FederatedRiverModel
-from streamfl.models.river_models.kind import Kind, federable
+from streamfl.models.river_models.kind import ModelKind, federable
 from streamfl.models.river_models.names import given, named
 from streamfl.models.river_models.river_pass import RiverPass
 from streamfl.models.river_models.state import export, imported
@@ -12,7 +12,7 @@ __all__ = [
     "Exported",
     "ExportedTable",
     "FederatedRiverModel",
-    "Kind",
+    "ModelKind",
     "RiverPass",
     "export",
     "federable",

@@ -11,7 +11,7 @@ from river import base
 from streamfl.arrays import FloatArray
 from streamfl.errors import PeerError, UsageError
 from streamfl.models.river_models.composites import described
-from streamfl.models.river_models.kind import Kind, federable
+from streamfl.models.river_models.kind import ModelKind, federable
 from streamfl.models.river_models.river_pass import RiverPass
 from streamfl.models.river_models.state import export, imported
 from streamfl.online.external.admission import unusable
@@ -53,7 +53,7 @@ class FederatedRiverModel:
 
     model: base.Estimator
     task: Task
-    _kind: Kind = field(init=False)
+    _kind: ModelKind = field(init=False)
 
     def __post_init__(self) -> None:
         """Check that it can be federated, and for this task."""
@@ -121,7 +121,7 @@ class FederatedRiverPass:
         The agreed state from which it begins.
     """
 
-    def __init__(self, model: base.Estimator, kind: Kind, agreed: ExternalState) -> None:
+    def __init__(self, model: base.Estimator, kind: ModelKind, agreed: ExternalState) -> None:
         self._kind = kind
         self._agreed = agreed
         self._pass = RiverPass(model, agreed.state)

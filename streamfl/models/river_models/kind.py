@@ -21,7 +21,7 @@ FORMS: dict[type[Any], Form] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ModelKind:
     """The kind of a model that can be federated.
 
     Parameters
@@ -39,7 +39,7 @@ class Kind:
     merging: frozenset[Literal["mean", "sum"]]
 
 
-def federable(model: base.Estimator) -> Kind:
+def federable(model: base.Estimator) -> ModelKind:
     """Return the kind of a model, if the states of several clients can be merged.
 
     River's `SoftmaxRegression` has no intercept. Give it a constant feature after the scaler, which would make it 0:
@@ -76,25 +76,25 @@ def federable(model: base.Estimator) -> Kind:
         return _one_vs_rest(model)
     if type(model) in composites.SEPARATORS:
         return _composite(model)
-    return Kind(_task(model), _binary(model), _merging(form.merging))
+    return ModelKind(_task(model), _binary(model), _merging(form.merging))
 
 
-def _composite(model: Any) -> Kind:
+def _composite(model: Any) -> ModelKind:
     kinds = [federable(step) for step in steps_of(model).values()]
     if not kinds:
         raise _refused(model, "it has no steps")
     if any(kind.task != "transformation" for kind in (kinds[:-1] if type(model) is compose.Pipeline else kinds)):
         raise _refused(model, "only the last step of a pipeline may predict")
     merging = frozenset(name for kind in kinds for name in kind.merging)
-    return Kind(kinds[-1].task, kinds[-1].binary, merging)
+    return ModelKind(kinds[-1].task, kinds[-1].binary, merging)
 
 
-def _one_vs_rest(model: Any) -> Kind:
+def _one_vs_rest(model: Any) -> ModelKind:
     kind = federable(model.classifier)
     if kind.task != "classification" or not kind.binary:
         name = described(model.classifier)
         raise _refused(model, f"{name} is no classifier of two labels; if it knows more by itself, take it alone")
-    return Kind("classification", False, kind.merging)
+    return ModelKind("classification", False, kind.merging)
 
 
 def _task(model: Any) -> Literal["classification", "regression", "transformation"]:

@@ -22,7 +22,7 @@ class Said(NamedTuple):
 
 
 @dataclass
-class Asked:
+class LateLabelExperts:
     """Experts on the last answer for records whose labels come late.
 
     When a record is learnt, other experts have seen the labels before it, which they had not when it was asked:
@@ -36,7 +36,7 @@ class Asked:
 
     Examples
     --------
-    >>> asked = Asked(LastAnswer())
+    >>> asked = LateLabelExperts(LastAnswer())
     >>> positions, even = np.arange(3), np.full((3, 2), 0.5)
     >>> for _ in range(30):
     ...     said = asked.mixed(positions, even, ("a", "b"))

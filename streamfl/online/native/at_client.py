@@ -20,7 +20,7 @@ from streamfl.protocol.native.steps import COARSEST
 from streamfl.protocol.records import Batch
 
 if TYPE_CHECKING:
-    from streamfl.online.native.asked import Asked
+    from streamfl.online.native.asked import LateLabelExperts
     from streamfl.online.native.learner import NativeLearner
     from streamfl.online.native.shared import Shared
 
@@ -59,7 +59,7 @@ class NativeAtClient(AtClient):
     learner: "NativeLearner" = field(init=False)
     version: int = 1
     _epoch: int | None = None
-    _asked: "Asked | None" = None
+    _asked: "LateLabelExperts | None" = None
     _served: list[FloatArray] = field(default_factory=list)
     _published: Arrived[dict[bool, NativeState | NativeChange]] = field(default_factory=Arrived)
 
@@ -127,10 +127,10 @@ class NativeAtClient(AtClient):
     def answer_late(self, batch: Batch, serving: Serving | None = None) -> FloatArray:
         """Return the present predictions of records whose labels come late: see `answer`."""
         if self._asked is None:
-            from streamfl.online.native.asked import Asked  # noqa: PLC0415  as in __post_init__
+            from streamfl.online.native.asked import LateLabelExperts  # noqa: PLC0415  as in __post_init__
 
             last = self.learner.without_last()
-            self._asked = None if last is None else Asked(last)
+            self._asked = None if last is None else LateLabelExperts(last)
         others = self.answer(batch, serving)
         if self._asked is None or not others.size:
             return others

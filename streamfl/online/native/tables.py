@@ -30,7 +30,7 @@ def _no_changes(columns: int, rates: int) -> Touched:
 
 
 @dataclass(eq=False)
-class Changes:
+class TableChanges:
     """What one client has changed in a table since its round began.
 
     Parameters
@@ -75,14 +75,14 @@ class AgreedTable:
     def __init__(self, values: Table, chain: str = "") -> None:
         self.values, self.chain, self.columns = values, chain, values.shape[-1]
         self.visits = np.zeros(len(values), np.int64)
-        self.changes: Changes | None = None
+        self.changes: TableChanges | None = None
         self.users: WeakSet[ClientTable] = WeakSet()
         self._state = object()  # another one when the agreed values are changed in place
         self._next: list[tuple[IntArray, FloatArray, ReferenceType[AgreedTable], object]] = []
 
     # Each method can be repeated after an interruption at any of its steps, or followed by any other.
 
-    def put_in(self, changes: Changes) -> None:
+    def put_in(self, changes: TableChanges) -> None:
         """Put a client's changes in, after those of another client were taken out."""
         if self.changes is not changes:
             self.take_out()
@@ -108,7 +108,7 @@ class AgreedTable:
         nothing = changes.touched.before[:0].copy()  # the agreed values are here
         changes.touched = changes.touched._replace(cells=changes.cells.copy(), before=nothing)
 
-    def undo(self, changes: Changes) -> None:
+    def undo(self, changes: TableChanges) -> None:
         """Restore the agreed values, if these changes are in."""
         if self.changes is changes:
             self.values[changes.cells, :, : changes.columns] = changes.before
@@ -230,7 +230,7 @@ class ClientTable:
     """
 
     agreed: AgreedTable
-    changes: Changes
+    changes: TableChanges
 
     def __init__(self, tables: AgreedTables, values: Table) -> None:
         self._tables = tables
@@ -245,7 +245,7 @@ class ClientTable:
         return {
             "_tables": self._tables,
             "agreed": (self.agreed.values.copy(), self.agreed.chain),
-            "changes": Changes(touched, changes.columns, changes.out),
+            "changes": TableChanges(touched, changes.columns, changes.out),
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -257,7 +257,7 @@ class ClientTable:
     def _move(self, agreed: AgreedTable, columns: int) -> None:
         agreed.widen(columns)
         agreed.users.add(self)
-        self.agreed, self.changes = agreed, Changes(_no_changes(columns, agreed.values.shape[1]), columns)
+        self.agreed, self.changes = agreed, TableChanges(_no_changes(columns, agreed.values.shape[1]), columns)
 
     def enter(self) -> AgreedTable:
         """Put the client's changes into the agreed table, and return it."""

@@ -4,7 +4,7 @@ import csv
 import gzip
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,6 +17,7 @@ from streamfl.protocol.records import Rejection
 from streamfl.records.assembly import BLOCK, Blocks, RowBlock
 from streamfl.records.cells import Cells, quoted
 from streamfl.records.csv_block import columns
+from streamfl.records.files.file_format import FileFormat
 from streamfl.records.files.lines import LONGEST, MOST_HELD, Lines, decoded, whole_lines
 from streamfl.records.objects import counted
 from streamfl.records.request import Request, label_column
@@ -27,6 +28,17 @@ class _Row(NamedTuple):
     fields: list[str]
     error: str = ""
     lines: int = 1
+
+
+class Csv(FileFormat):
+    """CSV, gzipped or not."""
+
+    separated = True
+
+    @classmethod
+    def blocks(cls, request: Request, path: Path) -> AbstractContextManager[Blocks]:
+        """Open a file to be read block by block."""
+        return csv_file(request, path)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ import numpy as np
 
 from streamfl.protocol.records import Rejection
 from streamfl.records.assembly import BLOCK, Blocks, RowBlock
+from streamfl.records.files.file_format import FileFormat
 from streamfl.records.files.lines import LONGEST, MOST_HELD, decoded, whole_lines
 from streamfl.records.objects import Columns, Object, flat, names
 from streamfl.records.request import Request, label_column
@@ -23,6 +24,17 @@ class _Line(NamedTuple):
     record: Object
     error: str = ""
     size: int = 0
+
+
+class JsonLines(FileFormat):
+    """A JSON object a line."""
+
+    ordered = False
+
+    @classmethod
+    def blocks(cls, request: Request, path: Path) -> AbstractContextManager[Blocks]:
+        """Open a file to be read block by block."""
+        return jsonl_file(request, path)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -14,7 +14,8 @@ from streamfl.arrays import FloatArray, IntArray
 from streamfl.protocol.records import Rejection, without_infinity
 from streamfl.records.assembly import Blocks, RowBlock
 from streamfl.records.cells import quoted, texts
-from streamfl.records.files.npz_rows import MOST_WHOLE, Rows, opened, readable
+from streamfl.records.files.file_format import FileFormat
+from streamfl.records.files.npz_rows import MOST_WHOLE, ArrayRows, opened, readable
 from streamfl.records.labels import LabelTexts, resolve
 from streamfl.records.objects import counted
 from streamfl.records.request import Request, check_names
@@ -72,6 +73,22 @@ def read_npz(request: Request, path: Path) -> Table:
     )  # fmt: skip
 
 
+class Npz(FileFormat):
+    """A NumPy archive with the arrays `X` and `y`."""
+
+    label = "y"
+
+    @classmethod
+    def blocks(cls, request: Request, path: Path) -> AbstractContextManager[Blocks]:
+        """Open a file to be read block by block."""
+        return npz_file(request, path)
+
+    @classmethod
+    def table(cls, request: Request, path: Path) -> Table:
+        """Read a whole file; its features keep the type in which they are stored."""
+        return read_npz(request, path)
+
+
 @contextmanager
 def npz_file(request: Request, path: Path) -> Iterator[Blocks]:
     """Open an npz file: see `read_npz`. It is read in blocks, and without labels it needs no `y`.
@@ -95,17 +112,21 @@ def npz_file(request: Request, path: Path) -> Iterator[Blocks]:
         )
 
 
-def _checked_shapes(request: Request, stored: Mapping[str, Rows], *, labelled: bool) -> tuple[Rows, Rows | None]:
+def _checked_shapes(
+    request: Request, stored: Mapping[str, ArrayRows], *, labelled: bool
+) -> tuple[ArrayRows, ArrayRows | None]:
     """Return X, and y if there are labels, after checking their headers."""
-    _check(request, stored if labelled else {"y": Rows(request, "y", _shape_of_labels(stored), NUMBERS), **stored})
+    _check(
+        request, stored if labelled else {"y": ArrayRows(request, "y", _shape_of_labels(stored), NUMBERS), **stored}
+    )
     return stored["X"], stored["y"] if labelled else None
 
 
-def _shape_of_labels(stored: Mapping[str, Rows]) -> tuple[int, ...]:
+def _shape_of_labels(stored: Mapping[str, ArrayRows]) -> tuple[int, ...]:
     return stored["X"].shape[:1] if "X" in stored else (0,)
 
 
-def _column_names(stored: Mapping[str, Rows]) -> dict[str, Labels]:
+def _column_names(stored: Mapping[str, ArrayRows]) -> dict[str, Labels]:
     names = stored.get("features")
     if names is None:
         return {}
@@ -114,7 +135,7 @@ def _column_names(stored: Mapping[str, Rows]) -> dict[str, Labels]:
     return {"features": names.take(names.shape[0])}
 
 
-def _blocks(X: Rows, y: Rows | None, features: Mapping[str, int]) -> Iterator[RowBlock]:
+def _blocks(X: ArrayRows, y: ArrayRows | None, features: Mapping[str, int]) -> Iterator[RowBlock]:
     """Yield the records in blocks; `features` has the columns of X by name."""
     rows = max(1, min(ROWS, BLOCK // max(1, X.row_bytes)))
     for start in range(0, X.shape[0], rows):
@@ -153,7 +174,7 @@ def _as_text(y: Labels) -> Labels:
     return np.char.decode(cast(npt.NDArray[np.bytes_], y), "utf-8", "replace") if y.dtype.kind == "S" else y
 
 
-def _check(request: Request, found: Mapping[str, Labels] | Mapping[str, Rows]) -> None:
+def _check(request: Request, found: Mapping[str, Labels] | Mapping[str, ArrayRows]) -> None:
     """Refuse arrays that are missing, or of a shape or a type that no records have."""
     for name in ("X", "y"):
         if name not in found:

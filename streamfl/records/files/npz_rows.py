@@ -25,7 +25,7 @@ SPOILT = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, No
 
 
 @dataclass
-class Rows:
+class ArrayRows:
     """An array whose rows are read in order.
 
     Parameters
@@ -99,7 +99,7 @@ def readable(request: Request) -> Iterator[None]:
 
 
 @contextmanager
-def opened(request: Request, path: Path, names: tuple[str, ...]) -> Iterator[dict[str, Rows]]:
+def opened(request: Request, path: Path, names: tuple[str, ...]) -> Iterator[dict[str, ArrayRows]]:
     """Open those of some arrays that an archive has.
 
     Parameters
@@ -123,7 +123,7 @@ def opened(request: Request, path: Path, names: tuple[str, ...]) -> Iterator[dic
         yield {name: _rows(request, archive, name) for name in names if f"{name}.npy" in members}
 
 
-def _rows(request: Request, archive: zipfile.ZipFile, name: str) -> Rows:
+def _rows(request: Request, archive: zipfile.ZipFile, name: str) -> ArrayRows:
     """Return an array behind its header.
 
     Raises
@@ -142,8 +142,8 @@ def _rows(request: Request, archive: zipfile.ZipFile, name: str) -> Rows:
             raise ValueError(f"its array {name!r} holds pickled objects")
         if by_columns and len(shape) > 1:
             with archive.open(f"{name}.npy") as again:
-                return Rows(request, name, shape, dtype, whole=npy.read_array(again, allow_pickle=False))
-    rows = Rows(request, name, shape, dtype, stream)
+                return ArrayRows(request, name, shape, dtype, whole=npy.read_array(again, allow_pickle=False))
+    rows = ArrayRows(request, name, shape, dtype, stream)
     if rows.row_bytes > MOST_ROW:
         what = f"a record of its array {name!r} takes {rows.row_bytes} bytes; at most {MOST_ROW}"
         raise request.refusal(what, "save fewer columns")

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import chain, takewhile
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -16,11 +16,21 @@ from streamfl.records.assembly import Blocks, RowBlock
 from streamfl.records.cells import Cells
 from streamfl.records.columns import TIMES, LeftOutColumn
 from streamfl.records.files import parquet_rows
+from streamfl.records.files.file_format import FileFormat
 from streamfl.records.objects import counted
 from streamfl.records.request import Request, label_column
 
 # What is said of a file at which polars ends without a word of its own.
 TOO_MUCH = "a page asks for more memory than there is"
+
+
+class Parquet(FileFormat):
+    """Apache Parquet."""
+
+    @classmethod
+    def blocks(cls, request: Request, path: Path) -> AbstractContextManager[Blocks]:
+        """Open a file to be read block by block."""
+        return parquet_file(request, path)
 
 
 @contextmanager

@@ -2,22 +2,21 @@
 
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
 from streamfl.records.assembly import Blocks, RowBlock
-from streamfl.records.files.csv_file import csv_file, csv_stream
-from streamfl.records.files.jsonl_file import jsonl_file
-from streamfl.records.files.npz_file import npz_file, read_npz
+from streamfl.records.files.csv_file import csv_stream
+from streamfl.records.files.file_format import FileFormat
+from streamfl.records.files.known import FILE_FORMATS, ending, endings
 from streamfl.records.request import OnBadRecord, Request, Task
 from streamfl.records.table import Table
 
 STDIN = "-"
-
-Reader = Callable[[Request, Path], AbstractContextManager[Blocks]]
+RIVER_DATA = "river:"
 
 
 def read(
@@ -37,7 +36,7 @@ def read(
     Parameters
     ----------
     path_or_name
-        A file .csv, .csv.gz, .jsonl, .parquet or .npz, or `river:NAME`; or `-`: CSV from standard input.
+        A file of one of `FILE_FORMATS`, or `river:NAME`; or `-`: CSV from standard input.
     label
         The label column. None: one named label, y, target or class in any case, else in CSV and Parquet the last.
     drop
@@ -73,14 +72,13 @@ def read(
     """
     request = Request(path_or_name, label, tuple(drop), time, task, on_bad_record, keep, separator)
     _check_separator(request)
-    if path_or_name.startswith("river:"):
+    if path_or_name.startswith(RIVER_DATA):
         return _river(request)
-    if path_or_name.lower().endswith(".npz"):  # its table keeps the stored type
-        with _explained(request):
-            _reader(request, path := Path(path_or_name))
-            return read_npz(request, path)
-    with blocks(request, stdin) as opened:
-        return opened.table()
+    if path_or_name == STDIN:
+        with blocks(request, stdin) as opened:
+            return opened.table()
+    with _explained(request):
+        return _format(request, path := Path(path_or_name)).table(request, path)
 
 
 @contextmanager
@@ -111,7 +109,7 @@ def blocks(request: Request, stdin: BinaryIO | None = None) -> Iterator[Blocks]:
     path = Path(request.source)
     with ExitStack() as stack:
         with _explained(request):
-            opened = stack.enter_context(_reader(request, path)(request, path))
+            opened = stack.enter_context(_format(request, path).blocks(request, path))
         yield replace(opened, each=_each(request, opened.each))
 
 
@@ -125,8 +123,10 @@ def _check_separator(request: Request) -> None:
     separator, source = request.separator, request.source.lower()
     if len(separator) != 1 or not separator.isascii() or separator in '"\r\n\0':
         raise request.refusal(f"columns cannot be separated by {separator!r}", "give one character, such as ;")
-    if separator != "," and not source.startswith("river:") and not source.endswith((STDIN, ".csv", ".csv.gz")):
-        raise request.refusal("only CSV has separators", "leave --separator out")
+    if separator != "," and not source.startswith(RIVER_DATA) and source != STDIN:
+        known = ending(source)
+        if known is None or not FILE_FORMATS[known].separated:
+            raise request.refusal("only CSV has separators", "leave --separator out")
 
 
 @contextmanager
@@ -149,34 +149,18 @@ def _standard_input(request: Request, stream: BinaryIO) -> Blocks:
     return csv_stream(source, "standard input", stream)
 
 
-def _reader(request: Request, path: Path) -> Reader:
-    """Return the reader for the ending of a file's name, after checking that the file is not a directory or empty."""
+def _format(request: Request, path: Path) -> type[FileFormat]:
+    """Return the format for the ending of a file's name, after checking that the file is not a directory or empty."""
     if path.is_dir():
         raise request.refusal("it is a directory", "name one file in it")
     if path.stat().st_size == 0:
         raise request.refusal("it is empty", "give a file with at least one record")
-    for ending, reader in FORMATS.items():
-        if path.name.lower().endswith(ending):
-            return reader
-    raise request.refusal("unknown format", f"known are {', '.join(FORMATS)} and river:NAME")
-
-
-def _parquet(request: Request, path: Path) -> AbstractContextManager[Blocks]:
-    from streamfl.records.files.parquet_file import parquet_file  # noqa: PLC0415  polars is slow to load and rarely used
-
-    return parquet_file(request, path)
+    if (known := ending(path.name)) is not None:
+        return FILE_FORMATS[known]
+    raise request.refusal("unknown format", f"give a file {endings()}, or {RIVER_DATA}NAME")
 
 
 def _river(request: Request) -> Table:
     from streamfl.records.files.river_data import read_river  # noqa: PLC0415  River is slow to load and rarely used
 
     return read_river(request)
-
-
-FORMATS: dict[str, Reader] = {
-    ".csv": csv_file,
-    ".csv.gz": csv_file,
-    ".jsonl": jsonl_file,
-    ".parquet": _parquet,
-    ".npz": npz_file,
-}

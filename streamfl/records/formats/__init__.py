@@ -1,44 +1,41 @@
 """Record formats: how the messages of a log encode records."""
 
-from typing import Literal
-
 from streamfl.bounds import NAMED, Limits
-from streamfl.errors import UsageError
+from streamfl.protocol.registered import Registered
 from streamfl.records.formats.field_map import FieldMap, LabelMap
 from streamfl.records.formats.json_records import JsonRecords
+from streamfl.records.formats.message_format import MessageFormat
 from streamfl.records.formats.packed import Packed
 from streamfl.runtime.ports import RecordFormat
 
-__all__ = ["FieldMap", "JsonRecords", "LabelMap", "Packed", "record_format"]
+__all__ = ["RECORD_FORMATS", "FieldMap", "JsonRecords", "LabelMap", "MessageFormat", "Packed", "record_format"]
+
+# Each is a class that derives from `MessageFormat`: `json`, one object a message; `packed`, many records a message.
+RECORD_FORMATS = Registered[type[MessageFormat]](
+    "record format", MessageFormat, "streamfl.record_formats", {"json": JsonRecords, "packed": Packed}
+)
 
 
-def record_format(kind: Literal["json", "packed"], fields: FieldMap, limits: Limits = NAMED) -> RecordFormat:
+def record_format(kind: str, fields: FieldMap, limits: Limits = NAMED) -> RecordFormat:
     """Return the record format of a log.
 
     Parameters
     ----------
     kind
-        `json`: one object per message. `packed`: many records per message, as float32 arrays.
+        One of `RECORD_FORMATS`.
     fields
-        The roles of the fields. Packed messages name their fields, so of the map only the task is used.
+        The roles of the fields.
     limits
         The most names that a reader accepts.
 
     Raises
     ------
     UsageError
-        If messages are packed and the map has more than the task, or if the map has too many names.
+        If there is no such format, or the format cannot have these fields.
 
     >>> record_format("packed", FieldMap()).stride
     65536
-    >>> record_format("packed", FieldMap(client="device"))
-    Traceback (most recent call last):
-    streamfl.errors.UsageError: packed messages name their fields themselves; leave out client
+    >>> record_format("json", FieldMap(client="device")).stride
+    1
     """
-    if kind == "json":
-        return JsonRecords(fields, limits)
-    if superfluous := [
-        name for name, value in fields if name != "task" and value != FieldMap.model_fields[name].default
-    ]:
-        raise UsageError(f"packed messages name their fields themselves; leave out {', '.join(superfluous)}")
-    return Packed(fields.task, limits)
+    return RECORD_FORMATS.named(kind).of(fields, limits)

@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -19,6 +19,7 @@ from streamfl.records.formats.flat_json import Cells, FlatJson
 from streamfl.records.formats.json_heads import Heads
 from streamfl.records.formats.json_writer import JsonWriter
 from streamfl.records.formats.known import KnownLabels, Remarks, left_out
+from streamfl.records.formats.message_format import MessageFormat
 from streamfl.runtime.ports import Decoded
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -44,7 +45,7 @@ class _Block:
     refused: dict[int, _Bad] = field(default_factory=dict)  # by index of the message
 
 
-class JsonRecords:
+class JsonRecords(MessageFormat):
     """Messages of one JSON object each: `streamfl.runtime.ports.RecordFormat`.
 
     Numbers and labels are read as in files of JSON lines (`streamfl.records.files`). Absent fields, null and empty
@@ -77,8 +78,6 @@ class JsonRecords:
     'field "x": "wide" is not a number; drop the field, or declare its values under categories'
     """
 
-    stride = 1
-
     def __init__(self, fields: FieldMap, limits: Limits = NAMED) -> None:
         _check_names(fields, limits)
         self._fields = fields
@@ -90,6 +89,11 @@ class JsonRecords:
         self._reserved = frozenset(fields.category_features)
         self._writer: JsonWriter | None = None
         self._set_columns(fields.features)
+
+    @classmethod
+    def of(cls, fields: FieldMap, limits: Limits = NAMED) -> Self:
+        """Return the format of a log with these fields."""
+        return cls(fields, limits)
 
     def decode(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> Decoded:
         """Return the records of consecutive messages.
@@ -144,9 +148,9 @@ class JsonRecords:
             return None
         return Half(kind, np.array([*map(keys.__getitem__, good.tolist())], dtype=np.object_))
 
-    def fresh(self) -> "JsonRecords":
+    def fresh(self) -> Self:
         """Return the same format without any names learnt from records."""
-        return JsonRecords(self._fields, self._limits)
+        return type(self)(self._fields, self._limits)
 
     def encode(
         self,

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
@@ -12,8 +13,10 @@ from streamfl.errors import UsageError
 from streamfl.protocol.records import Rejection
 from streamfl.records.cells import quoted
 from streamfl.records.formats.classes import classes
+from streamfl.records.formats.field_map import FieldMap
 from streamfl.records.formats.known import KnownLabels, Remarks, left_out
-from streamfl.records.formats.packed_layout import LENGTH, MAX_HEADER, MAX_RECORDS, Layout, Task, layout
+from streamfl.records.formats.message_format import MessageFormat
+from streamfl.records.formats.packed_layout import LENGTH, MAX_HEADER, MAX_RECORDS, PackedHeader, Task, layout
 from streamfl.records.times import in_seconds
 from streamfl.runtime.ports import Decoded
 
@@ -22,12 +25,12 @@ _REMEMBERED, _LARGEST = 32, 256 * 1024
 
 
 @dataclass(slots=True, eq=False)
-class _Block:
+class _PackedBlock:
     """The messages of one call: packed records, and refused messages."""
 
     offsets: list[int] = field(default_factory=list)
     messages: list[bytes] = field(default_factory=list)
-    layouts: list[Layout] = field(default_factory=list)
+    layouts: list[PackedHeader] = field(default_factory=list)
     columns: dict[str, int] = field(default_factory=dict)
     ignored: int = 0  # values of features beyond the limit
     refused: list[Rejection] = field(default_factory=list)
@@ -42,7 +45,7 @@ class _Columns:
     times: FloatArray  # (n,)
 
 
-class Packed:
+class Packed(MessageFormat):
     """Messages that are safetensors files of records: `streamfl.runtime.ports.RecordFormat`.
 
     A message has the arrays `X`, float32 (n, d), NaN where missing, and `y`, (n,): int32 indices into the labels in
@@ -75,7 +78,26 @@ class Packed:
         self._limits = limits
         self._remarks = Remarks()
         self._labels = KnownLabels(limits, self._remarks, "y")
-        self._layouts: dict[bytes, Layout] = {}
+        self._layouts: dict[bytes, PackedHeader] = {}
+
+    @classmethod
+    def of(cls, fields: FieldMap, limits: Limits = NAMED) -> Self:
+        """Return the format of a log: its messages name their fields, so of the map only the task is used.
+
+        Raises
+        ------
+        UsageError
+            If the map has more than the task.
+
+        >>> Packed.of(FieldMap(client="device"))
+        Traceback (most recent call last):
+        streamfl.errors.UsageError: packed messages name their fields themselves; leave out client
+        """
+        default = FieldMap.model_fields
+        more = [name for name, value in fields if name != "task" and value != default[name].default]
+        if more:
+            raise UsageError(f"packed messages name their fields themselves; leave out {', '.join(more)}")
+        return cls(fields.task, limits)
 
     def decode(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> Decoded:
         """Return the records of consecutive messages.
@@ -127,9 +149,9 @@ class Packed:
         except ValueError:
             return 1
 
-    def fresh(self) -> "Packed":
+    def fresh(self) -> Self:
         """Return the same format without any labels learnt from records."""
-        return Packed(self._task, self._limits)
+        return type(self)(self._task, self._limits)
 
     def encode(
         self,
@@ -177,8 +199,8 @@ class Packed:
             ) from None
         return head + b"".join(array.tobytes() for array in arrays.values())
 
-    def _read(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> _Block:
-        block = _Block()
+    def _read(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> _PackedBlock:
+        block = _PackedBlock()
         for offset, value in zip(offsets, values, strict=True):
             try:
                 one = self._layout(value or b"")
@@ -191,7 +213,7 @@ class Packed:
             block.layouts.append(one)
         return block
 
-    def _take_names(self, block: _Block, one: Layout) -> None:
+    def _take_names(self, block: _PackedBlock, one: PackedHeader) -> None:
         """Add the features of a message, as many as there is room for."""
         new = [name for name in one.features if name not in block.columns] if one.n else []
         fits = [name for name in new if is_name(name)][: self._limits.features - len(block.columns)]
@@ -200,7 +222,7 @@ class Packed:
             block.ignored += one.n * (len(new) - len(fits))
             self._remarks.add("features", left_out(self._limits))
 
-    def _layout(self, message: bytes) -> Layout:
+    def _layout(self, message: bytes) -> PackedHeader:
         """Return the layout of a message from its header; layouts are cached by header.
 
         Raises
@@ -225,7 +247,7 @@ class Packed:
             raise ValueError(f"the message has {len(message)} bytes, but its header describes {found.size}")
         return found
 
-    def _codes(self, block: _Block, y: FloatArray, counts: IntArray) -> tuple[IntArray | None, tuple[str, ...]]:
+    def _codes(self, block: _PackedBlock, y: FloatArray, counts: IntArray) -> tuple[IntArray | None, tuple[str, ...]]:
         """Return the label number of each record, -1 if it has none, and the labels of all messages by number."""
         if self._task != "classification":
             return None, ()
@@ -249,7 +271,7 @@ class Packed:
         return {i: "the label is missing" if np.isnan(y[i]) else "the label is infinite" for i in bad}
 
 
-def _columns(block: _Block) -> _Columns:
+def _columns(block: _PackedBlock) -> _Columns:
     n, features = sum(one.n for one in block.layouts), tuple(block.columns)
     same = all(one.features == features for one in block.layouts)
     X = np.empty((n, len(features))) if same else np.full((n, len(features)), np.nan)

@@ -43,7 +43,7 @@ class ArrayPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class PackedHeader:
     """A parsed header.
 
     Parameters
@@ -68,7 +68,7 @@ class Layout:
     time: ArrayPlace | None
 
 
-def layout(head: bytes, task: Task, limits: Limits = NAMED) -> Layout:
+def layout(head: bytes, task: Task, limits: Limits = NAMED) -> PackedHeader:
     """Parse and check a header.
 
     Parameters
@@ -103,7 +103,7 @@ def layout(head: bytes, task: Task, limits: Limits = NAMED) -> Layout:
     time = _array(tensors, "time", ("F64",), 1, n) if "time" in tensors else None
     if n > MAX_RECORDS:
         raise ValueError(f"{n} records, but one message holds at most {MAX_RECORDS}")
-    return Layout(
+    return PackedHeader(
         size=len(head) + size,
         n=n,
         features=_features(metadata, d),

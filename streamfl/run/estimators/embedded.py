@@ -394,10 +394,8 @@ class EmbeddedFederation:
         self.unlearnt = saved.unlearnt
         self.infinite = saved.infinite
         self.restarts.extend(saved.restarts)
-        # Earlier versions saved fewer places, or none.
-        unplaced = len(saved.restarts) - len(saved.places), len(saved.local_drifts) - len(saved.local_places)
-        self.places.extend([RecordPlace()] * unplaced[0] + list(saved.places))
-        self.local_places.extend([RecordPlace()] * unplaced[1] + list(saved.local_places))
+        self.places.extend(saved.places)
+        self.local_places.extend(saved.local_places)
         self._starts = dict(saved.starts)
         self.restarted = max(saved.restarted, len(saved.restarts))
         self.local_drifts.extend(saved.local_drifts)

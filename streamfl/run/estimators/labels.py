@@ -28,7 +28,7 @@ class EncodedLabels:
 
 
 @dataclass
-class Labels:
+class LearntLabels:
     """The labels learnt so far. Labels that are equal in Python, such as True and 1, are the same label.
 
     Parameters
@@ -42,7 +42,7 @@ class Labels:
 
     Examples
     --------
-    >>> labels = Labels()
+    >>> labels = LearntLabels()
     >>> encoded = labels.encode([True, "b", 1.0])
     >>> encoded.codes, encoded.names, labels.names
     (array([0., 1., 0.]), ('True', 'b'), ())

@@ -18,7 +18,7 @@ from streamfl.protocol.messages import LocalDrift, Restarted
 from streamfl.protocol.records import LARGEST_TARGET
 from streamfl.run.estimators import rows
 from streamfl.run.estimators.embedded import EmbeddedFederation, Task
-from streamfl.run.estimators.labels import MOST_LABELS, MOST_WITH_FERNS, Labels
+from streamfl.run.estimators.labels import MOST_LABELS, MOST_WITH_FERNS, LearntLabels
 from streamfl.run.estimators.saved import RecordPlace, SavedEstimator
 from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.sampling import generator
@@ -72,7 +72,7 @@ class _MasterFL(base.Estimator):
         )
         self._weighed = 0
         ferns = model is None and features in {"auto", "ferns"}
-        self._labels = Labels(MOST_WITH_FERNS if ferns else MOST_LABELS)
+        self._labels = LearntLabels(MOST_WITH_FERNS if ferns else MOST_LABELS)
         self._restarted_before = 0
 
     def _check_parameters(self) -> None:
@@ -112,11 +112,10 @@ class _MasterFL(base.Estimator):
 
         `record` is the number of the record that closed the round of the alarm. `since_record` is the first record
         of the round to which the detector dates the change. Records are counted from 1 in the order learnt; a record
-        of weight 3 counts three times. Both are None for restarts in files of earlier versions; `since_record` is
-        None if its round is more than 1000 rounds ago. `positions` has by client how many of its own records came
-        before that round, or before the last 32 rounds if it is longer ago, and up to the alarm; it is empty in files
-        of earlier versions. `drift` is the round in which the same drift was first found, at other clients if it is
-        earlier than `round`. `scores` has the mean score of each candidate: the least is chosen.
+        of weight 3 counts three times. `since_record` is None if its round is more than 1000 rounds ago. `positions`
+        has by client how many of its own records came before that round, or before the last 32 rounds if it is longer
+        ago, and up to the alarm. `drift` is the round in which the same drift was first found, at other clients if it
+        is earlier than `round`. `scores` has the mean score of each candidate: the least is chosen.
         """
         federation = self._federation
         return [
@@ -182,7 +181,7 @@ class _MasterFL(base.Estimator):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Return an estimator saved by this or an earlier version of streamfl.
+        """Return an estimator saved by this version of streamfl or by 0.2.0.
 
         Raises
         ------

@@ -19,7 +19,6 @@ from streamfl.protocol.messages import LocalDrift, Restarted
 from streamfl.protocol.moments import FEWEST
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.sleeping import Rest
-from streamfl.protocol.old_names import ReadsOldNames
 from streamfl.protocol.records import LARGEST_TARGET, Batch, Span
 from streamfl.wire import codec, safe_file
 
@@ -80,9 +79,9 @@ class SavedClient:
     """The state of one client that the coordinator does not have.
 
     `held` are its held-out records, `pending` the records of the open round, `read` the number of records in closed
-    rounds. `mixture`, `neighbours`, `last` and `rest` are its part of the native models; earlier versions saved
-    neither of the last two. `began` is the mixture at the start of the round, from which the pending records are
-    learnt again: how far out a target is depends on those before it.
+    rounds. `mixture`, `neighbours`, `last` and `rest` are its part of the native models. `began` is the mixture at
+    the start of the round, from which the pending records are learnt again: how far out a target is depends on those
+    before it.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -128,14 +127,13 @@ class RecordPlace:
 
 
 @dataclass(frozen=True, eq=False)
-class SavedFederation(ReadsOldNames):
+class SavedFederation:
     """An embedded federation in the middle of a round.
 
     `since` counts the records of the open round, `contributors` names the clients that they came from.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
-    OLD_NAMES: ClassVar[Mapping[str, str]] = {"standing": "state", "heard": "contributors"}
 
     rounds: int
     labels: tuple[str, ...]
@@ -162,8 +160,9 @@ class SavedFederation(ReadsOldNames):
         }  # fmt: skip
         for name, count in counts.items():
             _must(_counts(count), f"{name} is {count}")
-        _must(len(self.places) <= len(self.restarts), "there are more places of restarts than restarts")
-        _must(len(self.local_places) <= len(self.local_drifts), "there are more places of local drifts than of these")
+        _must(len(self.places) == len(self.restarts), "there are more or fewer places of restarts than restarts")
+        of_drifts = len(self.local_places) == len(self.local_drifts)
+        _must(of_drifts, "there are more or fewer places of local drifts than of these")
         names = [client.name for client in self.clients]
         _must(len(set(names)) == len(names), "two clients have the same name")
         _must(set(self.contributors) <= set(names), "records came from unknown clients")
@@ -253,9 +252,9 @@ class SavedEstimator:
         Raises
         ------
         UsageError
-            The file is not a saved estimator of this kind, has a later format, or is damaged.
+            The file is not a saved estimator of this kind, has another format, or is damaged.
         """
-        plain, arrays = safe_file.read(path, WHAT, newest=FORMAT, digest_since=2)
+        plain, arrays = safe_file.read(path, WHAT, oldest=FORMAT, newest=FORMAT)
         if "kind" not in plain:
             raise UsageError(f"{path}: not {WHAT}")
         if plain["kind"] != kind:
@@ -264,7 +263,8 @@ class SavedEstimator:
         try:
             return codec.join(cls, plain, arrays)
         except PeerError as error:
-            raise UsageError(f"{path}: not {WHAT}: {error}") from error
+            wrong = f"{path}: not {WHAT}: {error}; if streamfl 0.1.0 wrote it, {safe_file.REMEDY}"
+            raise UsageError(wrong) from error
 
 
 def _import_detector(plain: Mapping[str, Any]) -> None:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
-from streamfl.run.evaluation.part import Part
+from streamfl.run.evaluation.part import ResultPart
 
 # The result lists so many classes, and sums up the others. The confusion matrix grows with their square.
 MOST_CLASSES, IN_MATRIX = 50, 20
 
 
-class ClassLine(Part):
+class ClassLine(ResultPart):
     """The prequential figures of one class.
 
     `records`: those of this label. `predicted`: those for which this label was predicted. `recall`: the share of
@@ -27,7 +27,7 @@ class ClassLine(Part):
     precision: float | None
 
 
-class OtherClasses(Part):
+class OtherClasses(ResultPart):
     """The prequential figures of all classes that have no line, over all their records together."""
 
     classes: int
@@ -37,7 +37,7 @@ class OtherClasses(Part):
     precision: float | None
 
 
-class Confusion(Part):
+class Confusion(ResultPart):
     """How many records of each label were predicted as each.
 
     `matrix` has a row for each of the n `labels`, then one for all other labels; and a column for each of the labels,
@@ -49,7 +49,7 @@ class Confusion(Part):
     matrix: tuple[tuple[int, ...], ...]
 
 
-class ByClass(Part):
+class ByClass(ResultPart):
     """The figures by class; the records of all lines and of the others are those of the headline.
 
     `classes`: those with the most records. `others`: the rest; None if there are no more.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from streamfl.run.evaluation.errors import Errors
-from streamfl.run.evaluation.part import Part
+from streamfl.run.evaluation.part import ResultPart
 
 # A federation may have thousands of clients: the result lists so many, and sums up the others.
 MOST_CLIENTS = 50
@@ -13,7 +13,7 @@ MOST_CLIENTS = 50
 Measure = Literal["accuracy", "mae"]
 
 
-class ClientLine(Part):
+class ClientLine(ResultPart):
     """The prequential figures of one client, in the unit that the table names."""
 
     client: str
@@ -22,7 +22,7 @@ class ClientLine(Part):
     no_change: float | None
 
 
-class OtherClients(Part):
+class OtherClients(ResultPart):
     """The prequential figures of all clients that have no line, over all their records together."""
 
     clients: int
@@ -31,7 +31,7 @@ class OtherClients(Part):
     no_change: float | None
 
 
-class ByClient(Part):
+class ByClient(ResultPart):
     """The figures by client; the records of all lines and of the others are those of the headline.
 
     `measure`: what `prequential` and `no_change` are, `accuracy` or `mae`. `clients`: those with the most records,

@@ -12,7 +12,7 @@ import numpy as np
 from streamfl.arrays import BoolArray, FloatArray, IntArray
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import Log
-from streamfl.run.evaluation.part import Part
+from streamfl.run.evaluation.part import ResultPart
 from streamfl.run.summary import RoundSummary
 
 # A mean has moved if it differs by half a standard deviation, and by more than chance explains: three standard errors
@@ -35,7 +35,7 @@ CHANGES, OFTEN, ONE_WAY = 8, 0.5, 0.95
 Kind = Literal["restart", "local drift"]
 
 
-class Moved(Part):
+class Moved(ResultPart):
     """A feature whose mean moved: `before` the change, and `since`.
 
     `deviations` is their difference in standard deviations of all the records compared.
@@ -47,7 +47,7 @@ class Moved(Part):
     deviations: float
 
 
-class Change(Part):
+class Change(ResultPart):
     """What is known of a change: since when, and what moved.
 
     `kind`: whether all clients restarted. `round`: that of the alarm. `since`: the round in which it began.

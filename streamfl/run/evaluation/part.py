@@ -3,7 +3,7 @@
 from pydantic import BaseModel, ConfigDict
 
 
-class Part(BaseModel):
+class ResultPart(BaseModel):
     """A part of a result: it cannot be changed, and a key that it does not have is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

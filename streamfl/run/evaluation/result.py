@@ -12,11 +12,11 @@ from streamfl.records.times import iso
 from streamfl.run.evaluation.by_class import ByClass
 from streamfl.run.evaluation.by_client import ByClient
 from streamfl.run.evaluation.changes import Change
-from streamfl.run.evaluation.part import Part
+from streamfl.run.evaluation.part import ResultPart
 from streamfl.run.summary import RoundLine
 
 
-class Figures(Part):
+class Figures(ResultPart):
     """One metric over the same records, for four predictors.
 
     `prequential`: the serving model, just before it learns the record. `round_start`: the model of the rounds at the
@@ -39,20 +39,20 @@ class Figures(Part):
     last_rounds: float | None = None
 
 
-class Kappa(Part):
+class Kappa(ResultPart):
     """Accuracy above chance: `cohen` against the class mix, `temporal` against NoChange."""
 
     cohen: float | None
     temporal: float | None
 
 
-class Loss(Part):
+class Loss(ResultPart):
     """The bounded loss in [0, 1] that the detectors watch, measured before each record is learnt."""
 
     prequential: float | None
 
 
-class BytesARecord(Part):
+class BytesARecord(ResultPart):
     """Bytes of messages over the records of all clients, estimated from some rounds.
 
     See `streamfl.runtime.transport.traffic`. `up`: what clients send. `down`: what the coordinator publishes, which
@@ -64,14 +64,14 @@ class BytesARecord(Part):
     raw: float
 
 
-class BytesBudget(Part):
+class BytesBudget(ResultPart):
     """A budget of bytes. `exceeded`: after how many updates the client's latest 16 had taken more, however coarse."""
 
     a_record: float
     exceeded: int
 
 
-class Privacy(Part):
+class Privacy(ResultPart):
     """What the coordinator was told of the numbers about records: see docs/trust.md.
 
     With `noise`, the noise multiplier, `epsilon` is what is promised at `delta` to each record, of whose round the
@@ -87,7 +87,7 @@ class Privacy(Part):
     delta: float | None = None
 
 
-class DatedFinding(Part):
+class DatedFinding(ResultPart):
     """What all findings have: a restart, a local drift, a notice. Every view of an announcement reads this form.
 
     `time` is the time of the last record of `round`, `since_time` that with which the change began: ISO 8601 in UTC,
@@ -167,7 +167,7 @@ class DatedNotice(DatedFinding):
     cause: str
 
 
-class Result(Part):
+class Result(ResultPart):
     """The whole run. Classification has `accuracy` and `kappa`, regression `mae` and `rmse`.
 
     `label` is the label column, named or guessed; "" if the source has no column names. `left_out` are columns that

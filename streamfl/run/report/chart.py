@@ -47,7 +47,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ChartEvent:
     """An event at a round. `label` is drawn beside its line; `note` is the full text of the tooltip."""
 
     round: int
@@ -57,7 +57,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class AxisTick:
     """One tick of an axis: its coordinate and its text."""
 
     at: float
@@ -80,7 +80,7 @@ class EventLine:
 
     x: float
     top: float
-    event: Event
+    event: ChartEvent
     label: LabelPlace | None = None
 
 
@@ -103,8 +103,8 @@ class Chart:
     right: float
     first: float
     last: float
-    x_ticks: tuple[Tick, ...]
-    y_ticks: tuple[Tick, ...]
+    x_ticks: tuple[AxisTick, ...]
+    y_ticks: tuple[AxisTick, ...]
     bands: tuple[EpochBand, ...]
     paths: tuple[Curve, ...]
     found: tuple[EventLine, ...]
@@ -127,8 +127,8 @@ def chart(
     series: Sequence[Series],
     *,
     epochs: Sequence[tuple[int, int]],
-    found: Sequence[Event] = (),
-    imposed: Sequence[Event] = (),
+    found: Sequence[ChartEvent] = (),
+    imposed: Sequence[ChartEvent] = (),
     y_max: float | None = None,
 ) -> Chart:
     """Lay out a chart over rounds.
@@ -222,22 +222,22 @@ def _width(text: str) -> float:
     return _LETTER * len(text)
 
 
-def _round_ticks(x: Scale, first: int, at_most: int) -> tuple[Tick, ...]:
+def _round_ticks(x: Scale, first: int, at_most: int) -> tuple[AxisTick, ...]:
     size = max(1.0, step(x.high - x.low, at_most))
-    ticks = [Tick(x(value), tick_text(value, size)) for value in multiples(first, x.high, size)]
+    ticks = [AxisTick(x(value), tick_text(value, size)) for value in multiples(first, x.high, size)]
     # Rounds count from 1, which is a multiple of no step but 1.
     if not ticks or ticks[0].at - x(first) > _width(ticks[0].text + "0"):
-        ticks.insert(0, Tick(x(first), tick_text(first, 1.0)))
+        ticks.insert(0, AxisTick(x(first), tick_text(first, 1.0)))
     return tuple(ticks)
 
 
-def _value_ticks(y: Scale, at_most: int) -> tuple[Tick, ...]:
+def _value_ticks(y: Scale, at_most: int) -> tuple[AxisTick, ...]:
     size = step(y.high, at_most)
-    return tuple(Tick(y(value), tick_text(value, size)) for value in multiples(0.0, y.high, size))
+    return tuple(AxisTick(y(value), tick_text(value, size)) for value in multiples(0.0, y.high, size))
 
 
 def _lines(
-    events: Sequence[Event], places: Sequence[LabelPlace | None], x: Scale, top: float
+    events: Sequence[ChartEvent], places: Sequence[LabelPlace | None], x: Scale, top: float
 ) -> tuple[EventLine, ...]:
     remaining = iter(places)
     lines = []

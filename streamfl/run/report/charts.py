@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from streamfl.run.evaluation.result import Result
-from streamfl.run.report.chart import NARROW, WIDE, Chart, Event, Series, chart, finite
+from streamfl.run.report.chart import NARROW, WIDE, Chart, ChartEvent, Series, chart, finite
 from streamfl.run.report.story import alone, epochs
 from streamfl.run.report.thin import selected
 from streamfl.run.report.words import count, evidence, listed
@@ -126,7 +126,7 @@ def _quality(columns: dict[str, list[float | None]]) -> _Plan | None:
 
 def _figure(plan: _Plan, rounds: Sequence[int], result: Result, drifts: Sequence[int]) -> Figure:
     found = [*_restarts(result, labelled=plan.labelled), *_local(result, labelled=plan.labelled)]
-    imposed = [Event(drift, f"drift imposed at round {count(drift)}", kind="imposed") for drift in drifts]
+    imposed = [ChartEvent(drift, f"drift imposed at round {count(drift)}", kind="imposed") for drift in drifts]
     charts = tuple(
         chart(
             canvas,
@@ -142,9 +142,9 @@ def _figure(plan: _Plan, rounds: Sequence[int], result: Result, drifts: Sequence
     return Figure(plan.key, plan.title, plan.unit, plan.series, charts)
 
 
-def _restarts(result: Result, *, labelled: bool) -> list[Event]:
+def _restarts(result: Result, *, labelled: bool) -> list[ChartEvent]:
     return [
-        Event(
+        ChartEvent(
             round=r.round,
             note=f"round {count(r.round)}: restart, epoch {count(r.epoch)} begins, {evidence(r)}, chosen: {r.chosen}",
             label=_cut(f"{r.round}: {r.cause} → {r.chosen}") if labelled else "",
@@ -153,9 +153,9 @@ def _restarts(result: Result, *, labelled: bool) -> list[Event]:
     ]
 
 
-def _local(result: Result, *, labelled: bool) -> list[Event]:
+def _local(result: Result, *, labelled: bool) -> list[ChartEvent]:
     return [
-        Event(
+        ChartEvent(
             round=drift.round,
             note=f"round {count(drift.round)}: drift of {listed(drift.clients)} only, {evidence(drift)}",
             label=_cut(f"{drift.round}: {listed(drift.clients, 1)}") if labelled else "",

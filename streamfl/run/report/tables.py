@@ -31,7 +31,7 @@ _LATE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MetricRow:
     """One metric of one predictor, with NoChange beside it; `better` is None if they are equal or unknown."""
 
     name: str
@@ -78,7 +78,7 @@ class NamedValue:
     note: str = ""
 
 
-def measured(result: Result) -> list[Measured]:
+def measured(result: Result) -> list[MetricRow]:
     """Return all accuracies (or errors) of the run, each with NoChange beside it.
 
     Parameters
@@ -91,7 +91,7 @@ def measured(result: Result) -> list[Measured]:
     list of Measured
         Three rows per metric: prequential, round_start, post_update.
     """
-    rows: list[Measured] = []
+    rows: list[MetricRow] = []
     for name, figures in (("accuracy", result.accuracy), ("MAE", result.mae), ("RMSE", result.rmse)):
         if figures is not None:
             moments = _LATE if result.label_delay else _MOMENTS
@@ -101,12 +101,12 @@ def measured(result: Result) -> list[Measured]:
 
 def _measured(
     name: str, figures: Figures, moments: Sequence[tuple[str, str]], *, higher_is_better: bool
-) -> Iterator[Measured]:
+) -> Iterator[MetricRow]:
     text = share if higher_is_better else quantity
     for moment, meaning in moments:
         ours, naive = getattr(figures, moment), figures.no_change
         gap = None if ours is None or naive is None else ours - naive
-        yield Measured(
+        yield MetricRow(
             name=f"{name}, {moment}",
             meaning=meaning,
             model=text(ours),

@@ -19,7 +19,7 @@ LOG = structlog.get_logger("streamfl.intake")
 ROOM = 1000
 
 
-class Message(Protocol):
+class LogMessage(Protocol):
     """One message of a log."""
 
     @property
@@ -86,7 +86,9 @@ class Intake:
         """Forget a partition; its counts stay."""
         del self._formats[name]
 
-    def take(self, reader: PartitionReader, messages: Sequence[Message], marks: Collection[int]) -> list[DeadLetter]:
+    def take(
+        self, reader: PartitionReader, messages: Sequence[LogMessage], marks: Collection[int]
+    ) -> list[DeadLetter]:
         """Decode and route consecutive messages of a partition, at least one.
 
         Parameters
@@ -122,7 +124,7 @@ class Intake:
             reader.goes_on(messages[-1].offset * stride)
         return self._letters(reader.name, [bad for bad in decoded.rejected if bad.position >= seen], messages)
 
-    def _letters(self, name: str, bad: Sequence[Rejection], messages: Sequence[Message]) -> list[DeadLetter]:
+    def _letters(self, name: str, bad: Sequence[Rejection], messages: Sequence[LogMessage]) -> list[DeadLetter]:
         if not bad:
             return []
         topic, _, number = name.rpartition("/")
@@ -142,7 +144,7 @@ class Intake:
         self._newest[name] = float(newest[-1])
 
 
-def _with_times(decoded: Decoded, messages: Sequence[Message]) -> Decoded:
+def _with_times(decoded: Decoded, messages: Sequence[LogMessage]) -> Decoded:
     """Add when halves of records were written; a message holds one of them."""
     if decoded.half is None:
         return decoded

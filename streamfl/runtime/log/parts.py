@@ -32,7 +32,7 @@ OVERHEAD = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MessagePart:
     """One message's worth of a value."""
 
     number: int
@@ -40,7 +40,7 @@ class Part:
     headers: Headers
 
 
-def cut(data: bytes, size: int) -> list[Part]:
+def cut(data: bytes, size: int) -> list[MessagePart]:
     """Return the parts of a value, each of at most `size` bytes.
 
     >>> [(part.value, part.headers[0][1]) for part in cut(b"abcde", 2)]
@@ -49,7 +49,7 @@ def cut(data: bytes, size: int) -> list[Part]:
     digest = hashlib.sha256(data).hexdigest().encode()
     count = max(1, -(-len(data) // size))
     return [
-        Part(i, data[i * size : (i + 1) * size], ((PART, f"{i}/{count}".encode()), (DIGEST, digest)))
+        MessagePart(i, data[i * size : (i + 1) * size], ((PART, f"{i}/{count}".encode()), (DIGEST, digest)))
         for i in range(count)
     ]
 

@@ -10,7 +10,7 @@ from streamfl.bounds import NAME_BYTES, is_name
 from streamfl.protocol.apart import NO_LABEL
 from streamfl.protocol.decisions import Answered
 from streamfl.protocol.records import LARGEST_TARGET
-from streamfl.runtime.ports import Answer
+from streamfl.runtime.ports import RecordAnswer
 
 # The digits of a probability after the point.
 DIGITS = 6
@@ -104,7 +104,7 @@ def _is_possible(value: str | float | UnsetType | None, targets: bool) -> bool:
 
 def answers_of(
     answered: Answered, keys: Sequence[bytes | None], *, targets: bool, probabilities: bool
-) -> Iterator[Answer]:
+) -> Iterator[RecordAnswer]:
     """Yield the message for each record that a client has answered.
 
     Parameters
@@ -143,7 +143,7 @@ def answers_of(
             client=answered.client,
             known=known if targets else _label(known, told.labels),
         )
-        yield Answer(sent, encoded(value))
+        yield RecordAnswer(sent, encoded(value))
 
 
 def _label(code: float, labels: tuple[str, ...]) -> str | None:

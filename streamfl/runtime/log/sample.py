@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from streamfl.protocol.records import Rejection
-from streamfl.runtime.log.intake import Message
-from streamfl.runtime.ports import Decoded, Finding, RecordFormat
+from streamfl.runtime.log.intake import LogMessage
+from streamfl.runtime.ports import CheckResult, Decoded, RecordFormat
 
 # The most reasons and names that a finding lists.
 REASONS_LISTED, NAMES_LISTED = 3, 8
@@ -22,7 +22,7 @@ def listed(names: Sequence[str], at_most: int = 5) -> str:
     return ", ".join(names[:at_most]) + (f" and {more} more" if more > 0 else "")
 
 
-def tried(name: str, messages: Sequence[Message], records: RecordFormat, dead_letters: str) -> Finding:
+def tried(name: str, messages: Sequence[LogMessage], records: RecordFormat, dead_letters: str) -> CheckResult:
     """Return the finding for messages of one partition, decoded as clients would decode them.
 
     Parameters
@@ -42,7 +42,7 @@ def tried(name: str, messages: Sequence[Message], records: RecordFormat, dead_le
     return judged(name, decoded, records.stride, dead_letters)
 
 
-def judged(name: str, decoded: Decoded, stride: int, dead_letters: str) -> Finding:
+def judged(name: str, decoded: Decoded, stride: int, dead_letters: str) -> CheckResult:
     """Return the finding for the decoded messages of one partition.
 
     >>> nothing = np.zeros(0)
@@ -53,17 +53,17 @@ def judged(name: str, decoded: Decoded, stride: int, dead_letters: str) -> Findi
     """
     good, bad = len(decoded.positions), len(decoded.rejected)
     if not bad and decoded.remarks:
-        return Finding(name, "warning", _described(decoded), "; ".join(decoded.remarks))
+        return CheckResult(name, "warning", _described(decoded), "; ".join(decoded.remarks))
     if not bad:
-        return Finding(name, "ok", _described(decoded))
+        return CheckResult(name, "ok", _described(decoded))
     reasons = _reasons(decoded.rejected, stride)
     if not good:
         remedy = "correct format or [records.fields] in the settings, or what is written there"
-        return Finding(name, "error", f"none of {bad} records can be used: {reasons}", remedy)
+        return CheckResult(name, "error", f"none of {bad} records can be used: {reasons}", remedy)
     found = f"{bad} of {good + bad} records cannot be used: {reasons}; the others: {_described(decoded)}"
     remedy = f"correct what writes them, or [records.fields]; the clients put them into {dead_letters}"
     remedy = "; ".join([remedy, *decoded.remarks])
-    return Finding(name, "warning", found, remedy)
+    return CheckResult(name, "warning", found, remedy)
 
 
 def _reasons(rejected: Sequence[Rejection], stride: int) -> str:

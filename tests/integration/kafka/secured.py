@@ -25,7 +25,7 @@ from deploy.broker import Broker
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import Unlabelled
 from streamfl_connectors.kafka.access.acls import binding
-from streamfl_connectors.kafka.access.granted import Granted
+from streamfl_connectors.kafka.access.granted import LogInRights
 from streamfl_connectors.kafka.access.rights import ROLES, Federated, Need
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.settings import KafkaSettings
@@ -125,7 +125,7 @@ class Users:
         needs = [need for need in self.federated.needs(role) if need.right not in ("CREATE", "DESCRIBE_CONFIGS")]
         until = time.monotonic() + PATIENCE
         with KafkaAdminClient(**self.log_in(role)) as admin:
-            while not holds(set(Granted(admin, self.federated).lacking(needs))):
+            while not holds(set(LogInRights(admin, self.federated).lacking(needs))):
                 assert time.monotonic() < until, f"rights of {role} have not arrived after {PATIENCE:g} s"
                 time.sleep(0.02)
 

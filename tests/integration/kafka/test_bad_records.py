@@ -13,7 +13,7 @@ from streamfl.protocol.messages import Leave, LocalDrift, RoundClosed
 from streamfl.run.settings import ProfileSettings
 from streamfl.runtime.log.dead_letters import HEAD, WHOLE
 from streamfl.runtime.log.parts import cut
-from streamfl.runtime.ports import Buried, Told
+from streamfl.runtime.ports import LoggedDeadLetter, LoggedMessage
 from streamfl.wire import messages
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.settings import KafkaSettings
@@ -86,9 +86,13 @@ def test_bad_records_are_dead_letters_and_harm_no_other_record(federate, small):
     connector = KafkaConnector(federation.name, settings)
     with closing(connector.watcher(last=None)) as watcher:
         heard = [one for _ in range(20) for one in watcher.read()]
-    buried = [(one.topic, one.partition, one.offset, bool(one.reason)) for one in heard if isinstance(one, Buried)]
+    buried = [
+        (one.topic, one.partition, one.offset, bool(one.reason)) for one in heard if isinstance(one, LoggedDeadLetter)
+    ]
     assert buried == [(topic.decode(), 0, offset, True) for offset, _ in sent]
-    assert [one.message for one in heard if isinstance(one, Told) and isinstance(one.message, RoundClosed)] == closed
+    assert [
+        one.message for one in heard if isinstance(one, LoggedMessage) and isinstance(one.message, RoundClosed)
+    ] == closed
     assert {one.time for one in heard} != {None}
     (line,) = host.said("ended")
     assert (line["rejected"], line["dead_letters"]) == (len(POISON), len(POISON))

@@ -27,7 +27,7 @@ from streamfl.errors import UsageError
 from streamfl.protocol.messages import Leave, Left
 from streamfl.records.formats import FieldMap, JsonRecords, LabelMap, Packed, record_format
 from streamfl.runtime.log.sample import listed
-from streamfl.runtime.ports import Answer, Apart, Placement, Unlabelled
+from streamfl.runtime.ports import Apart, Placement, RecordAnswer, Unlabelled
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.writer import END_OF_STREAM
@@ -525,7 +525,7 @@ class TestRights:
             while not (batches := scorer.read()):
                 assert time.monotonic() < until, "no record after 30 s"
             assert len(batches[0].records.positions) == 1
-            scorer.answer([Answer(None, b"{}")])
+            scorer.answer([RecordAnswer(None, b"{}")])
             assert (scorer.counts.answered, scorer.counts.again) == (1, 0)
         if not exactly_once:
             assert rights().state == "ok"

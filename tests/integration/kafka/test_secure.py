@@ -25,7 +25,7 @@ from streamfl.errors import UsageError
 from streamfl.protocol.messages import Leave
 from streamfl.records.formats import FieldMap, record_format
 from streamfl.runtime.ports import Placement, Unlabelled
-from streamfl_connectors.kafka.access.granted import Granted
+from streamfl_connectors.kafka.access.granted import LogInRights
 from streamfl_connectors.kafka.access.rights import HOLDERS, OPTIONAL, ROLES
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.settings import KafkaSettings
@@ -395,7 +395,7 @@ class TestRights:
                 connector.writer(placement, ["c0"]).close()
             case "operator":
                 with KafkaAdminClient(**users.log_in(role)) as admin:
-                    Granted(admin, users.federated).require(role)
+                    LogInRights(admin, users.federated).require(role)
 
     @pytest.mark.parametrize("role", ROLES)
     def test_a_role_that_lacks_a_right_names_it(self, federation, users, role):

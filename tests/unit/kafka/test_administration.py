@@ -5,7 +5,7 @@ from kafka import errors as kafka_errors
 
 from streamfl.errors import UsageError
 from streamfl.runtime.log.topics import Topics
-from streamfl.runtime.ports import Finding
+from streamfl.runtime.ports import CheckResult
 from streamfl_connectors.kafka.access.checks import OLDEST, broker_finding, durability, failed, missing_findings
 from streamfl_connectors.kafka.access.granted import role_findings
 from streamfl_connectors.kafka.access.rights import OPTIONAL, Federated, Need
@@ -60,9 +60,9 @@ class TestTopics:
         assert wrong(configs={}) == []
 
     def test_errors_are_raised_with_their_remedies_and_warnings_are_not(self):
-        require([Finding("a", "warning", "small", "grow"), Finding("b", "ok", "fine")])
+        require([CheckResult("a", "warning", "small", "grow"), CheckResult("b", "ok", "fine")])
         with pytest.raises(UsageError, match=r"^broken; mend it; torn; sew it$"):
-            require([Finding("a", "error", "broken", "mend it"), Finding("b", "error", "torn", "sew it")])
+            require([CheckResult("a", "error", "broken", "mend it"), CheckResult("b", "error", "torn", "sew it")])
 
     def test_the_order_of_what_the_coordinator_tells_is_that_of_one_partition(self):
         planned = {plan.name: plan for plan in plans(Topics("f"))}
@@ -156,7 +156,7 @@ class TestMissing:
         )
 
     def test_missing_topics_are_a_warning_as_the_coordinator_will_make_them(self):
-        assert self.found(0) == Finding("topics", "warning", "no f.control yet", "the coordinator will make them")
+        assert self.found(0) == CheckResult("topics", "warning", "no f.control yet", "the coordinator will make them")
 
     def test_one_copy_among_several_brokers_is_said_before_they_are_made(self):
         assert "replication_factor" in self.found(0, brokers=3).remedy

@@ -15,7 +15,7 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 from kafka.record.memory_records import MemoryRecords
 
 from streamfl_connectors.kafka import batches
-from streamfl_connectors.kafka.batches import CODECS, Packed, read_leniently
+from streamfl_connectors.kafka.batches import CODECS, UnreadableBatch, read_leniently
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.consumer import LibraryMissingError, all_unpacked
 from streamfl_connectors.kafka.settings import KafkaSettings
@@ -153,7 +153,7 @@ def test_good_messages_whose_library_is_missing_stop_the_reader(
     written = batch(VALUES, codec=number, at=7)
     monkeypatch.setattr(codecs, codec.module, None)
     (value,) = [value for _, _, value in read(written)]
-    assert isinstance(value, Packed)
+    assert isinstance(value, UnreadableBatch)
     one, other = TopicPartition("r.c0", 0), TopicPartition("r.c1", 0)
     messages = [SimpleNamespace(offset=at, value=told) for at, told in ((6, b"{}"), (9, value), (10, b"{}"))]
     polled = {one: messages, other: messages[:1]}
@@ -166,11 +166,11 @@ def test_good_messages_whose_library_is_missing_stop_the_reader(
 def test_what_a_writer_writes_is_never_taken_for_a_missing_library() -> None:
     text = b"messages are compressed with zstd, and the library zstandard is not installed"
     (value,) = [value for _, _, value in read(batch([text]))]
-    assert not isinstance(value, Packed)
+    assert not isinstance(value, UnreadableBatch)
 
 
 def test_every_consumer_that_the_connector_makes_stops_at_such_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    packed = {TopicPartition("f.control", 0): [SimpleNamespace(offset=4, value=Packed(b"install it"))]}
+    packed = {TopicPartition("f.control", 0): [SimpleNamespace(offset=4, value=UnreadableBatch(b"install it"))]}
     monkeypatch.setattr(KafkaConsumer, "__init__", lambda self, **configs: None)
     monkeypatch.setattr(KafkaConsumer, "poll", lambda self, **options: packed)
     consumer = Connection(KafkaSettings(bootstrap_servers="127.0.0.1:1")).consumer()

@@ -9,13 +9,13 @@ from kafka import TopicPartition
 from streamfl.errors import UsageError
 from streamfl.records.formats import FieldMap, JsonRecords
 from streamfl.runtime.ports import Placement, ReadingCounts
-from streamfl_connectors.kafka.batches import Packed
+from streamfl_connectors.kafka.batches import UnreadableBatch
 from streamfl_connectors.kafka.consumer import all_unpacked
 from streamfl_connectors.kafka.hosts.feed import Feed
 from streamfl_connectors.kafka.settings import KafkaSettings
 
 GOOD = b'{"device": "d0", "x": 1, "label": "a"}'
-PACKED = Packed(b"compressed with zstd; install it")
+PACKED = UnreadableBatch(b"compressed with zstd; install it")
 
 
 class Partitions:

@@ -10,7 +10,7 @@ from kafka.structs import MemberState
 from streamfl.errors import UsageError
 from streamfl.records.formats import FieldMap, JsonRecords, Packed
 from streamfl.runtime.log.topics import Topics
-from streamfl.runtime.ports import Answer, Unlabelled
+from streamfl.runtime.ports import RecordAnswer, Unlabelled
 from streamfl_connectors.kafka.consumer import LibraryMissingError
 from streamfl_connectors.kafka.hosts import scorer
 from streamfl_connectors.kafka.settings import KafkaSettings
@@ -167,8 +167,8 @@ def test_a_scorer_whose_clock_was_ahead_for_a_moment_answers_the_same_records_th
 
     node._connection.producer, node._producer = producer, producer()
     assert blocks(node.read()) == [[0, 1, 2]]
-    node.answer([Answer(b"k", b"{}")])
+    node.answer([RecordAnswer(b"k", b"{}")])
     assert (group.done, node.counts.again, node.counts.answered) == (0, 1, 0)
     assert blocks(node.read()) == [[0, 1, 2]]
-    node.answer([Answer(b"k", b"{}")])
+    node.answer([RecordAnswer(b"k", b"{}")])
     assert (group.done, node.counts.answered, len(made)) == (3, 1, 2)

@@ -15,10 +15,11 @@ from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.messages import Join
 from streamfl.protocol.moments import Moments
 from streamfl.runtime.log.parts import Headers, cut
-from streamfl.wire import codec
+from streamfl.wire import state_bytes
+from streamfl.wire.primitives import deflated, sized
 from streamfl_connectors.kafka.coordinator.state_topic import KEYS, last_state
 
-SIZE = 400
+SIZE = 200
 TOPIC = "f.state"
 
 
@@ -67,7 +68,12 @@ def state(entry: int, **spoilt: Any) -> bytes:
     join = Join(client="c0", nonce="1", moments=moments, labels=("a", "b"), records=3)
     agreed = Agreement.of([join], scaling=True)
     told: dict[str, Any] = {"agreement": agreed, "members": {"c0": Member(1)}, "round": entry, "known_labels": 2}
-    return codec.encode(CoordinatorState(Promotion(), entry=entry, **(told | spoilt)))
+    return state_bytes.encode(CoordinatorState(Promotion(), entry=entry, **(told | spoilt)))
+
+
+def of_text(text: bytes) -> bytes:
+    """Return a state of this JSON, without arrays."""
+    return state_bytes.MAGIC + sized(deflated(text))
 
 
 def found(topic: Topic) -> tuple[bytes | None, int]:
@@ -91,14 +97,6 @@ def test_the_newest_state_is_found(topic: Topic) -> None:
     assert found(topic) == (state(5), 0)
 
 
-def test_a_state_that_the_former_version_wrote_is_found() -> None:
-    topic = Topic()
-    for entry in (1, 2):
-        topic.save("state", state(entry))
-    topic.compact()
-    assert found(topic) == (state(2), 0)
-
-
 def test_a_topic_that_was_compacted_still_has_a_state_to_fall_back_on(topic: Topic) -> None:
     topic.write(f"{KEYS[1]}/0", b"no state")
     topic.compact()
@@ -118,8 +116,9 @@ def test_what_lies_between_the_parts_of_a_state_does_no_harm(topic: Topic) -> No
 @pytest.mark.parametrize(
     "forged",
     [
+        of_text(b'{"profile":{},"entry":3}'),
+        of_text(b'{"profile":{},"members":{"c0":{"incarnation":"1"}}}'),
         b'{"profile":{},"entry":3}',
-        b'{"profile":{},"members":{"c0":{"incarnation":"1"}}}',
         state(6, members={}),
         state(6, round=7),
         state(6, round=0),
@@ -136,6 +135,6 @@ def test_an_impossible_state_is_skipped(forged: bytes, topic: Topic) -> None:
 
 def test_the_state_of_a_federation_that_only_refused_so_far_is_found() -> None:
     topic = Topic()
-    before = codec.encode(CoordinatorState(Promotion(), refused=3))
+    before = state_bytes.encode(CoordinatorState(Promotion(), refused=3))
     topic.save(KEYS[0], before)
     assert found(topic) == (before, 0)

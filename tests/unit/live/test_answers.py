@@ -5,14 +5,14 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
-from streamfl.live.answers import Answers
+from streamfl.live.answers import Predictor
 from streamfl.machines.client.follower import Follower
 from streamfl.protocol.messages import BranchGroup, ModelPublished, RegistryPublished, RoundOpened, Slot
 from streamfl.protocol.registry import Registry
 from streamfl.records.formats import FieldMap, JsonRecords, Packed
 from streamfl.run.settings import LearningSettings
 from streamfl.runtime.log.predictions import MOST_BYTES, MOST_KEY
-from streamfl.runtime.ports import Asked
+from streamfl.runtime.ports import UnlabelledRecords
 
 
 def follower_of(labels):
@@ -34,7 +34,7 @@ def follower_of(labels):
 def answered(labels, key):
     """Return the answer to an empty record."""
     records = JsonRecords(FieldMap(task="unlabelled")).decode([4], [b"{}"])
-    (answer,) = Answers(follower_of(labels), stride=1).to(Asked("t", 0, records, {4: key}))
+    (answer,) = Predictor(follower_of(labels), stride=1).to(UnlabelledRecords("t", 0, records, {4: key}))
     return answer, msgspec.json.decode(answer.value)
 
 
@@ -58,8 +58,8 @@ def test_an_answer_with_too_many_probabilities_has_none():
 def test_an_answer_to_a_packed_record_names_message_and_row():
     form = Packed("unlabelled")
     values = [form.encode(("x",), np.arange(n, dtype=float)[:, None], np.zeros(n), ()) for n in (2, 1)]
-    asked = Asked("t", 3, form.decode([8, 9], values), {8: b"a", 9: b"b"})
-    answers = Answers(follower_of(("no", "yes")), form.stride).to(asked)
+    asked = UnlabelledRecords("t", 3, form.decode([8, 9], values), {8: b"a", 9: b"b"})
+    answers = Predictor(follower_of(("no", "yes")), form.stride).to(asked)
     told = [msgspec.json.decode(answer.value) for answer in answers]
     assert [(one["offset"], one.get("row"), one["key"], one["partition"]) for one in told] == [
         (8, None, "a", 3),
@@ -77,12 +77,12 @@ def test_records_that_a_model_of_their_client_alone_answers_are_counted():
     for slot, weights in (("m", np.zeros((2, 2))), ("e", np.array([[0.0, 0.0], [0.0, 1.0]]))):
         follower.take(ModelPublished(slot=slot, version=3, registry=1, weights=weights))
     assert follower.take(opened) == []
-    answers = Answers(follower, stride=1)
+    answers = Predictor(follower, stride=1)
     told = {}
     for site in ("east", "esat"):  # who takes part is not known, so that nobody can refuse the second name
         records = JsonRecords(FieldMap(task="unlabelled", client="site")).decode(
             [4], [b'{"site":"%s"}' % site.encode()]
         )
-        (answer,) = answers.to(Asked("t", 0, records, {}))
+        (answer,) = answers.to(UnlabelledRecords("t", 0, records, {}))
         told[site] = (msgspec.json.decode(answer.value)["prediction"], answers.own)
     assert told == {"east": ("yes", 1), "esat": ("no", 1)}

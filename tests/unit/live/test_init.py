@@ -16,7 +16,7 @@ from streamfl.errors import UsageError
 from streamfl.live.operator.init import command
 from streamfl.live.settings.settings import load
 from streamfl.records.formats import Packed
-from streamfl.runtime.ports import Sample
+from streamfl.runtime.ports import TopicSample
 
 
 @pytest.fixture
@@ -236,7 +236,7 @@ SENSOR = [{"quality": {"label": "ab"[i % 2]}, "p": {"x": i / 7}, "ts": 1_700_000
 
 class TestTopics:
     def test_topics_named_by_a_star_are_a_client_each(self, of_topics):
-        sample = Sample({"plant.a": 1, "plant.b": 1}, {"plant.a/0": messages(*SENSOR, every=0.1)})
+        sample = TopicSample({"plant.a": 1, "plant.b": 1}, {"plant.a/0": messages(*SENSOR, every=0.1)})
         made = of_topics(sample, "--topic", "plant.*", "--broker", "b:9092", "--set", "kafka.patience=7")
         assert (made.placement.by, made.federation.expect, made.placement.topics) == ("topic", 2, ("plant.*",))
         # plant.control is one of the federation's own topics if that is called plant.
@@ -247,42 +247,42 @@ class TestTopics:
         assert (made.records.fields.label, made.records.fields.time) == ("quality.label", "ts")
 
     def test_topics_with_partitions_have_a_client_in_each(self, of_topics):
-        made = of_topics(Sample({"plant": 3}, {"plant/1": messages(*SENSOR)}), "--topic", "plant")
+        made = of_topics(TopicSample({"plant": 3}, {"plant/1": messages(*SENSOR)}), "--topic", "plant")
         assert (made.placement.by, made.placement.partitions, made.federation.expect) == ("partition", 3, 3)
         assert made.rounds.interval == 120.0
         assert "\n\n\n" not in Path("federation.toml").read_text()
 
     def test_records_of_a_topic_may_name_their_client_in_a_field(self, of_topics):
         records = [record | {"site": f"s{i % 4}"} for i, record in enumerate(SENSOR)]
-        sample = Sample({"plant": 2}, {"plant/0": messages(*records)})
+        sample = TopicSample({"plant": 2}, {"plant/0": messages(*records)})
         made = of_topics(sample, "--topic", "plant", "--client", "site")
         assert (made.placement.by, made.records.fields.client, made.federation.expect) == ("key", "site", 4)
         # Two partitions of a record a second, four clients.
         assert made.rounds.interval == 300.0
 
     def test_topics_that_were_filled_at_once_do_not_tell_the_rate(self, of_topics):
-        made = of_topics(Sample({"plant": 1}, {"plant/0": messages(*SENSOR, every=0.0)}), "--topic", "plant")
+        made = of_topics(TopicSample({"plant": 1}, {"plant/0": messages(*SENSOR, every=0.0)}), "--topic", "plant")
         assert made.rounds.interval == 10.0
         assert "do not tell how fast" in Path("federation.toml").read_text()
 
     def test_a_topic_of_packed_messages_gets_settings_with_the_packed_format(self, of_topics):
         packed = Packed("classification").encode(("a", "b"), np.ones((50, 2)), np.zeros(50), ("no", "yes"))
-        made = of_topics(Sample({"p": 1}, {"p/0": [(1.7e9, packed), (1.7e9 + 5, packed)]}), "--topic", "p")
+        made = of_topics(TopicSample({"p": 1}, {"p/0": [(1.7e9, packed), (1.7e9 + 5, packed)]}), "--topic", "p")
         assert (made.records.format, made.federation.task) == ("packed", "classification")
         assert made.rounds.interval == 10.0  # a message of 50 records each five seconds
 
     def test_init_ignores_unreadable_messages_among_others(self, of_topics):
         odd = [(1.7e9, b""), (1.7e9, b"[1]"), (1.7e9, b"\xff"), (1.7e9, b"[" * 100_000)]
-        made = of_topics(Sample({"p": 1}, {"p/0": odd + messages(*SENSOR)}), "--topic", "p")
+        made = of_topics(TopicSample({"p": 1}, {"p/0": odd + messages(*SENSOR)}), "--topic", "p")
         assert made.records.fields.label == "quality.label"
 
     @pytest.mark.parametrize(
         ("sample", "words", "why"),
         [
-            (Sample({"p": 1}, {}), ("--topic", "p"), "topic p: no messages yet; start what writes there"),
-            (Sample({"p": 1}, {"p/0": [(0.0, b"x")]}), ("--topic", "p"), "none of 1 messages is a JSON object"),
-            (Sample({"p": 2}, {"p/0": messages(*SENSOR)}), ("--topic", "p*"), "have up to 2 partitions"),
-            (Sample({"p": 2}, {"p/0": messages(*SENSOR)}), ("--topic", "p", "--clients", "2"), "are counted"),
+            (TopicSample({"p": 1}, {}), ("--topic", "p"), "topic p: no messages yet; start what writes there"),
+            (TopicSample({"p": 1}, {"p/0": [(0.0, b"x")]}), ("--topic", "p"), "none of 1 messages is a JSON object"),
+            (TopicSample({"p": 2}, {"p/0": messages(*SENSOR)}), ("--topic", "p*"), "have up to 2 partitions"),
+            (TopicSample({"p": 2}, {"p/0": messages(*SENSOR)}), ("--topic", "p", "--clients", "2"), "are counted"),
         ],
     )
     def test_init_refuses_topics_that_cannot_be_used_with_the_reason(self, of_topics, tmp_path, sample, words, why):
@@ -314,7 +314,7 @@ class TestTopics:
             "--set",
             "kafka.security_protocol=SASL_SSL",
         )
-        of_topics(Sample({"p": 1}, {"p/0": messages(*SENSOR)}), *words)
+        of_topics(TopicSample({"p": 1}, {"p/0": messages(*SENSOR)}), *words)
         assert of_topics.section.passed_through == {
             "sasl_plain_username": "anna",
             "sasl_plain_password": "sesame",
@@ -340,7 +340,7 @@ def test_the_settings_that_init_writes_can_be_read_whatever_records_hold(tmp_pat
     (folder / "a.jsonl").write_text("\n".join(lines))
     out = folder / "f.toml"
     request = command.Request(os.fspath(folder / "a.jsonl"))
-    asked = command.Asked(request, (), "b:9092", {}, None, None, None, out)
+    asked = command.InitRequest(request, (), "b:9092", {}, None, None, None, out)
     try:
         command.write(asked)
     except UsageError:

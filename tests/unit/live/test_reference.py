@@ -16,7 +16,7 @@ from streamfl.live.settings.settings import FederationSettings
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
 SETTINGS = {table: settings_of(schema) for table, schema in tables()}
-NOTES = {"unit", "unset", "unequal", "decides", "change", "set_by"}
+NOTES = {"unit", "unset", "unequal", "decides", "change", "set_by", "registered"}
 
 # Settings that go to kafka-python, which has its own reference.
 PASSED_ON = re.compile(r"(security_protocol|ssl_\w+|sasl_\w+)(_file)?")

@@ -12,7 +12,7 @@ from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.learning.profiles.experts import Experts
 from streamfl.live.operator.rollback import past_model
 from streamfl.machines.coordinator.saved.state import CoordinatorState
-from streamfl.runtime.ports import Told
+from streamfl.runtime.ports import LoggedMessage
 
 # The round of each entry. Entries 2 and 5 closed without records, so that their rounds were opened again.
 LEDGER = {1: 1, 2: 2, 3: 2, 4: 3, 5: 4, 6: 4, 7: 5, 8: 6, 9: 7, 10: 8}
@@ -49,7 +49,7 @@ class ShortWatcher:
             return ()
         entry = next(self.left)
         self.reads.append(entry)
-        return [Told(closed(entry, (), round=LEDGER[entry]))]
+        return [LoggedMessage(closed(entry, (), round=LEDGER[entry]))]
 
     def close(self):
         self.closes += 1

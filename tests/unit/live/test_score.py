@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from streamfl.live.answers import Answers
+from streamfl.live.answers import Predictor
 from streamfl.live.score import BEGUN_AGAIN, NO_MODELS, NO_ROUND, NOT_FITTING, TELL_EVERY, ScoringNode
 from streamfl.machines.client.follower import Follower
 from streamfl.protocol.messages import BranchGroup, ModelPublished, RegistryPublished, RoundOpened, Slot
 from streamfl.protocol.registry import Registry
 from streamfl.records.formats import FieldMap, JsonRecords
 from streamfl.run.settings import LearningSettings
-from streamfl.runtime.ports import Asked, ScoringCounts
+from streamfl.runtime.ports import ScoringCounts, UnlabelledRecords
 
 LEARNER = LearningSettings(features="rounds").learner("classification", 0)
 # A record with x above 0 is a yes; in the other model it is a no.
@@ -52,7 +52,7 @@ def asked(*values, clients=(), keys=None, partition=0):
     )
     if clients:
         records = replace(records, clients=clients)
-    return Asked("t", partition, records, keys or dict.fromkeys(range(len(values))))
+    return UnlabelledRecords("t", partition, records, keys or dict.fromkeys(range(len(values))))
 
 
 @dataclass
@@ -87,7 +87,7 @@ def script():
 
 @pytest.fixture
 def node(script):
-    return ScoringNode(script, Answers(Follower(LEARNER), stride=1), most_behind=2)
+    return ScoringNode(script, Predictor(Follower(LEARNER), stride=1), most_behind=2)
 
 
 def test_a_scorer_without_models_waits_and_leaves_records_where_they_are(script, node):
@@ -223,7 +223,7 @@ def test_records_without_any_feature_of_the_models_are_answered_counted_and_told
     script.models = opening(7)
     form = JsonRecords(FieldMap(task="unlabelled"))
     values = [b'{"x": 2.0}', b'{"X": 2.0}', b'{"x": null, "X": 1.0}', b'{"x": 0.0}', b"{}"]
-    script.records = [Asked("t", 0, form.decode(range(5), values), dict.fromkeys(range(5)))]
+    script.records = [UnlabelledRecords("t", 0, form.decode(range(5), values), dict.fromkeys(range(5)))]
     with capture_logs() as logs:
         node.step(0.0)
         node.tell("ended")

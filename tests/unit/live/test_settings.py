@@ -166,7 +166,6 @@ class TestErrors:
         [
             ("[learning]\nalgorithm = 'fedprox'", "no algorithm is called 'fedprox': take one of fedavg, fedomd"),
             ("[profile]\nprofile = 'expert'", "no profile is called 'expert': take one of adaptive, paper, experts"),
-            ("[profile]\nprofile = 'calibrated'", "profile calibrated was removed: begin anew with profile adaptive"),
             ("[learning]\nmirror = 'p-norm'", "mirror: only for fedomd, and the algorithm is fedavg"),
             (
                 "[learning]\naverage = 'dual'\nl1 = 0.1",

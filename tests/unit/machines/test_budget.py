@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl.machines.client.budget import AGAIN, FIRST, Budget, Taken, least
+from streamfl.machines.client.budget import AGAIN, FIRST, Budget, SentSizes, least
 from streamfl.machines.coordinator.collect.open_round import ALL_MEASURED
 from streamfl.protocol.messages import Served, Update
 
@@ -86,7 +86,7 @@ def test_budgets_begin_when_clients_no_longer_all_send_second_moments():
 
 
 def test_the_mean_is_that_of_the_latest_sixteen_rounds_and_an_update_made_again_counts_once():
-    taken = Taken()
+    taken = SentSizes()
     for round_ in range(5, 20):
         taken.add(round_, 1000, 10)
     taken.add(19, 1000, 10)  # made again

@@ -215,7 +215,7 @@ def test_values_that_count_as_fewer_keep_their_variance():
     assert (heavy.count, heavy.mean, heavy.variance) == pytest.approx((500.0, 0.3, 1.0))
 
 
-@pytest.mark.parametrize("name", AGGREGATORS)
+@pytest.mark.parametrize("name", [name for name in AGGREGATORS if name != "mean"])
 def test_three_liars_of_ten_do_not_move_an_aggregation(name):
     rng = np.random.default_rng(0)
     X = 1.0 + 0.1 * rng.normal(size=(10, 3, 2))

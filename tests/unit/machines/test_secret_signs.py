@@ -11,7 +11,7 @@ from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.protocol.messages import RoundOpened, Update
 from streamfl.protocol.registry import Registry
-from streamfl.testing.knowing import LARGE, LESS, MORE, Knowing, unseen
+from streamfl.testing.liars.knowing import LARGE, LESS, MORE, Knowing, unseen
 from streamfl.wire import state_bytes
 from streamfl.wire.sealing import Sealing
 from streamfl.wire.signing import PrivateKey

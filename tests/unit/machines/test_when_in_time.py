@@ -26,8 +26,8 @@ from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.places import MOST_PARTITIONS, WINDOW, Places
 from streamfl.protocol.messages import LocalDrift, Restarted, RoundClosed, RoundOpened, Score, Update
 from streamfl.protocol.records import Span
-from streamfl.testing.audit import Audit
 from streamfl.testing.violation import Violation
+from streamfl.testing.worlds.audit import Audit
 
 NAMES = ("c0", "c1", "c2")
 DRIFTED = LocalDrift(round=9, epoch=1, clients=(), since=9, state="latched", statistic=11.0, threshold=9.2)

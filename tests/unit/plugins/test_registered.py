@@ -1,4 +1,4 @@
-"""Algorithms, profiles and detectors by name: of other packages, of packages that are at fault, and removed ones."""
+"""What is registered by name: by other packages, and by packages that are at fault."""
 
 import json
 from collections.abc import Callable
@@ -11,18 +11,25 @@ from unit.learning.test_algorithms import Signs
 
 from streamfl.errors import PeerError, UsageError
 from streamfl.learning.algorithms.fedavg import FedAvg
+from streamfl.learning.profiles.adaptive.candidates import CANDIDATES
 from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.machines.coordinator.aggregations import AGGREGATORS
 from streamfl.machines.coordinator.saved.state import CoordinatorState
-from streamfl.plugins import algorithms, detectors, profiles, registered
-from streamfl.run.settings import LearningSettings, ProfileSettings
+from streamfl.plugins.algorithms import ALGORITHMS
+from streamfl.plugins.detectors import DETECTORS
+from streamfl.plugins.models import MODELS
+from streamfl.plugins.profiles import PROFILES
+from streamfl.protocol import registered
+from streamfl.records.files.known import FILE_FORMATS
+from streamfl.records.formats import RECORD_FORMATS
+from streamfl.run.settings import LearningSettings
 from streamfl.wire import codec
 
 SIGNS = "unit.learning.test_algorithms:Signs"
 
 NAMED: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "algorithm": (algorithms.GROUP, algorithms.named_algorithm),
-    "profile": (profiles.GROUP, profiles.named_profile),
-    "detector": (detectors.GROUP, detectors.named_detector),
+    of.what: (of.group, of.named)
+    for of in (ALGORITHMS, PROFILES, DETECTORS, MODELS, FILE_FORMATS, RECORD_FORMATS, AGGREGATORS, CANDIDATES)
 }
 
 
@@ -43,14 +50,14 @@ def install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., No
 
 
 def test_an_algorithm_of_another_package_is_found_and_listed(install):
-    install("signs", "signs", SIGNS, algorithms.GROUP)
-    assert list(algorithms.algorithms()) == ["fedavg", "fedomd", "signs"]
-    assert algorithms.named_algorithm("signs") is Signs
+    install("signs", "signs", SIGNS, ALGORITHMS.group)
+    assert list(ALGORITHMS) == ["fedavg", "fedomd", "signs"]
+    assert ALGORITHMS.named("signs") is Signs
     assert isinstance(LearningSettings(algorithm="signs").learner("classification", 0).algorithm, Signs)
 
 
 def test_an_algorithm_of_another_package_is_refused_options_that_it_does_not_use(install):
-    install("signs", "signs", SIGNS, algorithms.GROUP)
+    install("signs", "signs", SIGNS, ALGORITHMS.group)
     with pytest.raises(
         UsageError, match="l1: only for fedomd, and the algorithm is signs; take fedomd, or leave it out"
     ):
@@ -58,16 +65,16 @@ def test_an_algorithm_of_another_package_is_refused_options_that_it_does_not_use
 
 
 def test_no_package_can_take_a_name_of_ours(install):
-    install("signs", "fedavg", SIGNS, algorithms.GROUP)
-    assert algorithms.named_algorithm("fedavg") is FedAvg
-    assert list(algorithms.algorithms()) == ["fedavg", "fedomd"]
+    install("signs", "fedavg", SIGNS, ALGORITHMS.group)
+    assert ALGORITHMS.named("fedavg") is FedAvg
+    assert list(ALGORITHMS) == ["fedavg", "fedomd"]
 
 
 @pytest.mark.parametrize("what", NAMED)
 def test_a_name_that_there_is_not_is_refused_with_those_there_are(what, install):
     group, named = NAMED[what]
     install("a-package", "bar", "no.such.module:Bar", group)  # it is named without being imported
-    with pytest.raises(UsageError, match=f"no {what} is called 'baz': take one of .*, bar; did you mean bar\\?"):
+    with pytest.raises(UsageError, match=f"no {what} is called 'baz': take one of .*, bar.*; did you mean bar\\?"):
         named("baz")
 
 
@@ -77,8 +84,7 @@ def test_a_name_that_there_is_not_is_refused_with_those_there_are(what, install)
     [
         ("no.such.module:Bar", "cannot be imported: ModuleNotFoundError"),
         ("json:Bar", "cannot be imported: AttributeError"),
-        ("json:dumps", "is no class that derives from streamfl.learning"),
-        ("json:JSONEncoder", "is no class that derives from streamfl.learning"),
+        ("json:__doc__", "that is no "),
     ],
 )
 def test_a_package_that_is_at_fault_is_named(what, value, why, install):
@@ -90,14 +96,27 @@ def test_a_package_that_is_at_fault_is_named(what, value, why, install):
     assert why in str(raised.value)
 
 
+@pytest.mark.parametrize("value", ["json:dumps", "json:JSONEncoder"])
+@pytest.mark.parametrize("of", [ALGORITHMS, FILE_FORMATS], ids=lambda of: of.what)
+def test_what_should_derive_from_a_class_and_does_not_is_refused_with_that_class(of, value, install):
+    install("a-package", "bar", value, of.group)
+    with pytest.raises(UsageError, match=f"that is no class that derives from {of.root.__module__}"):
+        of.named("bar")
+
+
+def test_an_aggregation_of_another_package_is_a_function(install):
+    install("a-package", "largest", "numpy:maximum", AGGREGATORS.group)
+    assert AGGREGATORS.named("largest")(1, 2) == 2
+
+
 def test_a_name_that_two_packages_register_is_refused_with_both(install):
-    install("one", "signs", SIGNS, algorithms.GROUP)
-    install("two", "signs", SIGNS, algorithms.GROUP)
+    install("one", "signs", SIGNS, ALGORITHMS.group)
+    install("two", "signs", SIGNS, ALGORITHMS.group)
     with pytest.raises(UsageError, match="algorithm 'signs' is registered by one and two: remove one of these"):
-        algorithms.named_algorithm("signs")
+        ALGORITHMS.named("signs")
 
 
-# --- what was removed ------------------------------------------------------------------------------------------
+# --- saved states ----------------------------------------------------------------------------------------------
 
 
 def saved(profile: str) -> bytes:
@@ -105,16 +124,6 @@ def saved(profile: str) -> bytes:
     plain = json.loads(codec.encode(CoordinatorState(Promotion())))
     plain["profile"]["profile"] = profile
     return json.dumps(plain).encode()
-
-
-def test_a_profile_that_was_removed_is_refused_in_settings_by_name_and_with_the_remedy():
-    with pytest.raises(UsageError, match="profile calibrated was removed: begin anew with profile adaptive or paper"):
-        ProfileSettings(profile="calibrated")
-
-
-def test_a_state_of_a_profile_that_was_removed_is_refused_by_name_and_with_the_remedy():
-    with pytest.raises(PeerError, match="profile calibrated was removed: begin anew with profile adaptive or paper"):
-        codec.decode(CoordinatorState, saved("calibrated"))
 
 
 def test_a_state_of_a_profile_that_there_is_not_is_refused_with_those_there_are():

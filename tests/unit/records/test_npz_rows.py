@@ -10,7 +10,7 @@ from numpy.lib import format as npy
 
 from streamfl.errors import UsageError
 from streamfl.records.files import npz_file
-from streamfl.records.files.npz_rows import Rows
+from streamfl.records.files.npz_rows import ArrayRows
 from streamfl.records.files.readers import blocks
 from streamfl.records.request import Request
 
@@ -41,14 +41,14 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """The rows that are read at a time, by array; at most 4."""
     monkeypatch.setattr(npz_file, "ROWS", 4)
     noted: list[tuple[str, int]] = []
-    take = Rows.take
+    take = ArrayRows.take
 
-    def noting(self: Rows, rows: int) -> np.ndarray:
+    def noting(self: ArrayRows, rows: int) -> np.ndarray:
         found = take(self, rows)
         noted.append((self.name, len(found)))
         return found
 
-    monkeypatch.setattr(Rows, "take", noting)
+    monkeypatch.setattr(ArrayRows, "take", noting)
     return noted
 
 

@@ -26,7 +26,7 @@ class Kept:
 
 
 def read(path: Path) -> Kept:
-    return codec.join(Kept, *safe_file.read(path, "a file of ours", newest=2))
+    return codec.join(Kept, *safe_file.read(path, "a file of ours", oldest=1, newest=2))
 
 
 def test_what_is_written_is_read_and_the_same_value_is_the_same_bytes(tmp_path: Path):
@@ -72,13 +72,18 @@ def test_a_file_that_was_cut_off_is_refused(sound: Path, tmp_path: Path):
             read(path)
 
 
-def test_files_of_before_there_was_a_digest_are_read_where_there_are_such(tmp_path: Path):
-    path = tmp_path / "old"
-    path.write_bytes(codec.encode(Kept(names=("old",), format=1)))
-    plain, _ = safe_file.read(path, "a file of ours", newest=2, digest_since=2)
-    assert plain["names"] == ["old"]
+def test_a_file_without_its_digest_is_damaged(tmp_path: Path):
+    path = tmp_path / "cut"
+    path.write_bytes(codec.encode(Kept()))
     with pytest.raises(UsageError, match="the file is damaged: its digest is missing"):
         read(path)
+
+
+def test_a_format_that_is_no_longer_read_is_refused_with_the_version_that_wrote_it_and_the_remedy(tmp_path: Path):
+    path = tmp_path / "old"
+    safe_file.write(path, Kept(format=1))
+    with pytest.raises(UsageError, match=r"format 1, which streamfl 0\.1\.0 wrote; .* load it with streamfl 0\.2\.0"):
+        safe_file.read(path, "a file of ours", oldest=2, newest=2)
 
 
 @pytest.mark.parametrize("version", [True, False, 0, -5, 1.0, "1", None])
@@ -87,7 +92,7 @@ def test_a_format_that_no_file_has_is_refused(tmp_path: Path, version: object):
     plain, arrays = codec.split(Kept())
     path.write_bytes(codec.pack({**plain, "format": version}, arrays))
     with pytest.raises(UsageError, match="not a file of ours"):
-        safe_file.read(path, "a file of ours", newest=2, digest_since=2)
+        safe_file.read(path, "a file of ours", oldest=1, newest=2)
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o666])

@@ -1,4 +1,4 @@
-"""The bytes of a coordinator state: the same state comes back, of this form and of the one before, or a reason."""
+"""The bytes of a coordinator state: the same state comes back, or a reason."""
 
 import json
 from dataclasses import replace
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from streamfl.errors import PeerError
 from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.native.kept_back import KeptBack
 from streamfl.protocol.native.models import NativeState
@@ -37,9 +38,13 @@ def test_a_state_comes_back_to_the_bit_in_few_bytes():
     assert len(before) > 4_000_000
 
 
-def test_a_state_that_was_saved_in_the_form_before_is_read():
-    state = learnt()
-    assert state_bytes.encode(state_bytes.decode(codec.encode(state))) == state_bytes.encode(state)
+def test_a_state_of_version_0_1_0_is_refused_with_the_way_through_0_2_0():
+    plain, arrays = codec.split(CoordinatorState(Promotion(), members={"c0": Member()}))
+    plain["members"]["c0"]["incarnation"] = "7f3a"  # a text, as 0.1.0 counted starts
+    of_0_1_0 = state_bytes.MAGIC + sized(deflated(json.dumps(plain).encode()))
+    for data in (codec.encode(learnt()), b"".join((of_0_1_0, *arrays_written(list(arrays.values()))))):
+        with pytest.raises(PeerError, match=r"if streamfl 0\.1\.0 saved it, let the coordinator of streamfl 0\.2\.0"):
+            state_bytes.decode(data)
 
 
 def test_a_state_of_a_later_form_is_refused_by_name():

@@ -12,9 +12,9 @@ from streamfl.errors import StreamflError
 from streamfl.runtime.log.placement import labels_of, pattern
 from streamfl.runtime.log.sample import listed
 from streamfl.runtime.log.topics import Topics
-from streamfl.runtime.ports import Apart, Finding, Placement, RecordFormat, Unlabelled
+from streamfl.runtime.ports import Apart, CheckResult, Placement, RecordFormat, Unlabelled
 from streamfl_connectors.kafka.access import sample
-from streamfl_connectors.kafka.access.granted import SMALL, Granted
+from streamfl_connectors.kafka.access.granted import SMALL, LogInRights
 from streamfl_connectors.kafka.access.rights import Federated
 from streamfl_connectors.kafka.administration import configs_of, new_topic, wrong_with
 from streamfl_connectors.kafka.connection import Connection, explained
@@ -35,7 +35,7 @@ def findings(
     records: RecordFormat,
     asked: tuple[Unlabelled, RecordFormat] | None = None,
     apart: Apart | None = None,
-) -> Sequence[Finding]:
+) -> Sequence[CheckResult]:
     """Return the findings, in the order in which things are needed, up to the first error that stops the check.
 
     Parameters
@@ -49,7 +49,7 @@ def findings(
     apart
         Labels that come apart from records; None: they come with these.
     """
-    findings: list[Finding] = []
+    findings: list[CheckResult] = []
     subject = "brokers"
     try:
         with closing(connection.admin()) as admin:
@@ -62,7 +62,7 @@ def findings(
     return findings
 
 
-def failed(subject: str, error: Exception) -> Finding:
+def failed(subject: str, error: Exception) -> CheckResult:
     """Return an error as a finding; the last part of our errors is the remedy.
 
     >>> failed("brokers", StreamflError("no answer; start it")).remedy
@@ -70,8 +70,8 @@ def failed(subject: str, error: Exception) -> Finding:
     """
     found, _, remedy = str(error).rpartition("; ")
     if isinstance(error, StreamflError) and found:
-        return Finding(subject, "error", found, remedy)
-    return Finding(subject, "error", f"{error}", "see the brokers' own log for the reason")
+        return CheckResult(subject, "error", found, remedy)
+    return CheckResult(subject, "error", f"{error}", "see the brokers' own log for the reason")
 
 
 class _Check:
@@ -101,7 +101,7 @@ class _Check:
         self._own: Described = {}
         self._of_records: Described = {}
 
-    def steps(self) -> Iterator[tuple[str, Callable[[], Iterable[Finding]]]]:
+    def steps(self) -> Iterator[tuple[str, Callable[[], Iterable[CheckResult]]]]:
         """Yield the steps, each with its subject."""
         yield "brokers", self._cluster
         yield "topics", self._own_topics
@@ -117,13 +117,13 @@ class _Check:
         if self._asked is not None:
             yield "records without labels", self._unlabelled_schema
 
-    def _cluster(self) -> Iterator[Finding]:
+    def _cluster(self) -> Iterator[CheckResult]:
         brokers = self._admin.describe_cluster()["brokers"]
         self._brokers = len(brokers)
         version = tuple(self._admin.get_broker_version_data(brokers[0]["broker_id"]).broker_version)
         yield broker_finding(self._settings.bootstrap_servers, version, brokers)
 
-    def _own_topics(self) -> Iterator[Finding]:
+    def _own_topics(self) -> Iterator[CheckResult]:
         wanted = plans(self._topics)
         self._own = described(self._admin, [plan.name for plan in wanted])
         there = {name: topic for name, topic in self._own.items() if not topic["error_code"]}
@@ -134,12 +134,12 @@ class _Check:
             finding for name in there for finding in durability(there[name], configs.get(name, {}), self._brokers)
         ]
         if present and not wrong:
-            yield Finding("topics", "ok", f"as they should be: {listed([plan.name for plan in present])}")
+            yield CheckResult("topics", "ok", f"as they should be: {listed([plan.name for plan in present])}")
         yield from wrong
         missing = [plan for plan in wanted if self._is(self._own, plan.name, UNKNOWN)]
         yield from self._missing(missing)
 
-    def _missing(self, missing: Sequence[TopicPlan]) -> Iterator[Finding]:
+    def _missing(self, missing: Sequence[TopicPlan]) -> Iterator[CheckResult]:
         """Check whether missing topics could be made, without making them."""
         if not missing:
             return
@@ -147,7 +147,7 @@ class _Check:
         answers = self._admin.create_topics(wanted, validate_only=True, raise_errors=False)["topics"]
         yield from missing_findings(answers, self._settings, self._brokers)
 
-    def _record_topics(self) -> Iterator[Finding]:
+    def _record_topics(self) -> Iterator[CheckResult]:
         explicit = [name for name in self._placement.topics if "*" not in name]
         starred = [name for name in self._placement.topics if "*" in name]
         every = self._admin.list_topics() if starred else ()
@@ -158,20 +158,20 @@ class _Check:
         for name in explicit:
             if self._is(self._of_records, name, UNKNOWN):
                 remedy = "make it, or correct topics in [records]; `streamfl produce` makes it too"
-                yield Finding(name, "error", f"topic {name} does not exist", remedy)
+                yield CheckResult(name, "error", f"topic {name} does not exist", remedy)
         for name, topics in matched.items():
             if not set(topics) - self._own.keys():
                 remedy = "correct topics in [records], or make topics of such names; `streamfl produce` makes them"
-                yield Finding(name, "warning", f"no topic is named like {name}", remedy)
+                yield CheckResult(name, "warning", f"no topic is named like {name}", remedy)
         there = {name: topic for name, topic in self._of_records.items() if not topic["error_code"]}
         wrong = wrong_placement(self._placement, _partitions(there))
         wrong += [finding for topic in there.values() for finding in durability(topic, {}, self._brokers)]
         yield from wrong
         if there and not wrong:
             parts = sum(len(topic["partitions"]) for topic in there.values())
-            yield Finding("records", "ok", f"{len(there)} topics of {parts} partitions: {listed(sorted(there))}")
+            yield CheckResult("records", "ok", f"{len(there)} topics of {parts} partitions: {listed(sorted(there))}")
 
-    def _label_topics(self) -> Iterator[Finding]:
+    def _label_topics(self) -> Iterator[CheckResult]:
         """Check the topic of the labels of each topic of records, and that of the clients' answers."""
         if self._apart is None:
             return
@@ -179,55 +179,55 @@ class _Check:
         labels = {name: labels_of(self._apart.placement, self._placement, name) for name in there}
         self._of_labels = described(self._admin, sorted(labels.values())) if labels else {}
         self._to_answer = described(self._admin, [self._topics.predictions])
-        wrong: list[Finding] = []
+        wrong: list[CheckResult] = []
         for name, of_labels in labels.items():
             topic = self._of_labels[of_labels]
             if topic["error_code"]:
                 remedy = "make it, or correct topic in [labels]; `streamfl produce --labels-apart` makes it too"
                 known = self._is(self._of_labels, of_labels, UNKNOWN)
                 found = f"topic {of_labels} of the labels of {name} " + ("does not exist" if known else "is hidden")
-                wrong.append(Finding(of_labels, "error", found, remedy))
+                wrong.append(CheckResult(of_labels, "error", found, remedy))
             else:
                 wrong += unequal_partitions(_partitions({name: there[name]}), _partitions({of_labels: topic}))
                 wrong += durability(topic, {}, self._brokers)
         yield from wrong
         if labels and not wrong:
-            yield Finding("labels", "ok", f"{len(labels)} topics: {listed(sorted(labels.values()))}")
+            yield CheckResult("labels", "ok", f"{len(labels)} topics: {listed(sorted(labels.values()))}")
 
-    def _unlabelled_topics(self) -> Iterator[Finding]:
+    def _unlabelled_topics(self) -> Iterator[CheckResult]:
         unlabelled = self._asked[0].topics if self._asked is not None else ()
         self._to_answer = described(self._admin, sorted({*unlabelled, self._topics.predictions}))
         for name in unlabelled:
             if self._is(self._to_answer, name, UNKNOWN):
                 remedy = "make it, or correct topics in [score]; `streamfl produce --unlabelled` makes it too"
-                yield Finding(name, "error", f"topic {name} does not exist", remedy)
+                yield CheckResult(name, "error", f"topic {name} does not exist", remedy)
         there = {name: topic for name, topic in self._to_answer.items() if not topic["error_code"]}
         for topic in there.values():
             yield from durability(topic, {}, self._brokers)
         if there.keys() >= set(unlabelled):
             parts = sum(len(there[name]["partitions"]) for name in unlabelled)
-            yield Finding("records without labels", "ok", f"{parts} partitions: {listed(sorted(unlabelled))}")
+            yield CheckResult("records without labels", "ok", f"{parts} partitions: {listed(sorted(unlabelled))}")
 
-    def _rights(self) -> Iterable[Finding]:
+    def _rights(self) -> Iterable[CheckResult]:
         labels = self._apart.placement.topics if self._apart is not None else ()
         unlabelled = self._asked[0] if self._asked is not None else Unlabelled(())
         federated = Federated(self._topics, self._placement.topics, labels, unlabelled)
         scorer = ["scorer"] if unlabelled.topics else []
-        return Granted(self._admin, federated).findings(["host", "coordinator", *scorer, *SMALL])
+        return LogInRights(self._admin, federated).findings(["host", "coordinator", *scorer, *SMALL])
 
-    def _schema(self) -> Iterable[Finding]:
+    def _schema(self) -> Iterable[CheckResult]:
         return self._sampled(self._of_records, self._format)
 
-    def _label_schema(self) -> Iterable[Finding]:
+    def _label_schema(self) -> Iterable[CheckResult]:
         return () if self._apart is None else self._sampled(self._of_labels, self._apart.records)
 
-    def _unlabelled_schema(self) -> Iterable[Finding]:
+    def _unlabelled_schema(self) -> Iterable[CheckResult]:
         if self._asked is None:
             return ()
         unlabelled, records = self._asked
         return self._sampled({name: self._to_answer[name] for name in unlabelled.topics}, records)
 
-    def _sampled(self, topics: Described, records: RecordFormat) -> Iterable[Finding]:
+    def _sampled(self, topics: Described, records: RecordFormat) -> Iterable[CheckResult]:
         there = {name: topic for name, topic in topics.items() if not topic["error_code"]}
         readable = {name: topic for name, topic in there.items() if _may_read(topic)}
         if not readable:
@@ -257,7 +257,7 @@ def _may_read(topic: Mapping[str, Any]) -> bool:
     return rights is None or "READ" in rights
 
 
-def broker_finding(servers: object, version: tuple[int, ...], brokers: Sequence[Mapping[str, Any]]) -> Finding:
+def broker_finding(servers: object, version: tuple[int, ...], brokers: Sequence[Mapping[str, Any]]) -> CheckResult:
     """Return the finding on the brokers.
 
     >>> broker_finding("b:9092", (4, 1), [{"broker_id": 1, "is_fenced": False}]).found
@@ -268,15 +268,17 @@ def broker_finding(servers: object, version: tuple[int, ...], brokers: Sequence[
     out = [str(broker["broker_id"]) for broker in brokers if broker.get("is_fenced")]
     if version < OLDEST:
         needed = ".".join(map(str, OLDEST))
-        return Finding("brokers", "warning", found, f"update them to {needed} or later; older ones were never tried")
+        return CheckResult(
+            "brokers", "warning", found, f"update them to {needed} or later; older ones were never tried"
+        )
     if out:
-        return Finding("brokers", "warning", f"{found}; out of service: {', '.join(out)}", "start those again")
-    return Finding("brokers", "ok", found)
+        return CheckResult("brokers", "warning", f"{found}; out of service: {', '.join(out)}", "start those again")
+    return CheckResult("brokers", "ok", found)
 
 
 def missing_findings(
     answers: Sequence[Mapping[str, Any]], settings: KafkaSettings, brokers: int
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """Yield findings on missing topics, from the brokers' answers to whether they could be made."""
     by_code: dict[int, list[Mapping[str, Any]]] = {}
     for topic in answers:
@@ -286,49 +288,53 @@ def missing_findings(
         found = f"no {names} yet"
         if not code and brokers > 1 and settings.replication_factor == 1:
             remedy = "the coordinator will make them, of one copy each: set replication_factor in [kafka] before"
-            yield Finding("topics", "warning", found, remedy)
+            yield CheckResult("topics", "warning", found, remedy)
         elif not code:
-            yield Finding("topics", "warning", found, "the coordinator will make them")
+            yield CheckResult("topics", "warning", found, "the coordinator will make them")
         elif code == DENIED:
             remedy = "start the coordinator first, under a log-in with CREATE on them, or make them by hand"
-            yield Finding("topics", "warning", f"{found}, and this log-in may not make them", remedy)
+            yield CheckResult("topics", "warning", f"{found}, and this log-in may not make them", remedy)
         elif code == kafka_errors.InvalidReplicationFactorError.errno:
             remedy = f"lower it to {brokers} or less, or add brokers"
             found = f"{found}; [kafka] replication_factor is {settings.replication_factor}, with {brokers} brokers"
-            yield Finding("topics", "error", found, remedy)
+            yield CheckResult("topics", "error", found, remedy)
         else:
             reason = topics[0]["error_message"] or kafka_errors.for_code(code).__name__
             remedy = "make them by hand, as docs/kafka.md describes them"
-            yield Finding("topics", "error", f"{found}, and they could not be made: {reason}", remedy)
+            yield CheckResult("topics", "error", f"{found}, and they could not be made: {reason}", remedy)
 
 
-def durability(topic: Mapping[str, Any], configs: Mapping[str, str], brokers: int) -> Iterator[Finding]:
+def durability(topic: Mapping[str, Any], configs: Mapping[str, str], brokers: int) -> Iterator[CheckResult]:
     """Yield findings on the copies of a topic: whether the loss of one broker could stop or undo training."""
     name, parts = topic["name"], topic["partitions"]
     copies = min((len(part["replica_nodes"]) for part in parts), default=0)
     in_sync = min((len(part["isr_nodes"]) for part in parts), default=0)
     needed = int(configs.get("min.insync.replicas", 1))
     if any(part["leader_id"] < 0 for part in parts):
-        yield Finding(
+        yield CheckResult(
             name, "error", f"topic {name} has a partition without a leader", "start the brokers that hold it"
         )
     elif in_sync < needed:
         found = f"topic {name} takes no message: {in_sync} of its copies in sync, min.insync.replicas is {needed}"
-        yield Finding(name, "error", found, "start the brokers that hold the others, or lower min.insync.replicas")
+        yield CheckResult(
+            name, "error", found, "start the brokers that hold the others, or lower min.insync.replicas"
+        )
     elif copies == 1 and brokers > 1:
         found = f"topic {name} has one copy, on one of {brokers} brokers"
-        yield Finding(name, "warning", found, "move it to 3 copies; set replication_factor in [kafka] for new ones")
+        yield CheckResult(
+            name, "warning", found, "move it to 3 copies; set replication_factor in [kafka] for new ones"
+        )
     elif copies > 1 and needed >= copies:
         found = (
             f"topic {name} takes no message when one of its {copies} brokers is down: min.insync.replicas {needed}"
         )
-        yield Finding(name, "warning", found, f"lower min.insync.replicas to {copies - 1}")
+        yield CheckResult(name, "warning", found, f"lower min.insync.replicas to {copies - 1}")
 
 
-def _own_topics_matched(matched: Mapping[str, Sequence[str]], own: Described) -> Iterator[Finding]:
+def _own_topics_matched(matched: Mapping[str, Sequence[str]], own: Described) -> Iterator[CheckResult]:
     for name, topics in matched.items():
         taken = sorted(own.keys() & set(topics))
         if taken:
             found = f"{name} also matches the federation's own {listed(taken)}, which hold no records"
             remedy = "they are left out; still, give topics of records names of their own, NAME.records.*"
-            yield Finding(name, "warning", found, remedy)
+            yield CheckResult(name, "warning", found, remedy)

@@ -15,7 +15,7 @@ from kafka import errors as kafka_errors
 
 from streamfl.errors import UsageError
 from streamfl.runtime.log.placement import pattern
-from streamfl.runtime.ports import Finding
+from streamfl.runtime.ports import CheckResult
 from streamfl_connectors.kafka.access.rights import HOLDERS, OPTIONAL, Federated, Need
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ LOADED_WITHIN = 10.0
 SMALL = ("watch", "page", "producer", "operator")
 
 
-def role_findings(missing: Mapping[str, Sequence[Need]], needed: Mapping[str, int]) -> Iterator[Finding]:
+def role_findings(missing: Mapping[str, Sequence[Need]], needed: Mapping[str, int]) -> Iterator[CheckResult]:
     """Yield a finding on each role, from the rights that it needs and those that the log-in lacks.
 
     A log-in is taken to be for a role if it has at least half of its rights and that on its group, or no other role
@@ -44,13 +44,13 @@ def role_findings(missing: Mapping[str, Sequence[Need]], needed: Mapping[str, in
         names = ", ".join(map(str, lacks))
         subject = f"rights of {HOLDERS[role]}"
         if not lacks:
-            yield Finding(subject, "ok", "this log-in has all rights that it needs")
+            yield CheckResult(subject, "ok", "this log-in has all rights that it needs")
         elif role in meant:
             remedy = f"grant it {names}: `streamfl acls --role {role}` prints how"
-            yield Finding(subject, "error", f"this log-in lacks {names}", remedy)
+            yield CheckResult(subject, "error", f"this log-in lacks {names}", remedy)
         else:
             remedy = f"check with the log-in of {HOLDERS[role]}, or grant this one {names}"
-            yield Finding(subject, "warning", "this log-in is not meant for this role", remedy)
+            yield CheckResult(subject, "warning", "this log-in is not meant for this role", remedy)
 
 
 def _meant(share: Mapping[str, float], joins: Set[str]) -> Set[str]:
@@ -73,7 +73,7 @@ def _meant(share: Mapping[str, float], joins: Set[str]) -> Set[str]:
     }
 
 
-class Granted:
+class LogInRights:
     """The rights of a log-in.
 
     Parameters
@@ -88,7 +88,7 @@ class Granted:
         self._admin = admin
         self._federated = federated
 
-    def findings(self, roles: Sequence[str]) -> Iterator[Finding]:
+    def findings(self, roles: Sequence[str]) -> Iterator[CheckResult]:
         """Return the findings, by role."""
         needs = {role: needs for role in roles if (needs := self._required(role))}
         missing = {role: self.lacking(wanted) for role, wanted in needs.items()}

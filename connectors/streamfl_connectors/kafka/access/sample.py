@@ -11,7 +11,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from streamfl.errors import UsageError
 from streamfl.runtime.log.placement import pattern
 from streamfl.runtime.log.sample import NAMES_LISTED, listed, tried
-from streamfl.runtime.ports import Finding, RecordFormat, Sample
+from streamfl.runtime.ports import CheckResult, RecordFormat, TopicSample
 from streamfl_connectors.kafka.administration import partition_counts
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.reading import is_end, name_of, read_to
@@ -22,7 +22,7 @@ MESSAGES, BYTES, PARTITIONS, PATIENCE = 200, 32 * 1024 * 1024, 5, 20.0
 
 def findings(
     connection: Connection, topics: Mapping[str, int], records: RecordFormat, dead_letters: str
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """Yield findings on some partitions that hold messages, and one on those that hold none.
 
     Parameters
@@ -81,13 +81,13 @@ def matching(admin: KafkaAdminClient, names: Sequence[str], without: frozenset[s
     return partition_counts(admin, found)
 
 
-def sample(connection: Connection, topics: Mapping[str, int]) -> Sample:
+def sample(connection: Connection, topics: Mapping[str, int]) -> TopicSample:
     """Return the newest messages of topics, by how many partitions each has."""
     messages = {
         name: [(one.timestamp / 1000, one.value or b"") for one in found]
         for name, found in newest(connection, topics)
     }
-    return Sample(topics, {name: found for name, found in messages.items() if found})
+    return TopicSample(topics, {name: found for name, found in messages.items() if found})
 
 
 def _newest(consumer: KafkaConsumer, partition: TopicPartition, begin: int, end: int) -> list[Any]:
@@ -104,6 +104,6 @@ def _newest(consumer: KafkaConsumer, partition: TopicPartition, begin: int, end:
     return found
 
 
-def _nothing_in(names: Sequence[str]) -> Finding:
+def _nothing_in(names: Sequence[str]) -> CheckResult:
     remedy = "start what writes there; a client without records takes no part"
-    return Finding("records", "warning", f"no record in {listed(names, NAMES_LISTED)}", remedy)
+    return CheckResult("records", "warning", f"no record in {listed(names, NAMES_LISTED)}", remedy)

@@ -13,7 +13,7 @@ from streamfl.runtime.log import predictions
 from streamfl.runtime.log.apart import WINDOWS, LogHalves
 from streamfl.runtime.log.partition import NOWHERE
 from streamfl.runtime.log.tally import Tally
-from streamfl.runtime.ports import Answer
+from streamfl.runtime.ports import RecordAnswer
 from streamfl_connectors.kafka.absence import let_go
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.hosts.feed import Feed
@@ -39,7 +39,7 @@ class AnswerWriter:
         self._failed: list[BaseException] = []
         self._open = False  # some may not be stored yet
 
-    def write(self, answers: Iterable[Answer]) -> None:
+    def write(self, answers: Iterable[RecordAnswer]) -> None:
         """Write answers; `flush` makes sure of them."""
         with explained(self._settings.bootstrap_servers):
             for answer in answers:

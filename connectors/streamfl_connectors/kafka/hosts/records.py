@@ -14,7 +14,7 @@ from streamfl.runtime.log.dead_letters import DeadLetter
 from streamfl.runtime.log.placement import may_hold_records
 from streamfl.runtime.log.tally import Tally
 from streamfl.runtime.log.topics import Topics
-from streamfl.runtime.ports import Apart, ClientProgress, Finding, Placement, ReadingCounts, RecordFormat, Source
+from streamfl.runtime.ports import Apart, CheckResult, ClientProgress, Placement, ReadingCounts, RecordFormat, Source
 from streamfl_connectors.kafka import dead_letters
 from streamfl_connectors.kafka.absence import Absence
 from streamfl_connectors.kafka.administration import partition_counts, require
@@ -87,7 +87,7 @@ class RecordConsumer:
         self._look_at = self._count_at = 0.0
         self._of_labels: dict[str, int] = {}  # how many partitions the topics of labels have
         self._left_out: dict[TopicPartition, str] = {}
-        self._wrong: list[Finding] = []
+        self._wrong: list[CheckResult] = []
         self._absence = Absence(connection.settings.patience)
 
     # --- the group ---------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from streamfl.protocol.messages import FromCoordinator
 from streamfl.runtime.log.dead_letters import DeadLetter, reasons
 from streamfl.runtime.log.tally import Tally
 from streamfl.runtime.log.topics import Topics
-from streamfl.runtime.ports import Answer, Asked, RecordFormat, ScoringCounts, Unlabelled
+from streamfl.runtime.ports import RecordAnswer, RecordFormat, ScoringCounts, Unlabelled, UnlabelledRecords
 from streamfl_connectors.kafka import dead_letters
 from streamfl_connectors.kafka.absence import Absence, let_go
 from streamfl_connectors.kafka.connection import Connection, explained
@@ -136,7 +136,7 @@ class KafkaScorer:
 
     # --- reading -----------------------------------------------------------------------------------------------
 
-    def read(self) -> Sequence[Asked]:
+    def read(self) -> Sequence[UnlabelledRecords]:
         """Return the next records; bad ones become dead letters with the next answers."""
         try:
             with explained(self._connection.settings.bootstrap_servers):
@@ -246,14 +246,14 @@ class KafkaScorer:
             self.counts.lost += begin - offset
             LOG.error("records lost", partition=name_of(partition), first=offset, last=begin - 1)
 
-    def _asked(self, partition: TopicPartition, messages: Sequence[Any]) -> Asked:
+    def _asked(self, partition: TopicPartition, messages: Sequence[Any]) -> UnlabelledRecords:
         self._next[partition] = messages[-1].offset + 1
         there = [message for message in messages if not is_end(message)]
         form = self._formats[partition]
         decoded = form.decode([message.offset for message in there], [message.value for message in there])
         self._note_bad(partition, there, reasons(decoded.rejected, form.stride))
         self.counts.rejected += sum(one.count for one in decoded.rejected)
-        return Asked(partition.topic, partition.partition, decoded, {m.offset: m.key for m in there})
+        return UnlabelledRecords(partition.topic, partition.partition, decoded, {m.offset: m.key for m in there})
 
     def _note_bad(self, partition: TopicPartition, messages: Sequence[Any], wrong: Mapping[int, str]) -> None:
         for message in messages:
@@ -265,7 +265,7 @@ class KafkaScorer:
 
     # --- answering ---------------------------------------------------------------------------------------------
 
-    def answer(self, answers: Sequence[Answer]) -> None:
+    def answer(self, answers: Sequence[RecordAnswer]) -> None:
         """Write answers and dead letters, and commit the offsets after the records that were read last."""
         letters, offsets = self._letters, self._next
         self._letters, self._next = [], {}
@@ -290,7 +290,7 @@ class KafkaScorer:
             self.counts.answered += len(answers)
             self.counts.dead_letters += len(letters)
 
-    def _write(self, producer: KafkaProducer, answers: Sequence[Answer], letters: Sequence[DeadLetter]) -> None:
+    def _write(self, producer: KafkaProducer, answers: Sequence[RecordAnswer], letters: Sequence[DeadLetter]) -> None:
         failed: list[kafka_errors.KafkaError] = []  # not the result of each of many thousands of packed records
         for answer in answers:
             producer.send(self._topics.predictions, answer.value, key=answer.key).add_errback(failed.append)

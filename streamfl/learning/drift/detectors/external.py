@@ -13,7 +13,7 @@ from streamfl.protocol.alarm import Alarm, Reading
 MOST = 4096
 
 
-class Watcher(Protocol):
+class LibraryDetector(Protocol):
     """The interface of another library's detector."""
 
     def update(self, x: float) -> None:
@@ -60,7 +60,7 @@ class ExternalDetector(ScoreDetector):
         self._rebuild()
 
     @abc.abstractmethod
-    def built(self) -> Watcher:
+    def built(self) -> LibraryDetector:
         """Return a new external detector of this name."""
 
     def take(self, t: int, loss: float, records: int) -> Alarm | None:

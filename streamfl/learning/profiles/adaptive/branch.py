@@ -1,9 +1,8 @@
 """Local drift: clients that drifted alone get models of their own, until the model of all is as good for them."""
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
@@ -15,7 +14,6 @@ from streamfl.learning.profiles.adaptive.ladder import Ladder
 from streamfl.protocol.alarm import Alarm
 from streamfl.protocol.digits import significant
 from streamfl.protocol.messages import BranchGroup
-from streamfl.protocol.old_names import ReadsOldNames
 
 # Rounds that clients stay latched after the alarm: at least the first number, at most the second while no trial has
 # surely gained and some still may.
@@ -46,7 +44,7 @@ class Trial:
 
 
 @dataclass
-class Latch(ReadsOldNames):
+class Latch:
     """Clients that a detector named. For a few rounds the models of all skip their records, and trials compete.
 
     Parameters
@@ -62,8 +60,6 @@ class Latch(ReadsOldNames):
     announced
         The clients that have been announced as latched.
     """
-
-    OLD_NAMES: ClassVar[Mapping[str, str]] = {"told": "announced"}
 
     clients: tuple[str, ...]
     evidence: Alarm
@@ -108,7 +104,7 @@ class Latch(ReadsOldNames):
 
 
 @dataclass
-class Branch(ReadsOldNames):
+class Branch:
     """A group of clients with a ladder of its own.
 
     Parameters
@@ -134,8 +130,6 @@ class Branch(ReadsOldNames):
     played
         The model that served it in the last round, before its step.
     """
-
-    OLD_NAMES: ClassVar[Mapping[str, str]] = {"heard": "last_records"}
 
     clients: tuple[str, ...]
     evidence: Alarm

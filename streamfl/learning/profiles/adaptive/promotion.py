@@ -13,13 +13,13 @@ from streamfl.learning.drift.detectors.class_mix import ClassMix
 from streamfl.learning.drift.detectors.excess import ODDS, Excess
 from streamfl.learning.drift.evidence import Observed
 from streamfl.learning.profiles.adaptive.branch import LATCHED, Branch, Latch, Trial
+from streamfl.learning.profiles.adaptive.candidates import Remembered, candidates
 from streamfl.learning.profiles.adaptive.choice import Choice
 from streamfl.learning.profiles.adaptive.ladder import Ladder, LadderSettings, ladder_for
 from streamfl.learning.profiles.adaptive.recall import RecallPool, Trail
 from streamfl.learning.profiles.base import Deliberation, Profile, ProfileOptions, Restart, RoundPlan
 from streamfl.protocol.alarm import Alarm, Reading
 from streamfl.protocol.messages import BranchGroup, HoldoutRule, LocalDrift
-from streamfl.protocol.old_names import ReadsOldNames
 
 # Records that a client holds out, over all labels. docs/choices.md, "Excess".
 HELD_OUT = 200
@@ -33,7 +33,7 @@ GLOBAL = 5.0
 
 
 @dataclass
-class Promotion(ReadsOldNames, Profile):
+class Promotion(Profile):
     """A ladder of step sizes for all clients, a ladder for each branch, a detector, and earlier models.
 
     Parameters
@@ -66,8 +66,6 @@ class Promotion(ReadsOldNames, Profile):
     >>> plan.held
     HoldoutRule(per_label=100, since=1, renewed={})
     """
-
-    OLD_NAMES: ClassVar[Mapping[str, str]] = {"odd": "released"}
 
     takes: ClassVar[tuple[str, ...]] = ("detector",)
     constants: ClassVar[tuple[str, ...]] = ("ladder",)
@@ -143,14 +141,14 @@ class Promotion(ReadsOldNames, Profile):
         fits = {"incumbent": self.trail.kept[0][1]}
         if before is not None and before is not fits["incumbent"]:
             fits["former"] = before
-        recalled = {name: entry.W for name, entry in self.pool.entries.items()}
-        apart = {branch.name: branch.played for branch in self.branches if branch.played is not None}
         live = [model.name for model in self.main.live(1.0)]
         return Choice(
             alarm,
             observed,
             live=(self.main.serves, *(name for name in live if name != self.main.serves)),
-            candidates={"scratch": scratch, **recalled, **apart, **self.trail.named(alarm.wanted)},
+            candidates=candidates(
+                Remembered(alarm, scratch, self.main.incumbent, self.trail, self.pool, self.branches)
+            ),
             relabel=fits,
             eta=self._candidates_eta,
             whitened=self.ladder.whitened,

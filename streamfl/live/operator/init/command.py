@@ -10,7 +10,7 @@ from typing import Any
 
 from streamfl.errors import StreamflError, UsageError
 from streamfl.live.operator.init import of_file, of_topic
-from streamfl.live.operator.init.layout import Layout
+from streamfl.live.operator.init.layout import RecordsLayout
 from streamfl.live.operator.init.roles import Roles
 from streamfl.live.operator.init.written import settings_file
 from streamfl.live.settings.installed import connector_named, section
@@ -28,7 +28,7 @@ SECRETS = re.compile(r".*password")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class InitRequest:
     """What is to be looked at.
 
     Parameters
@@ -59,7 +59,7 @@ class Asked:
     out: Path
 
 
-def write(asked: Asked) -> list[str]:
+def write(asked: InitRequest) -> list[str]:
     """Write the settings file, and return lines that say what it has and what to do next.
 
     Raises
@@ -78,7 +78,7 @@ def write(asked: Asked) -> list[str]:
     return [f"{asked.out}: {_told(roles, layout)}", *roles.notes, "Next:", *_next(asked, roles, layout)]
 
 
-def _check(asked: Asked) -> None:
+def _check(asked: InitRequest) -> None:
     if bool(asked.topics) == bool(asked.request.source):
         raise UsageError("give a FILE, or --topic and --broker: one of them")
     if asked.topics and asked.clients is not None:
@@ -91,7 +91,7 @@ def _check(asked: Asked) -> None:
         raise UsageError(f"{asked.out}: it is there already, and is not overwritten; name another file with --out")
 
 
-def _name(asked: Asked) -> str:
+def _name(asked: InitRequest) -> str:
     """Return a name for the federation, none of whose topics is one of the records."""
     path = Path(asked.request.source).name
     told = asked.topics[0] if asked.topics else path.partition(".")[0]
@@ -101,12 +101,12 @@ def _name(asked: Asked) -> str:
     return f"{name}-federation" if taken else name
 
 
-def _at_file(asked: Asked, name: str, table: Mapping[str, Any]) -> tuple[Roles, Layout, str]:
+def _at_file(asked: InitRequest, name: str, table: Mapping[str, Any]) -> tuple[Roles, RecordsLayout, str]:
     roles, layout, records = of_file.looked_at(asked.request, name, asked.clients, asked.client)
     return roles, layout, f"{Path(asked.request.source).name} ({records:,} records)"
 
 
-def _at_topics(asked: Asked, name: str, table: Mapping[str, Any]) -> tuple[Roles, Layout, str]:
+def _at_topics(asked: InitRequest, name: str, table: Mapping[str, Any]) -> tuple[Roles, RecordsLayout, str]:
     connector = connector_named(CONNECTOR)
     given = merged([texts_of(os.environ, [CONNECTOR]), {CONNECTOR: table}])[CONNECTOR]
     made = connector(name, section(CONNECTOR, connector.Settings, given))
@@ -134,7 +134,7 @@ def _put(path: Path, text: str) -> None:
         raise
 
 
-def _told(roles: Roles, layout: Layout) -> str:
+def _told(roles: Roles, layout: RecordsLayout) -> str:
     """Return what the settings have, in one line."""
     what = counted(len(roles.labels), "label") if roles.labels else "numbers"
     parts = [
@@ -146,13 +146,13 @@ def _told(roles: Roles, layout: Layout) -> str:
     return ", ".join(parts) + (f"; {counted(len(roles.drop), 'field')} left out" if roles.drop else "")
 
 
-def _next(asked: Asked, roles: Roles, layout: Layout) -> list[str]:
+def _next(asked: InitRequest, roles: Roles, layout: RecordsLayout) -> list[str]:
     settings = f"--settings {shlex.quote(str(asked.out))}"
     check = f"  streamfl check {settings}"
     if asked.topics:
         return [check, f"  streamfl coordinator {settings}", f"  streamfl client {settings}"]
     flags = ["--split", f"column:{asked.client}"] if asked.client else ["--clients", str(layout.expect)]
-    flags += ["--label", roles.label] if not asked.request.source.endswith(of_file.ARCHIVE) else []
+    flags += ["--label", roles.label] if not of_file.keeps_labels_apart(asked.request.source) else []
     flags += ["--time", roles.time] if roles.time else []
     flags += ["--drop", ",".join(roles.drop)] if roles.drop else []
     produce = shlex.join(["streamfl", "produce", asked.request.source, "--settings", str(asked.out), *flags, "--end"])

@@ -12,7 +12,7 @@ LENGTHS = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class RecordsLayout:
     """Where records are, and how rounds close.
 
     Parameters

@@ -5,18 +5,17 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from streamfl.errors import UsageError
-from streamfl.live.operator.init.layout import Layout
+from streamfl.live.operator.init.layout import RecordsLayout
 from streamfl.live.operator.init.roles import Looked, Roles, roles_of
 from streamfl.records.assembly import Blocks, RowBlock
 from streamfl.records.cells import Cells, text
+from streamfl.records.files.known import FILE_FORMATS, ending
 from streamfl.records.files.readers import blocks
 from streamfl.records.request import Request
 from streamfl.run.dealing.dealing import MAX_CLIENTS, USUAL_CLIENTS, usual_size
 
 # The fewest records that a client sends anything about, by default.
 LEAST = 10
-
-ARCHIVE = ".npz"
 
 
 @dataclass
@@ -35,7 +34,7 @@ class _Counted:
 
 def looked_at(
     request: Request, federation: str, clients: int | None, client: str | None
-) -> tuple[Roles, Layout, int]:
+) -> tuple[Roles, RecordsLayout, int]:
     """Return the roles of a file's columns, the layout of a federation on it, and how many records it has.
 
     Parameters
@@ -70,19 +69,31 @@ def looked_at(
 
 
 def _whole(request: Request) -> Request:
-    """Return the request for all columns alike, but for an archive, which has its labels in an array of their own."""
-    is_archive = request.source.lower().endswith(ARCHIVE)
-    label = (request.label or "y") if is_archive else None
-    return Request(request.source, label, separator=request.separator, labelled=is_archive)
+    """Return the request for all columns alike; labels that a file keeps apart from its columns stay labels."""
+    apart = keeps_labels_apart(request.source)
+    label = request.label or apart if apart else None
+    return Request(request.source, label, separator=request.separator, labelled=apart is not None)
+
+
+def keeps_labels_apart(source: str) -> str | None:
+    """Return the name of a file's labels if it keeps them apart from its columns, else None."""
+    known = ending(source)
+    return None if known is None else FILE_FORMATS[known].label
 
 
 def _looked(opened: Blocks, block: RowBlock) -> Looked:
     label: Mapping[str, Cells] = {opened.label: block.label} if opened.label else {}
     unusable = {column.name: column.why for column in opened.left_out}
-    return Looked({**block.features, **label}, unusable, last=not opened.name.lower().endswith(".jsonl"))
+    return Looked({**block.features, **label}, unusable, last=_is_ordered(opened.name))
 
 
-def _layout(request: Request, federation: str, counted: _Counted, clients: int | None) -> Layout:
+def _is_ordered(name: str) -> bool:
+    """Tell whether the last column of a file may be its label."""
+    known = ending(name)
+    return known is None or FILE_FORMATS[known].ordered
+
+
+def _layout(request: Request, federation: str, counted: _Counted, clients: int | None) -> RecordsLayout:
     number = len(counted.clients) if counted.column else clients or min(USUAL_CLIENTS, counted.records // LEAST)
     if number > MAX_CLIENTS:
         raise request.refusal(
@@ -96,5 +107,5 @@ def _layout(request: Request, federation: str, counted: _Counted, clients: int |
     size = usual_size(counted.records, number, least=LEAST)
     rounds = counted.records // (number * size)
     if counted.column:
-        return Layout([f"{federation}.records"], "key", number, size=size, rounds=rounds)
-    return Layout([f"{federation}.records.*"], "topic", number, size=size, rounds=rounds)
+        return RecordsLayout([f"{federation}.records"], "key", number, size=size, rounds=rounds)
+    return RecordsLayout([f"{federation}.records.*"], "topic", number, size=size, rounds=rounds)

@@ -7,14 +7,14 @@ from statistics import median
 import msgspec
 import numpy as np
 
-from streamfl.live.operator.init.layout import Layout, clients_of, interval_of
+from streamfl.live.operator.init.layout import RecordsLayout, clients_of, interval_of
 from streamfl.live.operator.init.roles import Looked, Roles, roles_of
 from streamfl.protocol.registry import ordered
 from streamfl.records.cells import Cells, text
 from streamfl.records.formats.packed import Packed
 from streamfl.records.objects import Columns, Object, counted, flat
 from streamfl.records.request import Request
-from streamfl.runtime.ports import Sample
+from streamfl.runtime.ports import TopicSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class _Read:
 
 
 def looked_at(
-    request: Request, topics: Sequence[str], sample: Sample, client: str | None
-) -> tuple[Roles, Layout, int]:
+    request: Request, topics: Sequence[str], sample: TopicSample, client: str | None
+) -> tuple[Roles, RecordsLayout, int]:
     """Return the roles of the fields of messages, the layout of a federation on them, and how many were looked at.
 
     Parameters
@@ -83,8 +83,8 @@ def _columns(request: Request, objects: Sequence[Object]) -> Mapping[str, Cells]
 
 
 def _of_packed(
-    request: Request, topics: Sequence[str], sample: Sample, values: Sequence[bytes], client: str | None
-) -> tuple[Roles, Layout, int]:
+    request: Request, topics: Sequence[str], sample: TopicSample, values: Sequence[bytes], client: str | None
+) -> tuple[Roles, RecordsLayout, int]:
     """Return the same of packed messages, which name their fields and labels themselves."""
     for task in ("classification", "regression"):
         decoded = Packed(task).decode(range(len(values)), values)
@@ -103,7 +103,9 @@ def _of_packed(
     return roles, _layout(topics, sample, read, None, "packed"), read.records
 
 
-def _layout(topics: Sequence[str], sample: Sample, read: _Read, client: str | None, form: str = "json") -> Layout:
+def _layout(
+    topics: Sequence[str], sample: TopicSample, read: _Read, client: str | None, form: str = "json"
+) -> RecordsLayout:
     clients = clients_of(topics, sample.partitions.values(), client)
     seen = read.looked.fields[client] if client is not None else ()
     expect = {
@@ -114,7 +116,7 @@ def _layout(topics: Sequence[str], sample: Sample, read: _Read, client: str | No
     same = set(sample.partitions.values())
     rate = _rate(sample, read)
     of_client = None if rate is None else rate * sum(sample.partitions.values()) / max(1, expect)
-    return Layout(
+    return RecordsLayout(
         topics,
         clients,
         max(1, expect),
@@ -125,7 +127,7 @@ def _layout(topics: Sequence[str], sample: Sample, read: _Read, client: str | No
     )
 
 
-def _rate(sample: Sample, read: _Read) -> float | None:
+def _rate(sample: TopicSample, read: _Read) -> float | None:
     """Return the records a second of a partition, by the times of its messages; None if they do not tell."""
     rates = []
     for found in sample.messages.values():

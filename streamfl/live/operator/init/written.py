@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 
-from streamfl.live.operator.init.layout import WANTED, Layout
+from streamfl.live.operator.init.layout import WANTED, RecordsLayout
 from streamfl.live.operator.init.roles import Roles
 from streamfl.records.cells import listed, quoted
 
@@ -12,7 +12,7 @@ SHOWN = 8
 
 
 def settings_file(
-    federation: str, seen: str, roles: Roles, layout: Layout, section: tuple[str, Mapping[str, object]]
+    federation: str, seen: str, roles: Roles, layout: RecordsLayout, section: tuple[str, Mapping[str, object]]
 ) -> str:
     """Return the settings of a federation as TOML.
 
@@ -45,7 +45,7 @@ def settings_file(
     return "\n\n".join(text for text in texts if text) + "\n"
 
 
-def _federation(name: str, roles: Roles, layout: Layout) -> Iterator[str]:
+def _federation(name: str, roles: Roles, layout: RecordsLayout) -> Iterator[str]:
     yield "[federation]"
     yield f"name = {value(name)}  # the first part of its topics' names, such as {name}.control"
     yield f"expect = {layout.expect}  # round 1 opens when so many clients have joined"
@@ -55,7 +55,7 @@ def _federation(name: str, roles: Roles, layout: Layout) -> Iterator[str]:
     yield f"task = {value(roles.task)}  # {what}"
 
 
-def _rounds(layout: Layout) -> Iterator[str]:
+def _rounds(layout: RecordsLayout) -> Iterator[str]:
     yield "[rounds]"
     if layout.size is not None:
         yield 'clock = "records"  # for a recorded stream: the same records give the same model'
@@ -71,7 +71,7 @@ def _rounds(layout: Layout) -> Iterator[str]:
     yield f"interval = {layout.interval}  # seconds: {per_second}"
 
 
-def _records(layout: Layout) -> Iterator[str]:
+def _records(layout: RecordsLayout) -> Iterator[str]:
     yield "[records]"
     yield f"topics = {value(list(layout.topics))}"
     what = {

@@ -27,7 +27,7 @@ from streamfl.protocol.records import Batch
 
 
 @dataclass
-class Models:
+class ClientModels:
     """The models with which one client predicts.
 
     Parameters

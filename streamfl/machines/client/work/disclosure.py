@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from streamfl.machines.client.work.in_flight import Sent
+from streamfl.machines.client.work.in_flight import SentUpdate
 from streamfl.protocol.messages import Disclosed, RoundOpened, Unmask, digest_of, ends_of
 from streamfl.protocol.records import Batch
 
@@ -30,7 +30,7 @@ def are_new(batches: Sequence[Batch], disclosed: Disclosed | None, least: int) -
     return sum(map(len, new)) >= least or not any(map(len, batches))
 
 
-def may_tell(asked: Unmask, sent: Sent, opened: RoundOpened, least: int) -> bool:
+def may_tell(asked: Unmask, sent: SentUpdate, opened: RoundOpened, least: int) -> bool:
     """Tell whether a client may tell seeds for the total that is asked for.
 
     Parameters

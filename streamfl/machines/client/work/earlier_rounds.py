@@ -8,7 +8,7 @@ from streamfl.machines.client.intake.held_out import Holdout
 from streamfl.machines.client.intake.no_change import NoChange
 from streamfl.machines.client.intake.waiting import paired
 from streamfl.machines.client.work.comparison import Comparison
-from streamfl.machines.client.work.in_flight import Sent
+from streamfl.machines.client.work.in_flight import SentUpdate
 from streamfl.protocol.messages import Accepted, HeldRecord, Joined, RoundClosed, SampledRound
 from streamfl.protocol.records import Batch
 
@@ -54,7 +54,7 @@ class EarlierRounds:
         self.comparison = Comparison(Holdout.restored(joined.held, batches))
         self.awaited = None
 
-    def accept(self, sent: Sent, accepted: Accepted, closed: RoundClosed) -> None:
+    def accept(self, sent: SentUpdate, accepted: Accepted, closed: RoundClosed) -> None:
         """Keep the records of an accepted update."""
         if sent.kept:
             self.history.rounds[closed.round] = KeptRound(accepted.records / closed.records, sent.kept)

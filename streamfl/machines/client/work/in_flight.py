@@ -18,7 +18,7 @@ from streamfl.protocol.records import Batch
 
 
 @dataclass(frozen=True)
-class Sent:
+class SentUpdate:
     """An update that was sent and is not yet in the ledger, with the records it was made from.
 
     The design matrix is not kept: it is ten times the size of everything else, and rarely needed again.
@@ -72,7 +72,7 @@ class InFlight:
         The entry for which an update was refused, 0 for none. The client waits before it tries that entry again.
     """
 
-    sent: Sent | None = None
+    sent: SentUpdate | None = None
     score: Score | None = None
     refused: int = 0
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from streamfl.arrays import FloatArray
 from streamfl.learning.local_round import LocalResult, RoundRecords
 from streamfl.machines.client.ledger.evaluated import natural
-from streamfl.machines.client.ledger.models import Models
-from streamfl.machines.client.work.in_flight import Sent
+from streamfl.machines.client.ledger.models import ClientModels
+from streamfl.machines.client.work.in_flight import SentUpdate
 from streamfl.protocol.decisions import PostUpdate, Predicted
 from streamfl.protocol.messages import RoundOpened, Update
 
@@ -24,7 +24,7 @@ class Measurement:
     """
 
     wanted: bool
-    last: Sent | None = None
+    last: SentUpdate | None = None
 
     def before(
         self, update: Update, records: RoundRecords, result: LocalResult, repeated: FloatArray
@@ -57,11 +57,11 @@ class Measurement:
         )
         return [predicted]
 
-    def accept(self, sent: Sent) -> None:
+    def accept(self, sent: SentUpdate) -> None:
         """Remember an accepted update until its records have been predicted again."""
         self.last = sent if self.wanted and (sent.update.served.records or sent.update.sums) else None
 
-    def after(self, opened: RoundOpened | None, models: Models) -> list[PostUpdate]:
+    def after(self, opened: RoundOpened | None, models: ClientModels) -> list[PostUpdate]:
         """Return what the model after the last round predicts for its records, once that model has arrived."""
         sent = self.last
         if sent is None or opened is None or opened.round <= sent.update.round:

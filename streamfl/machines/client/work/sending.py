@@ -12,7 +12,7 @@ from streamfl.learning.pooling.noise import normals_of
 from streamfl.learning.pooling.sums import as_text, sums_of, sums_of_scores, with_sums
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.client.work.disclosure import may_tell
-from streamfl.machines.client.work.in_flight import Sent
+from streamfl.machines.client.work.in_flight import SentUpdate
 from streamfl.protocol.messages import Disclosed, Roster, RoundOpened, Score, Scores, Unmask, Unmasked, Update
 from streamfl.protocol.registry import Registry
 
@@ -65,7 +65,7 @@ class PlainNumbers:
         """Return scores as they are sent; `update` is the one whose records they are about."""
         return scores
 
-    def seeds(self, asked: Unmask, sent: Sent | None, opened: RoundOpened | None) -> Unmasked | None:
+    def seeds(self, asked: Unmask, sent: SentUpdate | None, opened: RoundOpened | None) -> Unmasked | None:
         """Return the seeds of masks that are asked for; None if they must not be told."""
         return None
 
@@ -150,7 +150,7 @@ class MaskedSums(PlainSums):
             raise BrokenInvariantError("sums are to be sent without masks")
         return self._masks.masked(noisy, stage, update.attempt, update.spans)
 
-    def seeds(self, asked: Unmask, sent: Sent | None, opened: RoundOpened | None) -> Unmasked | None:
+    def seeds(self, asked: Unmask, sent: SentUpdate | None, opened: RoundOpened | None) -> Unmasked | None:
         """Return the seeds that are asked for; None if they must not be told, or newer messages have come since."""
         masks = self._masks
         if masks is None or sent is None or opened is None or not asked.entry == opened.entry == sent.update.entry:

@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from streamfl.machines.client.budget import FIRST, Taken
+from streamfl.machines.client.budget import FIRST, SentSizes
 from streamfl.machines.client.intake.intake import Intake
 from streamfl.machines.client.ledger.evaluated import natural, served_counts
-from streamfl.machines.client.ledger.models import Models
+from streamfl.machines.client.ledger.models import ClientModels
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.client.work.earlier_rounds import EarlierRounds
-from streamfl.machines.client.work.in_flight import Sent
+from streamfl.machines.client.work.in_flight import SentUpdate
 from streamfl.machines.client.work.measurement import Measurement
 from streamfl.machines.client.work.round import ClientRound
 from streamfl.machines.client.work.sending import PlainNumbers
@@ -44,17 +44,17 @@ class Work:
     """
 
     settings: ClientSettings
-    models: Models
+    models: ClientModels
     earlier: EarlierRounds
     measurement: Measurement
     read: int
-    taken: Taken
+    taken: SentSizes
     intake: Intake
     sending: PlainNumbers
 
     def update(
         self, opened: RoundOpened, batches: tuple[Batch, ...], attempt: str, *, period: int | None = None
-    ) -> tuple[Sent, list[Predicted | OverBudget]]:
+    ) -> tuple[SentUpdate, list[Predicted | OverBudget]]:
         """Score the round's records, learn them, and return the update, and what is to be told of it.
 
         Parameters
@@ -75,7 +75,7 @@ class Work:
         if not any(map(len, batches)):
             models.learn(opened, ())
             empty = part.empty_update(attempt, self.intake.mark(batches), period)
-            return Sent(empty, batches, (), earlier.comparison, np.zeros(0), ()), []
+            return SentUpdate(empty, batches, (), earlier.comparison, np.zeros(0), ()), []
         records = part.records
         result = part.work(models.weights(opened), earlier.history)
         models.learn(opened, batches)
@@ -97,7 +97,7 @@ class Work:
         predicted = self.measurement.before(update, records, result, repeated)
         over = self._over(update)
         update = self.sending.update(update, opened, self.models.published.registry(opened.registry))
-        return Sent(update, batches, kept, part.after, truth, records.labels), [*predicted, *over]
+        return SentUpdate(update, batches, kept, part.after, truth, records.labels), [*predicted, *over]
 
     def _within_budget(self, update: Update, opened: RoundOpened) -> Update:
         """Return the update with what was learnt rounded as coarsely as the budget of bytes demands."""
@@ -121,7 +121,7 @@ class Work:
             return []
         return [OverBudget(update.client, update.round, a_record, budget.a_record)]
 
-    def scores(self, opened: RoundOpened, score: Score, sent: Sent) -> Scores:
+    def scores(self, opened: RoundOpened, score: Score, sent: SentUpdate) -> Scores:
         """Score candidates on the records of the update in flight."""
         part, attempt = self._part(opened, sent.batches, score.registry), sent.update.attempt
         if not sent.update.records:

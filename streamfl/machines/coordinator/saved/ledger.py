@@ -1,14 +1,12 @@
 """The ledger: which records of which client have been accepted. It is the truth about what was trained on."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Any
 
 from streamfl.machines.coordinator.saved.places import Places
 from streamfl.protocol.messages import Accepted, Disclosed, HeldRecord, Mark, SampledRound, Update
-from streamfl.protocol.old_names import ReadsOldNames
 
 ORDINAL = attrgetter("ordinal")
 
@@ -17,13 +15,13 @@ MOST_SILENT, LONGEST_REST = 3, 10
 
 
 @dataclass
-class Member(ReadsOldNames):
+class Member:
     """One client's account.
 
     Parameters
     ----------
     incarnation
-        The number of the start that joined last; 0 for one of a version that did not count them.
+        The number of the start that joined last; 0 before any has.
     nonce
         The nonce of that start, which holds the incarnation; empty if it is not known.
     left
@@ -98,12 +96,6 @@ class Member(ReadsOldNames):
         marks = () if self.mark is None else self.mark.counts
         records = (*self.positions.values(), self.accepted, self.rejected)
         return (*records, self.incarnation, self.missed, self.refused, self.spent, self.silent, self.rests, *marks)
-
-    @classmethod
-    def of_old(cls, value: Any) -> Any:
-        """Read an account of a version whose incarnations were texts: the next start is the first one."""
-        is_old = isinstance(value, Mapping) and isinstance(value.get("incarnation"), str)
-        return {**value, "incarnation": 0} if is_old else super().of_old(value)
 
     def fences(self, nonce: str, after: int) -> bool:
         """Tell whether a start may not speak for the client: another one holds the incarnation, and not `after`."""

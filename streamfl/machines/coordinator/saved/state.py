@@ -1,6 +1,5 @@
 """The state with which a coordinator continues after a kill; every Commit saves it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -12,12 +11,11 @@ from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.one_drift import Drift
 from streamfl.protocol.messages import AgreedState, Join, Joined, MemberChanged, Roster
-from streamfl.protocol.old_names import ReadsOldNames
 from streamfl.protocol.registry import Registry, wrong_registry
 
 
 @dataclass
-class CoordinatorState(ReadsOldNames):
+class CoordinatorState:
     """All that a coordinator must remember; every Commit saves it.
 
     Parameters
@@ -75,7 +73,6 @@ class CoordinatorState(ReadsOldNames):
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
-    OLD_NAMES: ClassVar[Mapping[str, str]] = {"master": "profile", "online": "between", "guest": "between"}
 
     profile: Profile
     entry: int = 1

@@ -43,7 +43,7 @@ class Program(Unoptimised):
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
-class Registered(AnalysisPass):
+class LinkedPart(AnalysisPass):
     """Lets other functions call a part: they know it by a handle, which Python cannot call."""
 
     _name = "registered"
@@ -73,7 +73,7 @@ class PartCompiler(CompilerBase):
         """Return Numba's passes but the needless ones, and ours."""
         passes: Any = DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.passes = [(one, name) for one, name in passes.passes if one not in NEEDLESS]
-        passes.add_pass_after(Registered, NativeLowering)
+        passes.add_pass_after(LinkedPart, NativeLowering)
         passes.finalize()
         return [passes]
 

@@ -13,7 +13,7 @@ from unit.machines.script import LEARNER, answer
 
 from streamfl.errors import PeerError, UsageError
 from streamfl.learning.history import History
-from streamfl.learning.pooling.layout import Block, Layout
+from streamfl.learning.pooling.layout import Layout, SummedArray
 from streamfl.learning.pooling.noise import Noise, normals_of
 from streamfl.learning.pooling.sums import sums_of
 from streamfl.machines.client.ledger.evaluated import served_counts
@@ -92,11 +92,11 @@ def test_one_record_can_move_steps_nearly_as_far_as_the_noise_assumes():
 def test_noise_for_sums_without_a_bound_is_refused():
     for name in ("means", "squares", "values", "by_label"):
         with pytest.raises(PeerError, match="without bound"):
-            NOISE.deviations(Layout((Block(name, (2, 2)),)))
+            NOISE.deviations(Layout((SummedArray(name, (2, 2)),)))
 
 
 def test_noise_is_shared_by_the_clients_of_a_total_and_has_the_deviation_that_it_says():
-    layout = Layout((Block("norm", (20_000,)),))
+    layout = Layout((SummedArray("norm", (20_000,)),))
     alone, shared = Noise(2.0, RADIUS), Noise(2.0, RADIUS, clients=4)
     assert shared.deviations(layout)["norm"] == alone.deviations(layout)["norm"] / 2.0
     normals = normals_of(expand(bytes(32), 40_000))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from unit.machines.script import LEARNER, REGISTRY, answer
 
 from streamfl.learning.fixed_point import weighted_mean
-from streamfl.learning.pooling.layout import MOST, Block, Layout
+from streamfl.learning.pooling.layout import MOST, Layout, SummedArray
 from streamfl.learning.pooling.limbs import moments_in_limbs, moments_of_limbs
 from streamfl.learning.pooling.masks import plain_total
 from streamfl.learning.pooling.sums import of_text, pooled, sums_of, with_sums
@@ -108,7 +108,7 @@ def test_moments_in_limbs_add_up_to_those_of_all_values(first, second, about):
 
 
 def test_a_number_too_large_to_be_added_is_clipped_and_nothing_overflows():
-    layout = Layout((Block("losses", (2,)),))
+    layout = Layout((SummedArray("losses", (2,)),))
     sums = layout.packed({"losses": np.array([1e300, -np.inf])})
     assert sums.tolist() == [MOST, -MOST]
     assert 1000 * MOST < 2**63

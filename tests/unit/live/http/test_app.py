@@ -22,7 +22,7 @@ from streamfl.errors import UsageError
 from streamfl.live.answering import Answering
 from streamfl.live.http import serving as http
 from streamfl.live.http.app import Counts, app
-from streamfl.live.http.infer import Limits
+from streamfl.live.http.infer import RequestLimits
 from streamfl.live.http.serving import _listening, serve, serving
 from streamfl.live.stopping import Stop
 from streamfl.protocol.registry import Registry, TargetUnit
@@ -52,7 +52,7 @@ TARGETS = ServedModel(
     Registry(1, ("x",), (), np.zeros(1), np.ones(1), TargetUnit(1.0, 2.0)),
     np.array([[1.0], [0.0]]),
 )
-SMALL = Limits(most_bytes=2000, most_records=20, at_once=2, seconds=0.05)
+SMALL = RequestLimits(most_bytes=2000, most_records=20, at_once=2, seconds=0.05)
 INFER = "/v2/models/m/infer"
 
 
@@ -60,7 +60,7 @@ def answers(model: ServedModel, **options: Any) -> Any:
     return app("m", lambda: Answering(model, 7, 2, 41), **options)
 
 
-def infer(model: ServedModel, *inputs: dict[str, Any], limits: Limits = SMALL, **request: Any) -> Reply:
+def infer(model: ServedModel, *inputs: dict[str, Any], limits: RequestLimits = SMALL, **request: Any) -> Reply:
     return call(answers(model, limits=limits), "POST", INFER, json.dumps({"inputs": inputs, **request}).encode())
 
 
@@ -382,7 +382,7 @@ def test_what_is_larger_than_a_limit_is_refused():
     many = column("a", [1.0] * 21), column("b", [1.0] * 21)
     reply = infer(TWO, *many)
     assert (reply.status, reply.error) == (413, "21 records, more than 20; send fewer at a time")
-    assert infer(TWO, *many, limits=Limits()).status == 200
+    assert infer(TWO, *many, limits=RequestLimits()).status == 200
     wide = replace(
         TWO, registry=Registry(1, ("a",), ("no", "yes"), np.zeros(1), np.ones(1)), weights=np.zeros((2, 2))
     )

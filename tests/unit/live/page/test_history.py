@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from unit.live.page.told import accepted, closed, drifted, heard, joined, left, opened, refused, restarted
 
 from streamfl.live.page import history as bounds
-from streamfl.live.page.history import History
+from streamfl.live.page.history import PageHistory
 from streamfl.live.page.sections import sections
 from streamfl.protocol.messages import Fenced
 
@@ -57,7 +57,7 @@ def test_an_entry_is_held_with_its_updates():
 
 
 def test_the_oldest_entries_are_forgotten_beyond_the_bytes():
-    history = heard(*(closed(n, [("c0", 10)]) for n in range(1, 2000)), history=History(most_bytes=20_000))
+    history = heard(*(closed(n, [("c0", 10)]) for n in range(1, 2000)), history=PageHistory(most_bytes=20_000))
     assert 1 < history.first < 1999
     assert history.as_of(history.first - 1) is None
     assert history.as_of(history.first)[0].records == 10 * history.first

@@ -7,13 +7,13 @@ import pytest
 from streamfl.live.page import letters as bounds
 from streamfl.live.page.letters import LOOK, OF_CLIENTS, OTHERS, Letters, kind_of, remedy
 from streamfl.records.formats import FieldMap, record_format
-from streamfl.runtime.ports import Buried
+from streamfl.runtime.ports import LoggedDeadLetter
 
 
 def letters(*reasons, topic="r.c0"):
     found = Letters()
     for offset, reason in enumerate(reasons):
-        found.add(Buried(topic, 0, offset, reason, time=100 + offset))
+        found.add(LoggedDeadLetter(topic, 0, offset, reason, time=100 + offset))
     return found
 
 
@@ -79,7 +79,7 @@ def test_each_kind_of_dead_letter_has_a_remedy(reason, topic, told):
 
 def test_headers_by_any_writer_are_read():
     lies = [("topic", b"\xff" * 9999), ("offset", b"9" * 99), ("partition", None), ("reason", b"\x1b[2J")]
-    letter = Buried.of(lies)
+    letter = LoggedDeadLetter.of(lies)
     assert (letter.offset, letter.partition) == (0, 0)
     found = Letters()
     found.add(letter)

@@ -18,10 +18,10 @@ from streamfl.live.page import app as served
 from streamfl.live.page import service
 from streamfl.live.page.app import app
 from streamfl.live.page.sections import patched
-from streamfl.live.page.service import Reading, serve_page, shown
-from streamfl.live.page.source import Source
+from streamfl.live.page.service import PageReader, serve_page, shown
+from streamfl.live.page.source import PageSource
 from streamfl.live.stopping import Stop
-from streamfl.runtime.ports import Buried, Told
+from streamfl.runtime.ports import LoggedDeadLetter, LoggedMessage
 
 NOW = 1_700_000_000.0
 HERE = {"host": "localhost:8080"}
@@ -29,7 +29,7 @@ STATIC = Path(served.__file__).parent / "static"
 
 
 def source(*messages):
-    return Source("forest", heard(*messages))
+    return PageSource("forest", heard(*messages))
 
 
 def get(made, path, **headers):
@@ -112,7 +112,7 @@ class TestView:
 
     def test_the_view_of_an_entry_has_the_dead_letters_until_it(self, two_rounds):
         for minutes in (1, 10):
-            two_rounds.letters.add(Buried("r.c0", 0, 1, "no label", 1_700_000_000_000 + 60_000 * minutes))
+            two_rounds.letters.add(LoggedDeadLetter("r.c0", 0, 1, "no label", 1_700_000_000_000 + 60_000 * minutes))
         count = [get(two_rounds, f"/view{query}").json["letters"][0]["count"] for query in ("", "?entry=2")]
         assert count == [2, 2]
         assert get(two_rounds, "/view?entry=1").json["letters"][0]["count"] == 1, "until the next entry came"
@@ -195,14 +195,14 @@ class Log:
 
 
 def entries(*numbers):
-    return [Told(closed(n, [("c0", 10)])) for n in numbers]
+    return [LoggedMessage(closed(n, [("c0", 10)])) for n in numbers]
 
 
 class TestReading:
     def test_the_page_shows_the_end_of_the_log_until_all_of_it_is_read(self):
-        made = Source("forest")
+        made = PageSource("forest")
         end, whole = Log(entries(4, 5)), Log(entries(1, 2), entries(3, 4, 5), entries(6))
-        reading = Reading(made, end, whole)
+        reading = PageReader(made, end, whole)
         whole.behind = 5
         reading.step(NOW)
         assert (made.history.now.records, made.history.first, reading.status()["read"]) == (20, 4, 0.5)
@@ -214,9 +214,9 @@ class TestReading:
         assert made.history.now.entry == 6
 
     def test_the_page_counts_each_dead_letter_once(self):
-        letter = Buried("r.c0", 0, 1, "no label")
-        made = Source("forest")
-        reading = Reading(made, Log([*entries(1), letter]), Log(entries(1), [letter, *entries(2)]))
+        letter = LoggedDeadLetter("r.c0", 0, 1, "no label")
+        made = PageSource("forest")
+        reading = PageReader(made, Log([*entries(1), letter]), Log(entries(1), [letter, *entries(2)]))
         for _ in range(3):
             reading.step(NOW)
         assert [count for _, count in made.letters.counted()] == [1]
@@ -268,9 +268,9 @@ class TestReading:
         assert get(made["source"], "/view").json["about"]["unread"] == "no topic forest.control"
 
     def test_the_page_says_since_when_the_log_does_not_answer(self):
-        made, silence = Source("forest"), PeerError("no answer from 127.0.0.1:9")
+        made, silence = PageSource("forest"), PeerError("no answer from 127.0.0.1:9")
         whole = Log(entries(1), silence, silence, entries(2))
-        reading, told = Reading(made, Log(), whole), []
+        reading, told = PageReader(made, Log(), whole), []
         whole.behind = 1
         for second in range(4):
             with suppress(PeerError):
@@ -282,7 +282,7 @@ class TestReading:
 def test_a_page_refuses_text_that_is_no_address():
     with (
         pytest.raises(UsageError, match="'here' is no address"),
-        shown(Source("f"), "here"),
+        shown(PageSource("f"), "here"),
     ):
         pass
 

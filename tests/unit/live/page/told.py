@@ -1,6 +1,6 @@
 """What a coordinator tells, for tests of the page: messages with only the fields that matter in each."""
 
-from streamfl.live.page.history import History
+from streamfl.live.page.history import PageHistory
 from streamfl.protocol.alarm import Reading
 from streamfl.protocol.messages import (
     Accepted,
@@ -75,7 +75,7 @@ def refused(client, reason="a loss of NaN", **more):
 
 def heard(*messages, history=None):
     """The history after some messages, each taken by the log a minute after the one before."""
-    history = history or History()
+    history = history or PageHistory()
     for i, message in enumerate(messages):
         history.hear(message, 1_700_000_000_000 + 60_000 * i)
     return history

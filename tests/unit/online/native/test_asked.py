@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamfl.online.native import asked as module
-from streamfl.online.native.asked import Asked
+from streamfl.online.native.asked import LateLabelExperts
 from streamfl.online.native.last_answer import LastAnswer
 
 LABELS = ("a", "b", "c")
@@ -23,7 +23,7 @@ def runs(rng, n: int, length: int) -> np.ndarray:
 def test_delayed_labels_that_come_before_the_next_record_leave_the_last_answer_as_it_is():
     rng = np.random.default_rng(0)
     P, y = others(rng, 300), runs(rng, 300, 20)
-    late, plain = Asked(LastAnswer()), LastAnswer()
+    late, plain = LateLabelExperts(LastAnswer()), LastAnswer()
     plain.over(LABELS)
     served = []
     for i in range(300):
@@ -42,7 +42,7 @@ def test_delayed_labels_that_come_before_the_next_record_leave_the_last_answer_a
 def test_delayed_targets_that_come_before_the_next_record_leave_the_last_answer_as_it_is():
     rng = np.random.default_rng(1)
     y = 100.0 + np.cumsum(rng.normal(size=200))
-    late, plain = Asked(LastAnswer(targets=True)), LastAnswer(targets=True)
+    late, plain = LateLabelExperts(LastAnswer(targets=True)), LastAnswer(targets=True)
     plain.over(())
     for i in range(200):
         other = np.array([100.0 + rng.normal()])
@@ -61,7 +61,7 @@ def test_the_last_answer_serves_only_where_it_was_better_when_the_record_was_ans
     rng = np.random.default_rng(2)
     n = 800
     P, y = others(rng, n), runs(rng, n, 20)
-    late, right, alone = Asked(LastAnswer()), 0, 0
+    late, right, alone = LateLabelExperts(LastAnswer()), 0, 0
     for i in range(n):
         if i >= delay:
             late.learn(np.array([i - delay]), y[i - delay : i - delay + 1], LABELS)
@@ -73,7 +73,7 @@ def test_the_last_answer_serves_only_where_it_was_better_when_the_record_was_ans
 
 @pytest.mark.compiles
 def test_remembered_answers_are_bounded_and_the_oldest_is_forgotten(monkeypatch):
-    late = Asked(LastAnswer())
+    late = LateLabelExperts(LastAnswer())
     even = np.full((1, 3), 1 / 3)
     late.mixed(np.array([0]), even, LABELS)
     monkeypatch.setattr(module, "MOST_NUMBERS", 10 * late._numbers)
@@ -86,7 +86,7 @@ def test_remembered_answers_are_bounded_and_the_oldest_is_forgotten(monkeypatch)
 
 @pytest.mark.compiles
 def test_labels_that_came_after_the_answer_have_a_column():
-    late = Asked(LastAnswer())
+    late = LateLabelExperts(LastAnswer())
     late.mixed(np.array([7]), np.full((1, 2), 0.5), ("a", "b"))
     late.learn(np.array([7]), np.array([2.0]), ("b", "a", "c"))
     assert late.last.known == ("c", 0.0)

@@ -6,7 +6,6 @@ import pickle
 import signal
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -23,7 +22,6 @@ from streamfl.errors import BrokenInvariantError, UsageError
 from streamfl.machines.client.machine import Client
 from streamfl.online.native.learner import NativeLearner
 from streamfl.run.estimators.embedded import EmbeddedFederation
-from streamfl.run.estimators.saved import SavedEstimator
 from streamfl.sampling import generator
 
 pytestmark = pytest.mark.compiles
@@ -571,11 +569,6 @@ def test_a_site_that_drifts_alone_is_told_with_its_records(tmp_path):
     assert first["positions"]["s2"] == (30 * (first["since"] - 1), 30 * first["round"])
     model.save(tmp_path / "saved")
     assert MasterFLClassifier.load(tmp_path / "saved").local_drifts == model.local_drifts
-    before = replace(model._federation.saved(), local_places=())
-    again = EmbeddedFederation("classification")
-    again.restore(before)
-    assert {place.record for place in again.local_places} == {None}
-    assert len(again.local_places) == len(again.local_drifts)
 
 
 def test_where_rounds_began_is_known_of_the_last_thousand():
@@ -583,23 +576,6 @@ def test_where_rounds_began_is_known_of_the_last_thousand():
     for t in range(1, 3001):
         federation._note_start(t)
     assert sorted(federation._starts) == list(range(2001, 3001))
-
-
-def test_an_estimator_from_a_file_of_an_earlier_version_does_not_know_where_restarts_were(tmp_path):
-    model = classifier(round_size=50, seed=1)
-    for x, y in swapped(800, 500):
-        model.learn_one(x, y)
-    saved = SavedEstimator(
-        kind="MasterFLClassifier",
-        parameters=model._get_params(),
-        labels=tuple(model._labels.names),
-        weighed=0,
-        federation=replace(model._federation.saved(), places=(), starts={}),
-    )
-    saved.save(tmp_path / "before")
-    (restart,) = MasterFLClassifier.load(tmp_path / "before").restarts
-    assert (restart["record"], restart["since_record"]) == (None, None)
-    assert restart["round"] == model.restarts[0]["round"]
 
 
 def test_a_detector_of_river_may_be_given_itself_and_says_what_its_name_says(tmp_path):

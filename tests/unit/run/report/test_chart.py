@@ -3,7 +3,7 @@ from itertools import pairwise
 
 import pytest
 
-from streamfl.run.report.chart import NARROW, WIDE, Event, Series, chart, path
+from streamfl.run.report.chart import NARROW, WIDE, ChartEvent, Series, chart, path
 from streamfl.run.report.labels import place
 from streamfl.run.report.scale import Scale, ceiling, multiples, step, tick_text
 from streamfl.run.report.thin import selected
@@ -44,8 +44,8 @@ def test_an_event_line_stands_at_its_round_and_epochs_meet_there() -> None:
         range(1, 101),
         [Series("loss", "model", [0.1] * 100)],
         epochs=[(1, 1), (2, 40)],
-        found=[Event(40, "n", "40: glr")],
-        imposed=[Event(0, "before"), Event(39, "in"), Event(101, "after")],
+        found=[ChartEvent(40, "n", "40: glr")],
+        imposed=[ChartEvent(0, "before"), ChartEvent(39, "in"), ChartEvent(101, "after")],
     )
     at = 46 + (40 - 0.5) / 100 * (980 - 20 - 46)
     assert [line.x for line in made.found] == pytest.approx([at])

@@ -17,7 +17,7 @@ from streamfl.online.native.kernels.kept import CORE, KERNELS, SOURCES, VERSIONS
 
 pytestmark = pytest.mark.compiles
 
-PACKAGE = CORE.parent
+PACKAGE = CORE
 
 # Standardises 100 after values of mean 0 and variance 1, and mixes two experts; tells that and what was compiled.
 PROGRAM = """

@@ -15,7 +15,7 @@ from streamfl.protocol.events import Signed, Unusable
 from streamfl.protocol.messages import FromClient, FromCoordinator
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.log.updates import understood
-from streamfl.testing.lies import Liar, Sent
+from streamfl.testing.liars.lies import Liar, Sent
 from streamfl.wire import codec, messages, state_bytes
 
 
@@ -42,8 +42,8 @@ class Faults:
         The names of hostile members, some of the federation's clients: what is promised to honest clients is not
         checked of them.
     lies
-        That a message of a liar is replaced by a lie: an attack of `streamfl.testing.hostile`, other content of any
-        field, or damaged bytes.
+        That a message of a liar is replaced by a lie: an attack of `streamfl.testing.liars.hostile`, other content of
+        any field, or damaged bytes.
     spoilt
         That records of a liar, as it reads them, have absurd values, or many new names of features and labels.
     forged

@@ -21,8 +21,8 @@ from streamfl.protocol.messages import (
     Update,
 )
 from streamfl.protocol.records import Batch
-from streamfl.testing.apart import Accounts
 from streamfl.testing.violation import Violation
+from streamfl.testing.worlds.apart import Accounts
 
 # The fields of a message that its line in the transcript shows.
 SHOWN = (

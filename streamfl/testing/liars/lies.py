@@ -36,8 +36,8 @@ from streamfl.protocol.messages import (
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.records import Span
 from streamfl.protocol.registry import Registry
-from streamfl.testing.hostile import ATTACKS
-from streamfl.testing.spoilt import spoilt
+from streamfl.testing.liars.hostile import ATTACKS
+from streamfl.testing.liars.spoilt import spoilt
 from streamfl.wire import codec, messages
 
 # So many earlier messages of all clients may be sent again.

@@ -34,14 +34,14 @@ from streamfl.run.dealing.source import TableSource
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, unobserved
 from streamfl.sampling import generator
-from streamfl.testing.apart import Accounts, Halves
-from streamfl.testing.audit import Audit
-from streamfl.testing.bounds import check_client, check_coordinator
-from streamfl.testing.faulty import Faults, FaultyTransport, Killed
-from streamfl.testing.lies import STRANGERS, Liar
-from streamfl.testing.observer import Observer
-from streamfl.testing.spoilt_records import SpoiltSource
+from streamfl.testing.liars.lies import STRANGERS, Liar
 from streamfl.testing.violation import Violation
+from streamfl.testing.worlds.apart import Accounts, Halves
+from streamfl.testing.worlds.audit import Audit
+from streamfl.testing.worlds.bounds import check_client, check_coordinator
+from streamfl.testing.worlds.faulty import Faults, FaultyTransport, Killed
+from streamfl.testing.worlds.observer import Observer
+from streamfl.testing.worlds.spoilt_records import SpoiltSource
 from streamfl.wire import messages
 from streamfl.wire.masking import MaskKeys
 

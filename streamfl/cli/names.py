@@ -1,0 +1,50 @@
+"""Commands whose help names what is registered: what other packages add, too."""
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+# What stands for the names of a registry in a help text, and where that registry is.
+REGISTRIES = {
+    "{models}": "streamfl.plugins.models:MODELS",
+    "{algorithms}": "streamfl.plugins.algorithms:ALGORITHMS",
+    "{detectors}": "streamfl.plugins.detectors:DETECTORS",
+    "{profiles}": "streamfl.plugins.profiles:PROFILES",
+    "{aggregations}": "streamfl.machines.coordinator.aggregations:AGGREGATORS",
+}
+ENDINGS = "{endings}"
+
+
+def filled(text: str) -> str:
+    """Return a help text with the names of registries in place of what stands for them.
+
+    >>> filled("An algorithm: {algorithms}.")
+    'An algorithm: fedavg or fedomd.'
+    """
+    for mark, place in REGISTRIES.items():
+        if mark in text:
+            text = text.replace(mark, registry(place).listed())
+    if ENDINGS in text:
+        from streamfl.records.files.known import endings  # noqa: PLC0415  it is slow, and only help needs it
+
+        text = text.replace(ENDINGS, endings())
+    return text
+
+
+def registry(place: str) -> Any:
+    """Return the registry at a place `module:NAME`."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+class NamingCommand(click.Command):
+    """A command with such a help; registries are imported only when it is asked for."""
+
+    def get_help(self, ctx: click.Context) -> str:
+        """Return the help."""
+        self.help = filled(self.help or "")
+        for parameter in self.params:
+            if isinstance(parameter, click.Option) and parameter.help:
+                parameter.help = filled(parameter.help)
+        return super().get_help(ctx)

@@ -1,0 +1,78 @@
+"""The models that may serve after an alarm and are not live: ours, and those of other packages.
+
+Live models and relabelled ones are candidates too, see `streamfl.learning.profiles.adaptive.choice`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from streamfl.arrays import FloatArray
+from streamfl.learning.profiles.adaptive.branch import Branch
+from streamfl.learning.profiles.adaptive.recall import RecallPool, Trail
+from streamfl.protocol.alarm import Alarm
+from streamfl.protocol.registered import Registered
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What candidates are made of at an alarm.
+
+    Parameters
+    ----------
+    alarm
+        The alarm.
+    scratch
+        An untrained model.
+    incumbent
+        The model that served last.
+    trail
+        The models that served in the last rounds.
+    pool
+        The models of earlier epochs.
+    branches
+        The models of clients that drifted alone.
+    """
+
+    alarm: Alarm
+    scratch: FloatArray
+    incumbent: FloatArray
+    trail: Trail
+    pool: RecallPool
+    branches: Sequence[Branch]
+
+
+Candidates = Callable[[Remembered], Mapping[str, FloatArray]]
+
+
+def scratch(known: Remembered) -> dict[str, FloatArray]:
+    """Return an untrained model."""
+    return {"scratch": known.scratch}
+
+
+def recalled(known: Remembered) -> dict[str, FloatArray]:
+    """Return the models of earlier epochs."""
+    return {name: entry.W for name, entry in known.pool.entries.items()}
+
+
+def branches(known: Remembered) -> dict[str, FloatArray]:
+    """Return the models of clients that drifted alone."""
+    return {branch.name: branch.played for branch in known.branches if branch.played is not None}
+
+
+def ordered(known: Remembered) -> Mapping[str, FloatArray]:
+    """Return the model that an operator wants."""
+    return known.trail.named(known.alarm.wanted)
+
+
+# Each is a function that returns models by name, of the shape of `scratch`. Every client scores all of them.
+CANDIDATES = Registered[Candidates](
+    "candidate",
+    None,
+    "streamfl.candidates",
+    {"scratch": scratch, "recalled": recalled, "branches": branches, "ordered": ordered},
+)
+
+
+def candidates(known: Remembered) -> dict[str, FloatArray]:
+    """Return all candidates by name."""
+    return {name: W for models in CANDIDATES.values() for name, W in models(known).items()}

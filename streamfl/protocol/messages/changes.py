@@ -1,0 +1,136 @@
+"""Announced changes: restarts, local drifts, notices."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from streamfl.protocol.messages.base import Message
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding(Message):
+    """What every announcement of a change has: `Restarted`, `LocalDrift`, `Noticed`.
+
+    `positions` and `times` are for people; nothing is decided by them. The clients concerned are those in `clients`,
+    all if it is empty. A time is the median over them, so that a client whose records have wrong times does not
+    change it alone.
+
+    Parameters
+    ----------
+    round, epoch
+        When it was found.
+    statistic, threshold
+        The detector's statistic, and the threshold that it reached.
+    since
+        The round in which the change began, as the detector estimates it.
+    labels
+        The labels that changed; empty if the detector sees only the total.
+    positions
+        By partition, the position with which round `known_since` began, and the one after the last record of `round`.
+        Only partitions with records between them: those of `clients` first, of a restart and of a change of the mix
+        then those of the other clients by name, at most 100 partitions.
+    times
+        When the first record of round `known_since` and the last one of `round` were measured, in milliseconds since
+        1970; None if the records have no times. In a replay of a file without times record n of the file counts as
+        measured n seconds after 1970.
+    known_since
+        The round `since`, or if it is longer ago the first of the last 32 rounds, the only ones whose beginnings the
+        coordinator keeps.
+    drift
+        The round in which the same drift was first announced. It is earlier than `round` if the drift, which began at
+        one time, reached these clients in later rounds than others, because they have more records or fewer. 0 for
+        what is no drift, and for a branch whose drift is no longer among the last 16.
+    """
+
+    round: int
+    epoch: int
+    statistic: float
+    threshold: float
+    since: int
+    labels: tuple[str, ...] = ()
+    positions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    times: tuple[int, int] | None = None
+    known_since: int = 0
+    drift: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restarted(Finding):
+    """Coordinator: a new epoch begins. Published beside the entry of the round that raised the alarm.
+
+    Parameters
+    ----------
+    round
+        The round that raised the alarm.
+    epoch
+        The epoch that begins.
+    cause
+        The detector's name, or `new-label`.
+    statistic, threshold, since, labels, positions, times, known_since, drift
+        As in `Finding`.
+    chosen
+        The model that the epoch begins with: `scratch`, `incumbent`, or a candidate.
+    clients
+        The clients that surely changed; empty if the detector sees only the total.
+    scores
+        By candidate, its mean score on the records of `round`; in six digits, for people. The least is chosen, unless
+        an operator has asked for another. Empty where an epoch begins without a choice. The means are over the
+        clients that scored all candidates in time and do not stand out, which may be a single one. Some 25 bytes a
+        candidate.
+    """
+
+    cause: str
+    chosen: str
+    clients: tuple[str, ...] = ()
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalDrift(Finding):
+    """Coordinator: some clients drifted and the others did not. Published at every change of `state`.
+
+    Parameters
+    ----------
+    round, epoch
+        When the state changed.
+    clients
+        The clients that drifted.
+    labels, since, statistic, threshold
+        Those of the alarm that named these clients, as in `Restarted`.
+    positions, times, known_since, drift
+        As in `Finding`.
+    state
+        `latched`: they no longer train the models of all clients, while candidates are tried on their records alone.
+        `branched`: they are served by, and train, a model of their own. `released`: no candidate gained enough, so
+        there is no branch. `merged`: their branch ended, because it gained next to nothing. `returned`: it ended,
+        because the model of all clients is better for them again. `corrected`: they did not drift alone; the drift of
+        this number came to others when these had records of its time. What serves them does not change with it.
+    behind
+        In `latched`, how many other clients have no records yet of the time of the change, so far as times are known:
+        the drift may still come to them.
+    chosen
+        In `branched`, the candidate that serves these clients.
+    gains
+        In `branched` and `released`, by candidate how much less its mean score was than that of the model of all, on
+        the records of these clients since they were latched; in six digits, for people.
+    """
+
+    clients: tuple[str, ...]
+    state: str
+    behind: int = 0
+    chosen: str = ""
+    gains: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noticed(Finding):
+    """Coordinator: a change that is no drift of the concept, and no reason to restart.
+
+    Parameters
+    ----------
+    round, epoch, statistic, threshold, since, labels, positions, times, known_since, drift
+        As in `Finding`.
+    cause
+        `class-mix`: the shares of the labels changed.
+    """
+
+    cause: str

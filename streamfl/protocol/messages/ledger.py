@@ -1,0 +1,109 @@
+"""Places in the records of a client that the ledger keeps: marks, sampled rounds, held-out records."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far a client has come in the features of its records, whose labels come apart from them.
+
+    What a record is learnt from lies at a position of its label; the mark says which records still wait for theirs.
+    It tells nothing about a record but its position, and takes some 14 bytes of an update.
+
+    Parameters
+    ----------
+    partition
+        The partition of the features.
+    features
+        The mark: see `streamfl.machines.client.intake.waiting`.
+    labels
+        The position of the first label of a record in the window; at most the ledger's position among the labels.
+    expired
+        Records that were written off: no label came in time. In an update those of its round, else all so far.
+    unmatched, repeated, unusable
+        Rejected labels whose record was not found, of a record that had one, and of a record that was rejected, too;
+        like `expired` of a round, or all.
+    """
+
+    partition: str
+    features: int
+    labels: int = 0
+    expired: int = 0
+    unmatched: int = 0
+    repeated: int = 0
+    unusable: int = 0
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Return all numbers: none is ever below 0."""
+        return (self.features, self.labels, self.expired, *self.released)
+
+    @property
+    def released(self) -> tuple[int, int, int]:
+        """Return how many labels found no record: `unmatched`, `repeated` and `unusable`."""
+        return (self.unmatched, self.repeated, self.unusable)
+
+    def after(self, before: "Mark | None") -> "Mark":
+        """Return a round's mark with the counts of all rounds, given the mark before the round.
+
+        >>> Mark("f", 9, 4, expired=2, repeated=1).after(Mark("f", 5, 3, expired=1))
+        Mark(partition='f', features=9, labels=4, expired=3, unmatched=0, repeated=1, unusable=0)
+        """
+        if before is None:
+            return self
+        return replace(
+            self,
+            expired=before.expired + self.expired,
+            unmatched=before.unmatched + self.unmatched,
+            repeated=before.repeated + self.repeated,
+            unusable=before.unusable + self.unusable,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampledRound:
+    """The records of one client in the history sample of one round.
+
+    Parameters
+    ----------
+    round
+        The round.
+    share
+        p_n of that round: the client's records over the records of all clients, in [0, 1].
+    positions
+        The positions of the records kept, by partition.
+    ordinals
+        Their ordinals.
+    beside
+        If labels come apart: where the features of these records are, in the same order, by the same partition.
+    """
+
+    round: int
+    share: float
+    positions: Mapping[str, tuple[int, ...]]
+    ordinals: tuple[int, ...] = ()
+    beside: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldRecord:
+    """A record of a client's holdout, which is kept out of training.
+
+    Parameters
+    ----------
+    round
+        The round in which it was held out.
+    ordinal
+        Its ordinal.
+    partition, position
+        Where it can be read again; if labels come apart, where its label can.
+    beside
+        If labels come apart: the position of its features in their partition.
+    """
+
+    round: int
+    ordinal: int
+    partition: str
+    position: int
+    beside: int | None = None

@@ -1,0 +1,206 @@
+"""The open round: what every client is to do."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from streamfl.protocol.messages.base import Message
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slot:
+    """A live model of a round: where to find its weights, and what clients do with it.
+
+    Parameters
+    ----------
+    name
+        The slot's name, under which `ModelPublished` carries the weights.
+    version
+        The version of the weights.
+    eta
+        The step size of its local step.
+    trained
+        Whether clients train it; otherwise they only score it, as for an average.
+    clients
+        The clients that score and train it; None for all.
+    history
+        The sampled rounds on which it is scored as well.
+    whitened
+        Whether the coordinator preconditions the step by second moments. In place of a difference clients then send
+        the sum over their records of the gradient of the loss, without a penalty: on the grid of the round, in
+        regression as floats of 32 bits.
+
+    Examples
+    --------
+    >>> Slot(name="branch-0", version=9, eta=0.1, clients=("c3",)).is_for("c4")
+    False
+    """
+
+    name: str
+    version: int
+    eta: float
+    trained: bool = True
+    clients: tuple[str, ...] | None = None
+    history: tuple[int, ...] = ()
+    whitened: bool = False
+
+    def is_for(self, client: str) -> bool:
+        """Tell whether a client scores this model."""
+        return self.clients is None or client in self.clients
+
+
+def asked_of(client: str, slots: Sequence[Slot]) -> tuple[Slot, ...]:
+    """Return the slots that a client scores."""
+    return tuple([slot for slot in slots if slot.clients is None or slot.is_for(client)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoldoutRule:
+    """Which records clients hold out of training, to compare new records with.
+
+    Parameters
+    ----------
+    per_label
+        The most records of one label that a client holds out.
+    since
+        Records of earlier rounds leave the holdout.
+    renewed
+        A later such round for some clients, by name.
+    """
+
+    per_label: int
+    since: int
+    renewed: Mapping[str, int] = field(default_factory=dict)
+
+    def since_at(self, client: str) -> int:
+        """Return the first round whose records a client may still hold out."""
+        return max(self.since, self.renewed.get(client, 0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BranchGroup:
+    """Clients that score the models of all clients, but train only the models that are theirs alone.
+
+    Parameters
+    ----------
+    clients
+        Their names.
+    serves
+        The slot of the model that serves them.
+    """
+
+    clients: tuple[str, ...]
+    serves: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundOpened(Message):
+    """Coordinator: a round begins.
+
+    Published when enough clients have joined, in the same transaction as the `RoundClosed` before it, and again by a
+    coordinator that was restarted. The registry and the models that it names come in messages of their own, in any
+    order.
+
+    Parameters
+    ----------
+    entry
+        The ledger entry that will close the round. A round that brings no record is opened again, under the next
+        entry.
+    round, epoch
+        Their numbers.
+    block
+        The number of the block in its epoch.
+    registry
+        The version of the registry in whose coordinates differences are sent.
+    slots
+        The live models.
+    serves
+        The slot of the incumbent, the model that serves.
+    known_labels
+        The number of labels that were registered when the epoch began. Scores are bounded by it.
+    closes
+        Seconds from this message until clients close their buffers; None: each closes when its own buffer is full.
+    period
+        With rounds by event time, the period whose records the round takes: see
+        `streamfl.machines.client.intake.period`.
+    apart
+        Groups of clients that do not train the models of all clients.
+    moments
+        Whether updates carry the moments of features.
+    second_moments
+        Whether updates carry second moments.
+    measured
+        The clients whose updates carry these moments, in turn; None: all.
+    exponents
+        The grid of whitened steps, by row of a weight matrix: see `streamfl.learning.grid`. Without exponents
+        no deviation is known yet.
+    keep
+        How many of this round's records a client keeps for the history sample.
+    sampled
+        The other rounds in the history sample; records of rounds that are not named leave it.
+    held
+        The rule of the holdout; None: no record is held out.
+    resumed
+        Whether the coordinator was restarted and has lost what it had received for this round: clients send their
+        update again.
+    between
+        Whether models learn between rounds. `BetweenPublished` carries their agreed state, with the number of the
+        round as its version.
+    pooled
+        Whether updates and scores carry sums that are added up over all clients, see `Update.sums`.
+    roster
+        The version of the `Roster` whose clients mask these sums; 0: they are not masked.
+    repeats
+        The entry whose total is asked for again, of the same clients and records; None for none. In any other entry
+        a client adds records to those over which it has told a total before.
+    """
+
+    entry: int
+    round: int
+    epoch: int
+    block: int
+    registry: int
+    slots: tuple[Slot, ...]
+    serves: str
+    known_labels: int
+    closes: float | None = None
+    period: int | None = None
+    apart: tuple[BranchGroup, ...] = ()
+    moments: bool = False
+    second_moments: bool = False
+    measured: tuple[str, ...] | None = None
+    exponents: tuple[int, ...] = ()
+    keep: int = 0
+    sampled: tuple[int, ...] = ()
+    held: HoldoutRule | None = None
+    resumed: bool = False
+    between: bool = False
+    pooled: bool = False
+    roster: int = 0
+    repeats: int | None = None
+
+    @property
+    def scores_again(self) -> bool:
+        """Return whether records of earlier rounds are scored again, or some of this round are kept for that."""
+        return self.held is not None or self.keep > 0 or any(slot.history for slot in self.slots)
+
+    def is_measured(self, client: str) -> bool:
+        """Return whether moments are asked of a client."""
+        return self.measured is None or client in self.measured
+
+    def group_of(self, client: str) -> BranchGroup | None:
+        """Return the group in `apart` that a client belongs to, if any."""
+        for group in self.apart:
+            if client in group.clients:
+                return group
+        return None
+
+    def served_by(self, client: str) -> str:
+        """Return the slot of the model that serves a client."""
+        group = self.group_of(client)
+        return self.serves if group is None else group.serves
+
+    def trained_by(self, client: str, slots: Sequence[Slot]) -> set[str]:
+        """Return which of some slots a client trains, by name."""
+        is_apart = self.group_of(client) is not None
+        trained = [slot for slot in slots if slot.trained and slot.is_for(client)]
+        return {slot.name for slot in trained if slot.clients is not None or not is_apart}

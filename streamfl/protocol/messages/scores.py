@@ -1,0 +1,69 @@
+"""Scores of candidates after an alarm."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from streamfl.arrays import FloatArray
+from streamfl.protocol.messages.base import Message
+from streamfl.protocol.messages.rounds import Slot
+from streamfl.protocol.messages.updates import SlotLosses
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score(Message):
+    """Coordinator: asks clients to score candidates on the records of the round that raised an alarm.
+
+    Published after an alarm, before the round closes, once for each stage. Clients keep the round's records until
+    `RoundClosed`.
+
+    Parameters
+    ----------
+    entry, round, epoch, registry
+        Those of the open round.
+    slots
+        The candidates; those with `trained` need a difference as well.
+    stage
+        A counter, from 1: what is asked for may depend on the answers of the stage before.
+    relabel
+        The slots of which clients also send sums for relabelling, see `Scores.relabelling`.
+    """
+
+    entry: int
+    round: int
+    epoch: int
+    registry: int
+    slots: tuple[Slot, ...]
+    stage: int = 1
+    relabel: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scores(Message):
+    """Client: answers `Score`.
+
+    A client whose answer has not come by the deadline is left out of the choice.
+
+    Parameters
+    ----------
+    client, attempt
+        As in `Update`; the attempt is that of this answer.
+    entry, epoch, stage
+        Those of the `Score`.
+    losses, differences
+        By slot, as in `Update`.
+    relabelling
+        By slot of `relabel`, the sums S[a, b] of max(ln p_b, -2 ln K) over its records of label a, with p_b the
+        probability of label b and K the number of labels; shape (labels, labels), in nats.
+    sums
+        As in `Update`.
+    """
+
+    client: str
+    attempt: str
+    entry: int
+    epoch: int
+    losses: Mapping[str, SlotLosses]
+    differences: Mapping[str, FloatArray]
+    stage: int = 1
+    relabelling: Mapping[str, FloatArray] = field(default_factory=dict)
+    sums: str = ""

@@ -1,0 +1,206 @@
+"""What a client tells about the records of a round."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from streamfl.arrays import FloatArray
+from streamfl.protocol.digits import significant
+from streamfl.protocol.external.state import ExternalLearnt
+from streamfl.protocol.messages.base import Message
+from streamfl.protocol.messages.ledger import HeldRecord, Mark, SampledRound
+from streamfl.protocol.moments import Moments
+from streamfl.protocol.native.learnt import NativeLearnt
+from streamfl.protocol.records import Span
+from streamfl.protocol.registry import TargetUnit
+
+Learnt = NativeLearnt | ExternalLearnt
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlotLosses:
+    """A client's scores of one model, as sums over its records, so that totals are exact for any split.
+
+    Parameters
+    ----------
+    loss, square
+        The sums of the scores and of their squares.
+    proper
+        The sum of the proper scores.
+    history
+        The sum over the sampled rounds of share x mean score.
+    history_share
+        The sum of those shares.
+    history_records
+        The records behind `history`.
+    """
+
+    loss: float
+    square: float
+    proper: float
+    history: float = 0.0
+    history_share: float = 0.0
+    history_records: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelSums:
+    """The sums of the incumbent's scores over the records of one label.
+
+    Parameters
+    ----------
+    label
+        The label.
+    count
+        The records.
+    loss, square
+        The sums of their scores and of the squares of these.
+    """
+
+    label: str
+    count: int
+    loss: float
+    square: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """How right the predictions were that a client served, each made just before its record was learnt.
+
+    Parameters
+    ----------
+    records
+        The predictions counted.
+    correct
+        Classification: those that were right.
+    absolute_error
+        Regression: the sum of |prediction - target|, in the unit of the records.
+    no_change
+        The same for the baseline that repeats the truth of the record before: a count, or a sum of errors.
+    shares
+        By the name of each expert, its part in the predictions, in [0, 1], times the records.
+    """
+
+    records: int = 0
+    correct: int = 0
+    absolute_error: float = 0.0
+    no_change: float = 0.0
+    shares: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def beside_no_change(self) -> tuple[float, float] | None:
+        """Return how many were right and how many of NoChange, or both sums of errors; None without predictions.
+
+        >>> Served(records=4, correct=3, no_change=1.0).beside_no_change
+        (3.0, 1.0)
+        >>> Served(records=4, absolute_error=2 / 3, no_change=5.5).beside_no_change, Served().beside_no_change
+        ((0.666667, 5.5), None)
+        """
+        if not self.records:
+            return None
+        return significant(self.correct or self.absolute_error), significant(self.no_change)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Update(Message):
+    """Client: its part of a round. Sent once a round, when its buffer closes; again if it did not count.
+
+    At most one update a client counts for an entry; `RoundClosed` says which. docs/trust.md says what its numbers
+    reveal of records. An update with `records` 0 has only `spans` and `rejected`.
+
+    Parameters
+    ----------
+    client
+        The client's name.
+    attempt
+        The incarnation and a counter: it tells this update from any other for the same round.
+    entry, round, epoch, registry
+        Those of the `RoundOpened` that it answers.
+    records
+        The good records.
+    trained
+        The records that the differences were trained on: all but those held out; 0 without differences.
+    rejected
+        The bad records.
+    spans
+        The positions that good and bad records cover, one span a partition.
+    losses
+        By slot, the scores before training.
+    differences
+        By trained slot, the weights after the local step minus those before it, in the space in which the base
+        algorithm averages; of a whitened slot, the sum of gradients, see `Slot.whitened`. Shape (d + 1, columns).
+        Labels in `new_labels` have columns after the registered ones.
+    new, old
+        The scores by label of the model that serves the client: on this round's records, and on the holdout of
+        earlier rounds.
+    new_labels
+        Labels of its records that are not registered yet.
+    new_features
+        Features of its records that are not registered yet; they are not used before they are.
+    sample
+        The records that it keeps for the history sample, if any.
+    held
+        Records that enter the holdout.
+    let_go
+        The ordinals of records that leave the holdout.
+    moments
+        Of the registered features and those in `new_features`, in this order and without their names, if
+        `RoundOpened.moments` and it is measured, or if there are new ones.
+    second_moments
+        The sum over records of z z^T, shape (d + 1, d + 1), if `RoundOpened.second_moments` and it is measured; on
+        the grid of the round.
+    squared_norm, largest_norm
+        The sum over records of |z|^2, and the largest |z|.
+    target
+        Regression: the location and scale of its targets.
+    served
+        How right its predictions were.
+    learnt
+        What its records did to the models that learn between rounds, if `RoundOpened.between`.
+    times
+        When the first and the last good record were measured, as read, the earlier time first: milliseconds since
+        1970, whole numbers; None if no record has a time. For people: see `Finding.times`.
+    mark
+        How far it has come in the features, if labels come apart.
+    period
+        With rounds by event time, the period of its next record, if that is known.
+    sums
+        If `RoundOpened.pooled`, all numbers about the records, in place of the fields that have them else: whole
+        numbers of 64 bits, in base64; see `streamfl.learning.pooling`. They are masked if there is a roster.
+    """
+
+    client: str
+    attempt: str
+    entry: int
+    round: int
+    epoch: int
+    registry: int
+    records: int
+    trained: int
+    rejected: int
+    spans: tuple[Span, ...]
+    losses: Mapping[str, SlotLosses]
+    differences: Mapping[str, FloatArray]
+    new: tuple[LabelSums, ...] = ()
+    old: tuple[LabelSums, ...] = ()
+    new_labels: tuple[str, ...] = ()
+    new_features: tuple[str, ...] = ()
+    sample: SampledRound | None = None
+    held: tuple[HeldRecord, ...] = ()
+    let_go: tuple[int, ...] = ()
+    moments: Moments | None = None
+    second_moments: FloatArray | None = None
+    squared_norm: float = 0.0
+    largest_norm: float = 0.0
+    target: TargetUnit = TargetUnit()
+    served: Served = Served()
+    learnt: Learnt | None = None
+    times: tuple[int, int] | None = None
+    mark: Mark | None = None
+    period: int | None = None
+    sums: str = ""
+
+    @property
+    def reached(self) -> dict[str, int]:
+        """Return how far it goes in each partition, that of a mark included."""
+        reached = {span.partition: span.end for span in self.spans}
+        return reached if self.mark is None else {**reached, self.mark.partition: self.mark.features}

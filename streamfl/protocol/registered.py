@@ -1,0 +1,113 @@
+"""Registries by name: what this package has, and what other packages register by entry point."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from pkgutil import resolve_name
+from typing import Any, TypeVar
+
+from streamfl.errors import UsageError, did_you_mean
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Registered(Mapping[str, T]):
+    """All of one sort by name: classes that derive from one, or functions.
+
+    Parameters
+    ----------
+    what
+        The word for one of them in error messages.
+    root
+        The class from which all of them derive; None: they are functions.
+    group
+        The entry point under which other packages register theirs.
+    own
+        Those of this package by name, one that is slow to import as `module:name`. No other package can take these
+        names.
+    others
+        What may be named beside them, for error messages.
+
+    Examples
+    --------
+    >>> kinds = Registered[type[int]]("number", int, "a.group", {"whole": int, "yes or no": bool})
+    >>> kinds.names(), kinds.named("whole"), kinds.listed()
+    (('whole', 'yes or no'), <class 'int'>, 'whole or yes or no')
+    >>> kinds.named("hole")
+    Traceback (most recent call last):
+    ...
+    streamfl.errors.UsageError: no number is called 'hole': take one of whole, yes or no; did you mean whole?
+    """
+
+    what: str
+    root: type[Any] | None
+    group: str
+    own: Mapping[str, T | str]
+    others: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> T:
+        """Return `named`, for those who know that there is one."""
+        return self.named(name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield all names."""
+        return iter(self.names())
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.names())
+
+    def names(self) -> tuple[str, ...]:
+        """Return all names, without importing what they name."""
+        installed = sorted({entry.name for entry in entry_points(group=self.group)} - self.own.keys())
+        return (*self.own, *installed)
+
+    def listed(self, form: str = "{}") -> str:
+        """Return all names as a text for people, each in a form.
+
+        >>> Registered("n", None, "a.group", {"a": abs, "b": min, "c": max}).listed(".{}")
+        '.a, .b or .c'
+        """
+        *first, last = [form.format(name) for name in (*self.names(), *self.others)]
+        return f"{', '.join(first)} or {last}" if first else last
+
+    def named(self, name: str) -> T:
+        """Return what has a name.
+
+        Raises
+        ------
+        UsageError
+            There is none, or the package that registers it is at fault.
+        """
+        if name in self.own:  # looking through the installed packages takes time
+            own = self.own[name]
+            return resolve_name(own) if isinstance(own, str) else own
+        entries = tuple(entry_points(group=self.group, name=name))
+        if not entries:
+            names = (*self.names(), *self.others)
+            known = f"take one of {', '.join(names)}{did_you_mean(name, names)}"
+            raise UsageError(f"no {self.what} is called {name!r}: {known}")
+        if len(entries) > 1:
+            packages = " and ".join(sorted(_package(entry) for entry in entries))
+            raise UsageError(f"{self.what} {name!r} is registered by {packages}: remove one of these packages")
+        return self._loaded(entries[0])
+
+    def _loaded(self, entry: EntryPoint) -> T:
+        fault = f"package {_package(entry)}, which registers {self.what} {entry.name!r} as {entry.value}"
+        try:
+            kind: Any = entry.load()
+        except Exception as error:  # another package's code may raise anything
+            raise UsageError(f"{fault}, cannot be imported: {error!r}; mend or remove it") from error
+        root = self.root
+        if root is None and not callable(kind):
+            raise UsageError(f"{fault}: that is no function; mend or remove it")
+        if root is not None and not (isinstance(kind, type) and issubclass(kind, root)):
+            wanted = f"{root.__module__}.{root.__qualname__}"
+            raise UsageError(f"{fault}: that is no class that derives from {wanted}; mend or remove it")
+        made: T = kind
+        return made
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else entry.module

@@ -1,0 +1,1 @@
+"""Hostile members, and messages that are no longer what was sent."""
