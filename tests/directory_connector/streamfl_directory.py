@@ -18,7 +18,7 @@ from streamfl.protocol.events import Ordered, Signed, Unusable
 from streamfl.protocol.memory import MOST_KEPT, memory
 from streamfl.protocol.messages import Command, Ended, FromClient, FromCoordinator, RoundOpened
 from streamfl.runtime.log.dead_letters import DeadLetter
-from streamfl.runtime.log.intake import Intake
+from streamfl.runtime.log.intake import LogIntake
 from streamfl.runtime.log.links import Links
 from streamfl.runtime.log.newest import Newest
 from streamfl.runtime.log.partition import PartitionReader
@@ -226,7 +226,7 @@ class DirectoryHost(DirectoryLinks):
         super().__init__(place)
         self.counts = ReadingCounts()
         self._placement, self._format = placement, records
-        self._intake = Intake(placement, records, self.counts)
+        self._intake = LogIntake(placement, records, self.counts)
         self._logs: dict[str, tuple[Log, PartitionReader]] = {}
         self._locks = ExitStack()
 

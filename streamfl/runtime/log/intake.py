@@ -43,7 +43,7 @@ class LogMessage(Protocol):
         ...
 
 
-class Intake:
+class LogIntake:
     """Decodes the messages of any number of partitions and routes their records to clients.
 
     Parameters

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
-from streamfl.cli.main import live as commands
+from streamfl.cli import live as commands
 from streamfl.errors import UsageError
 from streamfl.learning.algorithms import FedOMD
 from streamfl.learning.algorithms.mirror_maps import PNorm

@@ -9,7 +9,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as kafka_errors
 
 from streamfl.runtime.log.dead_letters import DeadLetter
-from streamfl.runtime.log.intake import Intake
+from streamfl.runtime.log.intake import LogIntake
 from streamfl.runtime.log.partition import LogSource, PartitionReader, not_held
 from streamfl.runtime.ports import Decoded, Placement, ReadingCounts, RecordFormat
 from streamfl_connectors.kafka.connection import Connection, explained
@@ -60,7 +60,7 @@ class Feed:
         self.readers: dict[TopicPartition, PartitionReader] = {}
         self._connection, self._consumer = connection, consumer
         self._placement, self._format = placement, records
-        self._intake = Intake(placement, records, counts)
+        self._intake = LogIntake(placement, records, counts)
         self._bury = bury
         self._again: KafkaConsumer | None = None
         self._paused: set[TopicPartition] = set()
@@ -69,7 +69,7 @@ class Feed:
     def begin(
         self, partition: TopicPartition, hint: int | None, only: str | None = None, *, wait: bool = False
     ) -> PartitionReader:
-        """Begin to read a partition, at the hint if there is one; see `Intake.begin`."""
+        """Begin to read a partition, at the hint if there is one; see `LogIntake.begin`."""
         begin, end = bounds(self._consumer, partition)
         first = begin if self._placement.start == "earliest" else end
         offset = first if hint is None else min(max(hint, begin), end)

@@ -14,7 +14,7 @@ from streamfl.protocol.registry import Registry
 
 
 @dataclass(frozen=True)
-class ByClient(RoundKind):
+class ClientUpdates(RoundKind):
     """Clients send updates of their own."""
 
     def count(self, closing: Closing, state: CoordinatorState) -> Counted:

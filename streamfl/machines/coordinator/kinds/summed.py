@@ -117,9 +117,9 @@ def without_everybody(decision: Restart | LocalDrift) -> Restart | LocalDrift:
 def wrong_sums(text: str, layout: Layout) -> str | None:
     """Return why a text is not the sums of a client, or None.
 
-    >>> from streamfl.learning.pooling.layout import Block
+    >>> from streamfl.learning.pooling.layout import SummedArray
     >>> from streamfl.learning.pooling.sums import as_text
-    >>> layout = Layout((Block("losses", (2, 6)),))
+    >>> layout = Layout((SummedArray("losses", (2, 6)),))
     >>> wrong_sums(as_text(np.zeros(12)), layout), wrong_sums(as_text(np.zeros(11)), layout)
     (None, 'sums of another layout')
     """

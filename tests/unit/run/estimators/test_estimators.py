@@ -468,6 +468,7 @@ def test_a_client_that_appears_late_answers_at_once_and_takes_part_from_the_next
     assert set(state.members) == {"early"}
     for x, y in pairs[51:65]:
         model.learn_one({**x, "site": "late"}, y)
+    state = model._federation.state
     assert {name: member.read for name, member in state.members.items()} == {"early": 45, "late": 15}
     # From agreed models on it knows what the early one was taught.
     probe = [({**x, "site": "late"}, y) for x, y in records(100, seed=4, missing=0.0)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streamfl.records.formats import FieldMap, JsonRecords, Packed
-from streamfl.runtime.log.intake import Intake
+from streamfl.runtime.log.intake import LogIntake
 from streamfl.runtime.ports import Placement, ReadingCounts
 
 
@@ -23,7 +23,7 @@ def counts():
 
 
 def begun(counts, placement=None, records=None, offset=0):
-    intake = Intake(placement or Placement(("f.*",)), records or JsonRecords(FieldMap()), counts)
+    intake = LogIntake(placement or Placement(("f.*",)), records or JsonRecords(FieldMap()), counts)
     return intake, intake.begin("f.c0", 0, offset, lambda positions: None)
 
 
