@@ -10,7 +10,7 @@ from simulation.late_labels import Disorder, late
 
 from streamfl.bounds import MOST_POSITIONS
 from streamfl.machines.coordinator.gate import admission
-from streamfl.machines.coordinator.gate.checks import refusal
+from streamfl.machines.coordinator.gate.checks import Claim, refusal
 from streamfl.protocol.messages import Joined, Mark, SampledRound, Update
 from streamfl.wire import messages, state_bytes
 
@@ -19,12 +19,11 @@ from streamfl.wire import messages, state_bytes
 class Seen:
     """An honest update as the coordinator checked it."""
 
-    update: Update
-    given: dict[str, Any]
+    claim: Claim
 
     def refused(self, **forged: Any) -> str | None:
         """Return why the update is refused with other fields."""
-        found = refusal(replace(self.update, **forged), **self.given)
+        found = refusal(replace(self.claim, update=replace(self.claim.update, **forged)))
         assert found is None or found.is_fault
         return None if found is None else found.reason
 
@@ -34,11 +33,11 @@ def seen(profile: str) -> tuple[Seen, ...]:
     """Return the honest updates of one run."""
     found: list[Seen] = []
 
-    def spy(update: Update, **given: Any) -> Any:
-        member, already = given["member"], tuple(given["already"])
-        kept = replace(member.copied(), places=member.places) if member is not None else None
-        found.append(Seen(update, given | {"member": kept, "already": already}))
-        return refusal(update, **given)
+    def spy(claim: Claim) -> Any:
+        member = claim.member
+        kept = replace(member.copied(), places=member.places)
+        found.append(Seen(replace(claim, member=kept, already=tuple(claim.already))))
+        return refusal(claim)
 
     simulation = late(Disorder((7,), missing=0.05), window=30, profile=profile)
     with pytest.MonkeyPatch.context() as patch:
@@ -49,7 +48,9 @@ def seen(profile: str) -> tuple[Seen, ...]:
 
 def later(profile: str = "adaptive", part: str = "mark") -> Seen:
     """Return the last update with a part."""
-    return next(one for one in reversed(seen(profile)) if getattr(one.update, part) and one.update.records)
+    return next(
+        one for one in reversed(seen(profile)) if getattr(one.claim.update, part) and one.claim.update.records
+    )
 
 
 def test_honest_watermarks_are_accepted():
@@ -78,37 +79,37 @@ def forged_marks(mark: Mark, before: Mark, end: int, rejected: int) -> Iterator[
 
 def test_a_mark_of_which_any_field_lies_is_refused():
     one = later()
-    mark, before = one.update.mark, one.given["member"].mark
+    mark, before = one.claim.update.mark, one.claim.member.mark
     assert mark is not None and before is not None
-    for what, forged in forged_marks(mark, before, one.update.spans[0].end, one.update.rejected):
+    for what, forged in forged_marks(mark, before, one.claim.update.spans[0].end, one.claim.update.rejected):
         assert one.refused(mark=forged) is not None, what
 
 
 def test_a_client_with_whole_records_has_no_mark_but_bad_labels_may_come_before_the_first_features():
     one = seen("adaptive")[0]
-    member = one.given["member"]
-    assert one.given["member"].mark is None and one.refused() is None
-    of_whole = replace(member, positions={one.update.spans[0].partition: 0}, accepted=3)
-    assert Seen(one.update, one.given | {"member": of_whole}).refused() == (
+    member = one.claim.member
+    assert one.claim.member.mark is None and one.refused() is None
+    of_whole = replace(member, positions={one.claim.update.spans[0].partition: 0}, accepted=3)
+    assert Seen(replace(one.claim, member=of_whole)).refused() == (
         "a mark, though its labels have come with their records"
     )
     after_bad = replace(of_whole, accepted=0, rejected=3)
-    assert Seen(one.update, one.given | {"member": after_bad}).refused() is None
+    assert Seen(replace(one.claim, member=after_bad)).refused() is None
 
 
 @pytest.mark.parametrize("place", [None, -1, "end", 2**63, 2**70])
 def test_a_record_held_out_or_sampled_whose_features_are_nowhere_is_refused(place):
     one = later("adaptive", "held")
-    assert one.update.mark is not None
-    position = one.update.mark.features if place == "end" else place
-    held = (replace(one.update.held[0], beside=position), *one.update.held[1:])
+    assert one.claim.update.mark is not None
+    position = one.claim.update.mark.features if place == "end" else place
+    held = (replace(one.claim.update.held[0], beside=position), *one.claim.update.held[1:])
     assert one.refused(held=held) == "a record held out whose features are nowhere"
 
     one = later("paper", "sample")
-    sample: SampledRound | None = one.update.sample
-    assert sample is not None and one.update.mark is not None
+    sample: SampledRound | None = one.claim.update.sample
+    assert sample is not None and one.claim.update.mark is not None
     ((partition, places),) = sample.beside.items()
-    position = one.update.mark.features if place == "end" else place
+    position = one.claim.update.mark.features if place == "end" else place
     others = places[:-1] if place is None else (position, *places[1:])
     for beside in ({partition: others}, {}, {"else": places}, {partition: places, "else": ()}):
         reason = one.refused(sample=replace(sample, beside=beside))
@@ -117,10 +118,10 @@ def test_a_record_held_out_or_sampled_whose_features_are_nowhere_is_refused(plac
 
 def test_without_a_mark_no_record_may_name_features():
     one = later("adaptive", "held")
-    whole = replace(one.given["member"], mark=None)
-    there = Seen(replace(one.update, mark=None), one.given | {"member": whole})
+    whole = replace(one.claim.member, mark=None)
+    there = Seen(replace(one.claim, update=replace(one.claim.update, mark=None), member=whole))
     assert there.refused() == "a record held out whose features are nowhere"
-    assert there.refused(held=tuple(replace(held, beside=None) for held in one.update.held)) is None
+    assert there.refused(held=tuple(replace(held, beside=None) for held in one.claim.update.held)) is None
 
 
 # --- on the wire ---------------------------------------------------------------------------------------------------
@@ -129,7 +130,7 @@ def test_without_a_mark_no_record_may_name_features():
 @pytest.mark.parametrize("profile", ["adaptive", "paper"])
 def test_updates_with_marks_are_read_as_they_were_written_also_in_the_compact_form(profile):
     for one in (seen(profile)[0], later(profile, {"adaptive": "held", "paper": "sample"}[profile])):
-        for update in (one.update, replace(one.update, mark=None)):
+        for update in (one.claim.update, replace(one.claim.update, mark=None)):
             read = messages.decode(messages.encode(update))
             assert isinstance(read, Update)
             assert (read.mark, read.held, read.sample) == (update.mark, update.held, update.sample)

@@ -12,7 +12,9 @@ from streamfl.learning.pooling.masks import absent_peers, is_seed
 from streamfl.machines.coordinator.collect.refusals import incarnation_in
 from streamfl.machines.coordinator.collect.unsaved import Unsaved
 from streamfl.machines.coordinator.gate.checks import (
+    NO_MEMBER,
     OTHER_INCARNATION,
+    Claim,
     refusal,
     shows_work,
     wrong_introduction,
@@ -137,17 +139,21 @@ class Admission:
         """Return why an update is refused, or None; a late update is not a fault."""
         if unsaved.open is None or unsaved.pending_alarm is not None or unsaved.unmasking is not None:
             return Refused(update.client, "no round is open")
-        opened = unsaved.open.message
+        opened, member = unsaved.open.message, state.members.get(update.client)
+        if member is None:
+            return Refused(update.client, NO_MEMBER)
         refused = refusal(
-            update,
-            member=state.members.get(update.client),
-            opened=opened,
-            already=unsaved.updates,
-            registry=state.registry,
-            columns=self._columns(update, state),
-            members=len(state.members),
-            limits=self.settings.limits,
-            layout=self.kind.layout(opened, state.registry),
+            Claim(
+                update,
+                member=member,
+                opened=opened,
+                already=unsaved.updates,
+                registry=state.registry,
+                columns=self._columns(update, state),
+                members=len(state.members),
+                limits=self.settings.limits,
+                layout=self.kind.layout(opened, state.registry),
+            )
         )
         if refused is not None:
             return refused

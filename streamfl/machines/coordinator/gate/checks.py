@@ -5,7 +5,8 @@ number that is not finite, register a name twice, overflow the exact sum, or mov
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -66,28 +67,16 @@ LARGEST_ERROR = 1e290
 SCALES = (1e-100, 10.0 * LARGEST_TARGET)
 
 
-def refusal(
-    update: Update,
-    *,
-    member: Member | None,
-    opened: RoundOpened,
-    already: Collection[str],
-    registry: Registry,
-    columns: int,
-    members: int,
-    limits: Limits = NAMED,
-    layout: Layout | None = None,
-) -> Refused | None:
-    """Return why an update is refused, or None.
-
-    A late update is not a fault: honest clients send them.
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """An update, and what the coordinator knows when it checks it: what a check sees, and cannot change.
 
     Parameters
     ----------
     update
-        The client's update.
+        A member's update.
     member
-        Its account; None if it never joined.
+        Its account.
     opened
         The open round.
     already
@@ -101,50 +90,81 @@ def refusal(
     limits
         How many names a federation registers.
     layout
-        That of the sums of an update, if the round is pooled.
+        That of the sums of an update, if clients send sums.
     """
-    late = _late(update, member, opened, already)
-    if late is not None or member is None:
-        return Refused(update.client, late or NO_MEMBER)
-    if not update.records:
-        wrong = (
-            _wrong_round(update, opened)
-            or _wrong_positions(update, member, limits)
-            or _wrong_mark(update, member, limits)
-            or _wrong_empty(update)
-        )
-        return None if wrong is None else Refused(update.client, wrong, is_fault=True)
-    wrong = (
-        _wrong_round(update, opened)
-        or _wrong_positions(update, member, limits)
-        or _wrong_mark(update, member, limits)
-        or wrong_update_names(update, registry, limits)
-        or _wrong_numbers(update, registry)
-        or _wrong_held(update, opened, member)
-        or _wrong_hoard(update, member, len(registry.labels))
-        or _wrong_sample(update, opened, member)
+
+    update: Update
+    member: Member
+    opened: RoundOpened
+    already: Collection[str]
+    registry: Registry
+    columns: int
+    members: int
+    limits: Limits = NAMED
+    layout: Layout | None = None
+
+
+def _wrong_losses(claim: Claim) -> str | None:
+    """Return what is wrong with the losses and steps of the round's models."""
+    update, registry = claim.update, claim.registry
+    return _wrong_models(
+        update,
+        claim.opened,
+        asked_of(update.client, claim.opened.slots),
+        records=update.records,
+        trained=update.trained,
+        shape=(registry.rows, claim.columns),
+        members=claim.members,
+        sample=claim.member.sample,
     )
-    if wrong is None and layout is not None:
-        wrong = tells_of_records(update) or wrong_sums(update.sums, layout)
-        return None if wrong is None else Refused(update.client, wrong, is_fault=True)
-    wrong = (
-        wrong
-        or ("sums that were not asked for" if update.sums else None)
-        or _wrong_label_sums(update, registry)
-        or _wrong_served(update, registry)
-        or _wrong_times(update)
-        or _wrong_second_moments(update, opened, registry.rows)
-        or _wrong_models(
-            update,
-            opened,
-            asked_of(update.client, opened.slots),
-            records=update.records,
-            trained=update.trained,
-            shape=(registry.rows, columns),
-            members=members,
-            sample=member.sample,
-        )
-    )
+
+
+# Returns what is wrong with an update, or None.
+Check = Callable[[Claim], str | None]
+
+# The checks of an update, in order.
+OF_PLACES: tuple[Check, ...] = (
+    lambda it: _wrong_round(it.update, it.opened),
+    lambda it: _wrong_positions(it.update, it.member, it.limits),
+    lambda it: _wrong_mark(it.update, it.member, it.limits),
+)
+WITHOUT_RECORDS: tuple[Check, ...] = (*OF_PLACES, lambda it: _wrong_empty(it.update))
+OF_RECORDS: tuple[Check, ...] = (
+    *OF_PLACES,
+    lambda it: wrong_update_names(it.update, it.registry, it.limits),
+    lambda it: _wrong_numbers(it.update, it.registry),
+    lambda it: _wrong_held(it.update, it.opened, it.member),
+    lambda it: _wrong_hoard(it.update, it.member, len(it.registry.labels)),
+    lambda it: _wrong_sample(it.update, it.opened, it.member),
+)
+WITH_SUMS: tuple[Check, ...] = (
+    *OF_RECORDS,
+    lambda it: tells_of_records(it.update),
+    lambda it: None if it.layout is None else wrong_sums(it.update.sums, it.layout),
+)
+WITH_NUMBERS: tuple[Check, ...] = (
+    *OF_RECORDS,
+    lambda it: "sums that were not asked for" if it.update.sums else None,
+    lambda it: _wrong_label_sums(it.update, it.registry),
+    lambda it: _wrong_served(it.update, it.registry),
+    lambda it: _wrong_times(it.update),
+    lambda it: _wrong_second_moments(it.update, it.opened, it.registry.rows),
+    _wrong_losses,
+)
+
+
+def refusal(claim: Claim) -> Refused | None:
+    """Return why an update is refused, or None: the first check that it fails.
+
+    A late update is not a fault: honest clients send them.
+    """
+    update = claim.update
+    late = _late(claim)
+    if late is not None:
+        return Refused(update.client, late)
+    with_records = WITH_NUMBERS if claim.layout is None else WITH_SUMS
+    checks = with_records if update.records else WITHOUT_RECORDS
+    wrong = next((found for found in (check(claim) for check in checks) if found is not None), None)
     return None if wrong is None else Refused(update.client, wrong, is_fault=True)
 
 
@@ -165,14 +185,16 @@ def shows_work(update: Update, member: Member, limits: Limits = NAMED) -> bool:
     return update.records + update.rejected > 0 and _wrong_positions(update, member, limits) is None
 
 
-def _late(update: Update, member: Member | None, opened: RoundOpened, already: Collection[str]) -> str | None:
-    if member is None or member.left:
+def _late(claim: Claim) -> str | None:
+    """Return why an update comes too late, or from a start that is gone."""
+    update, member, opened = claim.update, claim.member, claim.opened
+    if member.left:
         return NO_MEMBER
     if incarnation_in(update.attempt) != member.incarnation:
         return OTHER_INCARNATION
     if (update.entry, update.epoch) != (opened.entry, opened.epoch):
         return "an older round"
-    if update.client in already:
+    if update.client in claim.already:
         return "a second update for the round"
     return None if update.registry == opened.registry else "another registry"
 
