@@ -19,8 +19,6 @@ FOLDER, FUNCTION, LOOSE = 2500, 50, 8  # lines, lines without the docstring, fil
 # Classes that may have one name, each with the reason.
 SHARED = {"Phase": "each of the two machines has its phases, which docs and logs name so"}
 
-# Functions that may be longer, each with the reason.
-
 
 @dataclass(frozen=True)
 class Figures:
