@@ -26,8 +26,8 @@ import click
 from streamfl.machines.client.machine import Client
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.coordinator.aggregations import Aggregator
-from streamfl.machines.coordinator.collect.closing import Closing
 from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.decisions import CoordinatorDecision, Predicted, Refused

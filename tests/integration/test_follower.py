@@ -9,7 +9,7 @@ import pytest
 from streamfl.errors import PeerError
 from streamfl.machines.client import follower as following
 from streamfl.machines.client.follower import MOST_WAITING, Follower
-from streamfl.machines.coordinator.collect import open_round
+from streamfl.machines.coordinator.round import open_round
 from streamfl.protocol.memory import memory
 from streamfl.protocol.messages import (
     BetweenPublished,

@@ -159,7 +159,7 @@ OF_COORDINATOR = (
     ),
     Mutation(
         "a mean loss is divided by the records of clients whose losses do not count",
-        COORDINATOR + "collect/aggregate.py",
+        COORDINATOR + "round/aggregate.py",
         "records, losses = sum([c.records for c in judges]), [c.losses[model.name] for c in judges]",
         "losses = [c.losses[model.name] for c in judges]",
         "a mean is over the records that its sum is of",

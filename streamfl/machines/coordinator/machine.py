@@ -19,13 +19,13 @@ from streamfl.arrays import FloatArray
 from streamfl.bounds import REFUSALS_IN_A_ROW, bounded
 from streamfl.errors import BrokenInvariantError
 from streamfl.machines.coordinator.close.rounds import Rounds
-from streamfl.machines.coordinator.collect.refusals import UNUSABLE, sender_of
-from streamfl.machines.coordinator.collect.unsaved import Unsaved
 from streamfl.machines.coordinator.commands import carry_out, wrong_command
 from streamfl.machines.coordinator.gate.admission import BARRED, Admission, Grants, LogEnds, LogIds, named
 from streamfl.machines.coordinator.gate.checks import wrong_identity
 from streamfl.machines.coordinator.phase import Phase
 from streamfl.machines.coordinator.recovery import Recovery, unhandled
+from streamfl.machines.coordinator.round.refusals import UNUSABLE, sender_of
+from streamfl.machines.coordinator.round.unsaved import Unsaved
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from streamfl.errors import BrokenInvariantError
 from streamfl.learning.profiles.base import Deliberation
 from streamfl.machines.coordinator.close.rounds import Rounds
-from streamfl.machines.coordinator.collect.refusals import sender_of
-from streamfl.machines.coordinator.collect.unsaved import PendingAlarm, Unsaved
 from streamfl.machines.coordinator.culprits import Culprits, without_culprits
+from streamfl.machines.coordinator.round.refusals import sender_of
+from streamfl.machines.coordinator.round.unsaved import PendingAlarm, Unsaved
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.decisions import CoordinatorDecision, Refused
 from streamfl.protocol.messages import Join, Scores, Update

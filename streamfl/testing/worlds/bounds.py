@@ -2,9 +2,9 @@
 
 from streamfl.machines.client.ledger.published import MODELS
 from streamfl.machines.client.machine import Client
-from streamfl.machines.coordinator.collect.refusals import STRANGERS
 from streamfl.machines.coordinator.gate.checks import MOST_HELD, MOST_PARTITIONS
 from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.round.refusals import STRANGERS
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.protocol.memory import MOST_KEPT
 from streamfl.testing.violation import expect

@@ -16,8 +16,8 @@ from streamfl.learning.influence import Influence, Sent, judged, odd
 from streamfl.learning.local_round import Learner
 from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.machines.coordinator.aggregations import AGGREGATORS
-from streamfl.machines.coordinator.collect.aggregate import Aggregation
 from streamfl.machines.coordinator.kinds.bounded import bounded
+from streamfl.machines.coordinator.round.aggregate import Aggregation
 from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.models import Softmax
 from streamfl.protocol.messages import LabelSums, SlotLosses, Update

@@ -26,8 +26,8 @@ from unit.machines.script import (
 
 from streamfl.errors import PeerError
 from streamfl.machines.client.ledger.published import Published
-from streamfl.machines.coordinator.collect.open_round import grid_of
 from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.round.open_round import grid_of
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.changes import changed, followed
 from streamfl.protocol.decisions import Dropped

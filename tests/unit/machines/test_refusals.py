@@ -28,11 +28,11 @@ from streamfl.bounds import REASON_CHARS, REFUSALS_IN_A_ROW, Limits
 from streamfl.errors import BrokenInvariantError
 from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.machines.coordinator.close.rounds import Rounds
-from streamfl.machines.coordinator.collect.aggregate import Aggregation
-from streamfl.machines.coordinator.collect.refusals import Refusals
 from streamfl.machines.coordinator.culprits import without_culprits
 from streamfl.machines.coordinator.gate import admission
 from streamfl.machines.coordinator.machine import PAUSE, Coordinator
+from streamfl.machines.coordinator.round.aggregate import Aggregation
+from streamfl.machines.coordinator.round.refusals import Refusals
 from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings

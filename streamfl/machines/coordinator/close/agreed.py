@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from streamfl.arrays import FloatArray
-from streamfl.machines.coordinator.collect.closing import Closing
+from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.saved.agreement import Agreement, middle_unit
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings

@@ -12,9 +12,9 @@ from streamfl.learning.between_rounds import Renewal
 from streamfl.learning.profiles.base import Restart
 from streamfl.machines.coordinator.close.agreed import Agreed, agreed
 from streamfl.machines.coordinator.close.entry import entered, evicted
-from streamfl.machines.coordinator.collect.closing import Closing
-from streamfl.machines.coordinator.collect.open_round import next_measured
-from streamfl.machines.coordinator.collect.refusals import Refusals
+from streamfl.machines.coordinator.round.closing import Closing
+from streamfl.machines.coordinator.round.open_round import next_measured
+from streamfl.machines.coordinator.round.refusals import Refusals
 from streamfl.machines.coordinator.saved.announcements import Announcement, announcements
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.one_drift import in_one_drift

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from streamfl.bounds import REFUSALS_IN_A_ROW, bounded
-from streamfl.machines.coordinator.collect.aggregate import served_in_all
-from streamfl.machines.coordinator.collect.closing import Closing
-from streamfl.machines.coordinator.collect.refusals import Refusals
+from streamfl.machines.coordinator.round.aggregate import served_in_all
+from streamfl.machines.coordinator.round.closing import Closing
+from streamfl.machines.coordinator.round.refusals import Refusals
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.protocol.messages import Accepted, Refusal, RoundClosed, Update
 

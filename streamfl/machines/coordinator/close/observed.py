@@ -1,8 +1,8 @@
 """What a round has shown: its counted updates, aggregated."""
 
 from streamfl.learning.drift.evidence import Observed
-from streamfl.machines.coordinator.collect.aggregate import Aggregation, odd_in
-from streamfl.machines.coordinator.collect.closing import Closing
+from streamfl.machines.coordinator.round.aggregate import Aggregation, odd_in
+from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 

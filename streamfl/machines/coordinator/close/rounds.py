@@ -19,11 +19,11 @@ from streamfl.machines.coordinator.close.agreed import is_warming_up
 from streamfl.machines.coordinator.close.concluded import Decided, concluded
 from streamfl.machines.coordinator.close.observed import observed
 from streamfl.machines.coordinator.close.period import next_period
-from streamfl.machines.coordinator.collect.closing import Closing, Counted
-from streamfl.machines.coordinator.collect.open_round import OpenRound, published, slot
-from streamfl.machines.coordinator.collect.unsaved import PendingAlarm, Unmasking, Unsaved
 from streamfl.machines.coordinator.kinds.base import NoTotal, RoundKind, TotalAsked
 from streamfl.machines.coordinator.kinds.chosen import round_kind
+from streamfl.machines.coordinator.round.closing import Closing, Counted
+from streamfl.machines.coordinator.round.open_round import OpenRound, published, slot
+from streamfl.machines.coordinator.round.unsaved import PendingAlarm, Unmasking, Unsaved
 from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.names import Grant

@@ -9,8 +9,6 @@ from typing import Any, Protocol
 
 from streamfl.learning.between_rounds import BetweenRounds, Covered
 from streamfl.learning.pooling.masks import absent_peers, is_seed
-from streamfl.machines.coordinator.collect.refusals import incarnation_in
-from streamfl.machines.coordinator.collect.unsaved import Unsaved
 from streamfl.machines.coordinator.gate.checks import (
     NO_MEMBER,
     OTHER_INCARNATION,
@@ -23,6 +21,8 @@ from streamfl.machines.coordinator.gate.checks import (
     wrong_scores,
 )
 from streamfl.machines.coordinator.kinds.base import RoundKind
+from streamfl.machines.coordinator.round.refusals import incarnation_in
+from streamfl.machines.coordinator.round.unsaved import Unsaved
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings

@@ -18,8 +18,8 @@ from streamfl.learning.grid import second_steps
 from streamfl.learning.model import score_bound
 from streamfl.learning.pooling.layout import Layout
 from streamfl.learning.pooling.masks import is_key
-from streamfl.machines.coordinator.collect.refusals import incarnation_in
 from streamfl.machines.coordinator.kinds.summed import wrong_sums
+from streamfl.machines.coordinator.round.refusals import incarnation_in
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.names import wrong_join_names, wrong_update_names
 from streamfl.protocol.decisions import Refused

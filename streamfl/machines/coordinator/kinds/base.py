@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from streamfl.learning.pooling.layout import Layout
 from streamfl.learning.profiles.base import Restart
-from streamfl.machines.coordinator.collect.closing import Closing, Counted
-from streamfl.machines.coordinator.collect.unsaved import PendingAlarm
+from streamfl.machines.coordinator.round.closing import Closing, Counted
+from streamfl.machines.coordinator.round.unsaved import PendingAlarm
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.messages import LocalDrift, Roster, RoundOpened, Score, Scores, Unmasked, Update

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from streamfl.machines.coordinator.collect.aggregate import as_differences
-from streamfl.machines.coordinator.collect.closing import Closing, Counted
-from streamfl.machines.coordinator.collect.unsaved import PendingAlarm
 from streamfl.machines.coordinator.kinds.base import RoundKind
 from streamfl.machines.coordinator.kinds.bounded import bounded, bounded_scores
+from streamfl.machines.coordinator.round.aggregate import as_differences
+from streamfl.machines.coordinator.round.closing import Closing, Counted
+from streamfl.machines.coordinator.round.unsaved import PendingAlarm
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.messages import Scores, Unmasked, Update
 from streamfl.protocol.registry import Registry

@@ -10,10 +10,10 @@ from typing import ClassVar
 from streamfl.arrays import IntArray
 from streamfl.errors import BrokenInvariantError
 from streamfl.learning.pooling.masks import total_of
-from streamfl.machines.coordinator.collect.closing import Closing, Counted
-from streamfl.machines.coordinator.collect.unsaved import PendingAlarm
 from streamfl.machines.coordinator.kinds.base import NoTotal, TotalAsked
 from streamfl.machines.coordinator.kinds.summed import Summed, numbers_in
+from streamfl.machines.coordinator.round.closing import Closing, Counted
+from streamfl.machines.coordinator.round.unsaved import PendingAlarm
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.messages import Disclosed, Roster, Scores, Unmasked, Update, ends_of
 from streamfl.protocol.registry import Registry

@@ -12,9 +12,9 @@ from streamfl.learning.pooling.layout import Layout
 from streamfl.learning.pooling.masks import plain_total
 from streamfl.learning.pooling.sums import EVERYBODY, of_text, pooled, pooled_scores
 from streamfl.learning.profiles.base import Restart
-from streamfl.machines.coordinator.collect.closing import Closing, Counted
-from streamfl.machines.coordinator.collect.unsaved import PendingAlarm
 from streamfl.machines.coordinator.kinds.base import NoTotal, RoundKind, TotalAsked
+from streamfl.machines.coordinator.round.closing import Closing, Counted
+from streamfl.machines.coordinator.round.unsaved import PendingAlarm
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.messages import LocalDrift, RoundOpened, Score, Scores, Unmasked, Update
 from streamfl.protocol.registry import Registry

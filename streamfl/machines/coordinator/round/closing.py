@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from streamfl.learning.drift.evidence import Observed
 from streamfl.learning.influence import Influence
-from streamfl.machines.coordinator.collect.aggregate import Aggregation
-from streamfl.machines.coordinator.collect.open_round import OpenRound
+from streamfl.machines.coordinator.round.aggregate import Aggregation
+from streamfl.machines.coordinator.round.open_round import OpenRound
 from streamfl.machines.coordinator.saved.names import Grant
 from streamfl.protocol.alarm import Reading
 from streamfl.protocol.messages import Update

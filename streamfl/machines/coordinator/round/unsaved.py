@@ -11,9 +11,9 @@ from streamfl.bounds import bounded
 from streamfl.errors import BrokenInvariantError
 from streamfl.learning.drift.evidence import LiveModel
 from streamfl.learning.profiles.base import Answer, Deliberation
-from streamfl.machines.coordinator.collect.closing import Closing
-from streamfl.machines.coordinator.collect.open_round import OpenRound
-from streamfl.machines.coordinator.collect.refusals import Refusals
+from streamfl.machines.coordinator.round.closing import Closing
+from streamfl.machines.coordinator.round.open_round import OpenRound
+from streamfl.machines.coordinator.round.refusals import Refusals
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.decisions import Refused

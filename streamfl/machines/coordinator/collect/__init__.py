@@ -1,1 +1,0 @@
-"""What a coordinator collects while a round is open."""
