@@ -247,7 +247,7 @@ def total_of(sums: Sequence[IntArray], answers: Sequence[Unmasked], expand: Expa
     Parameters
     ----------
     sums
-        Those of the clients that answered, shape (n,) each.
+        The masked sums of the clients that answered, shape (n,) each.
     answers
         Their seeds.
     expand

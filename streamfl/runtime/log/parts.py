@@ -33,7 +33,7 @@ OVERHEAD = 256
 
 @dataclass(frozen=True, slots=True)
 class MessagePart:
-    """One message's worth of a value."""
+    """The part of a value that one message holds."""
 
     number: int
     value: bytes

@@ -215,7 +215,7 @@ class Audit:
             raise Violation(f"entry {closed.entry} accepts an update made for entry {update.entry}")
 
     def refuses(self, refused: Refused) -> None:
-        """Check a refusal for its content: no honest client sends what is refused so."""
+        """Fail if an honest client's message was refused for its content."""
         self.refusals[refused.reason] += 1
         if refused.is_fault and refused.client not in self.liars and not self.misled:
             raise Violation(f"a message of {refused.client}, which is honest, was refused: {refused.reason}")

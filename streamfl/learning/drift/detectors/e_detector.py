@@ -73,7 +73,7 @@ class EProcessDetector(ScoreDetector):
     def __post_init__(self) -> None:
         """Check the bound."""
         if self.bound is not None and self.bound <= 0.0:
-            raise UsageError(f"the bound of the e-detector is {self.bound}: it must be positive")
+            raise UsageError(f"e-detector: the bound {self.bound} is not positive; give one above 0, or none")
 
     def take(self, t: int, loss: float, records: int) -> Alarm | None:
         """Take the pooled loss of round t over `records` records, and return an alarm if there is one."""

@@ -41,7 +41,7 @@ class LearntBound:
     total: float = 0.0
 
     def learn(self, loss: float) -> None:
-        """Take a loss."""
+        """Add a loss; the last one of a block may lower the bound."""
         self.count += 1
         self.total += loss
         if self.count < self.length:
