@@ -42,7 +42,7 @@ def named_profile(name: str) -> type[Profile]:
     >>> named_profile("calibrated")
     Traceback (most recent call last):
     ...
-    streamfl.errors.UsageError: profile calibrated was removed: begin anew with profile adaptive or paper
+    streamfl.errors.UsageError: profile calibrated was removed; start a new federation with profile adaptive or paper
     """
     if name in Profile.removed:
         raise UsageError(Profile.removed[name])

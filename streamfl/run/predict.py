@@ -77,14 +77,17 @@ class Asked:
         UsageError
             The message names the first such path.
         """
-        taken = {Path(self.request.source).resolve(): "is the input file", self.model.resolve(): "is the model file"}
+        taken = {
+            Path(self.request.source).resolve(): "this is the input file",
+            self.model.resolve(): "this is the model file",
+        }
         used: list[str] = []
         for form, to in self.outputs.items():
             if not to:
                 raise UsageError(f"--{form}: the file name is empty; name a file, or - for standard output")
             path = Path(to)
             if to != STDIN and (path.is_dir() or not path.absolute().parent.is_dir()):
-                raise UsageError(f"{to}: cannot be written there; name a file in a directory that exists")
+                raise UsageError(f"{to}: no file can be written there; name a file in a directory that exists")
             if to != STDIN and path.resolve() in taken:
                 raise UsageError(f"{to}: {taken[path.resolve()]}; name another file")
             if to in used:

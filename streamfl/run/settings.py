@@ -64,7 +64,7 @@ class _Settings(BaseModel):
 class LearningSettings(_Settings):
     """`[learning]`: the model and the base algorithm.
 
-    With a River model, `features`, `neighbours` and `last_answer` do nothing, and the model `auto` detects drift.
+    With a River model, `features`, `neighbours` and `last_answer` have no effect, and the model `auto` detects drift.
 
     >>> LearningSettings(algorithm="fedomd", l1=0.01).learner("classification", seed=0).algorithm.l1
     0.01
@@ -73,39 +73,39 @@ class LearningSettings(_Settings):
     """
 
     model: Any = "auto"
-    """The model that is trained once a round: softmax, logistic, squared or huber; `auto` is softmax for labels and
-    squared for targets; or a River model, such as `river:linear_model.SoftmaxRegression`, that learns and predicts
+    """The model that clients train once per round: softmax, logistic, squared or huber (`auto`: softmax for labels,
+    squared for targets), or a River model such as `river:linear_model.SoftmaxRegression`, which learns and predicts
     record by record."""
     algorithm: str = "fedavg"
-    """The base algorithm of a round: `fedavg`, `fedomd`, or that of another package."""
+    """The base algorithm with which clients train in a round: `fedavg`, `fedomd`, or one of another package."""
     mirror: Literal["euclidean", "hypentropic", "p-norm"] = "p-norm"
     """The mirror map of `fedomd`; with `euclidean` it is FedAvg."""
     average: Literal["primal", "dual"] = "primal"
-    """Where `fedomd` averages the clients."""
+    """The space in which `fedomd` averages the clients' models."""
     l1: float = Field(0.0, ge=0.0, allow_inf_nan=False)
     """The weight of the L1 penalty of `fedomd`."""
     l2: float = Field(0.0, ge=0.0, allow_inf_nan=False)
-    """The weight of the squared penalty."""
+    """The weight of the squared (L2) penalty."""
     radius: float = Field(RADIUS, gt=0.0)
-    """The greatest norm of a model's weights."""
+    """The largest norm that a model's weights may have."""
     local_batch: int | None = Field(
         None, ge=1, le=MOST, json_schema_extra={"unit": "records", "unset": "one step a round"}
     )
-    """Records of a local step."""
+    """The number of records in a client's training step."""
     gamma: float = Field(1.0, gt=0.0, le=1.0)
     """The share of a round's records that a client trains on."""
     exchange: Literal["difference", "model"] = "difference"
-    """Whether clients send what they have changed, or whole models."""
+    """Whether clients send the change of the model, or the whole model."""
     features: Literal["auto", "linear", "ferns", "rounds"] = "auto"
-    """The models that learn between rounds: `linear` models, `ferns`, both (`auto`), or none (`rounds`: a round is
-    one step); unless given it is `rounds` with another profile than `adaptive`, and where `model`, `algorithm`, `l2`,
-    `local_batch`, `gamma` or `profile.step` says how that step is made."""
+    """The models that learn record by record: `linear` models, `ferns` (fast random trees), both (`auto`), or none
+    (`rounds`: a round is one step); the default is `rounds` if the profile is not `adaptive`, or if `model`,
+    `algorithm`, `l2`, `local_batch`, `gamma` or `profile.step` is set."""
     neighbours: bool = True
-    """Whether each client also predicts from the nearest of its own last records, which are not sent."""
+    """Whether each client also predicts from the most similar of its own last records, which it does not send."""
     last_answer: bool = True
-    """Whether each client also predicts from the last label or target that it learnt, which is not sent."""
+    """Whether each client also predicts from the last label or target that it learnt, which it does not send."""
     bytes: float | Literal["auto"] = Field("auto", json_schema_extra={"unit": "bytes a record"})
-    """The budget of each client's updates from round 5 on, a positive number; `auto`: none."""
+    """The limit on the size of each client's updates from round 5 on, a positive number; `auto`: no limit."""
 
     @model_validator(mode="before")
     @classmethod
@@ -275,22 +275,23 @@ class LearningSettings(_Settings):
 class PrivacySettings(_Settings):
     """`[privacy]`: what the coordinator, and everybody who reads the log, may know of the numbers about records.
 
-    With `noise` totals are differentially private for records. With `masked` the clients of a total share the noise,
-    so that at least `fewest` of them have to be honest; with `pooled` each adds all of it.
+    With `noise`, totals are differentially private for each record. With `masked`, the clients in a total share the
+    noise, so at least `fewest` of them must be honest. With `pooled`, each client adds all of it.
     """
 
     sums: Sums = "by-client"
-    """`by-client`: all that each client sends; `masked`: the totals over the clients of a round; `pooled`: the same
-    totals in the clear, to compare with, which protects nothing."""
+    """What the coordinator sees: what each client sends (`by-client`), only totals over the clients of a round
+    (`masked`, secure aggregation), or the same totals without masks, for comparison, which protects nothing
+    (`pooled`)."""
     fewest: int = Field(FEWEST_CLIENTS, ge=2, le=MOST, json_schema_extra={"unit": "clients"})
-    """With `masked`, the fewest clients about whom totals tell anything, and how many clients name a feature or label
-    in one round before it is taken up."""
+    """With `masked`, the minimum number of clients in a total, and the number of clients that must name a feature or
+    label in one round before the federation registers it."""
     noise: float = Field(0.0, ge=0.0, allow_inf_nan=False)
-    """The noise multiplier of the Gaussian mechanism, which hides each record in totals; 0: no noise."""
+    """The noise multiplier of the Gaussian mechanism, which hides each record in the totals; 0: no noise."""
     radius: float = Field(1.0, gt=0.0, allow_inf_nan=False)
-    """With `noise`, records whose features, with the constant 1, have a greater norm are shortened to it."""
+    """With `noise`, each record's features, together with the constant 1, are clipped to this norm."""
     delta: float = Field(1e-6, gt=0.0, lt=1.0, json_schema_extra={"decides": False})
-    """With `noise`, the delta at which epsilon is told."""
+    """With `noise`, the delta for which epsilon is reported."""
 
     @property
     def mechanism(self) -> Noise | None:
@@ -385,23 +386,24 @@ class ProfileSettings(_Settings):
     """
 
     profile: str = "adaptive"
-    """How drift is handled: `adaptive`, `experts`, `paper`, or a profile of another package."""
+    """How the federation handles drift: `adaptive`, `experts`, `paper`, or a profile of another package."""
     detector: str = "excess"
-    """The drift detector of `adaptive`: `excess`, `glr`, `e-detector`, `river:NAME`, or that of another package.
-    Unless it is given, it is `glr` with masked and pooled sums, as `excess` scores old records again."""
+    """The drift detector of `adaptive`: `excess`, `glr`, `e-detector`, `river:NAME`, or one of another package; with
+    masked and pooled sums the default is `glr`, because `excess` scores old records again."""
     rho_scale: float = Field(1.0, ge=0.0)
-    """Profile `paper`: the factor of the thresholds of its tests; less makes them more sensitive."""
+    """Profile `paper`: the factor by which the thresholds of its tests are multiplied; smaller values make the tests
+    more sensitive."""
     optimistic: Literal["history", "regret"] = "history"
-    """Profile `paper`: whether the least possible loss is estimated from old records or from the regret bound."""
+    """Profile `paper`: whether to estimate the lowest possible loss from old records or from the regret bound."""
     start: Literal["scratch", "warm"] | None = Field(
         None, json_schema_extra={"unset": "scratch with `paper`, warm with `experts`"}
     )
-    """Whether new models start untrained, or from the last one that served."""
+    """Whether new models start untrained (`scratch`), or from the model that predicted last (`warm`)."""
     order_after_alarm: Literal["reset", "continue"] = "reset"
-    """Profile `paper`: whether the order of blocks begins anew after an alarm."""
+    """Profile `paper`: whether the order of blocks starts again at 0 after an alarm, or continues."""
     max_order: int | Literal["none"] = 8
-    """Blocks of `paper` and instances of `experts` have at most 2^max_order rounds, 0 to 20, so that the cost of a
-    round stays bounded; `none`: no cap, as their theorems assume."""
+    """The cap on blocks of `paper` and instances of `experts`, which have at most 2^max_order rounds (0 to 20), so
+    that the cost of a round stays bounded; `none`: no cap, as the theorems assume."""
     step: float | None = Field(
         None,
         gt=0.0,

@@ -853,7 +853,7 @@ def test_every_number_of_a_command_has_a_range():
 def test_what_is_compiled_can_be_compiled_beforehand_and_it_says_where_it_is_kept():
     ended = CliRunner().invoke(cli, ("compile",))
     assert ended.exit_code == 0
-    folder = Path(ended.output.strip().splitlines()[-1].removeprefix("compiled, and kept in "))
+    folder = Path(ended.output.strip().splitlines()[-1].removeprefix("compiled; the machine code is in "))
     assert list(folder.glob("softmax.rounds_say-*.nbi"))
 
 
@@ -861,7 +861,7 @@ def test_what_is_compiled_can_be_copied_to_where_a_wheel_carries_it(tmp_path: Pa
     ended = CliRunner().invoke(cli, ("compile", "--to", str(tmp_path / "carried")))
     assert ended.exit_code == 0
     (folder,) = (tmp_path / "carried").iterdir()
-    assert ended.output.strip().splitlines()[-1] == f"compiled, and kept in {folder}"
+    assert ended.output.strip().splitlines()[-1] == f"compiled; the machine code is in {folder}"
     functions = {file.name.partition("-")[0] for file in folder.iterdir()}
     assert functions == {"one_record.predict_and_learn", "softmax.rounds_say"}
     assert {file.suffix for file in folder.iterdir()} == {".nbi", ".nbc"}

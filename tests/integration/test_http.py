@@ -197,11 +197,11 @@ def test_the_lines_of_the_page_do_what_it_says(tmp_path: Path, answering: Answer
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ((), "Give --settings, or --model with --http."),
-        (("--model", "m"), "--model goes with --http and --host-name, and with nothing else."),
+        ((), "Give --settings, or give --model together with --http."),
+        (("--model", "m"), "--model needs --http, and allows no other option than --host-name."),
         (
             ("--model", "m", "--http", "0", "--name", "s"),
-            "--model goes with --http and --host-name, and with nothing else.",
+            "--model needs --http, and allows no other option than --host-name.",
         ),
         (("--model", "m", "--http", "port"), "--http: 'port' is no address"),
         (("--model", "none", "--http", "0"), "none"),

@@ -219,7 +219,7 @@ def test_a_name_that_is_unknown_may_come_late(predict: Predict):
     [
         (("none.csv",), "none.csv: no such file"),
         (("river:Phishing",), "river:Phishing: no such file"),
-        (("records.csv", "--csv", "records.csv"), "is the input file"),
+        (("records.csv", "--csv", "records.csv"), "this is the input file"),
         (("records.csv", "--csv", "labels"), "is the model file"),
         (("records.csv", "--json", "no/such/place"), "in a directory that exists"),
         (("records.csv", "--json", "-", "--csv", "-"), "are both written to -"),

@@ -188,7 +188,7 @@ class Profile(Kind):
 
     named_by = "profile"
     removed: ClassVar[Mapping[str, str]] = {
-        "calibrated": "profile calibrated was removed: begin anew with profile adaptive or paper"
+        "calibrated": "profile calibrated was removed; start a new federation with profile adaptive or paper"
     }
     takes: ClassVar[tuple[str, ...]] = ()
     restarts: ClassVar[bool] = True

@@ -284,7 +284,7 @@ def test_operators_evict_admit_and_reset_through_the_log(signed, members, small)
     federation.until("three rounds", lambda: federation.rounds() == 3)
 
     code, told = members_command(federation, members, "evict", "c2")
-    assert (code, told) == (0, "evict c2: done, from entry 5 on\n")
+    assert (code, told) == (0, "evict c2: done, in effect from entry 5 on\n")
     small.write(until=5)
     federation.until("rounds without it", lambda: federation.rounds() == 5)
     assert [len(closed.accepted) for closed in federation.closed()] == [3, 3, 3, 2, 2]
@@ -295,7 +295,7 @@ def test_operators_evict_admit_and_reset_through_the_log(signed, members, small)
     forged = messages_of_operators(federation, 2, (None, stranger, as_client))
 
     code, told = members_command(federation, members, "admit", "c2")
-    assert (code, told) == (0, "admit c2: done, from entry 7 on\n")
+    assert (code, told) == (0, "admit c2: done, in effect from entry 7 on\n")
     write(federation, [evicted, *forged])  # a replay, and commands of others
     federation.until("they are refused", lambda: len(coordinator.said("refused")) >= 4)
     code, listed = members_command(federation, members, "list")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
-from streamfl.cli.main import live as commands
+from streamfl.cli import live as commands
 from streamfl.errors import UsageError
 from streamfl.learning.algorithms import FedOMD
 from streamfl.learning.algorithms.mirror_maps import PNorm
@@ -166,7 +166,10 @@ class TestErrors:
         [
             ("[learning]\nalgorithm = 'fedprox'", "no algorithm is called 'fedprox': take one of fedavg, fedomd"),
             ("[profile]\nprofile = 'expert'", "no profile is called 'expert': take one of adaptive, paper, experts"),
-            ("[profile]\nprofile = 'calibrated'", "profile calibrated was removed: begin anew with profile adaptive"),
+            (
+                "[profile]\nprofile = 'calibrated'",
+                "profile calibrated was removed; start a new federation with profile adaptive",
+            ),
             ("[learning]\nmirror = 'p-norm'", "mirror: only for fedomd, and the algorithm is fedavg"),
             (
                 "[learning]\naverage = 'dual'\nl1 = 0.1",

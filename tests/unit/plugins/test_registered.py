@@ -108,12 +108,16 @@ def saved(profile: str) -> bytes:
 
 
 def test_a_profile_that_was_removed_is_refused_in_settings_by_name_and_with_the_remedy():
-    with pytest.raises(UsageError, match="profile calibrated was removed: begin anew with profile adaptive or paper"):
+    with pytest.raises(
+        UsageError, match="profile calibrated was removed; start a new federation with profile adaptive or paper"
+    ):
         ProfileSettings(profile="calibrated")
 
 
 def test_a_state_of_a_profile_that_was_removed_is_refused_by_name_and_with_the_remedy():
-    with pytest.raises(PeerError, match="profile calibrated was removed: begin anew with profile adaptive or paper"):
+    with pytest.raises(
+        PeerError, match="profile calibrated was removed; start a new federation with profile adaptive or paper"
+    ):
         codec.decode(CoordinatorState, saved("calibrated"))
 
 
