@@ -9,7 +9,7 @@ from streamfl.run.evaluation.result import Result, RoundLine
 from streamfl.run.report.chart import NARROW, WIDE, Chart, Event, Series, chart, finite
 from streamfl.run.report.story import alone, epochs
 from streamfl.run.report.thin import selected
-from streamfl.run.report.words import count, evidence, listed, local_evidence
+from streamfl.run.report.words import count, evidence, listed, local_evidence, model_named
 
 _STRETCHES = 300
 _SPARSE = 0.5  # share of the median records of a round below which its figures are mostly chance and not drawn
@@ -142,7 +142,8 @@ def _restarts(result: Result, *, labelled: bool) -> list[Event]:
     return [
         Event(
             round=r.round,
-            note=f"round {count(r.round)}: restart, epoch {count(r.epoch)} begins, {evidence(r)}, chosen: {r.chosen}",
+            note=f"round {count(r.round)}: restart, {evidence(r)}; epoch {count(r.epoch)} begins with "
+            f"{model_named(r.chosen)}",
             label=_cut(f"{r.round}: {r.cause} → {r.chosen}") if labelled else "",
         )
         for r in result.restarts
@@ -153,7 +154,7 @@ def _local(result: Result, *, labelled: bool) -> list[Event]:
     return [
         Event(
             round=drift.round,
-            note=f"round {count(drift.round)}: drift of {listed(drift.clients)} only, {local_evidence(drift)}",
+            note=f"round {count(drift.round)}: drift at {listed(drift.clients)} only, {local_evidence(drift)}",
             label=_cut(f"{drift.round}: {listed(drift.clients, 1)}") if labelled else "",
             kind="local",
         )

@@ -94,7 +94,8 @@ class TestLine:
         [
             (
                 RESTARTED,
-                "round 31  restart -> epoch 3: glr 113.8 > 11.7 since round 30, chosen: scratch\n"
+                "round 31  drift since round 30: glr drift score 114 (alarm at 11.7); epoch 3 begins with "
+                "an untrained model (scratch)\n"
                 "Since round 30, records have been predicted worse (found in round 31).",
             ),
             (
@@ -108,15 +109,17 @@ class TestLine:
                     statistic=11.0,
                     threshold=9.2,
                 ),
-                "round 9  local drift, latched: c3, c7, excess 11 > 9.2 since round 8\n"
-                "Since round 8, records have been predicted worse, but only at clients c3, c7 (found in round 9).",
+                "round 9  local drift, latched: c3, c7 drifted alone since round 8: drift score 11.0 (alarm at "
+                "9.2)\nSince round 8, records have been predicted worse, but only at clients c3, c7 (found in round "
+                "9).",
             ),
             (
                 replace(
                     RESTARTED, positions={"a/0": (1234, 1300)}, times=(1_700_000_000_000, 1_700_000_060_000), drift=7
                 ),
-                "round 31  2023-11-14T22:14:20Z  restart -> epoch 3: glr 113.8 > 11.7 since round 30 "
-                "(2023-11-14T22:13:20Z; a/0 from 1,234), the drift of round 7, chosen: scratch\n"
+                "round 31  2023-11-14T22:14:20Z  drift since round 30 (2023-11-14T22:13:20Z; a/0 from 1,234), the "
+                "same drift as in round 7: glr drift score 114 (alarm at 11.7); epoch 3 begins with an untrained "
+                "model (scratch)\n"
                 "Since round 30 (2023-11-14T22:13:20Z), records have been predicted worse (found in round 31, "
                 "2023-11-14T22:14:20Z).",
             ),
@@ -131,8 +134,8 @@ class TestLine:
                     threshold=9.2,
                     drift=9,
                 ),
-                "round 31  not a local drift: c3 did not drift alone; it is one drift with that of other clients, "
-                "first told in round 9",
+                "round 31  not a local drift: c3 did not drift alone; other clients have the same drift, "
+                "first reported in round 9",
             ),
             (Joined(client="c1", nonce="7f", incarnation=1, entry=3, positions={}, read=12345), None),
             (Left(client="c1", nonce="1"), "c1 left"),

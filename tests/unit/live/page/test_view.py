@@ -58,7 +58,7 @@ class TestHeadline:
         assert (head["records"], head["rejected"], head["rounds"]) == (100, 4, 2)
         assert (head["round"], head["entry"], head["epoch"], head["phase"]) == (3, 2, 1, "gathering updates")
         assert head["readings"] == [{"detector": "excess", "statistic": 3.5, "threshold": 9.25}]
-        assert head["shares"] == "fern 50%"
+        assert head["shares"] == "fast trees 50%"
         assert head["time"] == "2023-11-14T22:16:20Z"  # three minutes after the first message
 
     def test_an_error_is_told_beside_the_error_of_no_change(self):
@@ -298,7 +298,9 @@ class TestDrifts:
             round=70, epoch=1, cause="class-mix", since=66, statistic=30.0, threshold=20.0, labels=("0",)
         )
         found = shown(notice)
-        assert found["drifts"][0]["sentence"] == "round 70  class-mix since round 66, labels 0"
+        assert found["drifts"][0]["sentence"] == (
+            "round 70  the mix of classes has changed since round 66, labels 0 (class-mix): no drift, so no restart"
+        )
         assert found["headline"]["restarts"] == 0
 
 
