@@ -196,7 +196,7 @@ def _score_in_federation(path: Path, assignments: tuple[str, ...], given: Mappin
 @click.command()
 @_service
 @click.option("--rounds", type=click.IntRange(1, MOST), help="End after this many rounds.")
-@click.option("--from-start", is_flag=True, help="Begin with the oldest round that Kafka still holds.")
+@click.option("--from-start", is_flag=True, help="Begin with the oldest round that is still in the log.")
 def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_start: bool) -> None:
     """Show a federation's rounds and restarts as they happen."""
     from streamfl.live.identity import signatures  # noqa: PLC0415

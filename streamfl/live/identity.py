@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 LOG = structlog.get_logger("streamfl.members")
 
 # What it means that members are open, and what else there is.
-OPEN_TO_ALL = "anybody who may write to the log may join, and speak for any client and for the coordinator"
-REMEDY = 'for more than trials set [federation] members to "known" or "file" (docs/kafka.md)'
+OPEN_TO_ALL = (
+    "anybody who may write to the topics can join, and can send messages as any client or as the coordinator"
+)
+REMEDY = 'for more than a trial, set members in [federation] to "known" or "file" (docs/kafka.md)'
 
 # What a process does with its key: readers, such as `watch`, have none.
 Process = Literal["client", "coordinator", "operator", "reader"]

@@ -149,7 +149,9 @@ def run_predict(asked: Asked, console: Console) -> None:
     asked.check()
     model, began = ServedModel.load(asked.model), stopwatch()
     if asked.client and model.strangers([asked.client]):
-        raise UsageError(f"--client {asked.client}: no client of the run; they are {listed(model.clients)}")
+        raise UsageError(
+            f"--client {asked.client}: the run had no such client; its clients are {listed(model.clients)}"
+        )
     with blocks(asked.request) as opened, _written(asked, model) as to:
         run = _Run(asked, model, opened, console)
         for records, decided, predictions, truth in run.predictions():
@@ -237,12 +239,12 @@ class _Run:
         if not self._columns:
             lacking = self.model.check_names(tuple(new), self.asked.missing, self.asked.unknown, flags=True)
             if lacking:
-                self._say(f"{lacking}; add --missing mean if that is meant", "yellow")
+                self._say(f"{lacking}; add --missing mean if this is intended", "yellow")
         elif new and self.asked.unknown == "raise" and (others := self.model.encoding.unknown(new)):
             self.model.check_names((*self.model.encoding.columns, *others), flags=True)
         self._columns.update(new)
         if not self._warned and (unnamed := self.model.unnamed(columns, self.asked.client)):
-            remedy = "; if all are of one client, add --client" if self.asked.client is None else ""
+            remedy = "; if all records belong to one client, add --client" if self.asked.client is None else ""
             self._say(unnamed + remedy, "yellow")
             self._warned = True
 
@@ -291,7 +293,7 @@ class _Run:
         if (made := self.model.provenance) is not None:
             worth = "" if made.file is None else f"; there its {made.measure} was {_worth(made)} on the last rounds"
             self._say(f"model      from {made.source}, {counted(made.records, 'record')}{worth}")
-        rate = f", {count(round(self.predicted / seconds))} a second" if seconds > 0.0 else ""
+        rate = f", {count(round(self.predicted / seconds))} per second" if seconds > 0.0 else ""
         self._say(f"predicted  {counted(self.predicted, 'record')} in {seconds:.1f} s{rate}")
         if self.rejected:
             self._say(f"rejected   {counted(self.rejected, 'record')}", "yellow")

@@ -190,7 +190,10 @@ def test_each_row_is_predicted_for_the_client_that_its_column_names(predict: Pre
         assert [line.split(",")[1] for line in ended.out.splitlines()[1:]] == ["no", "no", "yes"]
     assert "nothing says" not in ended.err
     refused = predict("rows.csv", "--client", "East", model="branched")
-    assert (refused.code, "no client of the run; they are site=east, site=west" in refused.err) == (2, True)
+    assert (refused.code, "the run had no such client; its clients are site=east, site=west" in refused.err) == (
+        2,
+        True,
+    )
     for name in ("west", ""):  # not one that drifted
         ended = predict("rows.csv", "--client", name, model="branched")
         assert [line.split(",")[1] for line in ended.out.splitlines()[1:]] == ["yes", "yes", "no"]
@@ -202,7 +205,7 @@ def test_each_row_is_predicted_for_the_client_that_its_column_names(predict: Pre
     Path("whose.csv").write_text("x,colour\n2,blue\n")
     ended = predict("whose.csv", model="branched")
     assert "nothing says which records are of site=east" in ended.err
-    assert "column 'site' would, but is missing; if all are of one client, add --client" in ended.err
+    assert "column 'site' would, but is missing; if all records belong to one client, add --client" in ended.err
 
 
 def test_a_name_that_is_unknown_may_come_late(predict: Predict):

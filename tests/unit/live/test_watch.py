@@ -144,7 +144,9 @@ class TestLine:
         ],
     )
     def test_every_other_announcement_has_its_line(self, message, text):
-        assert line(message)[0] == ("c1 joined, 12,345 records accounted for" if text is None else text)
+        assert line(message)[0] == (
+            "c1 joined; the ledger already has 12,345 of its records" if text is None else text
+        )
 
     def test_the_line_of_a_restart_stands_out(self):
         assert line(RESTARTED)[1] != line(closed())[1]
@@ -204,7 +206,8 @@ class TestSilence:
     def test_watch_names_the_open_round_and_who_may_be_late(self):
         (text,) = self.printed(OPENED, *[None] * 3)
         assert text == (
-            "for 30 s: round 8 is open; the coordinator, if it runs, waits for updates of clients: its log names them"
+            "for 30 s: round 8 is open; the coordinator, if it is running, waits for updates of clients, which its "
+            "log names"
         )
 
     def test_watch_says_that_an_operator_holds_the_round(self):
@@ -213,14 +216,14 @@ class TestSilence:
             for n, action in enumerate(("hold", "resume"))
         )
         (_, text) = self.printed(hold, *[None] * 3, opened=OPENED)
-        assert text == "for 30 s: round 8 is open, and held by an operator; `streamfl resume` goes on"
+        assert text == "for 30 s: round 8 is open, but an operator has paused learning; `streamfl resume` continues"
         (*_, text) = self.printed(hold, go_on, *[None] * 3, opened=OPENED)
         assert text.startswith("for 30 s: round 8 is open; the coordinator")
 
     def test_watch_says_that_records_do_not_come(self):
         without = [closed(8, records=0), None, closed(8, records=0), None, None]
         (text,) = self.printed(*without, opened=OPENED)
-        assert text == "for 30 s: round 8 is open, and was opened again 2 times: no client has brought a record"
+        assert text == "for 30 s: round 8 is open, and was opened again 2 times, because no client has sent a record"
         (text,) = self.printed(*without[:2], closed(8), *[None] * 3, opened=OPENED)[1:]
         assert "again" not in text
 

@@ -93,12 +93,9 @@ def test_the_story_begins_with_the_sentences_of_the_changes(made_up: Build, loca
 def test_drifts_are_told_in_order_of_time(made_up: Build, local: DatedLocalDrift) -> None:
     earlier = local.model_copy(update={"round": 30, "since": 29, "clients": ("c7",)})
     told = [each.text for each in story(made_up(at=[20, 65], local_drifts=(earlier, local)), [])]
-    assert (
-        told[0]
-        == (
-            "Drifts found in 103 rounds: 2 at all clients (rounds 20, 65), 2 at some clients (c7, since round 29; "
-            "c3, since round 64)."
-        )
+    assert told[0] == (
+        "Drifts found in 103 rounds: 2 at all clients (rounds 20, 65), 2 at some clients (c7, since round 29; "
+        "c3, since round 64)."
     )
     assert [text.partition("found in round ")[2][:2] for text in told[1:5]] == ["20", "30", "65", "65"]
 
