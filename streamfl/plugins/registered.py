@@ -33,7 +33,7 @@ class Registered(Generic[T]):
     >>> kinds.named("hole")
     Traceback (most recent call last):
     ...
-    streamfl.errors.UsageError: no number is called 'hole': take one of whole, yes or no; did you mean whole?
+    streamfl.errors.UsageError: no number is called 'hole': use one of whole, yes or no; did you mean whole?
     """
 
     what: str
@@ -59,7 +59,7 @@ class Registered(Generic[T]):
         entries = tuple(entry_points(group=self.group, name=name))
         if not entries:
             names = self.names()
-            known = f"take one of {', '.join(names)}{did_you_mean(name, names)}"
+            known = f"use one of {', '.join(names)}{did_you_mean(name, names)}"
             raise UsageError(f"no {self.what} is called {name!r}: {known}")
         if len(entries) > 1:
             packages = " and ".join(sorted(_package(entry) for entry in entries))
@@ -81,10 +81,10 @@ class Registered(Generic[T]):
         try:
             kind: Any = entry.load()
         except Exception as error:  # another package's code may raise anything
-            raise UsageError(f"{fault}, cannot be imported: {error!r}; mend or remove it") from error
+            raise UsageError(f"{fault}, cannot be imported: {error!r}; correct or remove the package") from error
         if not (isinstance(kind, type) and issubclass(kind, self.root)):
             wanted = f"{self.root.__module__}.{self.root.__qualname__}"
-            raise UsageError(f"{fault}: that is no class that derives from {wanted}; mend or remove it")
+            raise UsageError(f"{fault}: it must be a class derived from {wanted}; correct or remove the package")
         made: type[T] = kind
         return made
 

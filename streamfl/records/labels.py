@@ -86,7 +86,7 @@ def resolve(request: Request, texts: Sequence[str], codes: IntArray) -> tuple[Fl
     if request.task == "regression" or (request.task == "auto" and _fractional(values[used])):
         return values[codes], ()
     if len(used) > MAX_LABELS:
-        what = f"{len(used)} different labels, but at most {MAX_LABELS} classes are possible"
+        what = f"there are {len(used)} different labels, but at most {MAX_LABELS} classes are possible"
         remark = identifier(request.label or "label", codes)
         if remark:
             what = f"{what}; {remark}"

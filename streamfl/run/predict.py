@@ -285,7 +285,9 @@ class _Run:
     def _nothing(self) -> Exception:
         if not self.first:
             return self.asked.request.refusal("it has no records", "give a file with at least one")
-        what = f"none of its {self.rejected} records can be used; the first: {self.first[0].reason}"
+        what = (
+            f"none of its {self.rejected} records can be used; the reason for the first one: {self.first[0].reason}"
+        )
         return self.asked.request.refusal(what, "correct the file")
 
     def tell(self, seconds: float) -> None:

@@ -125,7 +125,7 @@ class LearningSettings(_Settings):
 
             given(model)
         elif model not in ("auto", *MODELS):
-            raise UsageError(f"no model is called {model!r}: take one of auto, {', '.join(MODELS)}, or {RIVER}NAME")
+            raise UsageError(f"no model is called {model!r}: use one of auto, {', '.join(MODELS)}, or {RIVER}NAME")
         return model
 
     @field_validator("algorithm")
@@ -144,7 +144,9 @@ class LearningSettings(_Settings):
         except ValueError:
             number = math.nan
         if not 0.0 < number < math.inf:
-            raise UsageError(f"bytes {value}: no number of bytes a record; give a positive number, or auto")
+            raise UsageError(
+                f"bytes {value}: this is not a number of bytes per record; give a positive number, or auto"
+            )
         return number
 
     @model_validator(mode="after")
@@ -154,7 +156,8 @@ class LearningSettings(_Settings):
             names = " and ".join(idle)
             others = " or ".join(name for name, kind in ALGORITHMS.items() if set(idle) <= set(kind.takes))
             raise UsageError(
-                f"{names}: only for {others}, and the algorithm is {self.algorithm}; take {others}, or leave it out"
+                f"{names}: only for {others}, but the algorithm is {self.algorithm}; use {others}, or leave {names} "
+                "out"
             )
         return self
 
@@ -192,21 +195,21 @@ class LearningSettings(_Settings):
         >>> LearningSettings(bytes=12.5).check_budget(64)
         >>> LearningSettings(bytes=12.5).check_budget(63)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        streamfl.errors.UsageError: bytes 12.5: an update of 63 records may then take 788 bytes, and takes at ...
+        streamfl.errors.UsageError: bytes 12.5: an update of 63 records could then have 788 bytes, but needs ...
         """
         if self.bytes == "auto":
             return
         if self.features == "rounds" or _is_of_river(self.model):
             what = "the model of rounds" if self.features == "rounds" else "a River model"
             raise UsageError(
-                f"bytes {self.bytes:g}: what {what} sends cannot be made coarser; leave bytes out, or take features "
+                f"bytes {self.bytes:g}: what {what} sends cannot be rounded; leave bytes out, or set features to "
                 "auto, linear or ferns without a River model"
             )
         fewest = FEWEST[self.features]
         if size is not None and self.bytes * size < fewest:
             raise UsageError(
-                f"bytes {self.bytes:g}: an update of {size} records may then take {self.bytes * size:.0f} bytes, and "
-                f"takes at least {fewest}; give {math.ceil(fewest / size)} or more, or make rounds larger"
+                f"bytes {self.bytes:g}: an update of {size} records could then have {self.bytes * size:.0f} bytes, "
+                f"but needs at least {fewest}; give {math.ceil(fewest / size)} or more, or make rounds larger"
             )
 
     def river_model(self, task: Task) -> "FederatedRiverModel | None":
@@ -262,8 +265,8 @@ class LearningSettings(_Settings):
         """
         own: Loss | None = next((name for name in MODELS if name == self.model), None)
         if own is not None and (MODELS[own].link == "identity") != (task == "regression"):
-            what = "numbers, and these are labels" if task == "classification" else "labels, and these are numbers"
-            raise UsageError(f"model {own} predicts {what}: leave it out, or set the other task")
+            what = "numbers, but these are labels" if task == "classification" else "labels, but these are numbers"
+            raise UsageError(f"model {own} predicts {what}; leave model out, or set the other task")
         return own or ("softmax" if task == "classification" else "squared")
 
     def _algorithm(self) -> Algorithm:
@@ -312,18 +315,20 @@ class PrivacySettings(_Settings):
         ...     LearningSettings(features="rounds"), ProfileSettings(), scaling=False
         ... )
         Traceback (most recent call last):
-        streamfl.errors.UsageError: privacy.noise: the detector excess uses held-out records again; take glr
+        streamfl.errors.UsageError: privacy.noise: the detector excess uses held-out records again; use glr
         """
         if not self.noise:
             return
         why = {
-            "single clients' numbers would need far more of it; take sums masked": self.sums == "by-client",
-            "moments of features have no bound; scale the features beforehand, and take scaling false": scaling,
-            f"the profile {profile.profile} asks for history or whole steps; take adaptive": (
+            "with the numbers of single clients it would need far more noise; set sums to masked": self.sums
+            == "by-client",
+            "one record can change the moments of features without limit; scale the features beforehand, and set "
+            "scaling to false": scaling,
+            f"the profile {profile.profile} uses old records or whole steps, which noise cannot hide; use adaptive": (
                 profile.profile != "adaptive"
             ),
             profile.scores_again: bool(profile.scores_again),
-            "a step of its own has no bound; leave out algorithm, l2, local_batch, gamma and step": (
+            "one record can change such a step without limit; leave out algorithm, l2, local_batch, gamma and step": (
                 learning.algorithm != "fedavg"
                 or learning.local_batch is not None
                 or learning.l2 > 0.0
@@ -351,20 +356,22 @@ class PrivacySettings(_Settings):
         ...     LearningSettings(features="rounds"), ProfileSettings(), "regression", "mean"
         ... )  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        streamfl.errors.UsageError: privacy.sums masked: the unit of targets is a median over clients, so the ...
+        streamfl.errors.UsageError: privacy.sums masked: regression needs a median over clients, which sums cannot ...
         """
         if self.sums == "by-client":
             return
         river = _is_of_river(learning.model)
         why = {
-            "the unit of targets is a median over clients, so the task must be classification": task == "regression",
-            "what a River model learns is no sum; leave learning.model out": river,
-            "what models learn between rounds is no sum over a fixed set of numbers; take features rounds": (
+            "regression needs a median over clients, which sums cannot give; the task must be classification": task
+            == "regression",
+            "what a River model learns cannot be sent as a sum; leave learning.model out": river,
+            "what online models learn cannot be sent as a sum of fixed length; set learning.features to rounds": (
                 learning.features != "rounds"
             ),
-            "whole models are no differences; leave learning.exchange out": learning.exchange == "model",
-            f"{aggregation} compares clients; take aggregation mean": aggregation != "mean",
-            f"two totals could tell about one client, as {profile.scores_again}": (
+            "sums need differences of models, not whole models; leave learning.exchange out": learning.exchange
+            == "model",
+            f"the aggregation {aggregation} compares clients, which sums hide; use mean": aggregation != "mean",
+            f"two totals could reveal one client, because {profile.scores_again}": (
                 self.sums == "masked" and bool(profile.scores_again)
             ),
         }
@@ -430,7 +437,7 @@ class ProfileSettings(_Settings):
         text = str(value)
         if text != "none" and not (text.isdecimal() and int(text) <= HIGHEST_ORDER):
             raise UsageError(
-                f"max_order {text}: not an order; give a whole number from 0 to {HIGHEST_ORDER}, or none"
+                f"max_order {text}: this is not an order; give a whole number from 0 to {HIGHEST_ORDER}, or none"
             )
         return text if text == "none" else int(text)
 
@@ -447,9 +454,9 @@ class ProfileSettings(_Settings):
     def scores_again(self) -> str:
         """Return what scores records of earlier rounds again, and what to take instead; "" if nothing does."""
         if self.profile == "adaptive" and named_detector(self.detector).compares:
-            return f"the detector {self.detector} uses held-out records again; take glr"
+            return f"the detector {self.detector} uses held-out records again; use glr"
         if self.profile == "paper" and self.optimistic == "history":
-            return "the profile paper uses old records again; take optimistic regret"
+            return "the profile paper uses old records again; set optimistic to regret"
         return ""
 
     def create(self, horizon: int, learner: Learner) -> Profile:

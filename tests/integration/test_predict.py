@@ -119,7 +119,7 @@ def test_an_npz_file_that_ends_early_is_an_error_of_one_line(predict: Predict, t
         member.write(np.ones(3).tobytes())
     ended = predict("records.npz", "--unknown", "ignore", model="targets")
     assert ended.code == 2
-    assert "its array 'X' ends behind record 3 of 5; take a whole copy of it" in ended.err
+    assert "its array 'X' ends after record 3 of 5; get a complete copy of the file" in ended.err
     assert "Traceback" not in ended.err
 
 
@@ -199,12 +199,10 @@ def test_each_row_is_predicted_for_the_client_that_its_column_names(predict: Pre
         assert [line.split(",")[1] for line in ended.out.splitlines()[1:]] == ["yes", "yes", "no"]
         assert "no client" not in ended.err
     Path("typo.csv").write_text("x,colour,site\n2,blue,west\n2,blue,East\n2,blue,\n")
-    assert (
-        "no client of the run is called East, which column 'site' names" in predict("typo.csv", model="branched").err
-    )
+    assert "the run had no client called East, which column 'site' names" in predict("typo.csv", model="branched").err
     Path("whose.csv").write_text("x,colour\n2,blue\n")
     ended = predict("whose.csv", model="branched")
-    assert "nothing says which records are of site=east" in ended.err
+    assert "there is no way to tell which records belong to site=east" in ended.err
     assert "column 'site' would, but is missing; if all records belong to one client, add --client" in ended.err
 
 

@@ -126,7 +126,7 @@ def _check_separator(request: Request) -> None:
     if len(separator) != 1 or not separator.isascii() or separator in '"\r\n\0':
         raise request.refusal(f"columns cannot be separated by {separator!r}", "give one character, such as ;")
     if separator != "," and not source.startswith("river:") and not source.endswith((STDIN, ".csv", ".csv.gz")):
-        raise request.refusal("only CSV has separators", "leave --separator out")
+        raise request.refusal("only CSV files have separators", "leave --separator out")
 
 
 @contextmanager

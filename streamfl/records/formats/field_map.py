@@ -26,7 +26,7 @@ class FieldMap(BaseModel):
     >>> FieldMap(label="kind", drop=("kind",))
     Traceback (most recent call last):
     pydantic_core._pydantic_core.ValidationError: 1 validation error for FieldMap
-      Value error, named more than once: kind; give each field one role...
+      Value error, these fields are named more than once: kind; give each field one role...
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
@@ -110,13 +110,13 @@ class FieldMap(BaseModel):
         if "" in names:
             raise ValueError("a name is empty; give the name of a field")
         if twice := repeated(names):
-            raise ValueError(f"named more than once: {listed(twice)}; give each field one role")
+            raise ValueError(f"these fields are named more than once: {listed(twice)}; give each field one role")
         return self
 
     @model_validator(mode="after")
     def _labels_can_occur(self) -> Self:
         if twice := repeated(self.labels):
-            raise ValueError(f"labels declared more than once: {listed(twice)}")
+            raise ValueError(f"labels are declared more than once: {listed(twice)}; declare each once")
         for label in self.labels:
             if not label or text(label) != label or not is_name(label):
                 raise ValueError(f"labels declare {quoted(label)}, which can never occur")

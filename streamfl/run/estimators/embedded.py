@@ -503,7 +503,9 @@ class EmbeddedFederation:
     def _take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
         match event:
             case Refused():  # nothing is late or lost here, so every later round would fail, too
-                raise BrokenInvariantError(f"no round can be closed any more: an update was refused: {event.reason}")
+                raise BrokenInvariantError(
+                    f"the estimator cannot learn any more, because an update was refused: {event.reason}"
+                )
             case RoundClosed():
                 self.rounds += event.records > 0
                 self._note_start(event.round + 1)

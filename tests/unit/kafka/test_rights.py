@@ -96,7 +96,7 @@ def test_a_right_on_records_that_would_be_one_on_our_own_topics_is_refused(name)
 
 
 def test_a_role_that_does_not_exist_is_told_those_that_do():
-    with pytest.raises(UsageError, match="no role is called 'hosts': take one of coordinator, host, scorer, "):
+    with pytest.raises(UsageError, match="no role is called 'hosts': use one of coordinator, host, scorer, "):
         access(WHOLE, "hosts", None, [])
 
 

@@ -121,7 +121,7 @@ class TestFile:
 
     def test_a_time_that_is_named_and_cannot_be_read_is_told(self, init):
         init("a.csv", "--time", "when", a_csv=csv("when,x,y", "noon,1,a", times=100))
-        assert 'when: 100 times cannot be read; the first: the time "noon" is no date' in init.told
+        assert 'when: 100 times cannot be read; the reason for the first one: the time "noon" is not a date' in init.told
 
     def test_a_column_of_clients_makes_each_of_its_values_one(self, init):
         made = init("a.csv", "--client", "site", a_csv=csv("site,x,y", "n,1,a", "s,2,b", ",3,a", times=60))

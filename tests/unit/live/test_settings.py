@@ -164,35 +164,38 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("text", "why"),
         [
-            ("[learning]\nalgorithm = 'fedprox'", "no algorithm is called 'fedprox': take one of fedavg, fedomd"),
-            ("[profile]\nprofile = 'expert'", "no profile is called 'expert': take one of adaptive, paper, experts"),
+            ("[learning]\nalgorithm = 'fedprox'", "no algorithm is called 'fedprox': use one of fedavg, fedomd"),
+            ("[profile]\nprofile = 'expert'", "no profile is called 'expert': use one of adaptive, paper, experts"),
             (
                 "[profile]\nprofile = 'calibrated'",
                 "profile calibrated was removed; start a new federation with profile adaptive",
             ),
-            ("[learning]\nmirror = 'p-norm'", "mirror: only for fedomd, and the algorithm is fedavg"),
+            ("[learning]\nmirror = 'p-norm'", "mirror: only for fedomd, but the algorithm is fedavg"),
             (
                 "[learning]\naverage = 'dual'\nl1 = 0.1",
-                "average and l1: only for fedomd, and the algorithm is fedavg",
+                "average and l1: only for fedomd, but the algorithm is fedavg",
             ),
-            ("[profile]\nmax_order = 21", "max_order 21: not an order; give a whole number from 0 to 20, or none"),
+            ("[profile]\nmax_order = 21", "max_order 21: this is not an order; give a whole number from 0 to 20, or none"),
             (
                 "[profile]\nmax_order = true",
-                "max_order True: not an order; give a whole number from 0 to 20, or none",
+                "max_order True: this is not an order; give a whole number from 0 to 20, or none",
             ),
-            ("[learning]\nbytes = 0", "bytes 0: no number of bytes a record; give a positive number, or auto"),
+            (
+                "[learning]\nbytes = 0",
+                "bytes 0: this is not a number of bytes per record; give a positive number, or auto",
+            ),
             (
                 "[learning]\nbytes = 80\nfeatures = 'rounds'",
-                "bytes 80: what the model of rounds sends cannot be made",
+                "bytes 80: what the model of rounds sends cannot be rounded",
             ),
             ("[learning]\nbytes = 80\n[profile]\nprofile = 'paper'", "bytes 80: what the model of rounds sends"),
             (
                 "[rounds]\nclock = 'records'\n[learning]\nbytes = 7.5",
-                "bytes 7.5: an update of 100 records may then take 750 bytes, and takes at least 800; give 8",
+                "bytes 7.5: an update of 100 records could then have 750 bytes, but needs at least 800; give 8",
             ),
             (
                 "[profile]\nmax_order = 'nine'",
-                "max_order nine: not an order; give a whole number from 0 to 20, or none",
+                "max_order nine: this is not an order; give a whole number from 0 to 20, or none",
             ),
         ],
     )
@@ -224,7 +227,7 @@ class TestErrors:
             ),
             (
                 "topics = ['a']\nfields = { label = 'x', drop = ['x'] }",
-                "records.fields: named more than once: x",
+                "records.fields: these fields are named more than once: x",
             ),
             (
                 "topics = ['a']\nfields = { task = 'regression' }",
@@ -822,7 +825,7 @@ class TestNames:
         [
             ('features = ["x"]', 'records.schema: "closed" needs all labels'),
             ('labels = ["a"]', 'schema = "closed" needs all features'),
-            ('features = ["x"]\nlabels = ["a", "a"]', "labels declared more than once: a"),
+            ('features = ["x"]\nlabels = ["a", "a"]', "labels are declared more than once: a"),
             ('features = ["x"]\nlabels = ["nan"]', 'labels declare "nan", which can never occur'),
             ('features = ["x"]\nlabels = ["a"]\nclosed = true', "fields.closed: leave it out"),
         ],

@@ -86,7 +86,8 @@ def _layout(request: Request, federation: str, counted: _Counted, clients: int |
     number = len(counted.clients) if counted.column else clients or min(USUAL_CLIENTS, counted.records // LEAST)
     if number > MAX_CLIENTS:
         raise request.refusal(
-            f"column {counted.column!r} has more than {MAX_CLIENTS} values, each a client", "name another one"
+            f"column {counted.column!r} has more than {MAX_CLIENTS} values, and each value is a client",
+            "name another one",
         )
     if not number or counted.records < LEAST * number:
         what = (

@@ -213,4 +213,8 @@ def _wrong_times(cells: Cells, looked: Looked) -> dict[int, str]:
 def _unread(time: str | None, fields: Mapping[str, Cells], looked: Looked) -> Sequence[str]:
     cells = fields.get(time) if time is not None else None
     wrong = {} if cells is None else _wrong_times(cells, looked)
-    return [f"{time}: {len(wrong)} times cannot be read; the first: {wrong[min(wrong)]}"] if wrong else []
+    return (
+        [f"{time}: {len(wrong)} times cannot be read; the reason for the first one: {wrong[min(wrong)]}"]
+        if wrong
+        else []
+    )

@@ -227,10 +227,10 @@ def test_an_answer_warns_where_a_client_may_be_misspelt_or_is_not_named():
 
     assert "whether a client is called anoter" in warning(unsure, client="anoter")
     assert "whether a client is called anoter, which column 'site' names" in warning(unsure, sites)
-    assert "no client of the run is called anoter, which column 'site' names" in warning(sure, sites)
-    assert "nothing says which records are of upside-down" in warning(sure)
+    assert "the run had no client called anoter, which column 'site' names" in warning(sure, sites)
+    assert "there is no way to tell which records belong to upside-down" in warning(sure)
     assert counts.figures == {"requests": 4, "records": 8, "warned": 4, "refused": {}}
-    assert 'refused: no client of the run is called "anoter"' in warning(sure, client="anoter")
+    assert 'refused: the run had no client called "anoter"' in warning(sure, client="anoter")
     for client in ("upside-down", "another", ""):
         assert warning(sure, client=client) == ""
     assert warning(replace(unsure, branches={}), client="anoter") == ""
