@@ -139,7 +139,7 @@ def _require_listed(settings: "FederationSettings", listed: MembersFile, process
     may_lack = settings.federation.members == "known" and is_open_to[process]
     if not may_lack and str(own.public) not in by_process[process]:
         raise UsageError(
-            f"{settings.federation.members_file}: {own.public} is not there as a key of this {process}; "
+            f"{settings.federation.members_file}: {own.public} is not in the list as a key of this {process}; "
             "add it, or name another key"
         )
 

@@ -31,16 +31,19 @@ PAUSE = 0.1
 
 
 # Why a scorer is not ready.
-NO_MODELS = "no models were published yet: the federation has not learnt its first round"
+NO_MODELS = "there are no models yet, because the federation has not learnt its first round"
 NO_ROUND = (
     "there are models, but the log no longer says which round is open, because it keeps that for some days only; "
-    "start the coordinator again, which says it anew"
+    "start the coordinator again, which writes it again"
 )
 NOT_FITTING = (
     "rounds are learnt, but their models are not all here, or are none of these settings: "
     "give [learning] and [federation] task as the coordinator has them"
 )
-BEGUN_AGAIN = "its models are of a later round than the federation's, which has begun again; start it again, too"
+BEGUN_AGAIN = (
+    "its models are of a later round than the federation has, so the federation has started again; start "
+    "this process again as well"
+)
 
 
 @dataclass
@@ -181,7 +184,7 @@ def serve_scores(settings: FederationSettings, connector: Connector, stop: Stop)
     """
     score = settings.score
     if not score.topics and not score.http:
-        raise UsageError("there is nothing to answer: give [score] topics, or --http")
+        raise UsageError("there is nothing to answer; set topics in [score], or give --http")
     follower = Follower(settings.learner)  # loads or compiles its loops: a group would not wait for that
     form = settings.unlabelled_format
     over_http = _OverHTTP(settings, follower) if score.http else None

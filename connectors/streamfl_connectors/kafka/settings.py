@@ -41,7 +41,7 @@ class KafkaSettings(BaseModel):
     >>> KafkaSettings(bootstrap_servers="127.0.0.1:9092", ssl_cafle="ca.pem")
     Traceback (most recent call last):
     pydantic_core._pydantic_core.ValidationError: 1 validation error for KafkaSettings
-      Value error, ssl_cafle: kafka-python knows no such setting; did you mean ssl_cafile? ...
+      Value error, ssl_cafle: kafka-python has no such setting; did you mean ssl_cafile? ...
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", hide_input_in_errors=True, use_attribute_docstrings=True)
@@ -83,11 +83,13 @@ class KafkaSettings(BaseModel):
         for name, value in self.passed_through.items():
             if name not in known:
                 meant = did_you_mean(name, known | set(type(self).model_fields)) or "; correct its name"
-                raise ValueError(f"{name}: kafka-python knows no such setting{meant}")
+                raise ValueError(f"{name}: kafka-python has no such setting{meant}")
             if name in OURS:
-                raise ValueError(f"{name}: exactly-once training depends on it; leave it out")
+                raise ValueError(
+                    f"{name}: streamfl sets it itself, because exactly-once training depends on it; leave it out"
+                )
             if name == "security_protocol" and value not in PROTOCOLS:  # kafka-python would use PLAINTEXT
-                raise ValueError(f"{name}: say one of {', '.join(PROTOCOLS)}")
+                raise ValueError(f"{name}: set it to one of {', '.join(PROTOCOLS)}")
             if name in TEXTS and not isinstance(value, str):
                 raise ValueError(f"{name}: text is needed; put it in quotes, or in a file that {name}_file names")
         return self
@@ -105,12 +107,12 @@ class KafkaSettings(BaseModel):
             return
         mechanism = told.get("sasl_mechanism")
         if mechanism is None:
-            raise UsageError("[kafka] sasl_mechanism: a log-in needs one; give one, such as SCRAM-SHA-256")
+            raise UsageError(
+                "[kafka] sasl_mechanism: it is missing, but a log-in needs one; set it, for example to SCRAM-SHA-256"
+            )
         for name in ("sasl_plain_username", "sasl_plain_password") if mechanism in BY_PASSWORD else ():
             if not told.get(name):
-                raise UsageError(
-                    f"[kafka] {name}: {mechanism} needs it, and it is missing or empty; give {name}_file"
-                )
+                raise UsageError(f"[kafka] {name}: {mechanism} needs it, but it is missing or empty; set {name}_file")
 
     @property
     def passed_through(self) -> dict[str, Any]:
@@ -153,4 +155,4 @@ def _contents(name: str, path: Path) -> str:
     except OSError as error:
         raise ValueError(f"{name}: its file cannot be read: {error.strerror}; correct it") from None
     except ValueError:
-        raise ValueError(f"{name}: its file is not UTF-8 text; write it anew") from None
+        raise ValueError(f"{name}: its file is not UTF-8 text; write it again") from None

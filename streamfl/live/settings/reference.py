@@ -56,7 +56,7 @@ def reference(table: str | None = None) -> str:
     <BLANKLINE>
     | setting | value | default | what it does | change | equal bytes |
     | --- | --- | --- | --- | --- | --- |
-    | `level` | `"debug"`, `"info"`, `"warning"` or `"error"` | `"info"` | The least important events that ...
+    | `level` | `"debug"`, `"info"`, `"warning"` or `"error"` | `"info"` | The lowest severity that is ... | yes | same |
     """
     found = dict(tables())
     if table is not None:

@@ -80,7 +80,7 @@ def host_name(text: str) -> str:
     'scorer.example.org'
     >>> host_name("http://scorer.example.org:8000/v2")
     Traceback (most recent call last):
-    ValueError: "http://scorer.example.org:8000/v2" is no name of a host; write "scorer.example.org"
+    ValueError: "http://scorer.example.org:8000/v2" is not a host name; write "scorer.example.org"
     """
     bare = re.sub(r"^[a-z]+://|(:[0-9]*)?(/.*)?$", "", text.strip())
     if not bare or not re.fullmatch(r"[^\s:/\[\]]+", bare):
@@ -89,7 +89,7 @@ def host_name(text: str) -> str:
         remedy = f"write {quoted(bare)}"
     else:
         return text
-    raise ValueError(f"{quoted(text)} is no name of a host; {remedy}")
+    raise ValueError(f"{quoted(text)} is not a host name; {remedy}")
 
 
 HostNames = tuple[Annotated[str, AfterValidator(host_name)], ...]
@@ -177,15 +177,15 @@ class RoundSettings(_Table):
     @model_validator(mode="after")
     def _quorum_is_possible(self) -> Self:
         if self.quorum != "all" and not 1 <= self.quorum <= MOST:
-            raise ValueError(f"quorum: at least 1 and at most {MOST}, or all")
+            raise ValueError(f"quorum: give a number from 1 to {MOST}, or all")
         return self
 
     @model_validator(mode="after")
     def _a_round_may_leave(self) -> Self:
         if self.size < self.least:
             raise ValueError(
-                f"size is {self.size} and least is {self.least}: a client sends nothing about "
-                "fewer than rounds.least records; make rounds.size at least that, or rounds.least smaller"
+                f"size is {self.size} and least is {self.least}: a round would never have enough records for an "
+                "update; make rounds.size at least rounds.least"
             )
         return self
 
@@ -220,17 +220,19 @@ class Records(_Table):
                 'clients = "key" needs format = "json" and the field that names the client: fields.client'
             )
         if any(name.count("*") > 1 for name in self.topics):
-            raise ValueError("topics: at most one * in a name")
+            raise ValueError("topics: a name may contain only one *")
         if self.clients != "topic" and any("*" in name for name in self.topics):
-            raise ValueError('topics: a * names clients, which needs clients = "topic"')
+            raise ValueError('topics: a * stands for the client, so it needs clients = "topic"')
         if "closed" in self.fields.model_fields_set:
-            raise ValueError('fields.closed: leave it out, schema = "closed" sets it')
+            raise ValueError('fields.closed: leave it out, because schema = "closed" sets it')
         if self.shape == "closed" and self.format != "json":
             raise ValueError('schema = "closed" needs format = "json": packed messages name their fields themselves')
         if self.shape == "closed" and not (self.fields.features or self.fields.categories):
-            raise ValueError('schema = "closed" needs all features: fields.features, fields.categories')
+            raise ValueError(
+                'schema = "closed" needs a list of all features in fields.features and fields.categories'
+            )
         if self.shape == "open" and self.fields.labels:
-            raise ValueError('fields.labels needs schema = "closed": the list is of all labels')
+            raise ValueError('fields.labels lists all labels that may occur, so it needs schema = "closed"')
         return self
 
 
@@ -312,7 +314,7 @@ class Score(_Table):
     @model_validator(mode="after")
     def _topics_are_named(self) -> Self:
         if any("*" in name for name in self.topics):
-            raise ValueError("topics: name each topic; a * is for topics of clients")
+            raise ValueError("topics: name each topic; only topics of clients may have a *")
         return self
 
 
@@ -329,7 +331,7 @@ def address(text: str) -> tuple[str, int]:
     """
     host, _, port = text.rpartition(":")
     if not (port.isascii() and port.isdigit() and int(port) < 2**16):
-        raise ValueError(f"{text!r} is no address; give PORT or HOST:PORT")
+        raise ValueError(f"{text!r} is not an address; give PORT or HOST:PORT")
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
@@ -392,29 +394,33 @@ class FederationSettings(BaseSettings):
         size, buffer = self.rounds.size, self.client.buffer
         if buffer is not None and buffer < size:
             raise ValueError(
-                f"client.buffer holds {buffer} records, and rounds.size is {size}; make it at least that"
+                f"client.buffer is {buffer}, but a round has {size} records (rounds.size); make client.buffer at "
+                "least that"
             )
         if self.records.fields.task != self.federation.task and "task" in self.records.fields.model_fields_set:
-            raise ValueError("records.fields.task: leave it out, [federation] sets it")
+            raise ValueError("records.fields.task: leave it out, because task in [federation] sets it")
         if (
             self.records.shape == "closed"
             and self.federation.task == "classification"
             and not self.records.fields.labels
         ):
-            raise ValueError('records.schema: "closed" needs all labels: records.fields.labels')
+            raise ValueError('records.schema: "closed" needs a list of all labels in records.fields.labels')
         if self.federation.task == "regression" and self.records.fields.labels:
-            raise ValueError("records.fields.labels: leave them out, the task is regression")
+            raise ValueError("records.fields.labels: leave them out, because the task is regression")
         if self.rounds.clock == "event_time" and self.records.fields.time is None:
-            raise ValueError('rounds.clock: "event_time" needs the field that says when: records.fields.time')
+            raise ValueError('rounds.clock: "event_time" needs the field with the time in records.fields.time')
         if own := set(self.score.topics) & Topics(self.federation.name).own:
-            raise ValueError(f"score.topics: {min(own)} is the federation's own; name topics of records")
+            raise ValueError(
+                f"score.topics: {min(own)} is one of the federation's own topics; name topics of records"
+            )
         if "key" in self.records.fields.model_fields_set:
-            raise ValueError("records.fields.key: leave it out, [labels] sets it")
+            raise ValueError("records.fields.key: leave it out, because key in [labels] sets it")
         if self.labels.topic:
             self._check_labels(self.labels)
         elif self.labels != Labels():
             raise ValueError(
-                "labels.topic: without it labels come with their records; give it, or leave out the others"
+                "labels.topic is missing, so labels come with their records; set it, or leave out the other settings "
+                "of [labels]"
             )
         _ = self.record_format
         self.learning.river_model(self.federation.task)
@@ -429,29 +435,33 @@ class FederationSettings(BaseSettings):
         """Raise a ValueError if labels cannot come apart as they are said to."""
         records, fields = self.records, self.records.fields
         if records.format != "json":
-            raise ValueError('labels.topic: labels that come apart need [records] format = "json"')
+            raise ValueError('labels.topic: delayed labels need [records] format = "json"')
         if records.clients == "key":
             raise ValueError(
                 'labels.topic: with clients = "key" a label would not say in which partition its record is; give '
                 'each client a partition, clients = "partition", or a topic, clients = "topic"'
             )
         if len(records.topics) > 1:
-            raise ValueError("labels.topic: labels come apart from records of one name; leave one in records.topics")
+            raise ValueError("labels.topic: delayed labels allow only one name in records.topics")
         (name,) = records.topics
         if labels.topic.count("*") != name.count("*"):
-            raise ValueError("labels.topic: give it one * for the client if records.topics has one, else none")
+            raise ValueError("labels.topic: it needs a * exactly if the name in records.topics has one")
         same = re.fullmatch(pattern(name), labels.an_example) or re.fullmatch(
             pattern(labels.topic), name.replace("*", "x")
         )
         if same or labels.an_example in Topics(self.federation.name).own:
-            raise ValueError("labels.topic: it has names of other topics too; name topics of labels alone")
+            raise ValueError(
+                "labels.topic: it also fits the names of other topics; choose a name that fits only topics of labels"
+            )
         taken = {*fields.wanted, *fields.drop}
         if labels.key in taken:
-            raise ValueError(f"labels.key: the field {labels.key!r} has another role in records.fields; give it one")
+            raise ValueError(
+                f"labels.key: the field {labels.key!r} has another role in records.fields; give it only one role"
+            )
         if labels.window < self.rounds.size:
             raise ValueError(
-                f"labels.window is {labels.window} and rounds.size is {self.rounds.size}; make it at least that, and "
-                "as many records as a client has until a label comes"
+                f"labels.window is {labels.window}, but a round has {self.rounds.size} records (rounds.size); make "
+                "it at least that, and at least as many records as a client has until a label comes"
             )
 
     @property

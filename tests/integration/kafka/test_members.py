@@ -258,7 +258,7 @@ def test_a_process_that_is_not_listed_says_so(signed, members, small, tmp_path):
     make_key(members.folder / "stranger.key")
     stranger = host(federation, members, "stranger")
     assert stranger.ended() == 2
-    assert "is not there as a key of this client; add it, or name another key" in stranger.error()
+    assert "is not in the list as a key of this client; add it, or name another key" in stranger.error()
     assert federation.start("b").ended() == 2
     nameless = next(process for process in federation.running if process.name == "b")
     assert "[client] key is missing" in nameless.error()

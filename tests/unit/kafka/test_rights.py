@@ -152,7 +152,7 @@ class TestCommand:
             "--allow-principal 'User:CN=eye,O=Plant 7' --operation Read --topic forest.control"
         )
         refused = self.run("--principal", "User:all")
-        assert (refused.returncode, "name that, too: --role host" in refused.stderr) == (2, True)
+        assert (refused.returncode, "name the role as well, for example --role host" in refused.stderr) == (2, True)
 
 
 # What the page calls that which a row is about.

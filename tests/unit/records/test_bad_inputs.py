@@ -64,7 +64,9 @@ CASES = {
     "all dropped": Bad("f.csv", GOOD, ("no feature column",), {"drop": ["a", "b"]}),
     "other separator": Bad("f.csv", b"a;b;y\n1;2;0\n", ('separated by ";"', 'add --separator ";"')),
     "tabs": Bad("f.csv", b"a\tb\ty\n1\t2\t0\n", (r'separated by "\t"', "add --separator tab")),
-    "objects": Bad("f.csv", b'{"a": 1, "y": 0}\n{"a": 2, "y": 1}\n', ("JSON objects", "but its name says CSV", ".jsonl")),
+    "objects": Bad(
+        "f.csv", b'{"a": 1, "y": 0}\n{"a": 2, "y": 1}\n', ("JSON objects", "but its name says CSV", ".jsonl")
+    ),
     "thousands": Bad(
         "f.csv", b"a,y\n" + b"".join(b'"%d,000.5",%d\n' % (i, i % 2) for i in range(1, 60)), ('"1,000.5"', "1234.5")
     ),

@@ -449,7 +449,9 @@ def test_times_of_bad_records_are_left_out_and_those_that_cannot_be_read_are_tol
     np.testing.assert_array_equal(table.times, [math.nan, math.nan, TEN_PAST_EIGHT])
     assert len(table) == 3
     (note,) = table.notes
-    assert note.startswith('2 times cannot be read; the reason for the first one: the time "11/23/2026" is not a date')
+    assert note.startswith(
+        '2 times cannot be read; the reason for the first one: the time "11/23/2026" is not a date'
+    )
 
 
 def test_all_columns_that_are_no_features_are_told_at_once(tmp_path: Path) -> None:

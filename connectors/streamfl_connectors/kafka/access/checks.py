@@ -134,7 +134,7 @@ class _Check:
             finding for name in there for finding in durability(there[name], configs.get(name, {}), self._brokers)
         ]
         if present and not wrong:
-            yield Finding("topics", "ok", f"as they should be: {listed([plan.name for plan in present])}")
+            yield Finding("topics", "ok", f"all as needed: {listed([plan.name for plan in present])}")
         yield from wrong
         missing = [plan for plan in wanted if self._is(self._own, plan.name, UNKNOWN)]
         yield from self._missing(missing)
@@ -268,9 +268,9 @@ def broker_finding(servers: object, version: tuple[int, ...], brokers: Sequence[
     out = [str(broker["broker_id"]) for broker in brokers if broker.get("is_fenced")]
     if version < OLDEST:
         needed = ".".join(map(str, OLDEST))
-        return Finding("brokers", "warning", found, f"update them to {needed} or later; older ones were never tried")
+        return Finding("brokers", "warning", found, f"update them to {needed} or later; older ones were never tested")
     if out:
-        return Finding("brokers", "warning", f"{found}; out of service: {', '.join(out)}", "start those again")
+        return Finding("brokers", "warning", f"{found}; these do not answer: {', '.join(out)}", "start those again")
     return Finding("brokers", "ok", found)
 
 
@@ -285,7 +285,9 @@ def missing_findings(
         names = listed([topic["name"] for topic in topics])
         found = f"no {names} yet"
         if not code and brokers > 1 and settings.replication_factor == 1:
-            remedy = "the coordinator will make them, of one copy each: set replication_factor in [kafka] before"
+            remedy = (
+                "the coordinator will make them with one copy each; set replication_factor in [kafka] first for more"
+            )
             yield Finding("topics", "warning", found, remedy)
         elif not code:
             yield Finding("topics", "warning", found, "the coordinator will make them")
@@ -329,6 +331,9 @@ def _own_topics_matched(matched: Mapping[str, Sequence[str]], own: Described) ->
     for name, topics in matched.items():
         taken = sorted(own.keys() & set(topics))
         if taken:
-            found = f"{name} also matches the federation's own {listed(taken)}, which hold no records"
-            remedy = "they are left out; still, give topics of records names of their own, NAME.records.*"
+            found = f"{name} also matches the federation's own {listed(taken)}, which have no records"
+            remedy = (
+                "these are ignored; but better give topics of records a beginning of their own, such as "
+                "NAME.records.*"
+            )
             yield Finding(name, "warning", found, remedy)

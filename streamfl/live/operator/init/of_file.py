@@ -55,7 +55,9 @@ def looked_at(
         The file or a column cannot be used, or there are too few records for so many clients.
     """
     if client is not None and clients is not None:
-        raise UsageError("--clients deals records, and --client names the column of their clients; give one of them")
+        raise UsageError(
+            "give either --clients, which divides the records, or --client, which names the column of their clients"
+        )
     with blocks(_whole(request)) as opened:
         first = next(opened.each, None)
         if first is None or not first.records:

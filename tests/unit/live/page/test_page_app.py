@@ -283,7 +283,7 @@ class TestReading:
 
 def test_a_page_refuses_text_that_is_no_address():
     with (
-        pytest.raises(UsageError, match="'here' is no address"),
+        pytest.raises(UsageError, match="'here' is not an address"),
         shown(Source("f"), "here"),
     ):
         pass
