@@ -133,18 +133,28 @@ class ScoringNode:
     def measured(self) -> Iterator[Measure]:
         """Yield its measures."""
         counts = self.scorer.counts
-        yield gauge("streamfl_round", "The round whose models answer, 0 before the first.", self._round)
+        yield gauge("streamfl_round", "The round whose models predict; 0 before the first.", self._round)
         behind = self.follower.behind
-        yield gauge("streamfl_behind_rounds", "Rounds that its models are behind the federation.", behind)
+        yield gauge("streamfl_behind_rounds", "How many rounds its models are behind the federation.", behind)
         yield counter("streamfl_answers_total", "Records answered.", counts.answered)
         yield counter("streamfl_rejected_records_total", "Bad records.", counts.rejected)
         yield counter("streamfl_dead_letters_total", "Messages written as dead letters.", counts.dead_letters)
         yield counter("streamfl_lost_messages_total", "Messages deleted before they were read.", counts.lost)
         yield counter("streamfl_read_again_total", "Times that records were read again.", counts.again)
-        yield counter("streamfl_blind_answers_total", "Answers without any feature.", self.answers.blind)
-        yield counter("streamfl_own_answers_total", "Answers by the model of a client alone.", self.answers.own)
-        yield counter("streamfl_foreign_messages_total", "Messages of others on its topics.", counts.foreign)
-        yield counter("streamfl_dropped_messages_total", "Messages that were no use.", self._unusable.total)
+        yield counter(
+            "streamfl_blind_answers_total", "Predictions for records without any known feature.", self.answers.blind
+        )
+        yield counter(
+            "streamfl_own_answers_total",
+            "Predictions by a model that only one or some clients have.",
+            self.answers.own,
+        )
+        yield counter(
+            "streamfl_foreign_messages_total",
+            "Messages on the federation's topics that do not come from streamfl.",
+            counts.foreign,
+        )
+        yield counter("streamfl_dropped_messages_total", "Messages that could not be used.", self._unusable.total)
 
     def tell(self, event: str) -> None:
         """Log what was answered so far."""

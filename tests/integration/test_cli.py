@@ -876,7 +876,10 @@ def test_a_label_that_looks_like_an_identifier_is_said_to(streamfl: Command, tmp
     path = tmp_path / "sensors.csv"
     path.write_text("x,kind,serial\n" + "".join(f"{i % 7},{i % 2},{i}\n" for i in range(400)))
     ended = streamfl("replay", path, "--clients", 2, "--features", "rounds")
-    remark = "label column 'serial' looks like an identifier: 400 distinct values in 400 records; name another"
+    remark = (
+        "label column 'serial' may be an identifier and not a label: it has 400 distinct values in 400 records; "
+        "name another"
+    )
     assert remark in ended.out + ended.err
     ended = streamfl("replay", path, "--clients", 2, "--features", "rounds", "--label", "kind")
     assert "identifier" not in ended.out + ended.err

@@ -56,7 +56,8 @@ def reference(table: str | None = None) -> str:
     <BLANKLINE>
     | setting | value | default | what it does | change | equal bytes |
     | --- | --- | --- | --- | --- | --- |
-    | `level` | `"debug"`, `"info"`, `"warning"` or `"error"` | `"info"` | The lowest severity that is ... | yes | same |
+    | `level` | `"debug"`, `"info"`, `"warning"` or `"error"` | `"info"` | The lowest severity that is ... | yes |
+    same |
     """
     found = dict(tables())
     if table is not None:

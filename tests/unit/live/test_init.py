@@ -106,7 +106,7 @@ class TestFile:
         assert '"note",  # is text with more than 50 values' in text
         assert '"code",  # holds numbers and texts such as "A7"' in text
         assert "--drop id,code,note" in init.told
-        assert "looks like an identifier: 300 distinct values" in init.told
+        assert "may be an identifier and not a label: it has 300 distinct values" in init.told
 
     def test_init_takes_a_column_named_like_a_key_whose_values_repeat_as_a_feature(self, init):
         made = init("a.csv", a_csv=csv("site_id,label", *(f"{i % 50},{i % 2}" for i in range(100))))

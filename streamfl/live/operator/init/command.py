@@ -82,7 +82,7 @@ def _check(asked: Asked) -> None:
     if bool(asked.topics) == bool(asked.request.source):
         raise UsageError("give either a FILE, or --topic and --broker")
     if asked.topics and asked.clients is not None:
-        raise UsageError("--clients is only for a FILE; topics tell themselves how many clients there are")
+        raise UsageError("--clients is only for a FILE; with topics, the topics decide how many clients there are")
     if others := sorted(asked.settings.keys() - {CONNECTOR}):
         raise UsageError(
             f"--set {others[0]}: only settings of [{CONNECTOR}] are used here; change the file afterwards"
