@@ -146,7 +146,7 @@ def test_with_a_label_accuracy_is_told_beside_no_change_and_bad_records_are_coun
         ("5", "no", "yes"),
     ]
     assert "accuracy   0.750  NoChange 0.500" in ended.err
-    for line in ("rejected   3 records", 'line 3, column "x": "much" is not a number', "line 8: 1 fields where"):
+    for line in ("rejected   3 records", 'line 3, column "x": "much" is not a number', "line 8: it has 1 field, but"):
         assert line in ended.err
     stopped = predict("records.csv", "--label", "kind", "--on-bad-record", "stop")
     assert (stopped.code, 'line 3, column "x"' in stopped.err) == (2, True)

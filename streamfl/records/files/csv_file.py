@@ -241,4 +241,5 @@ def _tear(request: Request, row: _Row, expected: int) -> str:
         raise request.refusal(what, "close the quote, or remove it")
     if row.error:
         return f"line {row.line}: {row.error}"
-    return f"line {row.line}: it has {len(row.fields)} fields, but the header has {expected}"
+    has = len(row.fields)
+    return f"line {row.line}: it has {has} field{'s' * (has != 1)}, but the header has {expected}"
