@@ -126,7 +126,7 @@ class DrawnStream:
 
 def _known(flag: str, name: str, names: tuple[str, ...]) -> None:
     if name not in names:
-        raise UsageError(f"{flag} {name}: unknown; take one of {', '.join(names)}")
+        raise UsageError(f"{flag} {name}: unknown; use one of {', '.join(names)}")
 
 
 def _listed(rounds: tuple[int, ...]) -> str:

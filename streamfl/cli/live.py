@@ -26,7 +26,7 @@ _assignments = click.option(
     "assignments",
     metavar="TABLE.NAME=VALUE",
     multiple=True,
-    help="A setting that overrides the file and the environment; may be repeated.",
+    help="Change a setting; overrides the file and the environment. May be repeated.",
 )
 
 
@@ -47,7 +47,8 @@ _host_names = click.option(
     metavar="NAME",
     multiple=True,
     callback=_checked,
-    help="A name under which it may be asked over HTTP, beside this machine's and any address; may be repeated.",
+    help="Accept HTTP requests under this host name, in addition to IP addresses and this machine's name. May be "
+    "repeated.",
 )
 
 
@@ -75,22 +76,23 @@ def _loaded(path: Path, assignments: tuple[str, ...]) -> "FederationSettings":
 
 @click.command()
 @_service
-@click.option("--until-end", is_flag=True, help="End when all clients have left: for recorded streams.")
+@click.option("--until-end", is_flag=True, help="End when all clients have left. For recorded streams.")
 @click.option(
     "--model-out",
     type=click.Path(path_type=Path),
     metavar="F",
-    help="Write the model that the clients agree on, every minute and at the end (safetensors).",
+    help="Write the model that all clients share to F, every minute and at the end (safetensors).",
 )
 @click.option(
     "--standby",
     is_flag=True,
-    help="Wait until no other coordinator is heard, then take over; stand by again if another one does.",
+    help="Wait as long as another coordinator is alive, and take over when it falls silent. If another one takes "
+    "over later, wait again.",
 )
 def coordinator(
     path: Path, assignments: tuple[str, ...], *, until_end: bool, model_out: Path | None, standby: bool
 ) -> None:
-    """Run the rounds of a federation; after a restart it continues where it was."""
+    """Run the coordinator of a federation. When started again, it continues where it stopped."""
     from streamfl.live.coordinator import serve_coordinator  # noqa: PLC0415
     from streamfl.live.identity import signatures  # noqa: PLC0415
     from streamfl.live.settings.connectors import connect  # noqa: PLC0415
@@ -104,10 +106,17 @@ def coordinator(
 
 @click.command()
 @_service
-@click.option("--host", metavar="NAME", help="Name of this process among the hosts; default: the machine's name.")
-@click.option("--until-end", is_flag=True, help="End when the records have ended: for recorded streams.")
+@click.option(
+    "--host", metavar="NAME", help="This process's own name among the client processes. Default: the machine's name."
+)
+@click.option(
+    "--until-end", is_flag=True, help="End when the streams have ended. For recorded streams; see produce --end."
+)
 def client(path: Path, assignments: tuple[str, ...], host: str | None, *, until_end: bool) -> None:
-    """Run clients: read their records, learn, send updates. Several such processes share the clients."""
+    """Run clients: read their records, learn, and send updates.
+
+    If you start several such processes, they share the clients.
+    """
     from streamfl.live.client import serve_clients  # noqa: PLC0415
     from streamfl.live.identity import signatures  # noqa: PLC0415
     from streamfl.live.settings.connectors import connect  # noqa: PLC0415
@@ -126,16 +135,18 @@ def client(path: Path, assignments: tuple[str, ...], host: str | None, *, until_
     "path",
     type=click.Path(path_type=Path),
     metavar="F",
-    help="The TOML file of the federation whose records are answered.",
+    help="The federation's TOML file.",
 )
-@click.option("--name", metavar="NAME", help="Name of this process among the scorers; default: the machine's name.")
-@click.option("--http", metavar="[HOST:]PORT", help="Also answer over HTTP, by the V2 inference protocol.")
+@click.option(
+    "--name", metavar="NAME", help="This process's own name among the scorers. Default: the machine's name."
+)
+@click.option("--http", metavar="[HOST:]PORT", help="Also answer requests over HTTP (V2 inference protocol).")
 @_host_names
 @click.option(
     "--model",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="F",
-    help="Answer over HTTP by this saved model, without a federation: instead of --settings.",
+    help="Answer over HTTP with this saved model, without a federation. Replaces --settings.",
 )
 def score(
     path: Path | None,
@@ -145,21 +156,22 @@ def score(
     names: tuple[str, ...],
     model: Path | None,
 ) -> None:
-    """Answer records without labels by the models of a live federation. Several such processes share them.
+    """Predict records without labels, with the current models of a live federation.
 
-    With --model and --http it answers over HTTP by a saved model, and needs no federation.
+    If you start several such processes, they share the records. With --model and --http the command answers over HTTP
+    with a saved model, and needs no federation.
     """
     if model is not None:
         _score_by_file(model, http, names, others=bool(path or assignments or name))
     elif path is not None:
         _score_in_federation(path, assignments, {"name": name, "http": http, "host_names": names})
     else:
-        raise click.UsageError("Give --settings, or --model with --http.")
+        raise click.UsageError("Give --settings, or give --model together with --http.")
 
 
 def _score_by_file(model: Path, http: str | None, names: tuple[str, ...], *, others: bool) -> None:
     if http is None or others:
-        raise click.UsageError("--model goes with --http and --host-name, and with nothing else.")
+        raise click.UsageError("--model needs --http, and allows no other option than --host-name.")
     from streamfl.live.metrics.logs import configure  # noqa: PLC0415
     from streamfl.live.score_file import serve_file  # noqa: PLC0415
     from streamfl.live.stopping import stopped_by_signals  # noqa: PLC0415
@@ -184,8 +196,8 @@ def _score_in_federation(path: Path, assignments: tuple[str, ...], given: Mappin
 
 @click.command()
 @_service
-@click.option("--rounds", type=click.IntRange(1, MOST), help="End after so many rounds.")
-@click.option("--from-start", is_flag=True, help="Begin with the oldest round in the log.")
+@click.option("--rounds", type=click.IntRange(1, MOST), help="End after this many rounds.")
+@click.option("--from-start", is_flag=True, help="Begin with the oldest round that is still in the log.")
 def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_start: bool) -> None:
     """Show a federation's rounds and restarts as they happen."""
     from streamfl.live.identity import signatures  # noqa: PLC0415
@@ -211,11 +223,11 @@ def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_
     metavar="[HOST:]PORT",
     default="127.0.0.1:8080",
     show_default=True,
-    help="Where the page is; it has neither encryption nor passwords.",
+    help="The address of the page. It has no encryption and no passwords.",
 )
 @_host_names
 def page(path: Path, assignments: tuple[str, ...], where: str, names: tuple[str, ...]) -> None:
-    """Show a federation as a web page: rounds, drifts, clients, ledger, now and as of any entry."""
+    """Show a federation as a web page: rounds, drifts, clients and ledger, now or at an earlier entry."""
     from streamfl.live.identity import signatures  # noqa: PLC0415
     from streamfl.live.page.service import serve_page  # noqa: PLC0415  needs the extra page
     from streamfl.live.settings.connectors import connect  # noqa: PLC0415
@@ -230,7 +242,7 @@ def page(path: Path, assignments: tuple[str, ...], where: str, names: tuple[str,
 @click.command()
 @_service
 def check(path: Path, assignments: tuple[str, ...]) -> None:
-    """Check brokers, topics, rights, and the schema on real records; show each finding with its remedy."""
+    """Check brokers, topics, rights and some real records; say how to fix each problem. Changes nothing."""
     from streamfl.live.operator.check import findings, show  # noqa: PLC0415
 
     settings = _loaded(path, assignments)
@@ -243,17 +255,24 @@ def check(path: Path, assignments: tuple[str, ...]) -> None:
 @click.command()
 @_service
 @click.option(
-    "--role", metavar="ROLE", help="Only this one: coordinator, host, scorer, watch, page, producer or operator."
+    "--role",
+    metavar="ROLE",
+    help="Print only the rights of this role: coordinator, host, scorer, watch, page, producer or operator.",
 )
 @click.option(
     "--principal",
     metavar="USER",
-    help="Who has the role, such as User:plant-7. Default: User:NAME-ROLE, with the federation's name.",
+    help="The Kafka user that has the role, such as User:plant-7. Default: User:NAME-ROLE, where NAME is the "
+    "federation.",
 )
-@click.option("--command-config", metavar="F", help="The properties with which kafka-acls.sh logs in.")
-@click.option("--json", "in_json", is_flag=True, help="Print the rights as JSON, in the words of the admin protocol.")
+@click.option("--command-config", metavar="F", help="The properties file with which kafka-acls.sh logs in.")
 @click.option(
-    "--strimzi", metavar="CLUSTER", help="Print users of this cluster for Strimzi's operator in Kubernetes."
+    "--json", "in_json", is_flag=True, help="Print the rights as JSON, with the names of Kafka's admin protocol."
+)
+@click.option(
+    "--strimzi",
+    metavar="CLUSTER",
+    help="Print KafkaUser resources for Strimzi's operator in Kubernetes, for this cluster.",
 )
 def acls(
     path: Path,
@@ -265,7 +284,10 @@ def acls(
     in_json: bool,
     strimzi: str | None,
 ) -> None:
-    """Print the commands that grant each role its rights on the brokers, and nothing else. It asks no broker."""
+    """Print the kafka-acls.sh commands that grant each role exactly the rights it needs.
+
+    The command only prints: it contacts no broker.
+    """
     from streamfl.live.operator.acls import accesses, as_commands, as_json, guarded  # noqa: PLC0415
 
     settings = _loaded(path, assignments)
@@ -283,28 +305,42 @@ def acls(
 @click.option(
     "--clients",
     type=click.IntRange(1, MOST),
-    help="How many; default: 10, or the number of values in the column of --split.",
+    help="Number of clients. Default: 10, or the number of values with --split column:NAME.",
 )
-@click.option("--split", default="round-robin", show_default=True, help="round-robin, column:NAME or dirichlet:A.")
-@click.option("--inject", metavar="KIND@R,...", help="Inject drift at these rounds, for example class-swap@30,55.")
 @click.option(
-    "--rate", type=click.FloatRange(SHORTEST, LONGEST), help="Records a second in all; default: as fast as possible."
+    "--split",
+    default="round-robin",
+    show_default=True,
+    help="How to divide the records among clients: round-robin, column:NAME or dirichlet:A; see replay.",
 )
-@click.option("--limit", type=click.IntRange(1, MOST), help="The most records in all.")
-@click.option("--end", is_flag=True, help="Mark the end of every stream; see client --until-end.")
-@click.option("--unlabelled", is_flag=True, help="Write them without labels, to the first topic of [score].")
+@click.option(
+    "--inject",
+    metavar="KIND@R,...",
+    help="Impose artificial drifts that begin in these rounds, for example class-swap@30,55.",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(SHORTEST, LONGEST),
+    help="Records per second, over all clients. Default: as fast as possible.",
+)
+@click.option("--limit", type=click.IntRange(1, MOST), help="Write at most this many records, over all clients.")
+@click.option("--end", is_flag=True, help="Mark the end of every client's stream; see client --until-end.")
+@click.option("--unlabelled", is_flag=True, help="Write the records without labels, to the first topic of [score].")
 @click.option(
     "--labels-apart",
     type=click.IntRange(0, MOST),
     metavar="N",
-    help="Write each label so many records of its client later, to the topics of [labels].",
+    help="Write each label N records of its client later, to the topics of [labels].",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random draws.")
-@click.option("--label", metavar="COL", help="The column of the label; default: as in replay.")
+@click.option("--label", metavar="COL", help="The label column. Default: as in replay.")
 @click.option("--drop", metavar="COL,...", default="", help="Columns to leave out.")
-@click.option("--time", metavar="COL", help="The column with the time, which is not a feature.")
+@click.option("--time", metavar="COL", help="The column with the time of each record. It is not a feature.")
 def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any) -> None:
-    """Write a recorded stream to the clients' topics: FILE as in replay, or covtype, the built-in sample."""
+    """Write a recorded stream to the clients' topics.
+
+    FILE is as in replay, or covtype for the built-in sample of forest records.
+    """
     from rich.progress import Progress  # noqa: PLC0415
 
     from streamfl.live.operator.produce import Production  # noqa: PLC0415
@@ -326,19 +362,22 @@ def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any)
     with stopped_by_signals() as stop, Progress(console=terminal(errors=True)) as progress:
         task = progress.add_task(table.name, total=production.records)
         written = write(settings, connect(settings), production, stop, lambda n: progress.advance(task, n))
-    echo_line(f"{written:,} records of {len(logs)} clients written", errors=True)
+    echo_line(f"wrote {written:,} records of {len(logs)} clients", errors=True)
 
 
 @click.command(name="compile")
-@click.option("--to", type=click.Path(path_type=Path), metavar="DIR", help="Also copy the machine code to a folder.")
+@click.option(
+    "--to", type=click.Path(path_type=Path), metavar="DIR", help="Also copy the machine code to this folder."
+)
 def compile_(to: Path | None) -> None:
-    """Compile the code that learns record by record, so that no process has to wait for it.
+    """Compile the code that learns record by record now, so that no process has to wait for it later.
 
-    This is for images and read-only installations. The machine code is kept in the first folder that can be written
-    to: the one that NUMBA_CACHE_DIR names, the package's, or the user's cache. All are read, even if read-only.
+    Use it for container images and read-only installations. The command keeps the machine code in the first folder
+    that it can write to: the one that NUMBA_CACHE_DIR names, the package's, or the user's cache. Processes look in
+    all of them, including read-only ones.
 
-    A wheel or an image can carry the machine code, if --to names streamfl/online/native/kernels/carried before
-    it is built. Where the sources, the compiler or the processor differ, it is not used.
+    To ship the machine code in a wheel or an image, run this command before you build it, with --to
+    streamfl/online/native/kernels/carried. Processes ignore it if the sources, the compiler or the processor differ.
     """
     from streamfl.online.native.learner import NativeLearner  # noqa: PLC0415
     from streamfl.protocol.native.settings import NativeSettings  # noqa: PLC0415
@@ -348,7 +387,7 @@ def compile_(to: Path | None) -> None:
     folder = _kept_in()
     if to is not None:
         folder = _copied(to)
-    echo_line(f"compiled, and kept in {folder}", errors=True)
+    echo_line(f"compiled; the machine code is in {folder}", errors=True)
 
 
 def _kept_in() -> str:
@@ -365,7 +404,8 @@ def _kept_in() -> str:
     folder = cast(Any, rounds_say).stats.cache_path
     if folder is None:
         raise UsageError(
-            "compiled, but not kept: no cache folder can be written to; set NUMBA_CACHE_DIR to one that can"
+            "the code was compiled, but there is no cache folder to keep it in that can be written to; "
+            "set NUMBA_CACHE_DIR to a folder that can"
         )
     return str(folder)
 
@@ -412,14 +452,18 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
 @click.command(cls=NamingCommand)
 @click.argument("file", required=False)
 @click.option(
-    "--topic", "topics", metavar="T", multiple=True, help="A topic with records; may be repeated, or have a *."
+    "--topic",
+    "topics",
+    metavar="T",
+    multiple=True,
+    help="A topic with records. May be repeated, and may contain a *.",
 )
 @click.option(
     "--broker",
     metavar="HOST:PORT",
     default="127.0.0.1:9092",
     show_default=True,
-    help="The brokers: bootstrap_servers in [kafka].",
+    help="The broker to connect to; becomes bootstrap_servers in [kafka].",
 )
 @click.option(
     "--out",
@@ -427,17 +471,23 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
     default="federation.toml",
     show_default=True,
     metavar="F",
-    help="The settings file to write; it must not be there yet.",
+    help="The settings file to write. It must not exist yet.",
 )
 @click.option(
     "--label",
     metavar="FIELD",
-    help="The label; default: a field named label, y, target or class, in a file else the last column.",
+    help="The label field. Default: a field named label, y, target or class; in a file, otherwise the last column.",
 )
-@click.option("--time", metavar="FIELD", help="The time of a record; default: the first field that looks like one.")
-@click.option("--client", metavar="FIELD", help="The field that names the client of a record.")
 @click.option(
-    "--clients", type=click.IntRange(1, MOST), help="How many clients the records of FILE are dealt to; default: 10."
+    "--time",
+    metavar="FIELD",
+    help="The field with the time of each record. Default: the first field that looks like a time.",
+)
+@click.option("--client", metavar="FIELD", help="The field that names each record's client.")
+@click.option(
+    "--clients",
+    type=click.IntRange(1, MOST),
+    help="Number of clients to divide the records of FILE among. Default: 10.",
 )
 @click.option("--drop", metavar="FIELD,...", default="", help="Fields to leave out.")
 @click.option(
@@ -445,7 +495,7 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
     type=click.Choice(["auto", "classification", "regression"]),
     default="auto",
     show_default=True,
-    help="auto: regression if any label is a number with a fraction.",
+    help="auto: regression if any label is a number with a fractional part.",
 )
 @click.option(
     "--separator",
@@ -454,13 +504,13 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
     show_default=True,
     help="Separator of a CSV file: one character, or tab.",
 )
-@click.option("--name", metavar="NAME", help="The federation's name; default: that of the file or topic.")
+@click.option("--name", metavar="NAME", help="The federation's name. Default: the name of the file or topic.")
 @_assignments
 def init(file: str | None, assignments: tuple[str, ...], **options: Any) -> None:
-    """Write a settings file for records that you have: those of FILE, or of topics.
+    """Look at your records, in FILE or in Kafka topics, and write a settings file for them.
 
-    FILE is {endings}. Of --set only settings of [kafka] are used, such as
-    kafka.security_protocol=SASL_SSL; passwords are not written, and come from the environment as ever.
+    FILE is {endings}. --set takes only settings of [kafka], such as
+    kafka.security_protocol=SASL_SSL. Passwords are not written to the file: give them in the environment.
     """
     from streamfl.live.operator.init.command import InitRequest, write  # noqa: PLC0415
     from streamfl.live.settings.settings import flag, merged  # noqa: PLC0415
@@ -483,26 +533,26 @@ def init(file: str | None, assignments: tuple[str, ...], **options: Any) -> None
 @click.command(name="settings")
 @click.argument("table", required=False)
 def settings_(table: str | None) -> None:
-    """Print the reference of all settings as Markdown, or of one TABLE, such as rounds."""
+    """Print what every setting means, as Markdown; or only those of one TABLE, such as rounds."""
     from streamfl.errors import UsageError, did_you_mean  # noqa: PLC0415
     from streamfl.live.settings.reference import reference, tables  # noqa: PLC0415
 
     names = [name for name, _ in tables()]
     if table is not None and table not in names:
-        others = did_you_mean(table, names) or f"; name one of {', '.join(names)}"
+        others = did_you_mean(table, names) or f"; the tables are {', '.join(names)}"
         raise UsageError(f"there is no table [{table}]{others}")
     write_output(reference(table))
 
 
 @click.group()
 def members() -> None:
-    """Show who takes part in a federation, and change it."""
+    """Show which clients take part in a federation, and admit or evict them."""
 
 
 @members.command(name="list")
 @_service
 def list_members(path: Path, assignments: tuple[str, ...]) -> None:
-    """List clients: member, left or evicted; incarnation, host, records and positions."""
+    """List the clients: whether each is a member, has left or is evicted; its host, records and positions."""
     from streamfl.live.identity import members_of, signatures  # noqa: PLC0415
     from streamfl.live.operator.members import show  # noqa: PLC0415
     from streamfl.live.settings.connectors import connect  # noqa: PLC0415
@@ -512,7 +562,9 @@ def list_members(path: Path, assignments: tuple[str, ...]) -> None:
     show(connect(settings, signatures(settings, "reader")).state(), names, terminal())
 
 
-_key = click.option("--key", type=click.Path(path_type=Path), metavar="F", help="The operator's private key.")
+_key = click.option(
+    "--key", type=click.Path(path_type=Path), metavar="F", help="The file with the operator's private key."
+)
 
 
 def _as_operator(path: Path, assignments: tuple[str, ...], key: Path | None) -> "Connector":
@@ -530,7 +582,8 @@ def _directing(action: "Action", summary: str) -> click.Command:
         "--model",
         metavar="NAME",
         default="",
-        help="The model to begin with: scratch, incumbent, or another that is live or kept; default: the best.",
+        help="The model to begin with: scratch (untrained), incumbent (the one that predicts now), or another name "
+        "that the coordinator still has. Default: the best one.",
     )
 
     @click.command(name=action, help=summary)
@@ -540,14 +593,14 @@ def _directing(action: "Action", summary: str) -> click.Command:
         from streamfl.live.operator.members import order  # noqa: PLC0415
 
         changed = order(_as_operator(path, assignments, key), action, model=model)
-        echo_line(f"{changed.action}: done, from entry {changed.entry} on")
+        echo_line(f"{changed.action}: done, in effect from entry {changed.entry} on")
 
     return model(directing) if action == "restart" else directing
 
 
-hold = _directing("hold", "Close no round until `streamfl resume`; answers go on, and clients wait.")
-resume = _directing("resume", "Go on after `streamfl hold`.")
-restart = _directing("restart", "Begin an epoch when the open round closes, as after a drift.")
+hold = _directing("hold", "Pause learning: close no round until `streamfl resume`. Predictions continue.")
+resume = _directing("resume", "Continue learning after `streamfl hold`.")
+restart = _directing("restart", "Begin a new epoch when the open round closes, as after a drift.")
 
 
 @click.command()
@@ -555,14 +608,14 @@ restart = _directing("restart", "Begin an epoch when the open round closes, as a
 @_service
 @_key
 def rollback(entry: int, path: Path, assignments: tuple[str, ...], key: Path | None) -> None:
-    """Begin an epoch with the model that served at ENTRY of the ledger; what was learnt since is lost."""
+    """Go back to the model that predicted at ENTRY of the ledger. What was learnt since then is lost."""
     from streamfl.live.operator.members import order  # noqa: PLC0415
     from streamfl.live.operator.rollback import past_model  # noqa: PLC0415
 
     connector = _as_operator(path, assignments, key)
     model = past_model(connector, entry)
     changed = order(connector, "restart", model=model)
-    echo_line(f"rollback to the model of {model.replace('-', ' ')}: done, from entry {changed.entry} on")
+    echo_line(f"rollback to the model of {model.replace('-', ' ')}: done, in effect from entry {changed.entry} on")
 
 
 def _ordering(action: "Action", summary: str) -> click.Command:
@@ -576,20 +629,22 @@ def _ordering(action: "Action", summary: str) -> click.Command:
         from streamfl.live.operator.members import order  # noqa: PLC0415
 
         changed = order(_as_operator(path, assignments, key), action, name)
-        echo_line(f"{changed.action} {changed.client}: done, from entry {changed.entry} on")
+        echo_line(f"{changed.action} {changed.client}: done, in effect from entry {changed.entry} on")
 
     return ordering
 
 
-_ordering("admit", "Let client NAME join: a new one where clients are known, or one that was evicted.")
-_ordering("evict", "Put client NAME out until it is admitted again; its records stay pending.")
-_ordering("reset", "Let another host's key bring client NAME: the next that does keeps it.")
+_ordering("admit", "Let client NAME join: a new client, if only known clients may join, or an evicted one.")
+_ordering("evict", "Remove client NAME until it is admitted again. Its records stay pending.")
+_ordering("reset", "Let client NAME move to a host with another key. The next host that brings the client keeps it.")
 
 
 @members.command(name="key")
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="F", help="The new file of the key.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="F", help="The file to write the private key to."
+)
 def make_key_(out: Path) -> None:
-    """Make a private key; print the line with its public key for members.toml."""
+    """Make a private key, and print its public key as a line for members.toml."""
     from streamfl.wire.signing import make_key  # noqa: PLC0415
 
     echo_line(f'key = "{make_key(out)}"')

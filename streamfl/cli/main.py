@@ -73,7 +73,7 @@ def _outputs(command: Any) -> Any:
             is_flag=False,
             flag_value="127.0.0.1:8080",
             metavar="[[HOST:]PORT]",
-            help="Show the run as a web page while it goes on, and afterwards until Ctrl-C. Default: port 8080.",
+            help="Show the run as a web page while it runs, and afterwards until Ctrl-C. Default: port 8080.",
         ),
         click.option(
             "--profile",
@@ -86,10 +86,10 @@ def _outputs(command: Any) -> Any:
         click.option(
             "--features",
             type=click.Choice(["auto", "linear", "ferns", "rounds"]),
-            help="Models that learn and predict between rounds: linear models, ferns, or both (auto). With rounds "
-            "there are none, and the model of the last round predicts. Default: auto; rounds with a profile other "
-            "than adaptive, or where another option says how a round's step is made (--model, --algorithm, --l2, "
-            "--local-batch, --gamma, --step).",
+            help="Which models learn and predict record by record: linear models, ferns (fast random trees), or both "
+            "(auto). With rounds there are none, and the model of the last round predicts. Default: auto; but rounds "
+            "if the profile is not adaptive, or if --model, --algorithm, --l2, --local-batch, --gamma or --step is "
+            "given.",
         ),
     ):
         command = option(command)
@@ -141,7 +141,8 @@ _on_bad_record = click.option(
     type=click.Choice(["reject", "stop"]),
     default="reject",
     show_default=True,
-    help="reject: count bad records and list the first ones. stop: end with an error at the first one.",
+    help="reject: leave out bad records, count them and list the first ones. stop: end with an error at the first "
+    "one.",
 )
 
 
@@ -156,8 +157,8 @@ _on_bad_record = click.option(
 @click.option(
     "--time",
     metavar="COL",
-    help="The column with the time of each record. It is not a feature; restarts are reported with it. Records keep "
-    "the order of the file.",
+    help="The column with the time of each record. It is not a feature. Drifts are reported with these times. "
+    "Records keep the order of the file.",
 )
 @_separator
 @click.option(
@@ -165,7 +166,7 @@ _on_bad_record = click.option(
     type=click.Choice(["auto", "classification", "regression"]),
     default="auto",
     show_default=True,
-    help="auto: regression if any label is a number with a fraction.",
+    help="auto: regression if any label is a number with a fractional part.",
 )
 @click.option(
     "--clients",
@@ -176,27 +177,29 @@ _on_bad_record = click.option(
     "--split",
     default="round-robin",
     show_default=True,
-    help="How records are dealt to clients: round-robin; column:NAME, a client per value of a column; or "
-    "dirichlet:A, class proportions per client drawn from Dirichlet(A).",
+    help="How to divide the records among clients. round-robin: in turn. column:NAME: one client per value of a "
+    "column. dirichlet:A: clients with different class proportions, drawn from a Dirichlet(A) distribution.",
 )
 @click.option(
     "--round-size",
     type=click.IntRange(1, MOST),
-    help="Records per client and round. Default: as many as give about 100 rounds, of at least 20 records in total "
-    "unless --inject is given.",
+    help="Records per client and round. Default: chosen for about 100 rounds; a round has at least 20 records in "
+    "total, unless --inject is given.",
 )
 @click.option(
     "--interval",
     type=click.FloatRange(SHORTEST, LONGEST),
     metavar="SECONDS",
-    help="Rounds by event time: a round takes the records of so many seconds, by --time, instead of --round-size.",
+    help="Rounds by event time: each round takes the records of this many seconds, according to --time. Replaces "
+    "--round-size.",
 )
 @click.option(
     "--least",
     type=click.IntRange(1, MOST),
     default=10,
     show_default=True,
-    help="The fewest good records that a client sends an update about; fewer left at the end stay pending.",
+    help="Minimum number of valid records in an update of a client. If a client has fewer left at the end, they stay "
+    "pending and are not learnt.",
 )
 @click.option(
     "--label-delay",
@@ -204,16 +207,16 @@ _on_bad_record = click.option(
     metavar="N",
     default=0,
     show_default=True,
-    help="By how many records of its client a label comes later than its record, at most 1,000,000. A record is "
-    "answered when it comes, scored by that answer, and learnt when its label has come. 0 and 1: before the client's "
-    "next record.",
+    help="Delay every label: it arrives N records of the same client after its own record (at most 1,000,000). Each "
+    "record is predicted when it arrives, scored by that prediction, and learnt when its label arrives. With 0 or 1 "
+    "the label arrives before the client's next record.",
 )
 @click.option(
     "--answers",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="With --label-delay: what clients of a live federation have answered to these records, as lines of its "
-    "NAME.predictions. Records are scored by these answers.",
+    help="With --label-delay: score these predictions instead of the replay's own. FILE has the messages of a live "
+    "federation's topic NAME.predictions for the same records, one per line.",
 )
 @click.option(
     "--aggregation",
@@ -221,49 +224,50 @@ _on_bad_record = click.option(
     default="mean",
     show_default=True,
     callback=_named("aggregation"),
-    help="How the differences of the models that rounds train are combined: {aggregations}. All but mean tolerate a "
-    "minority of hostile clients, at some cost when all are honest.",
+    help="How the coordinator combines the model changes that clients send each round: {aggregations}. Every choice "
+    "except mean tolerates a minority of malicious clients, but costs some accuracy if all clients are honest.",
 )
 @click.option(
     "--sums",
     type=click.Choice(["by-client", "pooled", "masked"]),
     default="by-client",
     show_default=True,
-    help="What the coordinator may know of the numbers about records: those of each client, or their sums over all "
-    "clients, hidden by masks that cancel. pooled is masked without the masks, to compare with.",
+    help="What the coordinator sees of the numbers that clients compute from their records. by-client: the numbers "
+    "of each client. masked: only sums over all clients (secure aggregation). pooled: the same sums without masks, "
+    "for comparison; it protects nothing.",
 )
 @click.option(
     "--noise",
     type=click.FloatRange(0.0),
     default=0.0,
     show_default=True,
-    help="With --sums masked: the multiplier of noise that hides each record (differential privacy). Needs "
-    "--no-scaling: scale the features beforehand.",
+    help="With --sums masked: the noise multiplier of differential privacy; more noise hides each record better. "
+    "Needs --no-scaling, so scale the features beforehand.",
 )
 @click.option(
     "--radius",
     type=click.FloatRange(0.0, min_open=True),
     default=1.0,
     show_default=True,
-    help="With --noise: longer records, with the constant 1, are shortened to this norm.",
+    help="With --noise: clip each record's features, together with the constant 1, to this norm.",
 )
 @click.option(
     "--delta",
     type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
     default=1e-6,
     show_default=True,
-    help="With --noise: the delta at which epsilon is told.",
+    help="With --noise: the delta for which epsilon is reported.",
 )
 @click.option(
     "--scaling/--no-scaling",
     default=True,
     show_default=True,
-    help="Whether the federation standardises the features.",
+    help="Whether to standardise the features by the mean and deviation over all clients.",
 )
 @click.option(
     "--inject",
     metavar="KIND@R,...",
-    help="Impose a drift from the rounds R on: class-swap, class-introduction or permutation.",
+    help="Impose artificial drifts that begin in rounds R. KIND is class-swap, class-introduction or permutation.",
 )
 @_on_bad_record
 @click.option(
@@ -291,7 +295,7 @@ _on_bad_record = click.option(
 @click.option(
     "--average",
     type=click.Choice(["primal", "dual"]),
-    help="fedomd: average the clients in the primal or the dual space. Default: primal, as in the paper.",
+    help="fedomd: average the clients' models in the primal or the dual space. Default: primal, as in the paper.",
 )
 @click.option("--l1", type=click.FloatRange(0.0, 1e6), help="fedomd: weight of the L1 penalty. Default: 0.")
 @click.option("--l2", type=click.FloatRange(0.0, 1e6), help="Weight of the squared penalty. Default: 0.")
@@ -319,20 +323,22 @@ _on_bad_record = click.option(
     type=click.FloatRange(0.0, 1e6),
     default=1.0,
     show_default=True,
-    help="Profile paper: factor of the thresholds of its tests; less makes them more sensitive.",
+    help="Profile paper: factor by which the thresholds of its tests are multiplied; smaller values make the tests "
+    "more sensitive.",
 )
 @click.option(
     "--optimistic",
     type=click.Choice(["history", "regret"]),
     default="history",
     show_default=True,
-    help="Profile paper: estimate the least possible loss from old records (history) or from the regret bound.",
+    help="Profile paper: estimate the lowest possible loss from old records (history) or from the regret bound "
+    "(regret).",
 )
 @click.option(
     "--start",
     type=click.Choice(["scratch", "warm"]),
-    help="Start new models untrained (scratch), or from the last serving one (warm). Default: scratch for paper, "
-    "warm for experts.",
+    help="Start new models untrained (scratch), or from the model that predicted last (warm). Default: scratch for "
+    "paper, warm for experts.",
 )
 @click.option(
     "--max-order",
@@ -345,14 +351,15 @@ _on_bad_record = click.option(
     metavar="N|auto",
     default="auto",
     show_default=True,
-    help="The most bytes a record of each client's updates from round 5 on: what is learnt between rounds is rounded "
-    "as coarsely as that takes. auto: no budget.",
+    help="Limit the size of each client's updates to N bytes per record, from round 5 on. To stay below the limit, "
+    "clients round what their models have learnt more coarsely. auto: no limit.",
 )
 @_outputs
 def replay(file: str, **options: Any) -> None:
-    """Replay a recorded stream.
+    """Replay a recorded stream as a federation, and report accuracy and drifts.
 
-    FILE is {endings} (arrays X and y in .npz); or river:NAME, a data set of River; or - for CSV from standard input.
+    FILE is {endings} (arrays X and y in .npz); or river:NAME for a data set of River; or - for CSV from standard
+    input.
     """
     from streamfl.cli.replay import run_replay  # noqa: PLC0415
     from streamfl.run.dealing.imposed_drift import parse  # noqa: PLC0415
@@ -377,7 +384,10 @@ def replay(file: str, **options: Any) -> None:
 @click.argument("result", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("round", type=click.IntRange(1, MOST), required=False)
 def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's word
-    """Tell in sentences what happened in a run, or in one round of it: RESULT is what --json has written."""
+    """Describe in sentences what happened in a run, or in one ROUND of it.
+
+    RESULT is the file that replay or demo wrote with --json.
+    """
     from streamfl.run.evaluation.result import read_result  # noqa: PLC0415
     from streamfl.run.report.explain import explained  # noqa: PLC0415
 
@@ -398,9 +408,15 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
     metavar="M",
     help="The model: a file that --model-out wrote.",
 )
-@click.option("--csv", "csv_to", metavar="F", help="Write predictions as CSV; - is standard output, and the default.")
-@click.option("--json", "json_to", metavar="F", help="Write a JSON object a line; - is standard output.")
-@click.option("--label", metavar="COL", help="A column of labels, or targets: accuracy is told beside NoChange.")
+@click.option("--csv", "csv_to", metavar="F", help="Write the predictions as CSV. Default: -, standard output.")
+@click.option(
+    "--json", "json_to", metavar="F", help="Write the predictions as JSON, one object per line; - is standard output."
+)
+@click.option(
+    "--label",
+    metavar="COL",
+    help="The column of labels or targets. Reports the accuracy next to that of the baseline NoChange.",
+)
 @_drop
 @_separator
 @click.option(
@@ -408,28 +424,29 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
     type=click.Choice(["warn", "mean", "refuse"]),
     default="warn",
     show_default=True,
-    help="Columns of the model that the file lacks count as their means, with a warning or without (mean); or are "
-    "refused.",
+    help="If the file lacks columns that the model needs. warn: use their means, with a warning. mean: use their "
+    "means. refuse: end with an error.",
 )
 @click.option(
     "--unknown",
     type=click.Choice(["refuse", "ignore"]),
     default="refuse",
     show_default=True,
-    help="Columns that the model does not know. The label of training is known, and not used.",
+    help="If the file has columns that the model does not know: end with an error, or ignore them. The label column "
+    "of the training is always ignored.",
 )
 @_on_bad_record
 @click.option(
     "--client",
     metavar="NAME",
-    help="The client of all records: one that drifted alone has its own model. "
-    "Default: the column that --split named in training says whose each record is.",
+    help="The client to which all records belong; clients that drifted alone have models of their own. Default: the "
+    "column that --split named in training tells each record's client.",
 )
 def predict(file: str, **options: Any) -> None:
     """Predict the records of a file with a saved model.
 
-    FILE is as for replay, without data sets of River; it needs no labels. Records are read and predicted in batches,
-    so a file may be larger than memory (but for .npz).
+    FILE is .csv, .csv.gz, .jsonl, .parquet, .npz, or - for CSV from standard input; it needs no labels. Records are
+    read and predicted in batches, so the file may be larger than memory, except .npz.
     """
     from streamfl.records.request import Request  # noqa: PLC0415
     from streamfl.run.predict import PredictRequest, run_predict  # noqa: PLC0415
@@ -489,7 +506,7 @@ def _check_profile(profile: str) -> None:
         if name not in takes and source(name) is click.core.ParameterSource.COMMANDLINE:
             flag, of = name.replace("_", "-"), [one for one, kind in PROFILES.items() if name in kind.takes]
             raise UsageError(
-                f"--{flag} is only for profile {' or '.join(of)}; add --profile {of[0]}, or leave it out"
+                f"--{flag} works only with profile {' or '.join(of)}; add --profile {of[0]}, or leave --{flag} out"
             )
 
 
@@ -519,7 +536,9 @@ def _given(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 def _check_learning(options: dict[str, Any]) -> None:
     """Refuse NaN, options without an effect, and combinations that contradict each other."""
     if math.isnan(options["rho_scale"]):
-        raise UsageError("--rho-scale is not a number; 1 is the paper's value, less makes the tests more sensitive")
+        raise UsageError(
+            "--rho-scale is not a number; 1 is the paper's value, smaller values make the tests more sensitive"
+        )
     for name in ("l1", "l2", "gamma", "step"):
         if options[name] is not None and math.isnan(options[name]):
             raise UsageError(f"--{name} is not a number; give a number, or leave it out")
@@ -553,7 +572,9 @@ def _console() -> "Console":
 def _without_a_secret(error: click.ClickException) -> click.ClickException:
     """Return an error without the argument that it names, where that may be the secret of a setting."""
     if "--set" in sys.argv and isinstance(error, click.UsageError) and "unexpected extra argument" in error.message:
-        return click.UsageError("an unexpected argument: write --set TABLE.NAME=VALUE without a space", error.ctx)
+        return click.UsageError(
+            "there is an argument that no option takes; write --set TABLE.NAME=VALUE without spaces", error.ctx
+        )
     return error
 
 

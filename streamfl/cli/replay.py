@@ -39,7 +39,7 @@ from streamfl.run.report.words import counted
 # If there are more numeric labels than this, they are probably amounts: suggest regression.
 MANY_LABELS = 50
 
-ALONE = "--least 1: an update may be about a single record, and the record can be computed from such an update"
+ALONE = "--least 1: an update may concern a single record, and the record can be computed from such an update"
 
 
 @dataclass(frozen=True)
@@ -87,15 +87,15 @@ class Outputs:
         """
         if self.json == "":
             raise UsageError("--json: the file name is empty; name a file, or - for standard output")
-        taken = {Path(source).resolve(): "is the input file"}
+        taken = {Path(source).resolve(): "this is the input file"}
         for what, path in self.files():
             if path == Path("-"):
-                raise UsageError(f"{what}: only --json can be written to standard output; name a file")
+                raise UsageError(f"{what}: only --json can write to standard output; name a file")
             if path.is_dir() or not path.absolute().parent.is_dir():
-                raise UsageError(f"{path}: cannot be written there; name a file in a directory that exists")
+                raise UsageError(f"{path}: no file can be written there; name a file in a directory that exists")
             if path.resolve() in taken:
                 raise UsageError(f"{path}: {taken[path.resolve()]}; name another file")
-            taken[path.resolve()] = "is the file of another output"
+            taken[path.resolve()] = "another output already writes this file"
 
 
 @dataclass
@@ -163,7 +163,7 @@ def run_replay(
     outputs.check(source)
     river = settings.learning.river_model("classification" if table.labels else "regression")
     if river is not None and outputs.model is not None:
-        raise UsageError(f"--model-out cannot write {river.name}, a River model: leave --model-out out")
+        raise UsageError(f"--model-out cannot save {river.name}, because it is a River model; leave --model-out out")
     remark = identifier(table.label or "label", table.y) if table.labels else ""
     if remark:
         print_line(console, f"{remark}; name another with --label")
@@ -172,7 +172,9 @@ def run_replay(
     if settings.least == 1:
         print_line(console, ALONE)
     if settings.interval is not None and (round_size is not None or injection is not None):
-        raise UsageError("--interval makes rounds by event time: leave --round-size and --inject out")
+        raise UsageError(
+            "--interval makes rounds by event time, so --round-size and --inject have no effect; leave them out"
+        )
     if injection is not None:
         logs = inject(table, logs, injection, size, settings.seed)
     replay = Replay(
@@ -183,8 +185,8 @@ def run_replay(
         answers=_recorded(table, logs, settings, answers),
     )
     if injection is not None and injection.rounds[-1] > replay.horizon:
-        what = f"{table.name} has {replay.horizon} rounds of {size} records a client"
-        raise UsageError(f"--inject: a drift at round {injection.rounds[-1]}, but {what}; name earlier rounds")
+        what = f"{table.name} has only {replay.horizon} rounds of {size} records per client"
+        raise UsageError(f"--inject wants a drift at round {injection.rounds[-1]}, but {what}; name earlier rounds")
     if outlook := replay.profile().outlook():
         print_line(console, outlook)
     for note in table.notes:
@@ -227,7 +229,7 @@ def _page(name: str, address: str | None, console: Console) -> Iterator[Callable
         print_line(console, f"page        {url}")
         yield source.history.hear
         source.history.hear(Ended(entry=source.history.now.entry + 1))
-        print_line(console, f"the page stays at {url} until Ctrl-C")
+        print_line(console, f"the page stays available at {url} until Ctrl-C")
         with suppress(KeyboardInterrupt):
             while True:
                 time.sleep(1.0)
@@ -246,7 +248,7 @@ def _recorded(
     if answers is None:
         return {}
     if not settings.label_delay:
-        raise UsageError("--answers are of records whose labels come later: give --label-delay, at least 1")
+        raise UsageError("--answers needs delayed labels; add --label-delay N, with N at least 1")
     return AnswersFile.load(answers, targets=not table.labels).recorded(logs)
 
 
@@ -261,13 +263,11 @@ def _size(table: Table, logs: dict[str, Log], given: int | None, fewest: int, le
         A round, or all records of every client, are fewer than `least`.
     """
     if given is not None and given < least:
-        what = (
-            f"--round-size {given} is below --least {least}, the fewest records that a client sends an update about"
-        )
-        raise UsageError(f"{what}; take larger rounds or a smaller --least")
+        what = f"--round-size {given} is below --least {least}, the minimum number of records in an update"
+        raise UsageError(f"{what}; choose larger rounds or a smaller --least")
     if max(len(log.rows) for log in logs.values()) < least:
-        what = f"no client has {least} good records, the fewest that a client sends an update about (--least)"
-        raise UsageError(f"{table.name}: {what}; take fewer --clients or a smaller --least")
+        what = f"no client has {least} valid records, the minimum for an update (--least)"
+        raise UsageError(f"{table.name}: {what}; choose fewer --clients or a smaller --least")
     return given or usual_size(len(table), len(logs), least=least, fewest=fewest)
 
 
@@ -276,7 +276,7 @@ def _title(replay: Replay) -> str:
     labels = replay.table.labels
     task = f"classification, {counted(len(labels), 'label')}" if labels else "regression"
     amounts = len(labels) > MANY_LABELS and all(label.lstrip("-").isdecimal() for label in labels)
-    hint = "; if they are amounts, add --task regression" if amounts else ""
+    hint = "; if the labels are amounts, add --task regression" if amounts else ""
     return f"{replay.table.name}: {counted(len(replay.logs), 'client')}, {task}{hint}"
 
 

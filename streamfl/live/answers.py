@@ -87,7 +87,7 @@ class Predictor:
         records, known = asked.records, set(features)
         columns = [i for i, name in enumerate(records.features) if name in known]
         X = records.X if len(columns) == len(records.features) else records.X[:, columns]
-        reason = f"records beside it have {listed(records.features[:5])}; they know {listed(features[:5])}"
+        reason = f"records next to it have {listed(records.features[:5])}; they know {listed(features[:5])}"
         for i in np.flatnonzero(np.isnan(X).all(axis=1)).tolist():
             self._blind.note(asked.topic, reason, position=int(records.positions[i]))
 

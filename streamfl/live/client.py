@@ -48,7 +48,11 @@ def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop
     """
     LOG.info("equal bytes", promised=not settings.unequal, because_of=list(settings.unequal))
     if settings.rounds.least == 1:
-        LOG.warning("single records may be sent", least=1, remedy="raise rounds.least: one record can be solved for")
+        LOG.warning(
+            "single records may be sent",
+            least=1,
+            remedy="raise rounds.least; a single record can be computed from such an update",
+        )
     warn_if_open(settings)
     machine = replace(settings.client_machine, waits=not until_end)
     if machine.learner.between is not None:
@@ -93,7 +97,11 @@ def _close(node: HostNode, host: Host) -> None:
     """Log how many records were read, accepted and rejected, and are pending."""
     totals, counts = node.totals(), host.counts
     if totals.unaccounted:
-        LOG.error("records unaccounted for", unaccounted=totals.unaccounted, remedy="report this: it is a defect")
+        LOG.error(
+            "records unaccounted for",
+            unaccounted=totals.unaccounted,
+            remedy="please report this; it is a defect of streamfl",
+        )
     LOG.info(
         "ended",
         clients=len(node.nodes),

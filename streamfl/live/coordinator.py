@@ -73,7 +73,9 @@ MOST_REFUSALS = 10_000
 
 # What it means that names of a client have to wait, and what to do.
 UNLEARNT = "these features and labels are not learnt yet"
-NAME_LESS = 'schema = "closed" in [records] if records invent them; else start the federation with them'
+NAME_LESS = (
+    'if records invent names, set schema = "closed" in [records]; otherwise start the federation with these names'
+)
 
 
 @dataclass
@@ -319,7 +321,10 @@ def serve_coordinator(
     """
     model = None if model_out is None else ModelOut(model_out, settings)
     if standby and not isinstance(connector, StandbyConnector):
-        raise UsageError(f"connector {settings.federation.connector} has no heartbeats; leave out --standby")
+        raise UsageError(
+            f"connector {settings.federation.connector} cannot send heartbeats, which a standby needs; leave out "
+            "--standby"
+        )
     connector.prepare()
     serving = ServingCoordinator(settings, connector, stop, until_end, model)
     with (

@@ -127,7 +127,9 @@ class CoordinatorMeasures:
         yield counter("streamfl_empty_rounds_total", "Entries of the ledger without records.", counts["empty"])
         records = {name: float(counts[name]) for name in ("accepted", "rejected")}
         yield counters("streamfl_records_total", "Records entered into the ledger.", "result", records)
-        yield counter("streamfl_unlearnt_records_total", "Records the model could not learn.", counts["unlearnt"])
+        yield counter(
+            "streamfl_unlearnt_records_total", "Records that the model could not learn.", counts["unlearnt"]
+        )
         yield counters("streamfl_round_seconds_total", "Seconds of rounds by phase.", "phase", self._seconds)
         since = 0.0 if self._since is None else self.now() - self._since
         yield gauge("streamfl_phase_age_seconds", "Seconds since the present phase of the round began.", since)
@@ -151,17 +153,28 @@ class CoordinatorMeasures:
 
     def _of_drift(self, machine: Coordinator) -> Iterator[Measure]:
         yield gauge(
-            "streamfl_epoch", "The epoch: restarts since the federation began, and 1.", machine.state.profile.epoch
+            "streamfl_epoch",
+            "The epoch: 1 plus the restarts since the federation began.",
+            machine.state.profile.epoch,
         )
         yield counters("streamfl_restarts_total", "Restarts by cause.", "cause", dict(self._restarts))
-        yield counters("streamfl_local_drifts_total", "Changes of local drifts by state.", "state", dict(self._local))
-        yield counters("streamfl_notices_total", "Other changes that were noticed.", "cause", dict(self._notices))
+        yield counters(
+            "streamfl_local_drifts_total", "Local drifts that entered each state.", "state", dict(self._local)
+        )
+        yield counters(
+            "streamfl_notices_total",
+            "Changes that are no drift, such as another mix of classes.",
+            "cause",
+            dict(self._notices),
+        )
         if self.last is not None:
             readings = self.last.readings
             of = {name: reading.statistic for name, reading in readings.items()}
             yield gauges("streamfl_statistic", "The detector's statistic after the last round.", "detector", of)
             of = {name: reading.threshold for name, reading in readings.items()}
-            yield gauges("streamfl_threshold", "The threshold above which it alarms.", "detector", of)
+            yield gauges(
+                "streamfl_threshold", "The threshold above which the detector raises an alarm.", "detector", of
+            )
 
     def _of_members(self, machine: Coordinator) -> Iterator[Measure]:
         members = machine.state.members.values()
@@ -170,14 +183,14 @@ class CoordinatorMeasures:
             "left": float(sum(one.left and not one.evicted for one in members)),
             "evicted": float(sum(one.evicted for one in members)),
         }
-        yield gauges("streamfl_clients", "Clients by what they are to the coordinator.", "state", of)
+        yield gauges("streamfl_clients", "Clients by their state.", "state", of)
         waited = dict.fromkeys(sorted(machine.waited_for), 1.0)
         yield gauge("streamfl_waited_for_clients", "Clients that the open round waits for.", len(waited))
         yield gauges("streamfl_waited_for", "1 for each client that the open round waits for.", "client", waited)
         missed = {
             name: float(one.missed) for name, one in machine.state.members.items() if one.missed and not one.left
         }
-        yield gauges("streamfl_missed_rounds", "Rounds in a row without an update of a client.", "client", missed)
+        yield gauges("streamfl_missed_rounds", "Rounds in a row without an update of the client.", "client", missed)
 
     def _of_messages(self) -> Iterator[Measure]:
         counts = self._counts

@@ -30,32 +30,42 @@ class HostMeasures:
 
     def _of_clients(self) -> Iterator[Measure]:
         node = self.node
-        yield gauge("streamfl_round", "The last closed round, and 1.", node.round + 1)
+        yield gauge("streamfl_round", "The round that follows the last closed one.", node.round + 1)
         yield gauge("streamfl_clients", "Clients that are assigned to this host.", len(node.nodes))
-        yield gauge("streamfl_failed_clients", "Clients that were stopped; the log says why.", len(node.failed))
+        yield gauge(
+            "streamfl_failed_clients",
+            "Clients that this host has stopped because of an error, which its log names.",
+            len(node.failed),
+        )
         pending = {name: float(one.machine.pending) for name, one in node.nodes.items()}
-        yield gauges("streamfl_pending_records", "Records read, and not in the ledger yet.", "client", pending)
+        yield gauges(
+            "streamfl_pending_records", "Records that were read but are not in the ledger yet.", "client", pending
+        )
         behind = {name: float(rounds) for name, rounds in self._behind().items()}
-        yield gauges("streamfl_behind_rounds", "Rounds since records of a client were learnt.", "client", behind)
+        yield gauges(
+            "streamfl_behind_rounds", "Rounds since a record of the client was last learnt.", "client", behind
+        )
         backlog = {name: float(messages) for name, messages in node.host.backlog().items()}
-        yield gauges("streamfl_backlog_messages", "Messages of the log that were not read yet.", "partition", backlog)
+        yield gauges(
+            "streamfl_backlog_messages", "Messages in the log that the host has not read yet.", "partition", backlog
+        )
 
     def _of_records(self) -> Iterator[Measure]:
         totals = self.node.totals()
         results = {name: float(getattr(totals, name)) for name in ("accepted", "rejected")}
-        what = "Records that the ledger accounts for, of the clients that are here now."
+        what = "Records in the ledger, of the clients that this host runs now."
         yield Measure("streamfl_ledger_records", what, "gauge", tuple(({"result": k}, v) for k, v in results.items()))
         yield gauge("streamfl_waiting_records", "Records that wait for their labels.", totals.waiting)
         yield gauge("streamfl_expired_records", "Records whose label did not come in time.", totals.expired)
         labels = {name: float(getattr(totals, name)) for name in RELEASED}
-        what = "Labels without a record, of one that had one, or of one that was rejected."
+        what = "Rejected labels: without a record, for a record that had one, or for a rejected record."
         yield gauges("streamfl_rejected_labels", what, "why", labels)
         queued = {
             name: float(one.machine.intake.queued)
             for name, one in self.node.nodes.items()
             if one.machine.intake.awaited
         }
-        what = "Labels that wait for a record which has not come: of the first of them, or of it and those after it."
+        what = "Labels that wait because the record of the first of them has not come."
         yield gauges("streamfl_waiting_labels", what, "client", queued)
         yield gauge("streamfl_out_of_period_records", "Records learnt in a later round.", totals.out_of_period)
 
@@ -68,12 +78,18 @@ class HostMeasures:
             "ignored values": float(counts.ignored),
             "unknown categories": float(sum(counts.unknown.values())),
         }
-        yield counters("streamfl_noted_records_total", "Records with a remark, by remark.", "remark", unusable)
-        yield counter("streamfl_foreign_messages_total", "Messages of others on its topics.", counts.foreign)
+        yield counters(
+            "streamfl_noted_records_total", "Records that were used with a remark, by remark.", "remark", unusable
+        )
+        yield counter(
+            "streamfl_foreign_messages_total",
+            "Messages on the federation's topics that do not come from streamfl.",
+            counts.foreign,
+        )
         dropped = sum(machine.dropped for machine in machines)
-        yield gauge("streamfl_dropped_messages", "Messages of the coordinator that were no use.", dropped)
+        yield gauge("streamfl_dropped_messages", "Messages of the coordinator that could not be used.", dropped)
         over = sum(machine.over_budget for machine in machines)
-        yield gauge("streamfl_updates_over_budget", "Updates above learning.bytes.", over)
+        yield gauge("streamfl_updates_over_budget", "Updates larger than learning.bytes allows.", over)
 
     def _behind(self) -> dict[str, int]:
         """Return by client the rounds since its records were learnt; 0 without enough records for an update."""

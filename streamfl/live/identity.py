@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 LOG = structlog.get_logger("streamfl.members")
 
 # What it means that members are open, and what else there is.
-OPEN_TO_ALL = "anybody who may write to the log may join, and speak for any client and for the coordinator"
-REMEDY = 'for more than trials set [federation] members to "known" or "file" (docs/kafka.md)'
+OPEN_TO_ALL = (
+    "anybody who may write to the topics can join, and can send messages as any client or as the coordinator"
+)
+REMEDY = 'for more than a trial, set members in [federation] to "known" or "file" (docs/kafka.md)'
 
 # What a process does with its key: readers, such as `watch`, have none.
 Process = Literal["client", "coordinator", "operator", "reader"]
@@ -137,7 +139,7 @@ def _require_listed(settings: "FederationSettings", listed: MembersFile, process
     may_lack = settings.federation.members == "known" and is_open_to[process]
     if not may_lack and str(own.public) not in by_process[process]:
         raise UsageError(
-            f"{settings.federation.members_file}: {own.public} is not there as a key of this {process}; "
+            f"{settings.federation.members_file}: {own.public} is not in the list as a key of this {process}; "
             "add it, or name another key"
         )
 

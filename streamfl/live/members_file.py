@@ -25,7 +25,7 @@ def _public(text: str) -> str:
 
 def _starred(text: str) -> str:
     if text.count("*") > 1:
-        raise ValueError(f"{text!r}: at most one * in a name")
+        raise ValueError(f"{text!r}: a name may contain only one *")
     return text
 
 
@@ -69,7 +69,7 @@ class ListedHost(_Named):
     @model_validator(mode="after")
     def _brings_some(self) -> Self:
         if not (self.clients or self.groups):
-            raise ValueError(f"{self.name}: name the clients that it may bring: clients, or groups")
+            raise ValueError(f"{self.name}: name the clients that this host may run, in clients or groups")
         return self
 
 

@@ -44,7 +44,9 @@ class ModelOut:
     def __post_init__(self) -> None:
         river = self.settings.learning.river_model(self.settings.federation.task)
         if river is not None:
-            raise UsageError(f"--model-out cannot write {river.name}, a River model: leave --model-out out")
+            raise UsageError(
+                f"--model-out cannot save {river.name}, because it is a River model; leave --model-out out"
+            )
         if not self.path.resolve().parent.is_dir():
             raise UsageError(f"--model-out {self.path}: there is no such folder; make it")
 

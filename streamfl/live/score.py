@@ -31,16 +31,19 @@ PAUSE = 0.1
 
 
 # Why a scorer is not ready.
-NO_MODELS = "no models were published yet: the federation has not learnt its first round"
+NO_MODELS = "there are no models yet, because the federation has not learnt its first round"
 NO_ROUND = (
     "there are models, but the log no longer says which round is open, because it keeps that for some days only; "
-    "start the coordinator again, which says it anew"
+    "start the coordinator again, which writes it again"
 )
 NOT_FITTING = (
     "rounds are learnt, but their models are not all here, or are none of these settings: "
     "give [learning] and [federation] task as the coordinator has them"
 )
-BEGUN_AGAIN = "its models are of a later round than the federation's, which has begun again; start it again, too"
+BEGUN_AGAIN = (
+    "its models are of a later round than the federation has, so the federation has started again; start "
+    "this process again as well"
+)
 
 
 @dataclass
@@ -130,18 +133,28 @@ class ScoringNode:
     def measured(self) -> Iterator[Measure]:
         """Yield its measures."""
         counts = self.scorer.counts
-        yield gauge("streamfl_round", "The round whose models answer, 0 before the first.", self._round)
+        yield gauge("streamfl_round", "The round whose models predict; 0 before the first.", self._round)
         behind = self.follower.behind
-        yield gauge("streamfl_behind_rounds", "Rounds that its models are behind the federation.", behind)
+        yield gauge("streamfl_behind_rounds", "How many rounds its models are behind the federation.", behind)
         yield counter("streamfl_answers_total", "Records answered.", counts.answered)
         yield counter("streamfl_rejected_records_total", "Bad records.", counts.rejected)
         yield counter("streamfl_dead_letters_total", "Messages written as dead letters.", counts.dead_letters)
         yield counter("streamfl_lost_messages_total", "Messages deleted before they were read.", counts.lost)
         yield counter("streamfl_read_again_total", "Times that records were read again.", counts.again)
-        yield counter("streamfl_blind_answers_total", "Answers without any feature.", self.answers.blind)
-        yield counter("streamfl_own_answers_total", "Answers by the model of a client alone.", self.answers.own)
-        yield counter("streamfl_foreign_messages_total", "Messages of others on its topics.", counts.foreign)
-        yield counter("streamfl_dropped_messages_total", "Messages that were no use.", self._unusable.total)
+        yield counter(
+            "streamfl_blind_answers_total", "Predictions for records without any known feature.", self.answers.blind
+        )
+        yield counter(
+            "streamfl_own_answers_total",
+            "Predictions by a model that only one or some clients have.",
+            self.answers.own,
+        )
+        yield counter(
+            "streamfl_foreign_messages_total",
+            "Messages on the federation's topics that do not come from streamfl.",
+            counts.foreign,
+        )
+        yield counter("streamfl_dropped_messages_total", "Messages that could not be used.", self._unusable.total)
 
     def tell(self, event: str) -> None:
         """Log what was answered so far."""
@@ -181,7 +194,7 @@ def serve_scores(settings: FederationSettings, connector: Connector, stop: Stop)
     """
     score = settings.score
     if not score.topics and not score.http:
-        raise UsageError("there is nothing to answer: give [score] topics, or --http")
+        raise UsageError("there is nothing to answer; set topics in [score], or give --http")
     follower = Follower(settings.learner)  # loads or compiles its loops: a group would not wait for that
     form = settings.unlabelled_format
     over_http = _OverHTTP(settings, follower) if score.http else None

@@ -113,7 +113,7 @@ def _built(name: str) -> LibraryDetector:
         raise UsageError(f"River's {plain} cannot watch the loss of rounds: {REFUSED[plain]}")
     known = river_detectors()
     if plain not in known:
-        raise UsageError(f"River has no drift detector {plain!r}: take one of {', '.join(sorted(known))}")
+        raise UsageError(f"River has no drift detector {plain!r}: use one of {', '.join(sorted(known))}")
     try:
         detector: LibraryDetector = known[plain](**(_parameters(plain, known[plain]) | chosen))
     except Exception as error:  # River's constructors raise what they like

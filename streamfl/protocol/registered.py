@@ -37,7 +37,7 @@ class Registered(Mapping[str, T]):
     >>> kinds.named("hole")
     Traceback (most recent call last):
     ...
-    streamfl.errors.UsageError: no number is called 'hole': take one of whole, yes or no; did you mean whole?
+    streamfl.errors.UsageError: no number is called 'hole': use one of whole, yes or no; did you mean whole?
     """
 
     what: str
@@ -86,7 +86,7 @@ class Registered(Mapping[str, T]):
         entries = tuple(entry_points(group=self.group, name=name))
         if not entries:
             names = (*self.names(), *self.others)
-            known = f"take one of {', '.join(names)}{did_you_mean(name, names)}"
+            known = f"use one of {', '.join(names)}{did_you_mean(name, names)}"
             raise UsageError(f"no {self.what} is called {name!r}: {known}")
         if len(entries) > 1:
             packages = " and ".join(sorted(_package(entry) for entry in entries))
@@ -98,13 +98,13 @@ class Registered(Mapping[str, T]):
         try:
             kind: Any = entry.load()
         except Exception as error:  # another package's code may raise anything
-            raise UsageError(f"{fault}, cannot be imported: {error!r}; mend or remove it") from error
+            raise UsageError(f"{fault}, cannot be imported: {error!r}; correct or remove the package") from error
         root = self.root
         if root is None and not callable(kind):
-            raise UsageError(f"{fault}: that is no function; mend or remove it")
+            raise UsageError(f"{fault}: it must be a function; correct or remove the package")
         if root is not None and not (isinstance(kind, type) and issubclass(kind, root)):
             wanted = f"{root.__module__}.{root.__qualname__}"
-            raise UsageError(f"{fault}: that is no class that derives from {wanted}; mend or remove it")
+            raise UsageError(f"{fault}: it must be a class derived from {wanted}; correct or remove the package")
         made: T = kind
         return made
 

@@ -264,14 +264,14 @@ class Assembly:
         if not self._rejected:
             return self.request.refusal("it has no records", "give a file with at least one")
         first = min(self._rejected, key=lambda rejection: rejection.position)
-        what = f"none of its {len(self._rejected)} records can be used; the first: {first.reason}"
+        what = f"none of its {len(self._rejected)} records can be used; the reason for the first one: {first.reason}"
         return self.request.refusal(what, "correct the file, leave the column out with --drop, or name the --label")
 
     def _names(self) -> tuple[str, ...]:
         """Return the features in the order of their columns. A column without any value counts as numbers."""
         names = [f for name, column in self._columns.items() for f in (column.features if column else (name,))]
         if not names:
-            what = "; ".join(["it has no feature column beside the label", *self._notes()])
+            what = "; ".join(["it has no feature column besides the label", *self._notes()])
             raise self.request.refusal(what, "give at least one column of numbers or categories, separated by commas")
         if len(set(names)) < len(names):
             twice = sorted({name for name in names if names.count(name) > 1})
@@ -283,7 +283,9 @@ class Assembly:
 
 def too_many(request: Request) -> Exception:
     """Return the error for a file with too many columns."""
-    return request.refusal(f"more than {MAX_COLUMNS} columns", "leave out the fields with ever new names with --drop")
+    return request.refusal(
+        f"more than {MAX_COLUMNS} columns", "leave out fields whose names keep changing with --drop"
+    )
 
 
 def _joined(pieces: list[GrowingRows], features: tuple[str, ...]) -> Numbers:

@@ -109,7 +109,9 @@ def infer(name: str, cells: Cells) -> Column | None:
     if len(values) <= MAX_VALUES:
         return TextColumn(name, tuple(sorted(values)))
     if all(SEPARATED.fullmatch(value) for value in values):
-        return LeftOutColumn(name, f"holds numbers such as {quoted(min(values))}, which must be written as 1234.5")
+        return LeftOutColumn(
+            name, f"holds numbers such as {quoted(min(values))}; write them as 1234.5 to make it a feature"
+        )
     return LeftOutColumn(name, FREE)
 
 

@@ -113,7 +113,7 @@ def columns_of(records: Any, features: Sequence[str] | None) -> tuple[dict[str, 
     ({'x': [1, 2], 'at.y': [None, 'a']}, 2)
     """
     if features is None and isinstance(records, Mapping):
-        raise UsageError("one record: give a list of records")
+        raise UsageError("this is one record; give a list of records")
     if features is None and hasattr(records, "columns") and hasattr(records, "__getitem__"):
         given = [str(name) for name in records.columns]
         _check_distinct(given)

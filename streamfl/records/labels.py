@@ -86,7 +86,7 @@ def resolve(request: Request, texts: Sequence[str], codes: IntArray) -> tuple[Fl
     if request.task == "regression" or (request.task == "auto" and _fractional(values[used])):
         return values[codes], ()
     if len(used) > MAX_LABELS:
-        what = f"{len(used)} different labels, but at most {MAX_LABELS} classes are possible"
+        what = f"there are {len(used)} different labels, but at most {MAX_LABELS} classes are possible"
         remark = identifier(request.label or "label", codes)
         if remark:
             what = f"{what}; {remark}"
@@ -108,21 +108,24 @@ def looks_like_identifier(column: str, distinct: int, records: int) -> str:
         The number of distinct labels among the first records, and the number of these records.
 
     >>> looks_like_identifier("id", 950, 1000)
-    "label column 'id' looks like an identifier: 950 distinct values in 1000 records"
+    "label column 'id' may be an identifier and not a label: it has 950 distinct values in 1000 records"
     >>> looks_like_identifier("letter", 26, 1000), looks_like_identifier("class", 640, 1000)
     ('', '')
     """
     share = DIFFER if records >= LOOKED_AT else DIFFER_OF_FEWER
     if records < LEAST or distinct <= share * records:
         return ""
-    return f"label column {column!r} looks like an identifier: {distinct} distinct values in {records} records"
+    return (
+        f"label column {column!r} may be an identifier and not a label: it has {distinct} distinct values in "
+        f"{records} records"
+    )
 
 
 def identifier(column: str, codes: FloatArray | IntArray) -> str:
     """Return a remark if numbered labels look like an identifier, else "".
 
     >>> identifier("id", np.arange(1200))
-    "label column 'id' looks like an identifier: 1000 distinct values in 1000 records"
+    "label column 'id' may be an identifier and not a label: it has 1000 distinct values in 1000 records"
     """
     first = codes[:LOOKED_AT]
     return looks_like_identifier(column, len(np.unique(first)), len(first))

@@ -34,14 +34,14 @@ def in_seconds(times: FloatArray) -> tuple[FloatArray, dict[int, str]]:
         Shape (n,): seconds since 1970, or milliseconds if above 1e11; NaN is an unknown time.
 
     >>> in_seconds(np.array([1.7e9, 1.7e12, 1.7e15]))
-    (array([1.7e+09, 1.7e+09,     nan]), {2: 'the time 1700000000000000.0 is no date; give seconds or...'})
+    (array([1.7e+09, 1.7e+09,     nan]), {2: 'the time 1700000000000000.0 is not a date; give seconds or...'})
     """
     seconds = np.where(times > MILLISECONDS_FROM, times / 1000.0, times)
     wrong = np.flatnonzero((seconds < FIRST) | (seconds > LAST))
     if not len(wrong):
         return seconds, {}
     seconds[wrong] = np.nan
-    return seconds, {int(i): f"the time {times[i]} is no date; {_REMEDY}" for i in wrong}
+    return seconds, {int(i): f"the time {times[i]} is not a date; {_REMEDY}" for i in wrong}
 
 
 def seconds(cells: Sequence[object]) -> tuple[FloatArray, dict[int, str]]:
@@ -52,7 +52,8 @@ def seconds(cells: Sequence[object]) -> tuple[FloatArray, dict[int, str]]:
     Seconds since 1970, shape (n,), NaN where missing or wrong; and the errors by index.
 
     >>> seconds(["1970-01-02T00:00:00Z", 1.5, None, "noon"])
-    (array([8.64e+04, 1.50e+00, nan, nan]), {3: 'the time "noon" is no date; give seconds or milliseconds since...'})
+    (array([8.64e+04, 1.50e+00, nan, nan]), {3: 'the time "noon" is not a date; give seconds or milliseconds
+    since...'})
     """
     if set(map(type, cells)) <= {float, type(None)}:
         return in_seconds(np.array(cells, np.float64))
@@ -61,7 +62,7 @@ def seconds(cells: Sequence[object]) -> tuple[FloatArray, dict[int, str]]:
         try:
             numbers[i] = _number(cell)
         except ValueError:
-            wrong[i] = f"the time {quoted(cell)} is no date; {_REMEDY}"
+            wrong[i] = f"the time {quoted(cell)} is not a date; {_REMEDY}"
     times, impossible = in_seconds(numbers)
     return times, impossible | wrong
 
@@ -71,18 +72,18 @@ def of_cells(cells: Cells) -> tuple[FloatArray, dict[int, str]]:
 
     >>> times, wrong = of_cells(["1970-01-02", "2.1.1970 00:00", "1970/1/2 00:00:00 UTC", "86400", "", "1/2/1970"])
     >>> times.tolist(), wrong
-    ([86400.0, 86400.0, 86400.0, 86400.0, nan, nan], {5: 'the time "1/2/1970" is no date; give seconds or...'})
+    ([86400.0, 86400.0, 86400.0, 86400.0, nan, nan], {5: 'the time "1/2/1970" is not a date; give seconds or...'})
     """
     return seconds([_usual(cell) for cell in (cells.tolist() if isinstance(cells, np.ndarray) else cells)])
 
 
 def unknown(reasons: Sequence[str]) -> tuple[str, ...]:
     """Return the note on times that could not be read, if there are any."""
-    return (f"{len(reasons):,} times cannot be read; the first: {reasons[0]}",) if reasons else ()
+    return (f"{len(reasons):,} times cannot be read; the reason for the first one: {reasons[0]}",) if reasons else ()
 
 
 def iso(time: float) -> str:
-    """Return a time as ISO 8601 in UTC; one that is no date, which others may write, as a number.
+    """Return a time as ISO 8601 in UTC; one that is not a date, which others may write, as a number.
 
     >>> iso(1.7e9), iso(LAST - 1), iso(LAST)
     ('2023-11-14T22:13:20Z', '9999-12-31T23:59:59Z', '253402300800 seconds since 1970')

@@ -57,7 +57,9 @@ class AnswersFile:
         answer = read(line)
         if answer is None or not is_usable(answer, targets=self.targets):
             kind = "targets" if self.targets else "labels"
-            raise self._refusal(f"line {number} is no answer with {kind}: give messages of NAME.predictions")
+            raise self._refusal(
+                f"line {number} is not an answer with {kind}; give messages of the topic NAME.predictions"
+            )
         if isinstance(answer.client, str):
             place = (answer.topic, answer.partition, answer.offset)
             self._of.setdefault(answer.client, {}).setdefault(place, answer)
@@ -71,15 +73,15 @@ class AnswersFile:
             A client has more or fewer answers than good records, or its records were in several partitions.
         """
         if strangers := sorted(self._of.keys() - logs.keys()):
-            raise self._refusal(f"answers of clients that are not replayed: {listed(strangers)}")
+            raise self._refusal(f"it has answers of clients that are not in the replay: {listed(strangers)}")
         return {name: self._of_client(name, log) for name, log in logs.items()}
 
     def _of_client(self, name: str, log: Log) -> Recorded:
         answers = sorted(self._of.get(name, {}).items())
         if any(one[:2] != other[:2] for (one, _), (other, _) in pairwise(answers)):
-            raise self._refusal(f"the records of {name} were in several partitions: their order is not known")
+            raise self._refusal(f"the records of {name} were in several partitions, so their order is not known")
         if len(answers) != len(log.rows):
-            raise self._refusal(f"{len(answers)} answers of {name}, which has {len(log.rows)} good records")
+            raise self._refusal(f"it has {len(answers)} answers of {name}, which has {len(log.rows)} valid records")
         bad = [rejection.position for rejection in log.rejected]
         recorded = Recorded(self.targets)
         for position, (_, answer) in zip(np.setdiff1d(np.arange(len(log)), bad).tolist(), answers, strict=True):

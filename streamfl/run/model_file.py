@@ -494,7 +494,9 @@ class ServedModel:
         """
         if client is not None:
             if client and self.strangers([client]):
-                raise UsageError(f"no client of the run is called {quoted(client)}; they are {listed(self.clients)}")
+                raise UsageError(
+                    f"the run had no client called {quoted(client)}; its clients are {listed(self.clients)}"
+                )
             named = self.branch_named(client)
             return {} if named is None else {named: np.arange(n)}
         if not self.branches or self.client_column not in given:
@@ -549,19 +551,20 @@ class ServedModel:
         if client is None and self.client_column not in given:
             column = f"; column {self.client_column!r} would, but is missing" if self.client_column else ""
             return (
-                f"nothing says which records are of {alone}, which drifted alone and have models of their own{column}"
+                f"there is no way to tell which records belong to {alone}; these clients drifted alone and have "
+                f"models of their own{column}"
             )
         named = given[self.client_column] if client is None else [client]
         by = f", which column {self.client_column!r} names" if client is None else ""
         if self.clients:
             strangers = listed(self.strangers(named)) if client is None else ""  # else `rows_by_branch` refuses it
-            of = f"no client of the run is called {strangers}{by}"
-            return f"{of}; they are answered by the model of all" if strangers else ""
+            of = f"the run had no client called {strangers}{by}"
+            return f"{of}; the model of all clients predicts them" if strangers else ""
         others = listed(
             [name for name in dict.fromkeys(map(text, named)) if name and self.branch_named(name) is None]
         )
         of = f"the model does not say whether a client is called {others}{by}; only {alone} have models of their own"
-        return f"{of}, and all others are answered by the model of all" if others else ""
+        return f"{of}; the model of all clients predicts all others" if others else ""
 
     def with_client(self, given: Mapping[str, Cells], n: int, client: str | None) -> Mapping[str, Cells]:
         """Return the columns of n records of one client, with the column that names it if they lack that.
@@ -633,7 +636,7 @@ class ServedModel:
             return self.registry.features, np.zeros((0, len(self.registry.features))), {}
         columns = self.with_client(given, n, client)
         if lacking := self.check_names(tuple(columns), missing, unknown):
-            warnings.warn(f'{lacking}; say missing="mean" if that is meant', stacklevel=3)
+            warnings.warn(f'{lacking}; say missing="mean" if this is intended', stacklevel=3)
         if unnamed := self.unnamed(columns, client):
             remedy = '; say client=, or client="" if they are of none of these' if client is None else ""
             warnings.warn(unnamed + remedy, stacklevel=3)

@@ -77,14 +77,17 @@ class PredictRequest:
         UsageError
             The message names the first such path.
         """
-        taken = {Path(self.request.source).resolve(): "is the input file", self.model.resolve(): "is the model file"}
+        taken = {
+            Path(self.request.source).resolve(): "this is the input file",
+            self.model.resolve(): "this is the model file",
+        }
         used: list[str] = []
         for form, to in self.outputs.items():
             if not to:
                 raise UsageError(f"--{form}: the file name is empty; name a file, or - for standard output")
             path = Path(to)
             if to != STDIN and (path.is_dir() or not path.absolute().parent.is_dir()):
-                raise UsageError(f"{to}: cannot be written there; name a file in a directory that exists")
+                raise UsageError(f"{to}: no file can be written there; name a file in a directory that exists")
             if to != STDIN and path.resolve() in taken:
                 raise UsageError(f"{to}: {taken[path.resolve()]}; name another file")
             if to in used:
@@ -146,7 +149,9 @@ def run_predict(asked: PredictRequest, console: Console) -> None:
     asked.check()
     model, began = ServedModel.load(asked.model), stopwatch()
     if asked.client and model.strangers([asked.client]):
-        raise UsageError(f"--client {asked.client}: no client of the run; they are {listed(model.clients)}")
+        raise UsageError(
+            f"--client {asked.client}: the run had no such client; its clients are {listed(model.clients)}"
+        )
     with blocks(asked.request) as opened, _written(asked, model) as to:
         run = _Run(asked, model, opened, console)
         for records, decided, predictions, truth in run.predictions():
@@ -234,12 +239,12 @@ class _Run:
         if not self._columns:
             lacking = self.model.check_names(tuple(new), self.asked.missing, self.asked.unknown, flags=True)
             if lacking:
-                self._say(f"{lacking}; add --missing mean if that is meant", "yellow")
+                self._say(f"{lacking}; add --missing mean if this is intended", "yellow")
         elif new and self.asked.unknown == "raise" and (others := self.model.encoding.unknown(new)):
             self.model.check_names((*self.model.encoding.columns, *others), flags=True)
         self._columns.update(new)
         if not self._warned and (unnamed := self.model.unnamed(columns, self.asked.client)):
-            remedy = "; if all are of one client, add --client" if self.asked.client is None else ""
+            remedy = "; if all records belong to one client, add --client" if self.asked.client is None else ""
             self._say(unnamed + remedy, "yellow")
             self._warned = True
 
@@ -280,7 +285,9 @@ class _Run:
     def _nothing(self) -> Exception:
         if not self.first:
             return self.asked.request.refusal("it has no records", "give a file with at least one")
-        what = f"none of its {self.rejected} records can be used; the first: {self.first[0].reason}"
+        what = (
+            f"none of its {self.rejected} records can be used; the reason for the first one: {self.first[0].reason}"
+        )
         return self.asked.request.refusal(what, "correct the file")
 
     def tell(self, seconds: float) -> None:
@@ -288,7 +295,7 @@ class _Run:
         if (made := self.model.provenance) is not None:
             worth = "" if made.file is None else f"; there its {made.measure} was {_worth(made)} on the last rounds"
             self._say(f"model      from {made.source}, {counted(made.records, 'record')}{worth}")
-        rate = f", {count(round(self.predicted / seconds))} a second" if seconds > 0.0 else ""
+        rate = f", {count(round(self.predicted / seconds))} per second" if seconds > 0.0 else ""
         self._say(f"predicted  {counted(self.predicted, 'record')} in {seconds:.1f} s{rate}")
         if self.rejected:
             self._say(f"rejected   {counted(self.rejected, 'record')}", "yellow")

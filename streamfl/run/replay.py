@@ -249,7 +249,8 @@ class Replay:
         _check_features(self.table)
         if self.settings.interval is not None and not len(self.table.times):
             raise UsageError(
-                f"{self.table.name}: rounds by event time need the times of the records: name their column (--time)"
+                f"{self.table.name}: rounds by event time need the times of the records; name their column with "
+                "--time"
             )
         self.settings.learning.check_budget(self._largest_round)
         settings = self.settings

@@ -56,7 +56,7 @@ class _Settings(BaseModel):
 class LearningSettings(_Settings):
     """`[learning]`: the model and the base algorithm.
 
-    With a River model, `features`, `neighbours` and `last_answer` do nothing, and the model `auto` detects drift.
+    With a River model, `features`, `neighbours` and `last_answer` have no effect, and the model `auto` detects drift.
 
     >>> LearningSettings(algorithm="fedomd", l1=0.01).learner("classification", seed=0).algorithm.l1
     0.01
@@ -65,39 +65,39 @@ class LearningSettings(_Settings):
     """
 
     model: Any = "auto"
-    """The model that is trained once a round: softmax, logistic, squared, huber or that of another package; `auto`:
-    softmax for labels and squared for targets; or a River model, such as `river:linear_model.SoftmaxRegression`, that
-    learns and predicts record by record."""
+    """The model that clients train once per round: softmax, logistic, squared, huber or that of another package
+    (`auto`: softmax for labels, squared for targets), or a River model such as
+    `river:linear_model.SoftmaxRegression`, which learns and predicts record by record."""
     algorithm: str = "fedavg"
-    """The base algorithm of a round: `fedavg`, `fedomd`, or that of another package."""
+    """The base algorithm with which clients train in a round: `fedavg`, `fedomd`, or one of another package."""
     mirror: Literal["euclidean", "hypentropic", "p-norm"] = "p-norm"
     """The mirror map of `fedomd`; with `euclidean` it is FedAvg."""
     average: Literal["primal", "dual"] = "primal"
-    """Where `fedomd` averages the clients."""
+    """The space in which `fedomd` averages the clients' models."""
     l1: float = Field(0.0, ge=0.0, allow_inf_nan=False)
     """The weight of the L1 penalty of `fedomd`."""
     l2: float = Field(0.0, ge=0.0, allow_inf_nan=False)
-    """The weight of the squared penalty."""
+    """The weight of the squared (L2) penalty."""
     radius: float = Field(RADIUS, gt=0.0)
-    """The greatest norm of a model's weights."""
+    """The largest norm that a model's weights may have."""
     local_batch: int | None = Field(
         None, ge=1, le=MOST, json_schema_extra={"unit": "records", "unset": "one step a round"}
     )
-    """Records of a local step."""
+    """The number of records in a client's training step."""
     gamma: float = Field(1.0, gt=0.0, le=1.0)
     """The share of a round's records that a client trains on."""
     exchange: Literal["difference", "model"] = "difference"
-    """Whether clients send what they have changed, or whole models."""
+    """Whether clients send the change of the model, or the whole model."""
     features: Literal["auto", "linear", "ferns", "rounds"] = "auto"
-    """The models that learn between rounds: `linear` models, `ferns`, both (`auto`), or none (`rounds`: a round is
-    one step); unless given it is `rounds` with another profile than `adaptive`, and where `model`, `algorithm`, `l2`,
-    `local_batch`, `gamma` or `profile.step` says how that step is made."""
+    """The models that learn record by record: `linear` models, `ferns` (fast random trees), both (`auto`), or none
+    (`rounds`: a round is one step); the default is `rounds` if the profile is not `adaptive`, or if `model`,
+    `algorithm`, `l2`, `local_batch`, `gamma` or `profile.step` is set."""
     neighbours: bool = True
-    """Whether each client also predicts from the nearest of its own last records, which are not sent."""
+    """Whether each client also predicts from the most similar of its own last records, which it does not send."""
     last_answer: bool = True
-    """Whether each client also predicts from the last label or target that it learnt, which is not sent."""
+    """Whether each client also predicts from the last label or target that it learnt, which it does not send."""
     bytes: float | Literal["auto"] = Field("auto", json_schema_extra={"unit": "bytes a record"})
-    """The budget of each client's updates from round 5 on, a positive number; `auto`: none."""
+    """The limit on the size of each client's updates from round 5 on, a positive number; `auto`: no limit."""
 
     @model_validator(mode="before")
     @classmethod
@@ -136,7 +136,9 @@ class LearningSettings(_Settings):
         except ValueError:
             number = math.nan
         if not 0.0 < number < math.inf:
-            raise UsageError(f"bytes {value}: no number of bytes a record; give a positive number, or auto")
+            raise UsageError(
+                f"bytes {value}: this is not a number of bytes per record; give a positive number, or auto"
+            )
         return number
 
     @model_validator(mode="after")
@@ -146,7 +148,8 @@ class LearningSettings(_Settings):
             names = " and ".join(idle)
             others = " or ".join(name for name, kind in ALGORITHMS.items() if set(idle) <= set(kind.takes))
             raise UsageError(
-                f"{names}: only for {others}, and the algorithm is {self.algorithm}; take {others}, or leave it out"
+                f"{names}: only for {others}, but the algorithm is {self.algorithm}; use {others}, or leave {names} "
+                "out"
             )
         return self
 
@@ -184,21 +187,21 @@ class LearningSettings(_Settings):
         >>> LearningSettings(bytes=12.5).check_budget(64)
         >>> LearningSettings(bytes=12.5).check_budget(63)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        streamfl.errors.UsageError: bytes 12.5: an update of 63 records may then take 788 bytes, and takes at ...
+        streamfl.errors.UsageError: bytes 12.5: an update of 63 records could then have 788 bytes, but needs ...
         """
         if self.bytes == "auto":
             return
         if self.features == "rounds" or _is_of_river(self.model):
             what = "the model of rounds" if self.features == "rounds" else "a River model"
             raise UsageError(
-                f"bytes {self.bytes:g}: what {what} sends cannot be made coarser; leave bytes out, or take features "
+                f"bytes {self.bytes:g}: what {what} sends cannot be rounded; leave bytes out, or set features to "
                 "auto, linear or ferns without a River model"
             )
         fewest = FEWEST[self.features]
         if size is not None and self.bytes * size < fewest:
             raise UsageError(
-                f"bytes {self.bytes:g}: an update of {size} records may then take {self.bytes * size:.0f} bytes, and "
-                f"takes at least {fewest}; give {math.ceil(fewest / size)} or more, or make rounds larger"
+                f"bytes {self.bytes:g}: an update of {size} records could then have {self.bytes * size:.0f} bytes, "
+                f"but needs at least {fewest}; give {math.ceil(fewest / size)} or more, or make rounds larger"
             )
 
     def river_model(self, task: Task) -> "FederatedRiverModel | None":
@@ -254,8 +257,8 @@ class LearningSettings(_Settings):
         """
         own = None if self.model == AUTO or _is_of_river(self.model) else str(self.model)
         if own is not None and (MODELS[own].link == "identity") != (task == "regression"):
-            what = "numbers, and these are labels" if task == "classification" else "labels, and these are numbers"
-            raise UsageError(f"model {own} predicts {what}: leave it out, or set the other task")
+            what = "numbers, but these are labels" if task == "classification" else "labels, but these are numbers"
+            raise UsageError(f"model {own} predicts {what}; leave model out, or set the other task")
         return own or ("softmax" if task == "classification" else "squared")
 
     def _algorithm(self) -> Algorithm:
@@ -267,22 +270,23 @@ class LearningSettings(_Settings):
 class PrivacySettings(_Settings):
     """`[privacy]`: what the coordinator, and everybody who reads the log, may know of the numbers about records.
 
-    With `noise` totals are differentially private for records. With `masked` the clients of a total share the noise,
-    so that at least `fewest` of them have to be honest; with `pooled` each adds all of it.
+    With `noise`, totals are differentially private for each record. With `masked`, the clients in a total share the
+    noise, so at least `fewest` of them must be honest. With `pooled`, each client adds all of it.
     """
 
     sums: Sums = "by-client"
-    """`by-client`: all that each client sends; `masked`: the totals over the clients of a round; `pooled`: the same
-    totals in the clear, to compare with, which protects nothing."""
+    """What the coordinator sees: what each client sends (`by-client`), only totals over the clients of a round
+    (`masked`, secure aggregation), or the same totals without masks, for comparison, which protects nothing
+    (`pooled`)."""
     fewest: int = Field(FEWEST_CLIENTS, ge=2, le=MOST, json_schema_extra={"unit": "clients"})
-    """With `masked`, the fewest clients about whom totals tell anything, and how many clients name a feature or label
-    in one round before it is taken up."""
+    """With `masked`, the minimum number of clients in a total, and the number of clients that must name a feature or
+    label in one round before the federation registers it."""
     noise: float = Field(0.0, ge=0.0, allow_inf_nan=False)
-    """The noise multiplier of the Gaussian mechanism, which hides each record in totals; 0: no noise."""
+    """The noise multiplier of the Gaussian mechanism, which hides each record in the totals; 0: no noise."""
     radius: float = Field(1.0, gt=0.0, allow_inf_nan=False)
-    """With `noise`, records whose features, with the constant 1, have a greater norm are shortened to it."""
+    """With `noise`, each record's features, together with the constant 1, are clipped to this norm."""
     delta: float = Field(1e-6, gt=0.0, lt=1.0, json_schema_extra={"decides": False})
-    """With `noise`, the delta at which epsilon is told."""
+    """With `noise`, the delta for which epsilon is reported."""
 
     @property
     def mechanism(self) -> Noise | None:
@@ -303,18 +307,20 @@ class PrivacySettings(_Settings):
         ...     LearningSettings(features="rounds"), ProfileSettings(), scaling=False
         ... )
         Traceback (most recent call last):
-        streamfl.errors.UsageError: privacy.noise: the detector excess uses held-out records again; take glr
+        streamfl.errors.UsageError: privacy.noise: the detector excess uses held-out records again; use glr
         """
         if not self.noise:
             return
         why = {
-            "single clients' numbers would need far more of it; take sums masked": self.sums == "by-client",
-            "moments of features have no bound; scale the features beforehand, and take scaling false": scaling,
-            f"the profile {profile.profile} asks for history or whole steps; take adaptive": (
+            "with the numbers of single clients it would need far more noise; set sums to masked": self.sums
+            == "by-client",
+            "one record can change the moments of features without limit; scale the features beforehand, and set "
+            "scaling to false": scaling,
+            f"the profile {profile.profile} uses old records or whole steps, which noise cannot hide; use adaptive": (
                 profile.profile != "adaptive"
             ),
             profile.scores_again: bool(profile.scores_again),
-            "a step of its own has no bound; leave out algorithm, l2, local_batch, gamma and step": (
+            "one record can change such a step without limit; leave out algorithm, l2, local_batch, gamma and step": (
                 learning.algorithm != "fedavg"
                 or learning.local_batch is not None
                 or learning.l2 > 0.0
@@ -342,20 +348,22 @@ class PrivacySettings(_Settings):
         ...     LearningSettings(features="rounds"), ProfileSettings(), "regression", "mean"
         ... )  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        streamfl.errors.UsageError: privacy.sums masked: the unit of targets is a median over clients, so the ...
+        streamfl.errors.UsageError: privacy.sums masked: regression needs a median over clients, which sums cannot ...
         """
         if self.sums == "by-client":
             return
         river = _is_of_river(learning.model)
         why = {
-            "the unit of targets is a median over clients, so the task must be classification": task == "regression",
-            "what a River model learns is no sum; leave learning.model out": river,
-            "what models learn between rounds is no sum over a fixed set of numbers; take features rounds": (
+            "regression needs a median over clients, which sums cannot give; the task must be classification": task
+            == "regression",
+            "what a River model learns cannot be sent as a sum; leave learning.model out": river,
+            "what online models learn cannot be sent as a sum of fixed length; set learning.features to rounds": (
                 learning.features != "rounds"
             ),
-            "whole models are no differences; leave learning.exchange out": learning.exchange == "model",
-            f"{aggregation} compares clients; take aggregation mean": aggregation != "mean",
-            f"two totals could tell about one client, as {profile.scores_again}": (
+            "sums need differences of models, not whole models; leave learning.exchange out": learning.exchange
+            == "model",
+            f"the aggregation {aggregation} compares clients, which sums hide; use mean": aggregation != "mean",
+            f"two totals could reveal one client, because {profile.scores_again}": (
                 self.sums == "masked" and bool(profile.scores_again)
             ),
         }
@@ -377,23 +385,24 @@ class ProfileSettings(_Settings):
     """
 
     profile: str = "adaptive"
-    """How drift is handled: `adaptive`, `experts`, `paper`, or a profile of another package."""
+    """How the federation handles drift: `adaptive`, `experts`, `paper`, or a profile of another package."""
     detector: str = "excess"
-    """The drift detector of `adaptive`: `excess`, `glr`, `e-detector`, `river:NAME`, or that of another package.
-    Unless it is given, it is `glr` with masked and pooled sums, as `excess` scores old records again."""
+    """The drift detector of `adaptive`: `excess`, `glr`, `e-detector`, `river:NAME`, or one of another package; with
+    masked and pooled sums the default is `glr`, because `excess` scores old records again."""
     rho_scale: float = Field(1.0, ge=0.0)
-    """Profile `paper`: the factor of the thresholds of its tests; less makes them more sensitive."""
+    """Profile `paper`: the factor by which the thresholds of its tests are multiplied; smaller values make the tests
+    more sensitive."""
     optimistic: Literal["history", "regret"] = "history"
-    """Profile `paper`: whether the least possible loss is estimated from old records or from the regret bound."""
+    """Profile `paper`: whether to estimate the lowest possible loss from old records or from the regret bound."""
     start: Literal["scratch", "warm"] | None = Field(
         None, json_schema_extra={"unset": "scratch with `paper`, warm with `experts`"}
     )
-    """Whether new models start untrained, or from the last one that served."""
+    """Whether new models start untrained (`scratch`), or from the model that predicted last (`warm`)."""
     order_after_alarm: Literal["reset", "continue"] = "reset"
-    """Profile `paper`: whether the order of blocks begins anew after an alarm."""
+    """Profile `paper`: whether the order of blocks starts again at 0 after an alarm, or continues."""
     max_order: int | Literal["none"] = 8
-    """Blocks of `paper` and instances of `experts` have at most 2^max_order rounds, 0 to 20, so that the cost of a
-    round stays bounded; `none`: no cap, as their theorems assume."""
+    """The cap on blocks of `paper` and instances of `experts`, which have at most 2^max_order rounds (0 to 20), so
+    that the cost of a round stays bounded; `none`: no cap, as the theorems assume."""
     step: float | None = Field(
         None,
         gt=0.0,
@@ -420,7 +429,7 @@ class ProfileSettings(_Settings):
         text = str(value)
         if text != "none" and not (text.isdecimal() and int(text) <= HIGHEST_ORDER):
             raise UsageError(
-                f"max_order {text}: not an order; give a whole number from 0 to {HIGHEST_ORDER}, or none"
+                f"max_order {text}: this is not an order; give a whole number from 0 to {HIGHEST_ORDER}, or none"
             )
         return text if text == "none" else int(text)
 
@@ -437,9 +446,9 @@ class ProfileSettings(_Settings):
     def scores_again(self) -> str:
         """Return what scores records of earlier rounds again, and what to take instead; "" if nothing does."""
         if self.profile == "adaptive" and named_detector(self.detector).compares:
-            return f"the detector {self.detector} uses held-out records again; take glr"
+            return f"the detector {self.detector} uses held-out records again; use glr"
         if self.profile == "paper" and self.optimistic == "history":
-            return "the profile paper uses old records again; take optimistic regret"
+            return "the profile paper uses old records again; set optimistic to regret"
         return ""
 
     def create(self, horizon: int, learner: Learner) -> Profile:

@@ -180,7 +180,7 @@ class DirectoryCoordinatorLink:
             signed = sealed(self._place.signatures.own, f"transaction {self._next}", data)
             self._place.control.append(signed, at=self._next)
         except FileExistsError:
-            raise PeerError("another coordinator of this federation has taken over; this one ends") from None
+            raise PeerError("another coordinator of this federation has taken over; this process ends") from None
         self._next += 1
 
     def commit(self, published: Sequence[FromCoordinator], state: CoordinatorState) -> None:

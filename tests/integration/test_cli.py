@@ -213,10 +213,8 @@ def test_the_model_file_serves_what_the_headline_says(streamfl: Command, tmp_pat
     assert told["prequential"] > 0.97
     assert told["model_file"] > told["prequential"] - 0.01  # the rounds' model alone has 0.5
     assert right == pytest.approx(told["model_file"], abs=0.02)
-    figures = (
-        f"accuracy {told['model_file']:.3f} on the last rounds, where the clients served {told['last_rounds']:.3f}"
-    )
-    assert f"the model file has {figures}\n" in ended.err
+    figures = f"{told['model_file']:.3f}; the clients themselves had {told['last_rounds']:.3f}"
+    assert f"on the last rounds the model file has accuracy {figures}\n" in ended.err
     assert model.sha256 == ended.json["model_sha256"]
     made = model.provenance
     assert made is not None
@@ -250,7 +248,7 @@ def test_a_replay_says_when_the_model_file_is_much_worse_than_what_was_served(st
     told = ended.json["accuracy"]
     assert told["model_file"] < 0.75
     assert told["last_rounds"] > 0.95
-    assert "; it lacks a client's own memory and mixture" in ended.err
+    assert ". The file lacks what only a client knows" in ended.err
 
 
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path, blobs: Path):
@@ -341,7 +339,7 @@ def test_a_replay_reports_how_late_labels_come(streamfl: Command, blobs: Path, t
     assert (result["label_delay"], result["unanswered"], result["waiting"], result["expired"]) == (9, 27, 0, 0)
     told = r"^labels +9 records late: 27 answered before any model, 0 still waiting, 0 expired$"
     assert re.search(told, ended.err, re.MULTILINE)
-    assert "27 records were answered before any model was there, and count as wrong." in page.read_text()
+    assert "27 records were answered before there was any model, and count as wrong." in page.read_text()
     assert json.loads(ServedModel.load(model).provenance.settings)["label_delay"] == 9
     with to.open(newline="") as file:
         lines = list(csv.DictReader(file))
@@ -495,7 +493,7 @@ def test_restarts_are_told_with_their_times(streamfl: Command, sensor_file: Path
     when = datetime(2026, 3, 1, tzinfo=UTC) + timedelta(minutes=last)
     assert restarted["time"] == f"{when:%Y-%m-%dT%H:%M:%SZ}"
     assert ended.json["left_out"] == ["remark"]
-    assert f"round {restarted['round']}  {restarted['time']}  restart -> epoch 2" in ended.err
+    assert f"round {restarted['round']}  {restarted['time']}  drift since round " in ended.err
     assert report.read_text().count(restarted["time"]) >= 2
 
 
@@ -562,7 +560,7 @@ def test_a_rest_of_fewer_than_may_leave_a_client_stays_pending_and_is_told(strea
     ended = streamfl("replay", path, "--clients", 2, "--round-size", 15, "--json", "-")
     result = ended.json
     assert (result["records"], result["accepted"], result["pending"], result["rounds"]) == (70, 60, 10, 2)
-    assert "pending: a client's last records, fewer than --least, are never sent" in ended.err
+    assert "pending: a client's last records are not learnt if they are fewer than --least" in ended.err
     whole = streamfl("replay", path, "--clients", 2, "--round-size", 15, "--least", 5, "--json", "-")
     assert (whole.json["accepted"], whole.json["pending"], whole.json["rounds"]) == (70, 0, 3)
     assert "--least 1" not in whole.err
@@ -853,7 +851,7 @@ def test_every_number_of_a_command_has_a_range():
 def test_what_is_compiled_can_be_compiled_beforehand_and_it_says_where_it_is_kept():
     ended = CliRunner().invoke(cli, ("compile",))
     assert ended.exit_code == 0
-    folder = Path(ended.output.strip().splitlines()[-1].removeprefix("compiled, and kept in "))
+    folder = Path(ended.output.strip().splitlines()[-1].removeprefix("compiled; the machine code is in "))
     assert list(folder.glob("softmax.rounds_say-*.nbi"))
 
 
@@ -861,7 +859,7 @@ def test_what_is_compiled_can_be_copied_to_where_a_wheel_carries_it(tmp_path: Pa
     ended = CliRunner().invoke(cli, ("compile", "--to", str(tmp_path / "carried")))
     assert ended.exit_code == 0
     (folder,) = (tmp_path / "carried").iterdir()
-    assert ended.output.strip().splitlines()[-1] == f"compiled, and kept in {folder}"
+    assert ended.output.strip().splitlines()[-1] == f"compiled; the machine code is in {folder}"
     functions = {file.name.partition("-")[0] for file in folder.iterdir()}
     assert functions == {"one_record.predict_and_learn", "softmax.rounds_say"}
     assert {file.suffix for file in folder.iterdir()} == {".nbi", ".nbc"}
@@ -878,7 +876,10 @@ def test_a_label_that_looks_like_an_identifier_is_said_to(streamfl: Command, tmp
     path = tmp_path / "sensors.csv"
     path.write_text("x,kind,serial\n" + "".join(f"{i % 7},{i % 2},{i}\n" for i in range(400)))
     ended = streamfl("replay", path, "--clients", 2, "--features", "rounds")
-    remark = "label column 'serial' looks like an identifier: 400 distinct values in 400 records; name another"
+    remark = (
+        "label column 'serial' may be an identifier and not a label: it has 400 distinct values in 400 records; "
+        "name another"
+    )
     assert remark in ended.out + ended.err
     ended = streamfl("replay", path, "--clients", 2, "--features", "rounds", "--label", "kind")
     assert "identifier" not in ended.out + ended.err

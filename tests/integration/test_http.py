@@ -119,7 +119,7 @@ def test_a_column_that_is_left_out_is_the_mean_if_that_is_said(client: Any, answ
 
 def test_refusals_reach_the_client_as_a_reason(client: Any, answering: Answering):
     inputs = [tensor("features", X, "FP64", as_bytes=True)]
-    with pytest.raises(InferenceServerException, match=f"is not served; the present one is {answering.round}"):
+    with pytest.raises(InferenceServerException, match=f"is not available; the current one is {answering.round}"):
         client.infer("phishing", inputs, "1000")
     with pytest.raises(InferenceServerException, match="more than 10000; send fewer at a time"):
         client.infer("phishing", [tensor("features", np.zeros((10_001, X.shape[1])), "FP64", as_bytes=True)])
@@ -197,11 +197,11 @@ def test_the_lines_of_the_page_do_what_it_says(tmp_path: Path, answering: Answer
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ((), "Give --settings, or --model with --http."),
-        (("--model", "m"), "--model goes with --http and --host-name, and with nothing else."),
+        ((), "Give --settings, or give --model together with --http."),
+        (("--model", "m"), "--model needs --http, and allows no other option than --host-name."),
         (
             ("--model", "m", "--http", "0", "--name", "s"),
-            "--model goes with --http and --host-name, and with nothing else.",
+            "--model needs --http, and allows no other option than --host-name.",
         ),
         (("--model", "m", "--http", "port"), "--http: 'port' is no address"),
         (("--model", "none", "--http", "0"), "none"),

@@ -65,19 +65,19 @@ def test_a_drift_that_reaches_clients_in_different_rounds_is_one_drift_by_the_ti
 def test_story_page_and_log_report_a_drift_that_reaches_clients_in_different_rounds_as_one() -> None:
     result = replayed(timed=False)
     told = [sentence.text for sentence in story(result, [])]
-    (sentence,) = [text for text in told if text.startswith("One drift began at one time")]
-    assert "reached the clients in turn: c0 in round 13, " in sentence
+    (sentence,) = [text for text in told if text.startswith("One drift began at the same time")]
+    assert "reached clients in different rounds: c0 in round 13, " in sentence
     assert "in round 41" in sentence
     assert "c0 from 200" in sentence
     assert not any("but only at client" in text for text in told)
-    assert "One drift began at one time" in render(result, title="Replay")
+    assert "One drift began at the same time" in render(result, title="Replay")
     corrected = next(drift for drift in result.local_drifts if drift.state == "corrected")
     assert local_text(corrected) == (
         "round 41  not a local drift: c0 did not drift alone; "
-        "it is one drift with that of other clients, first told in round 13"
+        "other clients have the same drift, first reported in round 13"
     )
-    assert ", the drift of round 13, chosen: " in restart_text(result.restarts[0])
-    assert "; 5 other clients so far without records of that time" in local_text(result.local_drifts[0])
+    assert ", the same drift as in round 13: " in restart_text(result.restarts[0])
+    assert "; 5 other clients had no records of that time yet" in local_text(result.local_drifts[0])
     plain = json.loads(result.model_dump_json())
     assert plain["restarts"][0]["drift"] == plain["local_drifts"][0]["drift"] == 13
 

@@ -223,7 +223,7 @@ def text(tab, there):
 def test_a_link_to_an_entry_that_is_not_held_yet_shows_the_present_and_says_so_until_it_is(tab, url, source):
     tab.open(f"{url}#entry=62")
     ready(tab, 60)
-    assert text(tab, "state") == "live: entry 62 is not held"
+    assert text(tab, "state") == "live: the page does not have entry 62"
     assert drawn(tab) == told(source.now()[1])
     for n in (61, 62, 63):
         source.history.hear(closed(n, [("plant-1", n)]))
@@ -235,7 +235,7 @@ def test_a_link_to_an_entry_that_is_not_held_yet_shows_the_present_and_says_so_u
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"), [("999", "entry 999 is not held"), ("1.5", "no such entry"), ("-3", "no such")]
+    ("asked", "said"), [("999", "the page does not have entry 999"), ("1.5", "no such entry"), ("-3", "no such")]
 )
 def test_an_entry_that_cannot_be_had_leaves_the_present_and_says_why(tab, url, source, asked, said):
     tab.open(url)

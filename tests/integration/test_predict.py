@@ -119,7 +119,7 @@ def test_an_npz_file_that_ends_early_is_an_error_of_one_line(predict: Predict, t
         member.write(np.ones(3).tobytes())
     ended = predict("records.npz", "--unknown", "ignore", model="targets")
     assert ended.code == 2
-    assert "its array 'X' ends behind record 3 of 5; take a whole copy of it" in ended.err
+    assert "its array 'X' ends after record 3 of 5; get a complete copy of the file" in ended.err
     assert "Traceback" not in ended.err
 
 
@@ -146,7 +146,7 @@ def test_with_a_label_accuracy_is_told_beside_no_change_and_bad_records_are_coun
         ("5", "no", "yes"),
     ]
     assert "accuracy   0.750  NoChange 0.500" in ended.err
-    for line in ("rejected   3 records", 'line 3, column "x": "much" is not a number', "line 8: 1 fields where"):
+    for line in ("rejected   3 records", 'line 3, column "x": "much" is not a number', "line 8: it has 1 field, but"):
         assert line in ended.err
     stopped = predict("records.csv", "--label", "kind", "--on-bad-record", "stop")
     assert (stopped.code, 'line 3, column "x"' in stopped.err) == (2, True)
@@ -190,19 +190,20 @@ def test_each_row_is_predicted_for_the_client_that_its_column_names(predict: Pre
         assert [line.split(",")[1] for line in ended.out.splitlines()[1:]] == ["no", "no", "yes"]
     assert "nothing says" not in ended.err
     refused = predict("rows.csv", "--client", "East", model="branched")
-    assert (refused.code, "no client of the run; they are site=east, site=west" in refused.err) == (2, True)
+    assert (refused.code, "the run had no such client; its clients are site=east, site=west" in refused.err) == (
+        2,
+        True,
+    )
     for name in ("west", ""):  # not one that drifted
         ended = predict("rows.csv", "--client", name, model="branched")
         assert [line.split(",")[1] for line in ended.out.splitlines()[1:]] == ["yes", "yes", "no"]
         assert "no client" not in ended.err
     Path("typo.csv").write_text("x,colour,site\n2,blue,west\n2,blue,East\n2,blue,\n")
-    assert (
-        "no client of the run is called East, which column 'site' names" in predict("typo.csv", model="branched").err
-    )
+    assert "the run had no client called East, which column 'site' names" in predict("typo.csv", model="branched").err
     Path("whose.csv").write_text("x,colour\n2,blue\n")
     ended = predict("whose.csv", model="branched")
-    assert "nothing says which records are of site=east" in ended.err
-    assert "column 'site' would, but is missing; if all are of one client, add --client" in ended.err
+    assert "there is no way to tell which records belong to site=east" in ended.err
+    assert "column 'site' would, but is missing; if all records belong to one client, add --client" in ended.err
 
 
 def test_a_name_that_is_unknown_may_come_late(predict: Predict):
@@ -219,7 +220,7 @@ def test_a_name_that_is_unknown_may_come_late(predict: Predict):
     [
         (("none.csv",), "none.csv: no such file"),
         (("river:Phishing",), "river:Phishing: no such file"),
-        (("records.csv", "--csv", "records.csv"), "is the input file"),
+        (("records.csv", "--csv", "records.csv"), "this is the input file"),
         (("records.csv", "--csv", "labels"), "is the model file"),
         (("records.csv", "--json", "no/such/place"), "in a directory that exists"),
         (("records.csv", "--json", "-", "--csv", "-"), "are both written to -"),

@@ -521,10 +521,10 @@ def test_updates_that_exceed_a_budget_are_sent_and_counted():
     [
         (
             {"features": "rounds", "bytes": 80},
-            "what the model of rounds sends cannot be made coarser; leave bytes out",
+            "what the model of rounds sends cannot be rounded; leave bytes out",
         ),
         ({"model": "river:naive_bayes.GaussianNB", "features": "auto", "bytes": 80}, "what a River model sends"),
-        ({"features": "auto", "bytes": 39.9}, "of 20 records may then take 798 bytes, .* give 40 or more, or make"),
+        ({"features": "auto", "bytes": 39.9}, "of 20 records could then have 798 bytes, .* give 40 or more, or make"),
         ({"features": "linear", "bytes": 22.4}, "give 23 or more, or make rounds larger"),
     ],
 )
@@ -535,6 +535,6 @@ def test_a_budget_that_cannot_be_kept_is_refused_before_anything_runs(learning, 
 
 @pytest.mark.parametrize("given", ["few", 0, -1, "nan", "inf", True, None, [80]])
 def test_a_budget_that_is_no_number_of_bytes_is_refused(given):
-    with pytest.raises(UsageError, match="no number of bytes a record; give a positive number, or auto"):
+    with pytest.raises(UsageError, match="this is not a number of bytes per record; give a positive number, or auto"):
         LearningSettings(bytes=given)
     assert [LearningSettings(bytes=given).bytes for given in ("auto", "40", 0.5)] == ["auto", 40.0, 0.5]

@@ -33,7 +33,7 @@ ENDED = re.compile("disconnected|[Hh]andshake")
 UNUSABLE = (kafka_errors.KafkaConfigurationError, OSError, AssertionError, TypeError, ValueError)
 
 
-TAKEN_OVER = "another coordinator of this federation has taken over; this one ends"
+TAKEN_OVER = "another coordinator of this federation has taken over; this process ends"
 
 
 class Connection:

@@ -73,7 +73,7 @@ class LastingProducer:
             return False
         if type(error) is not self._told:
             self._told = type(error)
-            LOG.warning("a producer is replaced: it would send nothing any more", reason=repr(error))
+            LOG.warning("a producer is replaced, because it cannot send any more", reason=repr(error))
         old, self._producer, self._ended_by = self._producer, producer, None
         let_go(old, 0.0)
         return True

@@ -13,12 +13,12 @@ def beyond(placement: Placement, number: int) -> str | None:
     """Return why a partition of a topic of records is left out, and what to do; None if it is read.
 
     >>> beyond(Placement(("a",)), 0), beyond(Placement(("a",), by="partition", partitions=4), 4)
-    (None, 'the settings say 4 partitions; raise partitions in [records]')
+    (None, 'the settings want 4 partitions; raise partitions in [records]')
     """
     if placement.by == "topic" and number > 0:
         return "a client by topic has one partition; have its records written to partition 0"
     if placement.partitions is not None and number >= placement.partitions:
-        return f"the settings say {placement.partitions} partitions; raise partitions in [records]"
+        return f"the settings want {placement.partitions} partitions; raise partitions in [records]"
     return None
 
 
@@ -36,7 +36,7 @@ def wrong_placement(placement: Placement, partitions: Mapping[str, int]) -> list
             remedy = 'write its records to partition 0, or begin with clients = "partition" or "key" in [records]'
             wrong.append(CheckResult(topic, "error", found, remedy))
         elif wanted is not None and has != wanted:
-            found = f"topic {topic} has {has} partitions, the settings say {wanted}"
+            found = f"topic {topic} has {has} partitions, but the settings want {wanted}"
             remedy = (
                 "raise partitions in [records]" if has > wanted else f"{added(topic, wanted)}, or lower the number"
             )
@@ -48,13 +48,13 @@ def unequal_partitions(records: Mapping[str, int], labels: Mapping[str, int]) ->
     """Return findings about a topic of labels that has not as many partitions as that of their records.
 
     >>> [finding.found for finding in unequal_partitions({"a": 3}, {"b": 2})]
-    ['topic b of labels has 2 partitions, and topic a of their records has 3']
+    ['topic b of labels has 2 partitions, but topic a of their records has 3']
     """
     return [
         CheckResult(
             name,
             "error",
-            f"topic {name} of labels has {has} partitions, and topic {topic} of their records has {wanted}",
+            f"topic {name} of labels has {has} partitions, but topic {topic} of their records has {wanted}",
             added(name, wanted) if has < wanted else "write each label to the partition of its record",
         )
         for (topic, wanted), (name, has) in zip(records.items(), labels.items(), strict=False)

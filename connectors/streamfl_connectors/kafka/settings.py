@@ -31,8 +31,8 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 class KafkaSettings(BaseModel):
     """`[kafka]`: the brokers.
 
-    All other settings of kafka-python may stand here, too, and go to it unchanged (TLS, SASL, timeouts). With `_file`
-    after its name, such a setting is read from that file, which is the place for secrets.
+    Any other setting of kafka-python may be set here and is passed on unchanged (TLS, SASL, timeouts). Add `_file` to
+    its name to read its value from a file: use this for secrets.
 
     Examples
     --------
@@ -41,27 +41,28 @@ class KafkaSettings(BaseModel):
     >>> KafkaSettings(bootstrap_servers="127.0.0.1:9092", ssl_cafle="ca.pem")
     Traceback (most recent call last):
     pydantic_core._pydantic_core.ValidationError: 1 validation error for KafkaSettings
-      Value error, ssl_cafle: kafka-python knows no such setting; did you mean ssl_cafile? ...
+      Value error, ssl_cafle: kafka-python has no such setting; did you mean ssl_cafile? ...
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", hide_input_in_errors=True, use_attribute_docstrings=True)
 
     bootstrap_servers: str | list[str]
-    """One or more `host:port`."""
+    """The addresses of one or more brokers, each as `host:port`."""
     replication_factor: int = Field(1, ge=1, le=2**15 - 1, json_schema_extra={"unit": "copies"})
-    """Copies of topics that are made; 3 on a cluster."""
+    """The number of copies of each topic that the coordinator creates; 3 on a cluster."""
     session_timeout_ms: int = Field(10_000, ge=1_000, le=MOST, json_schema_extra={"unit": "milliseconds"})
-    """After so long a host that is gone loses its clients to others."""
+    """How long a host may be gone before other hosts take over its clients."""
     transaction_timeout_ms: int = Field(15_000, ge=1_000, le=MOST, json_schema_extra={"unit": "milliseconds"})
-    """After so long the broker aborts the transaction of a coordinator that is gone."""
+    """How long a coordinator may be gone before the broker aborts its transaction."""
     part_bytes: int = Field(900_000, ge=1_000, le=2**31 - 1, json_schema_extra={"unit": "bytes"})
-    """Larger values are sent in parts of this size."""
+    """The size of the parts into which larger values are split."""
     largest_update: int = Field(256 * 1024 * 1024, ge=1_000, le=MOST_BYTES, json_schema_extra={"unit": "bytes"})
-    """Larger messages of clients are refused."""
+    """The maximum size of a message of a client; larger ones are refused."""
     unfinished_bytes: int = Field(BUDGET, ge=1_000, le=MOST_BYTES, json_schema_extra={"unit": "bytes"})
-    """The most of all clients' values that are not yet complete; a single value cannot have more either."""
+    """The maximum memory for values of clients of which parts are still missing, and so also the maximum size of one
+    value."""
     patience: float = Field(60.0, ge=0.0, le=LONGEST, json_schema_extra={"unit": "seconds"})
-    """How long to wait for brokers and topics before giving up."""
+    """How long to wait for brokers and topics before the process gives up."""
 
     @model_validator(mode="before")
     @classmethod
@@ -82,11 +83,13 @@ class KafkaSettings(BaseModel):
         for name, value in self.passed_through.items():
             if name not in known:
                 meant = did_you_mean(name, known | set(type(self).model_fields)) or "; correct its name"
-                raise ValueError(f"{name}: kafka-python knows no such setting{meant}")
+                raise ValueError(f"{name}: kafka-python has no such setting{meant}")
             if name in OURS:
-                raise ValueError(f"{name}: exactly-once training depends on it; leave it out")
+                raise ValueError(
+                    f"{name}: streamfl sets it itself, because exactly-once training depends on it; leave it out"
+                )
             if name == "security_protocol" and value not in PROTOCOLS:  # kafka-python would use PLAINTEXT
-                raise ValueError(f"{name}: say one of {', '.join(PROTOCOLS)}")
+                raise ValueError(f"{name}: set it to one of {', '.join(PROTOCOLS)}")
             if name in TEXTS and not isinstance(value, str):
                 raise ValueError(f"{name}: text is needed; put it in quotes, or in a file that {name}_file names")
         return self
@@ -104,12 +107,12 @@ class KafkaSettings(BaseModel):
             return
         mechanism = told.get("sasl_mechanism")
         if mechanism is None:
-            raise UsageError("[kafka] sasl_mechanism: a log-in needs one; give one, such as SCRAM-SHA-256")
+            raise UsageError(
+                "[kafka] sasl_mechanism: it is missing, but a log-in needs one; set it, for example to SCRAM-SHA-256"
+            )
         for name in ("sasl_plain_username", "sasl_plain_password") if mechanism in BY_PASSWORD else ():
             if not told.get(name):
-                raise UsageError(
-                    f"[kafka] {name}: {mechanism} needs it, and it is missing or empty; give {name}_file"
-                )
+                raise UsageError(f"[kafka] {name}: {mechanism} needs it, but it is missing or empty; set {name}_file")
 
     @property
     def passed_through(self) -> dict[str, Any]:
@@ -152,4 +155,4 @@ def _contents(name: str, path: Path) -> str:
     except OSError as error:
         raise ValueError(f"{name}: its file cannot be read: {error.strerror}; correct it") from None
     except ValueError:
-        raise ValueError(f"{name}: its file is not UTF-8 text; write it anew") from None
+        raise ValueError(f"{name}: its file is not UTF-8 text; write it again") from None

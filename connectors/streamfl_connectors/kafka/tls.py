@@ -97,7 +97,9 @@ def _require_key(context: ssl.SSLContext, certificate: Path, key: Path, password
     _read("ssl_certfile", certificate)
     locked = b"ENCRYPTED" in _read("ssl_keyfile", key)
     if locked and not password:
-        raise UsageError("[kafka] ssl_password: the key is encrypted, and nothing opens it; give ssl_password_file")
+        raise UsageError(
+            "[kafka] ssl_password: the key is encrypted, and there is no password for it; set ssl_password_file"
+        )
     try:
         context.load_cert_chain(certificate, key, password=password or "")  # without one, OpenSSL asks the terminal
     except ssl.SSLError as error:

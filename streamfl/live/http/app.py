@@ -175,7 +175,9 @@ class _V2:
         if (answering := self.current()) is None:
             raise HTTPException(503, "there is no model yet")
         if version not in (None, str(answering.round)):
-            raise HTTPException(404, f"version {quoted(version)} is not served; the present one is {answering.round}")
+            raise HTTPException(
+                404, f"version {quoted(version)} is not available; the current one is {answering.round}"
+            )
         return answering
 
     def _check_ready(self) -> None:
@@ -233,5 +235,5 @@ def _length(request: Request, header: str) -> int | None:
     if told is None:
         return None
     if not told.isdecimal() or len(told) > 12:
-        raise HTTPException(400, f"{header} is {quoted(told)}, which is no number of bytes")
+        raise HTTPException(400, f"{header} is {quoted(told)}, which is not a number of bytes")
     return int(told)

@@ -206,7 +206,7 @@ def _columns(
         if tensor.name in columns:
             raise PeerError(f"the input {quoted(tensor.name)} is there twice")
         if whole and len(inputs) > 1:
-            raise PeerError(f"the input {matrix} holds all columns: send it alone")
+            raise PeerError(f"the input {matrix} holds all columns; send no other input with it")
         try:
             shape = _shape(tensor, len(encoding.columns) if whole else 1, whole)
             _check_size(shape[0], len(encoding.features), limits)
@@ -215,7 +215,7 @@ def _columns(
         except PeerError as error:
             raise PeerError(f"input {quoted(tensor.name)}: {error}") from error
         if records not in (None, shape[0]):
-            raise PeerError(f"the inputs have {records} and {shape[0]} records; all need the same number")
+            raise PeerError(f"the inputs have {records} and {shape[0]} records; all inputs need the same number")
         records, at = shape[0], until
         if isinstance(cells, np.ndarray) and whole:
             columns.update({name: cells[:, j] for j, name in enumerate(encoding.columns)})
@@ -231,7 +231,7 @@ def _shape(tensor: _Input, width: int, whole: bool) -> Shape:
     shape = tuple(tensor.shape[:3])
     if len(shape) not in ((2,) if whole else (1, 2)) or shape[1:] not in ((), (width,)):
         wanted = f"[n, {width}]" if whole else "[n] or [n, 1]"
-        raise PeerError(f"shape {list(shape)}{'..' * (len(tensor.shape) > 3)}, where {wanted} is needed")
+        raise PeerError(f"shape {list(shape)}{'..' * (len(tensor.shape) > 3)}, but it must be {wanted}")
     if not shape[0]:
         raise PeerError("there are no records")
     return shape
@@ -255,7 +255,7 @@ def _cells(tensor: _Input, shape: Shape, binary: memoryview, encoding: Encoding)
     if size is not None and size != len(binary):
         raise PeerError(f"{size} bytes are named, of which {len(binary)} are after the JSON")
     if datatype not in (TEXTS, *NUMBERS):
-        raise PeerError(f"no such datatype: {quoted(datatype)}; use one of {', '.join((TEXTS, *NUMBERS))}")
+        raise PeerError(f"there is no such datatype: {quoted(datatype)}; use one of {', '.join((TEXTS, *NUMBERS))}")
     is_text = tensor.name in encoding.categories
     if tensor.name not in encoding.others and (datatype == TEXTS) != is_text:
         kind, needed = ("texts", TEXTS) if is_text else ("numbers", "FP64")

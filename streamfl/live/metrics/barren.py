@@ -50,7 +50,7 @@ class Barren:
         happened = (
             (self.rejected, "record", "rejected"),
             (self.refused, "message", "refused"),
-            (self.unlearnt, "record", "no use to the model"),
+            (self.unlearnt, "record", "of no use to the model"),
         )
         parts = [f"{counted(n, noun)} {'was' if n == 1 else 'were'} {what}" for n, noun, what in happened if n]
         why = ", ".join(parts) or "no update had any record"

@@ -63,7 +63,7 @@ class Endpoint:
     def stuck(self) -> str | None:
         """Return why the process does not live; None if it does."""
         since = self.seconds() - self._turned
-        return f"its loop has not turned for {since:.0f} seconds" if since > STUCK else None
+        return f"its main loop has not run for {since:.0f} seconds" if since > STUCK else None
 
     def collect(self) -> Iterator[Metric]:
         """Yield the measures that were shown last, for prometheus_client."""

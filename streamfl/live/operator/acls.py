@@ -34,7 +34,7 @@ def accesses(
         There is no such role, or one log-in is to have all roles.
     """
     if principal is not None and role is None:
-        raise UsageError("--principal is the log-in of one role; name that, too: --role host")
+        raise UsageError("--principal is the user of one role; name the role as well, for example --role host")
     named = {"role": role, "principal": principal, "config": config}
     return connector.access(settings.placement, settings.unlabelled, settings.apart, **named)
 

@@ -48,7 +48,7 @@ def _key_finding(settings: FederationSettings, process: Process) -> CheckResult:
     except UsageError as error:
         found, _, remedy = str(error).rpartition("; ")
         return CheckResult(subject, "error", found or str(error), remedy)
-    whose = "no key of its own: it reads" if own is None else f"its key is {own.key.public}"
+    whose = "no key, and none is needed to read" if own is None else f"its key is {own.key.public}"
     return CheckResult(subject, "ok", f'"{settings.federation.members}", {whose}')
 
 

@@ -40,7 +40,7 @@ def order(
     """
     state = connector.state()
     if state is None and not client:
-        raise UsageError("the federation has not run yet")
+        raise UsageError("the federation has not started yet")
     if client and action != "admit" and (state is None or client not in _known(state)):
         meant = "" if state is None else did_you_mean(client, _known(state))
         raise UsageError(f"no client is called {client!r}{meant}; see streamfl members list")
@@ -51,12 +51,12 @@ def order(
         changed = _changed(connector.state())
         if changed is not None and changed.number >= command.number:
             if (changed.number, changed.action, changed.client) != (command.number, action, client):
-                raise PeerError("another command came first; look at streamfl members list, and repeat this one")
+                raise PeerError("another command came first; look at streamfl members list, then repeat this one")
             return changed
         time.sleep(LOOK_EVERY)
     raise PeerError(
-        f"no coordinator has carried it out within {patience:g} s: start one, which will; or your key is not that of "
-        "an operator in its list of members, which its log says"
+        f"no coordinator has carried out the command within {patience:g} s: start one, which will; or your key is "
+        "not that of an operator in its list of members, which its log says"
     )
 
 
@@ -96,7 +96,7 @@ def show(state: CoordinatorState | None, names: Mapping[str, str], console: Cons
     c2  evicted by an operator
     """
     if state is None:
-        print_line(console, "the federation has not run yet")
+        print_line(console, "the federation has not started yet")
         return
     for name in sorted(_known(state)):
         print_line(console, "  ".join((name, *_line(name, state, names))))

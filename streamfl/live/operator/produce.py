@@ -175,7 +175,9 @@ class _Halves:
 def _halves(settings: FederationSettings, connector: Connector, production: Production) -> _Halves:
     apart, clients = settings.apart, list(production.logs)
     if apart is None or production.unlabelled:
-        raise UsageError("--labels-apart writes labels to the topics of [labels]; give it topic, and no --unlabelled")
+        raise UsageError(
+            "--labels-apart writes labels to the topics of [labels]; set topic there, and leave out --unlabelled"
+        )
     return _Halves(
         connector.writer(settings.placement, clients),
         connector.writer(apart.placement, clients),
@@ -195,7 +197,7 @@ def _placement(settings: FederationSettings, production: Production) -> Placemen
     if not production.unlabelled:
         return settings.placement
     if not settings.score.topics:
-        raise UsageError("records without labels go to the first topic of [score]; give it topics")
+        raise UsageError("records without labels go to the first topic of [score]; set topics there")
     return Placement(settings.score.topics[:1], by="key")
 
 
@@ -215,7 +217,9 @@ def _encoder(settings: FederationSettings, production: Production) -> tuple[Enco
     table, logs = production.table, production.logs
     if bool(table.labels) != (settings.federation.task == "classification"):
         kind = "labels" if table.labels else "targets"
-        raise UsageError(f"{table.name} has {kind}, and [federation] task is {settings.federation.task}; correct it")
+        raise UsageError(
+            f"{table.name} has {kind}, but task in [federation] is {settings.federation.task}; correct it"
+        )
     fields = settings.field_map
     if production.unlabelled:
         fields = fields.model_copy(update={"task": "unlabelled"})

@@ -36,7 +36,7 @@ def past_model(connector: Connector, entry: int) -> str:
         if served <= past:
             return model_of_round(served)
     raise UsageError(
-        f"entry {entry} closed round {past}, and no model of that time is kept: "
+        f"entry {entry} closed round {past}, but no model of that time is kept: "
         + (f"those of rounds {', '.join(map(str, kept))} are" if kept else f"{state.profile.profile} keeps none")
     )
 

@@ -77,8 +77,8 @@ def watch(
 ) -> None:
     """Print a line for every round, restart and change of membership, until `rounds` rounds were seen.
 
-    A restart, and clients that drift alone, are also told in a sentence. When there is no line for half a minute, one
-    says what the federation waits for.
+    A restart, and clients that drift alone, are also described in a sentence. If there is no line for half a minute,
+    one says what the federation waits for.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class WaitingReport:
     >>> waiting.line()
     ''
     >>> waiting.line()
-    'for 40 s: no round is open; the coordinator waits for clients to join, and its log names those that have'
+    'for 40 s: no round is open; the coordinator waits for clients to join, and logs each one that joins'
     >>> waiting.line()
     ''
     """
@@ -155,7 +155,7 @@ class WaitingReport:
                 pass
 
     def broken(self) -> None:
-        """Begin anew: there was a line."""
+        """Start counting again: there was a line."""
         self._since = self.now()
         if self._wait < float("inf"):
             self._wait = QUIET
@@ -170,13 +170,13 @@ class WaitingReport:
 
     def _waits_for(self) -> str:
         if self.opened is None:
-            return "no round is open; the coordinator waits for clients to join, and its log names those that have"
+            return "no round is open; the coordinator waits for clients to join, and logs each one that joins"
         round_ = f"round {count(self.opened.round)} is open"
         if self._held:
-            return f"{round_}, and held by an operator; `streamfl resume` goes on"
+            return f"{round_}, but an operator has paused learning; `streamfl resume` continues"
         if self._empty:
-            return f"{round_}, and was opened again {count(self._empty)} times: no client has brought a record"
-        return f"{round_}; the coordinator, if it runs, waits for updates of clients: its log names them"
+            return f"{round_}, and was opened again {count(self._empty)} times, because no client has sent a record"
+        return f"{round_}; the coordinator, if it is running, waits for updates of clients, which its log names"
 
 
 def standing(name: str, opened: RoundOpened | None) -> str:
@@ -188,7 +188,7 @@ def standing(name: str, opened: RoundOpened | None) -> str:
     if opened is None:
         wait = "the coordinator opens the first one when all clients that it expects have joined"
         return f"{name}: no round is open; {wait}"
-    return f"{name}: round {count(opened.round)} is open, epoch {opened.epoch}; a line follows when it has closed"
+    return f"{name}: round {count(opened.round)} is open, epoch {opened.epoch}; a line follows when it closes"
 
 
 def lines(message: FromCoordinator) -> tuple[tuple[str, ...], str]:
@@ -214,12 +214,15 @@ def _lines(message: FromCoordinator) -> tuple[str | tuple[str, ...], str]:
         case Noticed():
             return notice_text(DatedNotice.of(message)), "yellow"
         case Joined():
-            return f"{message.client} joined, {count(message.read)} records accounted for", "dim"
+            return f"{message.client} joined; the ledger already has {count(message.read)} of its records", "dim"
         case Left():
             return f"{message.client} left", "dim"
         case MemberChanged():
             about = f"{message.client}: " if message.client else ""
-            return f"{about}{message.action}, by an operator, from entry {message.entry} on", "bold yellow"
+            return (
+                f"{about}{message.action}, ordered by an operator, in effect from entry {message.entry} on",
+                "bold yellow",
+            )
         case Ended():
             return "the federation has ended", "dim"
         case Refusal():

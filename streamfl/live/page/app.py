@@ -104,7 +104,7 @@ class _Page:
     async def events(self, request: Request) -> Response:
         """Answer with a stream: first all sections, then whatever changes."""
         if self._streams >= STREAMS:
-            return _json({"error": f"{STREAMS} pages are open; ask /view instead"}, 503)
+            return _json({"error": f"{STREAMS} pages are open already, which is the limit; ask /view instead"}, 503)
         self._streams += 1  # now: many may ask before the first stream begins
         headers = HEADERS | {"X-Accel-Buffering": "no"}
         return _Stream(self._stream(), self._ended, media_type="text/event-stream", headers=headers)
@@ -157,7 +157,7 @@ def _json(told: Sections, status: int = 200, request: Request | None = None) -> 
 
 
 def _not_held(entry: int) -> Response:
-    return _json({"error": f"entry {entry} is not held"}, 404)
+    return _json({"error": f"the page does not have entry {entry}"}, 404)
 
 
 def _number(request: Request, name: str) -> int | None:

@@ -25,17 +25,17 @@ REMEDIES: Mapping[str, str] = {
     "no label": "write the label with the record, or use [labels] if it comes later",
     "is infinite": "write a finite number, or leave the field out",
     "is not a number": "write a number, drop the field, or declare its values under categories",
-    "not JSON": "write one JSON object a message, or correct [records] format",
-    "not a JSON object": "write one JSON object a message, or correct [records] format",
+    "not JSON": "write one JSON object per message, or correct [records] format",
+    "not a JSON object": "write one JSON object per message, or correct [records] format",
     "not safetensors": "write packed messages as docs/kafka.md says, or correct [records] format",
     "the message is empty": "leave empty messages out, or mark the end of a stream as docs/kafka.md says",
     "names no client": "write the client's name into the field that [records.fields] client names",
-    "labels": "raise [federation] most_labels if all of them are meant, or set the task to regression",
+    "labels": "raise most_labels in [federation] if all of these are labels, or set the task to regression",
 }
 
-OF_CLIENTS = "a client of another version, or a process that should not write there: look who does"
+OF_CLIENTS = "a client of another version writes there, or a process that should not; find out which"
 
-LOOK = "read the letter: kafka-console-consumer shows its headers, and the message as it was"
+LOOK = "read the letter with kafka-console-consumer, which shows its headers and the original message"
 
 
 def kind_of(reason: str, *, fields: bool = True) -> str:

@@ -21,8 +21,8 @@ ROWS = frozenset({"clients", "rounds"})
 
 STATES = {
     "waiting": "waiting for the first round",
-    "gathering": "gathering updates",
-    "scoring": "scoring candidates after an alarm",
+    "gathering": "waiting for updates of clients",
+    "scoring": "comparing candidate models after an alarm",
     "closed": "closed",
     "ended": "the federation has ended",
 }
@@ -34,29 +34,29 @@ KINDS = {"restart": "Restart", "local drift": "Local drift", "notice": "Notice"}
 
 CHOSEN = {
     "": "",
-    "scratch": "untrained",
-    "incumbent": "the model that served goes on",
+    "scratch": "an untrained model",
+    "incumbent": "the same model as before",
     "recall": "the model of an earlier epoch",
-    "relabelled": "the model that served, its labels renamed",
+    "relabelled": "the same model with its labels renamed",
     "branch": "the model of clients that had drifted alone",
-    "round": "the model that served in this round",
+    "round": "the model that predicted in this round",
 }
 
-# What began a branch, trained by its clients alone since they were latched.
+# The model that a branch begins with, trained only by its clients since they were latched.
 BRANCHED = CHOSEN | {
-    "incumbent": "the model of all clients, trained by these alone",
-    "join": "none of their own, but that of clients that drifted before them",
+    "incumbent": "the model of all clients, then trained only by these",
+    "join": "the model of clients that drifted in the same way before",
 }
 
-IN_PARALLEL = "one trained in parallel"
+IN_PARALLEL = "a model trained in parallel"
 
 LOCAL = {
-    "latched": "apart: candidates are tried on their records alone",
-    "branched": "served by another model than all others",
-    "released": "no candidate surely gained enough, or there are too many branches",
-    "merged": "their own model ended: it gained next to nothing",
-    "returned": "back: the model of all clients is better for them again",
-    "corrected": "they did not drift alone",
+    "latched": "they drifted alone: candidate models are now compared on their records only",
+    "branched": "they got a model of their own",
+    "released": "back with all clients: no candidate was clearly better, or there are too many branches",
+    "merged": "back with all clients: their own model was hardly better",
+    "returned": "back with all clients: the model of all clients is better for them again",
+    "corrected": "they did not drift alone: other clients had the same drift",
     "restarted": "all clients began a new epoch together",
 }
 
@@ -222,11 +222,11 @@ def astray_words(counts: Sequence[int]) -> str:
     """Return which labels found no record, and why, and how many records no label; "" if all did.
 
     >>> astray_words((3, 0, 1, 0))
-    '3 labels whose record did not come, 1 label whose record was rejected'
+    '3 labels whose record never came, 1 label whose record was rejected'
     """
     what = (
-        ("label", "whose record did not come"),
-        ("label", "whose record had one"),
+        ("label", "whose record never came"),
+        ("label", "for a record that already had one"),
         ("label", "whose record was rejected"),
         ("record", "whose label did not come in time"),
     )

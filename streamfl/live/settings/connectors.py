@@ -27,6 +27,7 @@ def connect(settings: FederationSettings, signatures: Signatures = OPEN) -> Conn
         return connector(settings.federation.name, settings.section)
     if not getattr(connector, "carries_signatures", False):
         raise UsageError(
-            f'[federation] members: the connector {settings.federation.connector!r} carries no signatures; set "open"'
+            f"[federation] members: the connector {settings.federation.connector!r} has no signatures; set it to "
+            '"open"'
         )
     return connector(settings.federation.name, settings.section, signatures)

@@ -37,7 +37,7 @@ def connector_named(name: str) -> type[Connector]:
     try:
         connector: type[Connector] = connectors[name].load()
     except (ImportError, AttributeError) as error:
-        raise UsageError(f"[federation] connector: {name!r} cannot be imported: {error}; install it anew") from error
+        raise UsageError(f"[federation] connector: {name!r} cannot be imported: {error}; install it again") from error
     model = getattr(connector, "Settings", None)
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         raise UsageError(f"[federation] connector: {name!r} has no model `Settings`; ask its authors for one")

@@ -65,10 +65,11 @@ def wrong(before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
     """Return why a coordinator with these settings cannot continue from a state with those before, or None.
 
     >>> wrong({"learning.features": '"auto"'}, {"learning.features": '"rounds"'})
-    'learning.features was "auto" and is now "rounds": put it back, or take another [federation] name'
+    'learning.features was "auto" and is now "rounds": set it back, or start a new federation under another
+    [federation] name'
     """
     for name, (was, now_is) in changed(before, now).items():
         if is_fixed(name):
             what = f"{name} was {bounded(was)} and is now {bounded(now_is)}"
-            return f"{what}: put it back, or take another [federation] name"
+            return f"{what}: set it back, or start a new federation under another [federation] name"
     return None

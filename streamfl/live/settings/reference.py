@@ -13,22 +13,23 @@ from streamfl.live.settings.settings import FederationSettings
 HEAD = """\
 # Settings
 
-You look for a setting of a live federation: what it does, its default, and whether you may change it. This page is
-what `streamfl settings` prints; `streamfl settings rounds` prints one table.
+This page lists every setting of a live federation: what it does, its default, and whether you may change it later.
+`streamfl settings` prints this page; `streamfl settings rounds` prints one table.
 
 Settings come from the TOML file that `--settings` names, from the environment (`STREAMFL_ROUNDS__SIZE=100` is `size`
-in `[rounds]`) and from flags (`--set rounds.size=100`), in rising order of precedence. `streamfl init` writes a file
-for records that you have, `deploy/federation.toml` has every setting with a comment, and `streamfl check` tries them.
-A setting that does not exist is refused, with the closest name. No count and no number of seconds or milliseconds may
-be above a billion; what bytes may be at most is in their rows.
+in `[rounds]`) and from flags (`--set rounds.size=100`). Flags override the environment, which overrides the file.
+`streamfl init` writes a file for records that you have. `deploy/federation.toml` is an example with comments.
+`streamfl check` tests the settings. A setting that does not exist is an error, which names the closest one. No count
+and no number of seconds or milliseconds may be above a billion; the limits of bytes are in their rows.
 
-**Change** says whether a federation that has begun goes on with another value, once its processes are started again:
-*yes*; *no*, the coordinator refuses to start and names the setting
-([operate.md](operate.md#change-settings)); *begins anew*, as another federation.
+**Change** says whether you may change the value of a federation that has already started. *yes*: restart its
+processes with the new value. *no*: the coordinator refuses to start and names the setting
+([operate.md](operate.md#change-settings)). *starts a new federation*: it begins with round 1 and knows nothing of the
+old one.
 
-**Equal bytes** says what the setting means for the promise that the same records give the same model to the last
-byte. *same*: it has no effect on the model. *other*: another value gives another model. *not promised*: with such a
-value two runs may differ, which coordinator and hosts log at their start."""
+**Equal bytes** says how the setting affects the promise that the same records give the same model to the last byte.
+*same*: it has no effect on the model. *other*: another value gives another model. *not promised*: with such a value
+two runs may differ; coordinator and hosts log this when they start."""
 
 COLUMNS = ("setting", "value", "default", "what it does", "change", "equal bytes")
 
@@ -55,7 +56,8 @@ def reference(table: str | None = None) -> str:
     <BLANKLINE>
     | setting | value | default | what it does | change | equal bytes |
     | --- | --- | --- | --- | --- | --- |
-    | `level` | `"debug"`, `"info"`, `"warning"` or `"error"` | `"info"` | The least important events that ...
+    | `level` | `"debug"`, `"info"`, `"warning"` or `"error"` | `"info"` | The lowest severity that is ... | yes |
+    same |
     """
     found = dict(tables())
     if table is not None:

@@ -81,7 +81,7 @@ def host_name(text: str) -> str:
     'scorer.example.org'
     >>> host_name("http://scorer.example.org:8000/v2")
     Traceback (most recent call last):
-    ValueError: "http://scorer.example.org:8000/v2" is no name of a host; write "scorer.example.org"
+    ValueError: "http://scorer.example.org:8000/v2" is not a host name; write "scorer.example.org"
     """
     bare = re.sub(r"^[a-z]+://|(:[0-9]*)?(/.*)?$", "", text.strip())
     if not bare or not re.fullmatch(r"[^\s:/\[\]]+", bare):
@@ -90,7 +90,7 @@ def host_name(text: str) -> str:
         remedy = f"write {quoted(bare)}"
     else:
         return text
-    raise ValueError(f"{quoted(text)} is no name of a host; {remedy}")
+    raise ValueError(f"{quoted(text)} is not a host name; {remedy}")
 
 
 HostNames = tuple[Annotated[str, AfterValidator(host_name)], ...]
@@ -101,49 +101,51 @@ class _Table(BaseModel):
 
 
 class Federation(_Table):
-    """`[federation]`: settings that all processes of a federation share."""
+    """`[federation]`: what all processes of a federation must agree on."""
 
     name: str = Field(
         "federation",
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
         max_length=200,
-        json_schema_extra={"decides": False, "change": "begins anew"},
+        json_schema_extra={"decides": False, "change": "starts a new federation"},
     )
-    """The first part of its topics' names."""
+    """The name of the federation, with which the names of its topics begin."""
     expect: int = Field(
         1,
         ge=1,
         le=MOST,
         json_schema_extra={"unit": "clients", "unequal": "if below the number of clients", "decides": False},
     )
-    """Round 1 opens when so many clients have joined."""
+    """The number of clients that must have joined before round 1 opens."""
     task: Literal["classification", "regression"] = Field(
         "classification", json_schema_extra={"unequal": "with `regression`, unless `features` is `rounds`"}
     )
-    """Whether labels are classes or numbers."""
+    """Whether labels are classes (`classification`) or numbers (`regression`)."""
     seed: int = Field(0, ge=0)
-    """Seeds all random draws."""
+    """The seed of all random draws."""
     scaling: bool = True
-    """Whether features are standardised by the moments that clients agree on."""
+    """Whether to standardise features by the mean and deviation over all clients."""
     horizon: int = Field(10_000, ge=2, le=MOST, json_schema_extra={"unit": "rounds"})
-    """The number of rounds that profile `paper` prepares for."""
+    """The number of rounds for which profile `paper` plans."""
     most_features: int = Field(NAMED.features, ge=1, le=MOST)
-    """The most features that are registered; further ones are left out of their records, which count."""
+    """The maximum number of features; further ones are ignored, but their records count."""
     most_labels: int = Field(NAMED.labels, ge=1, le=MOST)
-    """The most labels that are registered; records of further ones are rejected."""
+    """The maximum number of labels; records with further labels are rejected."""
     most_clients: int = Field(NAMED.clients, ge=1, le=MOST)
-    """The most clients that are remembered, including those that have left; further ones are refused."""
+    """The maximum number of clients, including those that have left; further ones cannot join."""
     members: Literal["open", "known", "file"] = Field(
         "open", json_schema_extra={"decides": False, "change": "between `known` and `file`"}
     )
-    """Who may speak for a client: anybody (`open`), the host that brought it first (`known`), or the hosts that
-    `members_file` grants it (`file`)."""
+    """Which host may run a client: any host (`open`), only the first host that brought it (`known`), or only the
+    hosts that `members_file` lists for it (`file`)."""
     members_file: Path = Field(Path("members.toml"), json_schema_extra={"decides": False})
-    """The list of who may speak for which client; with `known` it may be absent."""
+    """The file that lists which host may run which client; optional with `known`."""
     most_weights: int = Field(NAMED.weights, ge=2, le=MOST)
-    """The most weights of a model, one for each label of each feature; names beyond that are not registered."""
-    connector: str = Field("kafka", json_schema_extra={"decides": False, "change": "begins anew"})
-    """The name of the installed connector to the log; the table of that name is its own."""
+    """The maximum number of weights of a model, one for each pair of feature and label; features and labels beyond it
+    are treated as beyond `most_features` and `most_labels`."""
+    connector: str = Field("kafka", json_schema_extra={"decides": False, "change": "starts a new federation"})
+    """The installed connector that reads and writes the federation's log; the table with its name has its
+    settings."""
 
 
 class RoundSettings(_Table):
@@ -152,24 +154,26 @@ class RoundSettings(_Table):
     clock: Literal["records", "interval", "event_time"] = Field(
         "interval", json_schema_extra={"unequal": "with `interval`"}
     )
-    """When clients close their buffers: with `size` records (`records`), every `interval` seconds (`interval`), or
-    when their records reach the next `interval` by the times at which they were measured (`event_time`)."""
+    """When a client ends its part of a round: after `size` records (`records`), every `interval` seconds
+    (`interval`), or when the times in its records pass the end of an `interval` (`event_time`)."""
     size: int = Field(100, ge=1, le=MOST, json_schema_extra={"unit": "records"})
-    """A client's records a round, with `clock = "records"`."""
+    """The number of records of each client in a round, with `clock = "records"`."""
     least: int = Field(10, ge=1, le=MOST, json_schema_extra={"unit": "records"})
-    """A client with fewer good records sends nothing about them, and they wait for more: with 1, sums over a single
-    record may be sent; hosts may differ in it."""
+    """The minimum number of valid records in an update: a client with fewer waits for more, which protects its
+    records, because with 1 an update may concern a single record; each host may choose its own."""
     interval: float = Field(10.0, ge=SHORTEST, le=LONGEST, json_schema_extra={"unit": "seconds"})
-    """The length of a round with another clock than `records`."""
+    """The length of a round, with `clock = "interval"` or `"event_time"`."""
     quorum: int | Literal["all"] = Field("all", json_schema_extra={"unit": "clients", "unequal": "with a number"})
-    """A round closes with the updates of so many clients, 1 or more; `all`: of every client that is present."""
+    """The number of clients, 1 or more, whose updates close a round; `all`: every client that is present."""
     deadline: float = Field(5.0, ge=0.0, le=LONGEST, json_schema_extra={"unit": "seconds", "unequal": "above 0"})
-    """A round closes so long after clients should have closed their buffers, whoever is missing; 0: it waits."""
+    """How long the coordinator waits for missing updates after clients should have sent them, before it closes the
+    round without them; 0: without limit."""
     expire_after: int = Field(3, ge=1, le=MOST, json_schema_extra={"unit": "rounds", "decides": False})
-    """A client without an update in so many rounds is not waited for until it sends one."""
+    """After this many rounds without an update of a client, rounds close without waiting for it, until it sends
+    one."""
     aggregation: str = Field("mean", json_schema_extra={"enum": list(AGGREGATORS.own), "registered": True})
-    """How the differences of the models that rounds train are combined: all but `mean` tolerate a minority of
-    hostile clients, at some cost when all are honest."""
+    """How the coordinator combines the model changes that clients send: every choice except `mean` tolerates a
+    minority of malicious clients, but costs some accuracy if all are honest."""
 
     @field_validator("aggregation")
     @classmethod
@@ -180,38 +184,40 @@ class RoundSettings(_Table):
     @model_validator(mode="after")
     def _quorum_is_possible(self) -> Self:
         if self.quorum != "all" and not 1 <= self.quorum <= MOST:
-            raise ValueError(f"quorum: at least 1 and at most {MOST}, or all")
+            raise ValueError(f"quorum: give a number from 1 to {MOST}, or all")
         return self
 
     @model_validator(mode="after")
     def _a_round_may_leave(self) -> Self:
         if self.size < self.least:
             raise ValueError(
-                f"size is {self.size} and least is {self.least}: a client sends nothing about "
-                "fewer than rounds.least records; make rounds.size at least that, or rounds.least smaller"
+                f"size is {self.size} and least is {self.least}: a round would never have enough records for an "
+                "update; make rounds.size at least rounds.least"
             )
         return self
 
 
 class Records(_Table):
-    """`[records]`: where records are, which client each belongs to, and their format."""
+    """`[records]`: where the records are, which client each belongs to, and their format."""
 
     topics: tuple[str, ...] = Field(min_length=1)
-    """The topics of the records; with `clients = "topic"` a name may have one `*`, which stands for the client."""
+    """The topics with the records; with `clients = "topic"` a name may contain one `*`, which stands for the
+    client."""
     clients: Literal["topic", "partition", "key"] = "topic"
-    """What a client is: a topic of one partition, a partition, or a value of the field `fields.client`."""
+    """What makes a client: each topic, which then has one partition (`topic`), each partition (`partition`), or each
+    value of the field that `fields.client` names (`key`)."""
     partitions: int | None = Field(None, ge=1, le=MOST, json_schema_extra={"unset": "not checked", "decides": False})
     """The number of partitions that each topic must have."""
     format: str = Field("json", json_schema_extra={"enum": list(RECORD_FORMATS.own), "registered": True})
-    """One JSON object a message, or many records a message as a safetensors file."""
+    """`json`: one JSON object per message; `packed`: many records per message, as a safetensors file."""
     shape: Literal["open", "closed"] = Field("open", alias="schema")  # pydantic's models have a `schema` already
-    """`closed` takes only the fields and labels that `[records.fields]` names."""
+    """`open`: new features and labels may appear at any time; `closed`: only those that `[records.fields]` names."""
     start: Literal["earliest", "latest"] = Field("earliest", json_schema_extra={"unequal": "with `latest`"})
-    """Where a new client begins to read."""
+    """Whether a new client reads from the oldest or from the newest record."""
     lost: Literal["stop", "skip"] = Field("stop", json_schema_extra={"unequal": "with `skip`"})
-    """What a client does if records were deleted before they were learnt."""
+    """What a client does if the broker deleted records before the client learnt them: `stop`, or `skip` them."""
     late_after: float = Field(60.0, ge=SHORTEST, le=LONGEST, json_schema_extra={"unit": "seconds", "decides": False})
-    """A record so much older than one before it counts as late; it is still learnt."""
+    """A record counts as late if it is older than an earlier one by more than this; it is still learnt."""
     fields: FieldMap = FieldMap()
 
     @field_validator("format")
@@ -227,32 +233,35 @@ class Records(_Table):
                 'clients = "key" needs format = "json" and the field that names the client: fields.client'
             )
         if any(name.count("*") > 1 for name in self.topics):
-            raise ValueError("topics: at most one * in a name")
+            raise ValueError("topics: a name may contain only one *")
         if self.clients != "topic" and any("*" in name for name in self.topics):
-            raise ValueError('topics: a * names clients, which needs clients = "topic"')
+            raise ValueError('topics: a * stands for the client, so it needs clients = "topic"')
         if "closed" in self.fields.model_fields_set:
-            raise ValueError('fields.closed: leave it out, schema = "closed" sets it')
+            raise ValueError('fields.closed: leave it out, because schema = "closed" sets it')
         if self.shape == "closed" and self.format != "json":
             raise ValueError('schema = "closed" needs format = "json": packed messages name their fields themselves')
         if self.shape == "closed" and not (self.fields.features or self.fields.categories):
-            raise ValueError('schema = "closed" needs all features: fields.features, fields.categories')
+            raise ValueError(
+                'schema = "closed" needs a list of all features in fields.features and fields.categories'
+            )
         if self.shape == "open" and self.fields.labels:
-            raise ValueError('fields.labels needs schema = "closed": the list is of all labels')
+            raise ValueError('fields.labels lists all labels that may occur, so it needs schema = "closed"')
         return self
 
 
 class Labels(_Table):
-    """`[labels]`: labels that come apart from their records, later and under a key."""
+    """`[labels]`: delayed labels, which come later than their records, in topics of their own."""
 
     topic: str = Field(
         "", max_length=249, json_schema_extra={"unequal": "with a topic, unless `features` is `rounds`"}
     )
-    """The topics of labels, with a `*` if those of records have one: partition n of the labels belongs to partition n
-    of the records; empty: labels come with their records."""
+    """The topics with the labels, with a `*` if the topics of the records have one, where partition n has the labels
+    of partition n of the records; empty: labels come with their records."""
     key: str = Field("id", min_length=1, max_length=256)
-    """The field, in both, that names the record: a text or a whole number."""
+    """The field by which a label finds its record: it is in both, and holds a text or a whole number."""
     window: int = Field(10_000, ge=1, le=1_000_000, json_schema_extra={"unit": "records"})
-    """A record waits for its label until so many later ones have come and one after these has been labelled."""
+    """How many later records of its client a record waits for its label; it is given up when a label of a record even
+    later than these comes."""
 
     @property
     def an_example(self) -> str:
@@ -261,22 +270,22 @@ class Labels(_Table):
 
 
 class CoordinatorProcess(_Table):
-    """`[coordinator]`: the coordinator's process."""
+    """`[coordinator]`: the coordinator process."""
 
     key: Path | None = Field(None, json_schema_extra={"unset": "messages are not signed"})
-    """The file of its private key."""
+    """The file with its private key."""
     silence: float = Field(0.3, ge=0.1, le=LONGEST, json_schema_extra={"unit": "seconds"})
-    """How long one that stands by (`--standby`) hears nothing of the other before it takes over; up to four times as
-    long where heartbeats come late."""
+    """How long the other coordinator must be silent before a standby (`--standby`) takes over; up to four times as
+    long where heartbeats arrive late."""
 
 
 class ClientProcess(_Table):
-    """`[client]`: one process that serves clients, a host."""
+    """`[client]`: a process that runs clients, called a host."""
 
     key: Path | None = Field(None, json_schema_extra={"unset": "messages are not signed"})
-    """The file of its private key."""
+    """The file with its private key."""
     host: str = Field(default_factory=socket.gethostname, json_schema_extra={"unset": "the machine's name"})
-    """Its name in the group of hosts: each has its own, the same after a restart."""
+    """The name of this host, which must differ from that of every other host and stay the same after a restart."""
     buffer: int | None = Field(
         None,
         ge=1,
@@ -286,37 +295,39 @@ class ClientProcess(_Table):
             "unset": "twice `rounds.size`; 10,000 with another clock than records",
         },
     )
-    """The most records a client holds that are not yet accepted: above it its partition is paused."""
+    """The maximum number of records that a client holds before they are accepted; when it is full, the client stops
+    reading for a while."""
     retry: float = Field(5.0, ge=SHORTEST, le=LONGEST, json_schema_extra={"unit": "seconds"})
-    """A client without an answer asks again after so long."""
+    """How long a client waits for an answer of the coordinator before it asks again."""
     stop_within: float = Field(10.0, ge=0.0, le=LONGEST, json_schema_extra={"unit": "seconds"})
-    """How long a clean stop may take."""
+    """How long the process may take to stop cleanly."""
 
 
 class ScoreSettings(_Table):
-    """`[score]`: one process that answers records without labels, in the topic `NAME.predictions`."""
+    """`[score]`: a process that predicts records without labels, and writes answers to topic `NAME.predictions`."""
 
     topics: tuple[str, ...] = ()
-    """The topics of the records, in the format of `[records]`, to which a label makes no difference."""
+    """The topics of these records, in the format of `[records]`; if a record has a label, it is ignored."""
     start: Literal["earliest", "latest"] = "earliest"
-    """Where the group of all scorers begins in a partition of which it has read nothing."""
+    """Whether scorers begin with the oldest or the newest record of a partition that they have never read."""
     exactly_once: bool = False
-    """Whether each record is answered exactly once, even if processes are killed; else at least once."""
+    """Whether each record gets exactly one answer, even if processes are killed; otherwise at least one."""
     name: str = Field(default_factory=socket.gethostname, json_schema_extra={"unset": "the machine's name"})
-    """Its name in the group of scorers: each has its own, the same after a restart."""
+    """The name of this scorer, which must differ from that of every other scorer and stay the same after a
+    restart."""
     probabilities: bool = True
-    """Whether answers tell the probability of each label."""
+    """Whether answers contain the probability of each label."""
     most_behind: int = Field(3, ge=0, le=MOST, json_schema_extra={"unit": "rounds"})
-    """A process whose models are more rounds behind is not ready; it goes on to answer."""
+    """The process reports that it is not ready if its models are more rounds behind than this; it still answers."""
     http: Address = ""
-    """The address, `[HOST:]PORT`, at which it also answers over HTTP; empty: nowhere."""
+    """The address, `[HOST:]PORT`, at which the process also answers over HTTP; empty: no HTTP."""
     host_names: HostNames = ()
-    """Names under which it may be asked over HTTP, beside any address and the machine's name."""
+    """Host names under which it accepts HTTP requests, in addition to IP addresses and the machine's name."""
 
     @model_validator(mode="after")
     def _topics_are_named(self) -> Self:
         if any("*" in name for name in self.topics):
-            raise ValueError("topics: name each topic; a * is for topics of clients")
+            raise ValueError("topics: name each topic; only topics of clients may have a *")
         return self
 
 
@@ -333,32 +344,37 @@ def address(text: str) -> tuple[str, int]:
     """
     host, _, port = text.rpartition(":")
     if not (port.isascii() and port.isdigit() and int(port) < 2**16):
-        raise ValueError(f"{text!r} is no address; give PORT or HOST:PORT")
+        raise ValueError(f"{text!r} is not an address; give PORT or HOST:PORT")
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
 class Telemetry(_Table):
-    """`[telemetry]`: where a process shows `/metrics`, `/live` and `/ready`, and where it sends traces."""
+    """`[telemetry]`: where a process serves `/metrics`, `/live` and `/ready`, and where it sends traces."""
 
     address: Address = ""
-    """Where, `[HOST:]PORT`; each process of a machine needs its own port; empty: nowhere."""
+    """The address, `[HOST:]PORT`, that serves them; each process on a machine needs a port of its own; empty:
+    none."""
     health: Address = ""
-    """Where `/live` and `/ready` are shown also: a listener of their own, which probes alone should reach."""
+    """A second address, only for `/live` and `/ready`, which only probes should be able to reach; empty: none."""
     host_names: HostNames = ()
-    """Names under which the process may be asked, beside any address and the machine's name: no web site has them."""
+    """Host names under which the process accepts requests, in addition to IP addresses and the machine's name; it
+    refuses all others, so that no web site can read it."""
     most_behind: int = Field(3, ge=0, le=MOST, json_schema_extra={"unit": "rounds"})
-    """A client with records that learns nothing of them for more rounds makes its host not ready."""
+    """The host reports that it is not ready if a client has records but learnt none of them for more rounds than
+    this."""
     traces: str = Field("", pattern=r"^(https?://\S+)?$", max_length=2000)
-    """Where coordinator and hosts send traces, by OTLP over HTTP, such as `http://127.0.0.1:4318`; empty: nowhere."""
+    """The address to which coordinator and hosts send traces (OTLP over HTTP), such as `http://127.0.0.1:4318`;
+    empty: no traces."""
 
 
 class Logs(_Table):
     """`[logs]`: what processes log on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least important events that are logged."""
+    """The lowest severity that is logged."""
     form: Literal["auto", "json", "text"] = "auto"
-    """`json` lines for programs, `text` for people; `auto` is text on a terminal, else json."""
+    """`json`: one JSON object per line, for programs; `text`: for people; `auto`: text on a terminal, otherwise
+    json."""
 
 
 class FederationSettings(BaseSettings):
@@ -391,29 +407,33 @@ class FederationSettings(BaseSettings):
         size, buffer = self.rounds.size, self.client.buffer
         if buffer is not None and buffer < size:
             raise ValueError(
-                f"client.buffer holds {buffer} records, and rounds.size is {size}; make it at least that"
+                f"client.buffer is {buffer}, but a round has {size} records (rounds.size); make client.buffer at "
+                "least that"
             )
         if self.records.fields.task != self.federation.task and "task" in self.records.fields.model_fields_set:
-            raise ValueError("records.fields.task: leave it out, [federation] sets it")
+            raise ValueError("records.fields.task: leave it out, because task in [federation] sets it")
         if (
             self.records.shape == "closed"
             and self.federation.task == "classification"
             and not self.records.fields.labels
         ):
-            raise ValueError('records.schema: "closed" needs all labels: records.fields.labels')
+            raise ValueError('records.schema: "closed" needs a list of all labels in records.fields.labels')
         if self.federation.task == "regression" and self.records.fields.labels:
-            raise ValueError("records.fields.labels: leave them out, the task is regression")
+            raise ValueError("records.fields.labels: leave them out, because the task is regression")
         if self.rounds.clock == "event_time" and self.records.fields.time is None:
-            raise ValueError('rounds.clock: "event_time" needs the field that says when: records.fields.time')
+            raise ValueError('rounds.clock: "event_time" needs the field with the time in records.fields.time')
         if own := set(self.score.topics) & Topics(self.federation.name).own:
-            raise ValueError(f"score.topics: {min(own)} is the federation's own; name topics of records")
+            raise ValueError(
+                f"score.topics: {min(own)} is one of the federation's own topics; name topics of records"
+            )
         if "key" in self.records.fields.model_fields_set:
-            raise ValueError("records.fields.key: leave it out, [labels] sets it")
+            raise ValueError("records.fields.key: leave it out, because key in [labels] sets it")
         if self.labels.topic:
             self._check_labels(self.labels)
         elif self.labels != Labels():
             raise ValueError(
-                "labels.topic: without it labels come with their records; give it, or leave out the others"
+                "labels.topic is missing, so labels come with their records; set it, or leave out the other settings "
+                "of [labels]"
             )
         _ = self.record_format
         self.learning.river_model(self.federation.task)
@@ -428,29 +448,33 @@ class FederationSettings(BaseSettings):
         """Raise a ValueError if labels cannot come apart as they are said to."""
         records, fields = self.records, self.records.fields
         if records.format != "json":
-            raise ValueError('labels.topic: labels that come apart need [records] format = "json"')
+            raise ValueError('labels.topic: delayed labels need [records] format = "json"')
         if records.clients == "key":
             raise ValueError(
                 'labels.topic: with clients = "key" a label would not say in which partition its record is; give '
                 'each client a partition, clients = "partition", or a topic, clients = "topic"'
             )
         if len(records.topics) > 1:
-            raise ValueError("labels.topic: labels come apart from records of one name; leave one in records.topics")
+            raise ValueError("labels.topic: delayed labels allow only one name in records.topics")
         (name,) = records.topics
         if labels.topic.count("*") != name.count("*"):
-            raise ValueError("labels.topic: give it one * for the client if records.topics has one, else none")
+            raise ValueError("labels.topic: it needs a * exactly if the name in records.topics has one")
         same = re.fullmatch(pattern(name), labels.an_example) or re.fullmatch(
             pattern(labels.topic), name.replace("*", "x")
         )
         if same or labels.an_example in Topics(self.federation.name).own:
-            raise ValueError("labels.topic: it has names of other topics too; name topics of labels alone")
+            raise ValueError(
+                "labels.topic: it also fits the names of other topics; choose a name that fits only topics of labels"
+            )
         taken = {*fields.wanted, *fields.drop}
         if labels.key in taken:
-            raise ValueError(f"labels.key: the field {labels.key!r} has another role in records.fields; give it one")
+            raise ValueError(
+                f"labels.key: the field {labels.key!r} has another role in records.fields; give it only one role"
+            )
         if labels.window < self.rounds.size:
             raise ValueError(
-                f"labels.window is {labels.window} and rounds.size is {self.rounds.size}; make it at least that, and "
-                "as many records as a client has until a label comes"
+                f"labels.window is {labels.window}, but a round has {self.rounds.size} records (rounds.size); make "
+                "it at least that, and at least as many records as a client has until a label comes"
             )
 
     @property

@@ -13,7 +13,7 @@ SEVERAL = "a record has one label: take a model for a single label"
 UNLABELLED = "it predicts no label"
 ARRIVAL = "its state depends on the order in which records arrive, which differs between clients"
 RANDOM = "every client would draw other random numbers"
-CHOOSES = f"it judges models on one client's stream: take one of them, such as {LINEAR}"
+CHOOSES = f"it judges models on one client's stream: use one of them, such as {LINEAR}"
 
 # By module of River.
 MODULES: dict[str, str] = {

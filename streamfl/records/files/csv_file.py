@@ -199,14 +199,14 @@ def _header(request: Request, row: _Row | None, taken: int) -> list[str]:
             f"line {row.line}: a quote opens here and never closes", "close the quote, or remove it"
         )
     if row.fields[0].lstrip().startswith("{"):
-        what = "its lines are JSON objects, but it is read as CSV"
+        what = "its lines are JSON objects, but its name says CSV"
         raise request.refusal(what, "give it a name that ends in .jsonl")
     names = [name.strip() or f"column{i}" for i, name in enumerate(row.fields, start=1)]
     if len(names) == 1 and (found := [m for m in ";\t|," if m in names[0] and m != request.separator]):
         what = f"its columns are separated by {quoted(found[0])}"
         raise request.refusal(what, f"add --separator {'tab' if found[0].isspace() else quoted(found[0])}")
     if any(_is_fraction(name) for name in names):
-        what = f"line {row.line} has numbers in place of column names"
+        what = f"line {row.line} has numbers instead of column names"
         raise request.refusal(what, "put a header line first")
     return names
 
@@ -253,4 +253,5 @@ def _tear(request: Request, row: _Row, expected: int) -> str:
         raise request.refusal(what, "close the quote, or remove it")
     if row.error:
         return f"line {row.line}: {row.error}"
-    return f"line {row.line}: {len(row.fields)} fields where the header has {expected}"
+    has = len(row.fields)
+    return f"line {row.line}: it has {has} field{'s' * (has != 1)}, but the header has {expected}"

@@ -217,7 +217,7 @@ def _chosen_columns(request: Request, names: tuple[str, ...]) -> list[int]:
         )
     stay = [i for i, name in enumerate(names) if name not in request.excluded]
     if not stay:
-        raise request.refusal("it has no feature column beside the label", "give X at least one, or drop fewer")
+        raise request.refusal("it has no feature column besides the label", "give X at least one, or drop fewer")
     return stay
 
 
@@ -254,5 +254,5 @@ def _made_missing(X: Numbers) -> int:
 def _nothing(request: Request, reasons: Mapping[int, str]) -> Exception:
     if not reasons:
         return request.refusal("it has no records", "give a file with at least one")
-    what = f"none of its {len(reasons)} records can be used; the first: {reasons[min(reasons)]}"
+    what = f"none of its {len(reasons)} records can be used; the reason for the first one: {reasons[min(reasons)]}"
     return request.refusal(what, "correct the file")

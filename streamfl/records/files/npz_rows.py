@@ -76,7 +76,8 @@ class ArrayRows:
         if len(data) < size:
             last = start + len(data) // self.row_bytes
             raise self.request.refusal(
-                f"its array {self.name!r} ends behind record {last} of {self.shape[0]}", "take a whole copy of it"
+                f"its array {self.name!r} ends after record {last} of {self.shape[0]}",
+                "get a complete copy of the file",
             )
         return data
 
@@ -94,7 +95,7 @@ def readable(request: Request) -> Iterator[None]:
         yield
     except SPOILT as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        what = f"not a whole npz file without pickled objects ({reason})"
+        what = f"this is not a complete npz file without pickled objects ({reason})"
         raise request.refusal(what, "save plain arrays with numpy.savez(file, X=X, y=y)") from None
 
 

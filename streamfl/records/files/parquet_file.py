@@ -21,7 +21,7 @@ from streamfl.records.objects import counted
 from streamfl.records.request import Request, label_column
 
 # What is said of a file at which polars ends without a word of its own.
-TOO_MUCH = "a page asks for more memory than there is"
+TOO_MUCH = "a page of the file needs more memory than there is"
 
 
 class Parquet(FileFormat):
@@ -73,9 +73,11 @@ def _read(request: Request, reader: "subprocess.Popen[bytes]", said: IO[bytes]) 
         text = said.read().decode(errors="replace")
         _, found, why = text.rpartition(parquet_rows.MARK)
         if not found and code >= 0:  # below 0: a signal, as when polars aborts
-            raise BrokenInvariantError(f"the reader of Parquet has ended with code {code}: {text[-500:]}") from None
+            raise BrokenInvariantError(
+                f"the process that reads Parquet ended with code {code}: {text[-500:]}"
+            ) from None
         reason = why.strip() if found else TOO_MUCH
-        raise request.refusal(f"not a whole Parquet file ({reason})", "write the file again") from None
+        raise request.refusal(f"this is not a complete Parquet file ({reason})", "write the file again") from None
 
 
 def _opened(request: Request, path: Path, blocks: Iterator[pl.DataFrame]) -> Blocks:

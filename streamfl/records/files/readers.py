@@ -126,7 +126,7 @@ def _check_separator(request: Request) -> None:
     if separator != "," and not source.startswith(RIVER_DATA) and source != STDIN:
         known = ending(source)
         if known is None or not FILE_FORMATS[known].separated:
-            raise request.refusal("only CSV has separators", "leave --separator out")
+            raise request.refusal("only CSV files have separators", "leave --separator out")
 
 
 @contextmanager

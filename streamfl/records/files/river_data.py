@@ -64,12 +64,12 @@ def _named(x: Object) -> Object:
 def _dataset(request: Request, name: str) -> base.Dataset:
     known = _known()
     if name not in known:
-        raise request.refusal(f"River has no data set {name!r}", f"take one of {', '.join(known)}")
+        raise request.refusal(f"River has no data set {name!r}", f"use one of {', '.join(known)}")
     kind = known[name]
     seeds = {p: 0 for p in inspect.signature(kind).parameters if p.startswith("seed")}
     dataset = kind(**seeds)
     if dataset.task.startswith("Multi-output"):
-        raise request.refusal("it has several labels per record", f"take one of {listed(list(known))}")
+        raise request.refusal("it has several labels per record", f"use one of {listed(list(known))}")
     if isinstance(dataset, base.RemoteDataset) and not dataset.is_downloaded:
         command = f"from river import datasets; datasets.{name}().download()"
         raise request.refusal("River has not downloaded it yet", f"run python -c '{command}' first")

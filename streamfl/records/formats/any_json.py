@@ -184,7 +184,7 @@ def _decoded(name: str, part: msgspec.Raw) -> object:
 def _cell(name: str, cell: object) -> Cell:
     if isinstance(cell, _CELL):
         return cell
-    raise ValueError(f"field {quoted(name)}: a list in place of one value")
+    raise ValueError(f"field {quoted(name)}: a list instead of one value")
 
 
 def _number(name: str, cell: object) -> float:

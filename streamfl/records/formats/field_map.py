@@ -11,7 +11,7 @@ from streamfl.records.cells import listed, quoted, text
 
 
 class FieldMap(BaseModel):
-    """`[records.fields]`: the roles of the fields of a record. A name with dots is a field of an inner object.
+    """`[records.fields]`: which field of a record is what. A name with dots is a field of an inner object.
 
     Raises
     ------
@@ -26,13 +26,13 @@ class FieldMap(BaseModel):
     >>> FieldMap(label="kind", drop=("kind",))
     Traceback (most recent call last):
     pydantic_core._pydantic_core.ValidationError: 1 validation error for FieldMap
-      Value error, named more than once: kind; give each field one role...
+      Value error, these fields are named more than once: kind; give each field one role...
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     label: str = "label"
-    """The field that holds the label, or the target."""
+    """The field with the label or target."""
     client: str | None = Field(None, json_schema_extra={"unset": "none"})
     """The field that names the record's client: a text or a whole number."""
     time: str | None = Field(None, json_schema_extra={"unset": "none", "decides": False})
@@ -40,18 +40,18 @@ class FieldMap(BaseModel):
     key: str | None = Field(None, json_schema_extra={"set_by": "labels.key"})
     """The field that names the record, if labels come apart from records: a text or a whole number."""
     features: tuple[str, ...] = ()
-    """The fields with numbers or booleans; if empty, every field without another role."""
+    """The features: fields with numbers or booleans; if empty, all fields that have no other role."""
     drop: tuple[str, ...] = ()
-    """Fields to leave out, with all their inner fields."""
+    """Fields to ignore, with all their inner fields."""
     categories: dict[str, tuple[str, ...]] = {}
-    """Text fields and their values, each of which becomes a 0/1 feature `field=value`: for an undeclared value all of
-    them are 0, for a missing one all are missing."""
+    """Text fields with their possible values, each of which becomes a feature `field=value` of 0 or 1: for a value
+    that is not listed, all of them are 0, and if the field is missing, all are missing."""
     task: Literal["classification", "regression", "unlabelled"] = Field(
         "classification", json_schema_extra={"set_by": "federation.task"}
     )
     """Whether the label is a class or a number; or that there is none: a field of its name is left out."""
     labels: tuple[str, ...] = ()
-    """All labels, if the map is closed."""
+    """All labels that may occur; needed if `schema` in `[records]` is `closed`."""
     closed: bool = Field(False, json_schema_extra={"set_by": "records.schema"})
     """Whether only the named fields and labels count: other fields are left out, records of other labels rejected."""
 
@@ -110,13 +110,13 @@ class FieldMap(BaseModel):
         if "" in names:
             raise ValueError("a name is empty; give the name of a field")
         if twice := repeated(names):
-            raise ValueError(f"named more than once: {listed(twice)}; give each field one role")
+            raise ValueError(f"these fields are named more than once: {listed(twice)}; give each field one role")
         return self
 
     @model_validator(mode="after")
     def _labels_can_occur(self) -> Self:
         if twice := repeated(self.labels):
-            raise ValueError(f"labels declared more than once: {listed(twice)}")
+            raise ValueError(f"labels are declared more than once: {listed(twice)}; declare each once")
         for label in self.labels:
             if not label or text(label) != label or not is_name(label):
                 raise ValueError(f"labels declare {quoted(label)}, which can never occur")

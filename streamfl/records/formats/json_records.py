@@ -252,7 +252,7 @@ class JsonRecords(MessageFormat):
             unnamed = _FIELDS.decode(message).keys() - named
             others += len(unnamed)
             if unnamed:
-                remark = f"fields that [records.fields] does not name are left out, such as {quoted(min(unnamed))}"
+                remark = f"fields that [records.fields] does not name are ignored, such as {quoted(min(unnamed))}"
                 self._remarks.add("others", remark)
         return others
 
@@ -265,7 +265,7 @@ class JsonRecords(MessageFormat):
             at += len(values)
             if undeclared:
                 found[name] = undeclared
-                remark = f"undeclared values of category {quoted(name)} count as none of the declared ones"
+                remark = f"values of category {quoted(name)} that are not declared set none of its features"
                 self._remarks.add(f"category {name}", remark)
         return found
 

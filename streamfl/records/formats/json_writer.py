@@ -94,7 +94,7 @@ class JsonWriter:
         wrong = targets([answer])[1] if self._fields.task == "regression" else labels([answer])[2]
         if wrong or (isinstance(answer, str) and text(answer) != answer):
             raise UsageError(
-                f"a record has the label {quoted(label)}, which would not be read back; leave the record out"
+                f"a record has the label {quoted(label)}, which cannot be read back; leave the record out"
             )
         if isinstance(answer, str):
             self._checked.add(answer)

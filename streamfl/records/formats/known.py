@@ -103,7 +103,7 @@ class KnownLabels:
         remedy = "raise most_labels in [federation], or name another field"
         self.remarks.add(
             "labels",
-            f"more than {self.limits.labels} labels, the limit of a reader: records with others "
+            f"there are more than {self.limits.labels} labels, which is the limit: records with further labels "
             f"are rejected; {remedy}",
         )
         return f"{quoted(label)} is beyond the limit of {self.limits.labels} labels"

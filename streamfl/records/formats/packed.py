@@ -195,7 +195,7 @@ class Packed(MessageFormat):
             layout(head, self._task, self._limits)
         except ValueError as error:
             raise UsageError(
-                f"these records cannot be packed: {error}; correct this, or pack fewer at once"
+                f"these records cannot be packed: {error}; correct them, or pack fewer at a time"
             ) from None
         return head + b"".join(array.tobytes() for array in arrays.values())
 

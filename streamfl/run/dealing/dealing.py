@@ -110,7 +110,7 @@ def deal(table: Table, clients: int | None, split: str, seed: int) -> dict[str, 
     elif split == "round-robin":
         dealt = _in_turn(table, _counted(table, clients))
     else:
-        raise UsageError(f"--split {split}: unknown; take one of {SPLITS}")
+        raise UsageError(f"--split {split}: there is no such split; use one of {SPLITS}")
     return _logs(table, dealt)
 
 
@@ -144,7 +144,7 @@ def usual_size(records: int, clients: int, *, least: int, fewest: int = FEWEST) 
 
 def _check_count(table: Table, clients: int | None, name: str, values: int) -> None:
     if clients not in {None, values}:
-        what = f"--clients {clients}: column {name!r} of {table.name} has {values} values, each a client"
+        what = f"--clients {clients}: column {name!r} of {table.name} has {values} values, and each value is a client"
         raise UsageError(f"{what}; leave --clients out, or use another --split")
 
 
@@ -153,7 +153,7 @@ def _counted(table: Table, clients: int | None) -> int:
     if clients is None:
         return max(1, min(USUAL_CLIENTS, records))
     if clients < 1:
-        raise UsageError(f"--clients {clients}: a federation needs a client; give at least 1")
+        raise UsageError(f"--clients {clients}: a federation needs at least 1 client")
     if clients > records:
         raise UsageError(f"--clients {clients}: {table.name} has only {records} records; give at most as many")
     return clients
@@ -185,7 +185,7 @@ def _in_turn(table: Table, clients: int) -> _Deal:
 
 def _by_dirichlet(table: Table, clients: int, concentration: float, seed: int) -> _Deal:
     if not table.labels:
-        raise UsageError(f"--split dirichlet: {table.name} is a regression without classes; take round-robin")
+        raise UsageError(f"--split dirichlet: {table.name} is a regression, which has no classes; use round-robin")
     random = generator(seed, "deal")
     owner = np.empty(len(table), np.int64)
     for label in range(len(table.labels)):
@@ -200,7 +200,7 @@ def _by_column(table: Table, name: str) -> _Deal:
     values, owner = np.unique(_texts_of(table, name), return_inverse=True)
     if len(values) > MAX_CLIENTS:
         what = f"--split column:{name}: {len(values)} values in {table.name}, more than {MAX_CLIENTS} clients"
-        raise UsageError(f"{what}; take a column with fewer, or round-robin")
+        raise UsageError(f"{what}; use a column with fewer, or round-robin")
     owner = owner.astype(np.int64)
     return _Deal.by_owner(tuple(f"{name}={value}" for value in values), owner, _followers(table, owner))
 

@@ -40,7 +40,7 @@ def parse(text: str) -> Injection:
     """
     kind, _, rounds = text.partition("@")
     if kind not in KINDS:
-        raise UsageError(f"--inject {text}: unknown drift {kind!r}; take one of {', '.join(KINDS)}")
+        raise UsageError(f"--inject {text}: there is no drift {kind!r}; use one of {', '.join(KINDS)}")
     try:
         numbers = tuple(int(part) for part in rounds.split(","))
     except ValueError:
@@ -98,11 +98,11 @@ def inject(table: Table, logs: Mapping[str, Log], injection: Injection, round_si
     """
     labels, flag = len(table.labels), f"--inject {injection.kind}"
     if not labels:
-        raise UsageError(f"{flag}: {table.name} is a regression without classes; leave out --inject")
+        raise UsageError(f"{flag}: {table.name} is a regression, which has no classes; leave out --inject")
     if labels < 2:
-        raise UsageError(f"{flag}: {table.name} has one class only; give a file with at least two")
+        raise UsageError(f"{flag}: {table.name} has only one class; give a file with at least two")
     if round_size < 1:
-        raise UsageError(f"--round-size {round_size}: a round needs a record; give at least 1")
+        raise UsageError(f"--round-size {round_size}: a round needs at least 1 record")
     if injection.kind == "class-introduction":
         groups = _groups(labels, injection, table.name)
         return {name: _introduced(log, groups, injection.rounds, round_size) for name, log in logs.items()}

@@ -502,7 +502,9 @@ class EmbeddedFederation:
     def _take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
         match event:
             case Refused():  # nothing is late or lost here, so every later round would fail, too
-                raise BrokenInvariantError(f"no round can be closed any more: an update was refused: {event.reason}")
+                raise BrokenInvariantError(
+                    f"the estimator cannot learn any more, because an update was refused: {event.reason}"
+                )
             case RoundClosed():
                 closed = RoundSummary.of(event, targets=self.task == "regression")
                 self.rounds += closed.records > 0

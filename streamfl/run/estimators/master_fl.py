@@ -84,7 +84,7 @@ class _MasterFL(base.Estimator):
             if getattr(self, name) not in {True, False}:
                 raise ValueError(f"{name} is {getattr(self, name)!r}: it must be True or False")
         if self.features not in FEATURES:
-            raise ValueError(f"no features are called {self.features!r}: take one of {', '.join(FEATURES)}")
+            raise ValueError(f"no features are called {self.features!r}: use one of {', '.join(FEATURES)}")
         if not (self.client is None or isinstance(self.client, str)):
             raise ValueError(f"client is {self.client!r}: give the name of a feature, or None")
         if not isinstance(self.detector, str | base.DriftDetector | base.BinaryDriftDetector):

@@ -30,8 +30,8 @@ def sentence(
 
     >>> swap = DatedRestart(round=32, epoch=2, cause="excess", statistic=113.8, threshold=9.21, chosen="scratch",
     ...                     since=31, clients=("c0", "c1"), labels=("1", "2"))
-    >>> sentence(swap)
-    'Since round 31, records of labels 1, 2 have been predicted worse, surely at clients c0, c1 (found in round 32).'
+    >>> sentence(swap).partition("31, ")[2]
+    'records of labels 1, 2 have been predicted worse, for certain at clients c0, c1 (found in round 32).'
     >>> sentence(swap, clients=2, moved=()).partition(" worse")[2]
     ' at all 2 clients (found in round 32); no feature moved, so the labels have probably changed their meaning.'
     >>> height = Moved(feature="height", before=2740.0, since=3011.0, deviations=1.2)
@@ -50,7 +50,14 @@ def sentence(
 
 
 def _named(noun: str, names: Sequence[str]) -> str:
-    return f"{noun}{'' if len(names) == 1 else 's'} {listed(names, _NAMED)}"
+    """Return names after their noun, which is not said twice: a split by column client names clients client=NAME.
+
+    >>> _named("client", ("client=u11",)), _named("client", ("site=east", "site=west"))
+    ('client u11', 'clients site=east, site=west')
+    """
+    twice = f"{noun}="
+    plain = [name.removeprefix(twice) for name in names]
+    return f"{noun}{'' if len(names) == 1 else 's'} {listed(plain, _NAMED)}"
 
 
 def _where(change: Told, clients: int | None) -> str:
@@ -60,7 +67,7 @@ def _where(change: Told, clients: int | None) -> str:
         return ""
     if len(change.clients) == clients:
         return f" at all {counted(clients, 'client')}"
-    return f", surely at {_named('client', change.clients)}"
+    return f", for certain at {_named('client', change.clients)}"
 
 
 def _features(moved: Sequence[Moved], labels: Sequence[str]) -> str:

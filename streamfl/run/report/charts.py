@@ -9,7 +9,7 @@ from streamfl.run.evaluation.result import Result
 from streamfl.run.report.chart import NARROW, WIDE, Chart, ChartEvent, Series, chart, finite
 from streamfl.run.report.story import alone, epochs
 from streamfl.run.report.thin import selected
-from streamfl.run.report.words import count, evidence, listed
+from streamfl.run.report.words import count, evidence, listed, model_named
 from streamfl.run.summary import RoundLine
 
 _STRETCHES = 300
@@ -146,7 +146,8 @@ def _restarts(result: Result, *, labelled: bool) -> list[ChartEvent]:
     return [
         ChartEvent(
             round=r.round,
-            note=f"round {count(r.round)}: restart, epoch {count(r.epoch)} begins, {evidence(r)}, chosen: {r.chosen}",
+            note=f"round {count(r.round)}: restart, {evidence(r)}; epoch {count(r.epoch)} begins with "
+            f"{model_named(r.chosen)}",
             label=_cut(f"{r.round}: {r.cause} → {r.chosen}") if labelled else "",
         )
         for r in result.restarts
@@ -157,7 +158,7 @@ def _local(result: Result, *, labelled: bool) -> list[ChartEvent]:
     return [
         ChartEvent(
             round=drift.round,
-            note=f"round {count(drift.round)}: drift of {listed(drift.clients)} only, {evidence(drift)}",
+            note=f"round {count(drift.round)}: drift at {listed(drift.clients)} only, {evidence(drift)}",
             label=_cut(f"{drift.round}: {listed(drift.clients, 1)}") if labelled else "",
             kind="local",
         )

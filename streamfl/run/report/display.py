@@ -24,11 +24,13 @@ from streamfl.run.evaluation.result import (
 from streamfl.run.report.story import drifts_found, ledger, unaccounted
 from streamfl.run.report.terminal import print_line
 from streamfl.run.report.words import (
+    LOCAL,
     beginning,
     count,
     counted,
     evidence,
     listed,
+    model_named,
     quantity,
     same_drift,
     serves,
@@ -218,7 +220,7 @@ def round_text(line: RoundLine, rounds: int | None, rate: float | None) -> str:
 
 
 def restart_text(restart: DatedRestart) -> str:
-    """Return one restart as a line.
+    r"""Return one restart as a line.
 
     Parameters
     ----------
@@ -230,46 +232,53 @@ def restart_text(restart: DatedRestart) -> str:
     str
         The round, the new epoch, the evidence of the alarm, and the model that the epoch starts with.
 
-    >>> restart_text(DatedRestart(round=32, epoch=2, cause="excess", statistic=113.8, threshold=9.21,
+    >>> text = restart_text(DatedRestart(round=32, epoch=2, cause="excess", statistic=113.8, threshold=9.21,
     ...                        chosen="scratch", since=32, clients=("c0", "c1"), labels=()))
-    'round 32  restart -> epoch 2: excess 113.8 > 9.21 since round 32, confirmed at 2 clients, chosen: scratch'
+    >>> print(*text.split("; "), sep="\n")
+    round 32  drift since round 32, certain at 2 clients: drift score 114 (alarm at 9.2)
+    epoch 2 begins with an untrained model (scratch)
     """
-    where = f", confirmed at {counted(len(restart.clients), 'client')}" if restart.clients else ""
+    where = f", certain at {counted(len(restart.clients), 'client')}" if restart.clients else ""
     time = f"  {restart.time}" if restart.time else ""
+    what = "restart" if restart.cause in ("operator", "new-label") else "drift"
     return (
-        f"round {count(restart.round)}{time}  restart -> epoch {restart.epoch}: {evidence(restart)} "
-        f"since {beginning(restart)}{where}{_labels(restart.labels)}{same_drift(restart)}, chosen: {restart.chosen}"
+        f"round {count(restart.round)}{time}  {what} since {beginning(restart)}{where}{_labels(restart.labels)}"
+        f"{same_drift(restart)}: {evidence(restart)}; epoch {restart.epoch} begins with {model_named(restart.chosen)}"
     )
 
 
 def local_text(drift: DatedLocalDrift) -> str:
-    """Return a local drift as a line; only the first one, state `latched`, comes with the evidence.
+    r"""Return a local drift as a line; only the first one, state `latched`, comes with the evidence.
 
-    >>> local_text(DatedLocalDrift(round=65, epoch=1, clients=("c3", "c7"), labels=("0", "1"), since=64,
-    ...                            state="latched", statistic=23.4, threshold=9.21))
-    'round 65  local drift, latched: c3, c7, labels 0, 1, excess 23.4 > 9.21 since round 64'
+    >>> text = local_text(DatedLocalDrift(round=65, epoch=1, clients=("c3", "c7"), labels=("0", "1"), since=64,
+    ...                                state="latched", statistic=23.4, threshold=9.21))
+    >>> print(*text.split(": "), sep="\n")
+    round 65  local drift, latched
+    c3, c7 drifted alone (labels 0, 1) since round 64
+    drift score 23.4 (alarm at 9.2)
     """
     if drift.state == "corrected":
-        same = f"it is one drift with that of other clients, first told in round {count(drift.drift)}"
+        same = f"other clients have the same drift, first reported in round {count(drift.drift)}"
         return f"round {count(drift.round)}  not a local drift: {listed(drift.clients)} did not drift alone; {same}"
     why = ""
     if drift.state == "latched":
-        why = f", {evidence(drift)} since {beginning(drift)}{same_drift(drift)}"
+        why = f" since {beginning(drift)}{same_drift(drift)}: {evidence(drift)}"
         if drift.behind:
-            why += f"; {counted(drift.behind, 'other client')} so far without records of that time"
-    return (
-        f"round {count(drift.round)}  local drift, {drift.state}: {listed(drift.clients)}{_labels(drift.labels)}{why}"
-    )
+            why += f"; {counted(drift.behind, 'other client')} had no records of that time yet"
+    what = f"{listed(drift.clients)} {LOCAL.get(drift.state, '')}".rstrip()
+    labels = f" (labels {listed(drift.labels)})" if drift.labels else ""
+    return f"round {count(drift.round)}  local drift, {drift.state}: {what}{labels}{why}"
 
 
 def notice_text(notice: DatedNotice) -> str:
     """Return a change that is not a concept drift, such as a new class mix, as a line.
 
     >>> notice_text(DatedNotice(round=70, epoch=1, cause="class-mix", since=66, statistic=30.0, threshold=20.0,
-    ...                         labels=("0",)))
-    'round 70  class-mix since round 66, labels 0'
+    ...                              labels=("0",)))
+    'round 70  the mix of classes has changed since round 66, labels 0 (class-mix): no drift, so no restart'
     """
-    return f"round {count(notice.round)}  {notice.cause} since {beginning(notice)}{_labels(notice.labels)}"
+    since = f"has changed since {beginning(notice)}{_labels(notice.labels)} ({notice.cause})"
+    return f"round {count(notice.round)}  the mix of classes {since}: no drift, so no restart"
 
 
 def _labels(labels: Sequence[str]) -> str:
@@ -277,7 +286,7 @@ def _labels(labels: Sequence[str]) -> str:
 
 
 def summary(console: Console, result: Result, rejections: Sequence[str] = ()) -> None:
-    """Print the result of a run, with NoChange beside every accuracy.
+    """Print the result of a run, with NoChange next to every accuracy.
 
     Parameters
     ----------
@@ -296,22 +305,23 @@ def summary(console: Console, result: Result, rejections: Sequence[str] = ()) ->
             _list_rejections(console, rejections, result.rejected, result.records)
             if result.pending:
                 print_line(
-                    console, f"{'':<{_KEY}}pending: a client's last records, fewer than --least, are never sent"
+                    console,
+                    f"{'':<{_KEY}}pending: a client's last records are not learnt if they are fewer than --least",
                 )
 
 
 def file_text(result: Result) -> tuple[str, bool]:
-    """Return what the model file is worth beside what was served, as a sentence, and whether it is much worse."""
+    """Return how good the model file is, next to what clients predicted, and whether it is much worse."""
     is_classification = result.accuracy is not None
     figures, measure = (result.accuracy, "accuracy") if is_classification else (result.mae, "MAE")
     text = share if is_classification else quantity
     if figures is None or figures.model_file is None or figures.last_rounds is None:
-        return "the model file was not measured: no round was predicted", False
+        return "the model file could not be measured, because no round was predicted", False
     file, served = figures.model_file, figures.last_rounds
     is_worse = file < served - _MUCH if is_classification else file > served * _TIMES
-    told = f"the model file has {measure} {text(file)} on the last rounds, where the clients served {text(served)}"
-    lacks = "a client's own memory and mixture, and what it learns within a round"
-    return f"{told}; it lacks {lacks}" if is_worse and result.serving else told, is_worse
+    told = f"on the last rounds the model file has {measure} {text(file)}; the clients themselves had {text(served)}"
+    lacks = "what only a client knows (its memory, its mixture) and what it learns within a round"
+    return f"{told}. The file lacks {lacks}" if is_worse and result.serving else told, is_worse
 
 
 def _list_rejections(console: Console, reasons: Sequence[str], total: int, records: int) -> None:
@@ -367,7 +377,7 @@ def _lines(result: Result) -> list[tuple[str, str]]:
 
 
 def _bytes(bytes_: BytesARecord) -> str:
-    return f"a record: {bytes_.up:.1f} sent, {bytes_.down:.1f} published; {bytes_.raw:.0f} as raw float32"
+    return f"per record: {bytes_.up:.1f} sent, {bytes_.down:.1f} published; raw float32 would be {bytes_.raw:.0f}"
 
 
 def _late(result: Result) -> str:
@@ -377,17 +387,17 @@ def _late(result: Result) -> str:
 
 
 def _privacy(privacy: Privacy) -> str:
-    hidden = "masked: never of fewer than" if privacy.sums == "masked" else "in the clear, as if of"
-    told = f"sums over clients, {hidden} {privacy.fewest}"
+    hidden = "masked sums over at least" if privacy.sums == "masked" else "sums without masks, as if over at least"
+    told = f"{hidden} {privacy.fewest} clients"
     if privacy.epsilon is None:
         return told
     about = counted(privacy.messages or 1, "message")
-    return f"{told}; epsilon {privacy.epsilon:.2f} at delta {privacy.delta:g} for each record, by {about} about it"
+    return f"{told}; epsilon {privacy.epsilon:.2f} at delta {privacy.delta:g} for each record, which is in {about}"
 
 
 def _budget(budget: BytesBudget) -> str:
     kept = f"exceeded by {counted(budget.exceeded, 'time')}" if budget.exceeded else "kept"
-    return f"{budget.a_record:g} bytes a record of an update: {kept}"
+    return f"{budget.a_record:g} bytes per record of an update: {kept}"
 
 
 def _restarts(restarts: Sequence[DatedRestart]) -> str:

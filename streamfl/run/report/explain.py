@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
-from streamfl.run.evaluation.result import DatedRestart, Result
+from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart, Result
 from streamfl.run.report.story import story
-from streamfl.run.report.words import count, listed, share
+from streamfl.run.report.words import LOCAL, count, counted, listed, model_named, score, share
 from streamfl.run.summary import RoundLine
 
-# A round is told beside the mean of so many rounds before it.
+# The mean of this many rounds before a round is reported next to it.
 BEFORE = 10
 
 # Candidates that are listed; profile `adaptive` has 24 at most.
@@ -32,20 +32,20 @@ def explained(result: Result, round: int | None = None) -> list[str]:  # noqa: A
     if round is None:
         return [sentence.text for sentence in story(result, ())]
     if not 1 <= round <= result.rounds:
-        raise ValueError(f"round {round} is none of the {count(result.rounds)} rounds of the run")
+        raise ValueError(f"the run has no round {round}; name a round from 1 to {count(result.rounds)}")
     return [*_quality(result, round), *_found(result, round), *_since(result, round)]
 
 
 def _quality(result: Result, t: int) -> Iterator[str]:
-    """Yield how good the predictions of a round were, beside the rounds before it."""
+    """Yield how good the predictions of a round were, next to the rounds before it."""
     lines = {line.round: line for line in result.per_round}
     if t not in lines:
-        yield f"Round {count(t)} of {count(result.rounds)}. How good it was is in the file with --per-round only."
+        yield f"Round {count(t)} of {count(result.rounds)}. To see how good it was, write the file with --per-round."
         return
     line, before = lines[t], [lines[s] for s in range(max(1, t - BEFORE), t) if s in lines]
     place = f"Round {count(t)} of {count(result.rounds)}, epoch {line.epoch}"
     text = f"{place}, {count(line.records)} records: {_of([line])}"
-    yield f"{text}; in the {count(len(before))} rounds before it {_of(before)}." if before else f"{text}."
+    yield f"{text}; in the {counted(len(before), 'round')} before it {_of(before)}." if before else f"{text}."
 
 
 def _of(lines: list[RoundLine]) -> str:
@@ -56,8 +56,8 @@ def _of(lines: list[RoundLine]) -> str:
         return sum((value or 0.0) * line.records for value, line in zip(values, lines, strict=True)) / records
 
     if lines[0].mae is not None:
-        return f"mean absolute error {mean('mae'):.4g}, of NoChange {mean('no_change'):.4g}"
-    return f"accuracy {mean('accuracy'):.3f}, of NoChange {mean('no_change'):.3f}"
+        return f"mean absolute error {mean('mae'):.4g} (NoChange {mean('no_change'):.4g})"
+    return f"accuracy {mean('accuracy'):.3f} (NoChange {mean('no_change'):.3f})"
 
 
 def _found(result: Result, t: int) -> Iterator[str]:
@@ -70,24 +70,32 @@ def _found(result: Result, t: int) -> Iterator[str]:
             yield from _restart(restart)
     for drift in result.local_drifts:
         if drift.round == t:
-            yield f"Of clients {listed(drift.clients)}, which were thought to drift alone: {drift.state}."
+            yield _local(drift)
             if drift.gains:
                 gains = _ranked(drift.gains, highest=True)
-                yield f"What candidates gained over the model of all clients, the higher the better: {gains}."
+                yield f"By how much each candidate's loss was lower than that of the model of all clients: {gains}."
+
+
+def _local(drift: DatedLocalDrift) -> str:
+    """Return what happened to clients that drifted alone."""
+    whose = f"Client{'s' * (len(drift.clients) != 1)} {listed(drift.clients)}"
+    if drift.state == "corrected":
+        return f"{whose} did not drift alone: other clients had the same drift (corrected)."
+    return f"{whose} {LOCAL.get(drift.state, '')} ({drift.state})."
 
 
 def _restart(restart: DatedRestart) -> Iterator[str]:
     """Yield how sure a restart was, and what was chosen among which candidates."""
     is_best = restart.scores.get(restart.chosen, 0.0) <= min(restart.scores.values(), default=0.0)
-    chosen = "the model that predicted best" if is_best else "the model that an operator asked for"
+    chosen = "the model that predicted best" if is_best else "the model that the operator asked for"
     if restart.cause == "operator":
         why = "An operator asked for a new epoch"
     else:
-        stood = f"stood at {restart.statistic:.4g}, and alarms at {restart.threshold:.4g}"
-        why = f"The test for drift ({restart.cause}) {stood}"
-    yield f"{why}. Epoch {restart.epoch} began with {chosen}: {restart.chosen}."
+        numbers = f"{score(restart.statistic)}; it raises an alarm above {score(restart.threshold)}"
+        why = f"The drift score (detector {restart.cause}) was {numbers}"
+    yield f"{why}. Epoch {restart.epoch} began with {chosen}: {model_named(restart.chosen)}."
     if restart.scores:
-        yield f"Mean scores of the candidates, the lower the better: {_ranked(restart.scores)}."
+        yield f"Mean loss of each candidate on the records of this round: {_ranked(restart.scores)}."
 
 
 def _ranked(numbers: Mapping[str, float], *, highest: bool = False) -> str:
@@ -108,9 +116,9 @@ def _since(result: Result, t: int) -> Iterator[str]:
     begun = [change for change in result.changes if change.since <= t < change.round]
     if begun:
         change = begun[0]
-        yield f"The change was there, and was not found before round {count(change.round)}: {change.sentence}"
+        yield f"This round belongs to a drift that was found only in round {count(change.round)}: {change.sentence}"
         return
-    yield "No change was found in it."
+    yield "No drift was found in this round."
     earlier = [change for change in result.changes if change.round < t]
     if earlier:
-        yield f"The last one before it, in round {count(earlier[-1].round)}: {earlier[-1].sentence}"
+        yield f"The last drift before it was found in round {count(earlier[-1].round)}: {earlier[-1].sentence}"

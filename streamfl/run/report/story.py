@@ -134,17 +134,19 @@ def alone(result: Result) -> list[DatedLocalDrift]:
 def drifts_found(result: Result) -> str:
     """Return in one line which drifts were found: of all clients, and of some only.
 
-    For instance ``1 of all (round 76), 1 of some (site=east, since round 50)``, or ``none``.
+    For instance ``1 at all clients (round 76), 1 at some clients (site=east, since round 50)``, or ``none``.
     """
     of_all = [count(restart.round) for restart in result.restarts if restart.cause != "operator"]
     of_some = drifts_of_some(result)
     parts = []
     if of_all:
-        parts.append(f"{count(len(of_all))} of all ({'round' if len(of_all) == 1 else 'rounds'} {listed(of_all)})")
+        parts.append(
+            f"{count(len(of_all))} at all clients ({'round' if len(of_all) == 1 else 'rounds'} {listed(of_all)})"
+        )
     if of_some:
         whose = "; ".join(f"{listed(clients, 2)}, since round {count(since)}" for clients, since in of_some[:_SHOWN])
         more = f"; and {count(len(of_some) - _SHOWN)} more" if len(of_some) > _SHOWN else ""
-        parts.append(f"{count(len(of_some))} of some ({whose}{more})")
+        parts.append(f"{count(len(of_some))} at some clients ({whose}{more})")
     return ", ".join(parts) or "none"
 
 
@@ -170,7 +172,7 @@ def _changes(result: Result) -> Iterator[Sentence]:
         kind: Kind = "local drift" if isinstance(change, DatedLocalDrift) else "restart"
         yield Sentence(known.get((kind, change.round)) or sentence(change, clients=result.clients))
     if len(announced) > _SHOWN:
-        yield Sentence(f"The tables of drifts list {count(len(announced) - _SHOWN)} more.")
+        yield Sentence(f"There were {count(len(announced) - _SHOWN)} more; the tables of drifts list all.")
 
 
 def _missed(result: Result, drifts: Sequence[int]) -> Iterator[Sentence]:
@@ -187,8 +189,8 @@ def _quality(result: Result) -> Iterator[Sentence]:
     if result.accuracy is not None:
         ours, naive = result.accuracy.prequential, result.accuracy.no_change
         yield Sentence(
-            f"{_tested(result)}, the model had accuracy {share(ours)}; repeating {_previous(result, 'label')} has "
-            f"{share(naive)}.{_verdict(ours, naive)}",
+            f"{_tested(result)}, the model had accuracy {share(ours)}; repeating {_previous(result, 'label')} would "
+            f"have had {share(naive)}.{_verdict(ours, naive)}",
             warns=bool(_verdict(ours, naive)),
         )
     if result.mae is not None:
@@ -205,9 +207,7 @@ def _quality(result: Result) -> Iterator[Sentence]:
 def _tested(result: Result) -> str:
     if not result.label_delay:
         return "Tested on each record before learning it"
-    return (
-        f"Tested on what it answered to each record, whose label came {counted(result.label_delay, 'record')} later"
-    )
+    return f"Tested on its prediction for each record, whose label came {counted(result.label_delay, 'record')} later"
 
 
 def _previous(result: Result, what: str) -> str:
@@ -226,7 +226,10 @@ def _others(result: Result) -> Iterator[Sentence]:
         yield Sentence(_in_turn(result, number))
     if result.notices:
         rounds = listed(sorted({notice.round for notice in result.notices}))
-        yield Sentence(f"The class mix changed (detected in round {rounds}): not a concept drift, so no restart.")
+        yield Sentence(
+            f"The mix of classes changed (found in round {rounds}). This is no concept drift, so there was no "
+            "restart."
+        )
 
 
 def _in_turn(result: Result, number: int) -> str:
@@ -244,25 +247,25 @@ def _in_turn(result: Result, number: int) -> str:
     positions = {name: first for each in reversed(every) for name, (first, _) in each.positions.items()}
     places = listed([f"{name} from {count(positions[name])}" for name in sorted(positions)])
     told = listed(reached, _SHOWN)
-    return f"One drift began at one time{when}, and reached the clients in turn: {told} (by position: {places})."
+    return f"One drift began at the same time{when}, and reached clients in different rounds: {told} ({places})."
 
 
 def _records(result: Result) -> Iterator[Sentence]:
     if result.rejected:
         yield Sentence(f"{counted(result.rejected, 'bad record')} {_was(result.rejected)} rejected.", warns=True)
     if result.left_out:
-        yield Sentence(f"Columns left out, as they are not features: {listed(result.left_out)}.")
+        yield Sentence(f"These columns were left out, because they are no features: {listed(result.left_out)}.")
     if result.infinite:
         yield Sentence(f"{counted(result.infinite, 'infinite value')} {_was(result.infinite)} treated as missing.")
     if result.unanswered:
         wrong = "as 0" if result.accuracy is None else "as wrong"
         answered = f"{counted(result.unanswered, 'record')} {_was(result.unanswered)} answered"
-        yield Sentence(f"{answered} before any model was there, and count{'s' * (result.unanswered == 1)} {wrong}.")
+        yield Sentence(f"{answered} before there was any model, and count{'s' * (result.unanswered == 1)} {wrong}.")
     if result.expired:
-        lost = f"{counted(result.expired, 'record')} {_was(result.expired)} written off"
+        lost = f"{counted(result.expired, 'record')} {_was(result.expired)} given up"
         yield Sentence(f"{lost}: no label came in time.", warns=True)
     if result.pending:
-        few = "the client had too few left to send an update (--least)"
+        few = "their clients had too few records left for an update (--least)"
         yield Sentence(f"{counted(result.pending, 'record')} {_was(result.pending)} read but not learnt: {few}.")
     if unaccounted(result):
         yield Sentence(f"The record counts do not add up: {ledger(result)}.", warns=True)

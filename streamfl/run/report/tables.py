@@ -12,6 +12,7 @@ from streamfl.run.report.words import (
     counted,
     evidence,
     listed,
+    model_named,
     quantity,
     same_drift,
     serves,
@@ -19,13 +20,13 @@ from streamfl.run.report.words import (
 )
 
 _MOMENTS = (
-    ("prequential", "by the serving model, just before it learns the record"),
-    ("round_start", "by the model of rounds, as it was at the start of the round"),
-    ("post_update", "by the model after the round, which has learnt the record already"),
+    ("prequential", "each record predicted just before it is learnt, by the model that predicts then"),
+    ("round_start", "by the round model, as it was at the start of the round"),
+    ("post_update", "by the model after the round, which has already learnt the record: too optimistic"),
 )
 _LATE = (
-    ("prequential", "as the record was answered, before its label came"),
-    ("round_start", "by the model of rounds, as it was at the start of the round in which the label came"),
+    ("prequential", "the prediction that was given before the label came"),
+    ("round_start", "by the round model, as it was at the start of the round in which the label came"),
     _MOMENTS[2],
 )
 
@@ -146,7 +147,7 @@ def _scores(result: Result) -> Iterator[NamedValue]:
 
 def _kappas(result: Result) -> Iterator[NamedValue]:
     if result.kappa is not None:
-        yield NamedValue("kappa, Cohen", share(result.kappa.cohen), "0: as good as guessing by class mix")
+        yield NamedValue("kappa, Cohen", share(result.kappa.cohen), "0: as good as guessing by the mix of classes")
         yield NamedValue("kappa, temporal", share(result.kappa.temporal), "0: as good as NoChange")
 
 
@@ -175,7 +176,7 @@ def _restart_row(restart: DatedRestart, delay: Delay | None) -> RestartRow:
         time=restart.time or MISSING,
         epoch=count(restart.epoch),
         evidence=evidence(restart),
-        chosen=restart.chosen,
+        chosen=model_named(restart.chosen),
         since=beginning(restart).removeprefix("round "),
         clients=listed(restart.clients),
         labels=listed(restart.labels),
@@ -202,8 +203,8 @@ def _local_row(drift: DatedLocalDrift) -> LocalRow:
 def _late_labels(result: Result) -> Iterator[NamedValue]:
     if result.label_delay:
         yield NamedValue("label delay", counted(result.label_delay, "record"), "of the same client")
-        yield NamedValue("answered before any model", count(result.unanswered or 0), "counted as wrong, or as 0")
-        yield NamedValue("waiting", count(result.waiting or 0), "answered, and not learnt at the end")
+        yield NamedValue("predicted before any model", count(result.unanswered or 0), "counted as wrong, or as 0")
+        yield NamedValue("waiting", count(result.waiting or 0), "predicted, but not learnt by the end")
         yield NamedValue("expired", count(result.expired or 0), "their label did not come in time")
 
 
@@ -218,11 +219,17 @@ def facts(result: Result) -> list[NamedValue]:
         NamedValue("clients", count(result.clients)),
         NamedValue("restarts", count(len(result.restarts))),
         NamedValue("promotions", count(result.promotions)),
-        *([NamedValue("serving", serves(result.serving), "share in the predictions")] if result.serving else []),
+        *([NamedValue("serving", serves(result.serving), "share of the predictions")] if result.serving else []),
         NamedValue("time", f"{result.seconds:,.1f} s"),
         NamedValue("rate", f"{count(result.records_per_second)} records/s"),
         *(
-            [NamedValue("bytes sent", f"{result.bytes.up:.1f} a record", f"{result.bytes.raw:.0f} as raw float32")]
+            [
+                NamedValue(
+                    "bytes sent",
+                    f"{result.bytes.up:.1f} per record",
+                    f"the record itself has {result.bytes.raw:.0f} as float32",
+                )
+            ]
             if result.bytes
             else []
         ),

@@ -10,6 +10,36 @@ MISSING = "–"
 # Smaller shares are not listed.
 LEAST_SHARE = 0.01
 
+# What people call the models that predict: the first part of a name is its kind.
+KINDS = {
+    "whitened": "linear model",
+    "linear": "linear model",
+    "fern": "fast trees",
+    "neighbours": "nearest records",
+    "last": "last label",
+    "rounds": "round model",
+}
+
+# What the model is that an epoch begins with, by the first part of its name.
+CHOSEN = {
+    "scratch": "an untrained model",
+    "incumbent": "the same model as before",
+    "recall": "the model of an earlier epoch",
+    "relabelled": "the same model with its labels renamed",
+    "branch": "the model of clients that had drifted alone",
+    "round": "the model that predicted in that round",
+}
+
+# What happened to clients that drifted alone, by the state of their drift.
+LOCAL = {
+    "latched": "drifted alone",
+    "branched": "got a model of their own",
+    "released": "learn with all clients again: no other model was clearly better for them",
+    "merged": "learn with all clients again: their own model was hardly better",
+    "returned": "learn with all clients again: the model of all clients is better for them now",
+    "restarted": "began a new epoch together with all clients",
+}
+
 
 def share(value: float | None, missing: str = MISSING) -> str:
     """Return a number on a fixed scale (accuracy, kappa, loss) with three decimals.
@@ -73,13 +103,15 @@ def evidence(found: DatedRestart | DatedLocalDrift) -> str:
     Returns
     -------
     str
-        For instance ``glr 113.8 > 11.7``, or with ``<=`` if the numbers say so.
+        For instance ``drift score 114 (alarm at 9.2)``, with the detector's name if it is not ``excess``.
     """
     cause = "excess" if isinstance(found, DatedLocalDrift) else found.cause
     if cause == "new-label":
-        return cause
-    relation = ">" if found.statistic > found.threshold else "<="
-    return f"{cause} {quantity(found.statistic)} {relation} {quantity(found.threshold)}"
+        return "a new label"
+    if cause == "operator":
+        return "an operator asked for it"
+    by = "" if cause == "excess" else f"{cause} "
+    return f"{by}drift score {score(found.statistic)} (alarm at {score(found.threshold)})"
 
 
 def beginning(finding: DatedFinding, at_most: int = 2) -> str:
@@ -103,13 +135,13 @@ def beginning(finding: DatedFinding, at_most: int = 2) -> str:
             listed([f"{name} from {count(first)}" for name, (first, _) in finding.positions.items()], at_most)
         )
     if told and finding.known_since > finding.since:
-        told.append(f"as of round {count(finding.known_since)}, the earliest known")
+        told.append(f"positions of round {count(finding.known_since)}, the earliest known")
     return f"round {count(finding.since)}" + (f" ({'; '.join(told)})" if told else "")
 
 
 def same_drift(finding: DatedFinding) -> str:
-    """Return that a finding is of a drift that was told before, if it is."""
-    return f", the drift of round {count(finding.drift)}" if 0 < finding.drift < finding.round else ""
+    """Return that a finding is of a drift that was reported before, if it is."""
+    return f", the same drift as in round {count(finding.drift)}" if 0 < finding.drift < finding.round else ""
 
 
 def since_time(finding: DatedFinding) -> str | None:
@@ -117,11 +149,35 @@ def since_time(finding: DatedFinding) -> str | None:
     return finding.since_time if finding.rows is None else f"row {count(finding.rows[0])}"
 
 
-def serves(shares: Mapping[str, float], most: int = 4) -> str:
-    """Return the models with the largest shares in the predictions.
+def score(value: float) -> str:
+    """Return a statistic or a threshold as short as people need it.
 
-    >>> serves({"linear-10": 0.1, "fern-8-10": 0.6, "rounds": 0.004})
-    'fern-8-10 60%, linear-10 10%'
+    >>> score(322.14), score(9.21), score(0.00031)
+    ('322', '9.2', '0.00031')
     """
-    largest = sorted(shares.items(), key=lambda item: -item[1])[:most]
+    if not math.isfinite(value) or abs(value) < 1:
+        return quantity(value) if not math.isfinite(value) else f"{value:z.2g}"
+    return count(value) if abs(value) >= 100 else f"{value:.1f}"
+
+
+def model_named(name: str) -> str:
+    """Return the model that an epoch or a branch begins with: what it is, and its name.
+
+    >>> model_named("recall-3"), model_named("step-16")
+    ('the model of an earlier epoch (recall-3)', 'a model trained in parallel (step-16)')
+    """
+    return f"{CHOSEN.get(name.partition('-')[0], 'a model trained in parallel')} ({name})"
+
+
+def serves(shares: Mapping[str, float], most: int = 4) -> str:
+    """Return the kinds of models with the largest shares in the predictions.
+
+    >>> serves({"linear-10": 0.1, "whitened-0.1": 0.2, "fern-8-10": 0.6, "rounds": 0.004})
+    'fast trees 60%, linear model 30%'
+    """
+    kinds: dict[str, float] = {}
+    for name, part in shares.items():
+        kind = KINDS.get(name.partition("-")[0], name)
+        kinds[kind] = kinds.get(kind, 0.0) + part
+    largest = sorted(kinds.items(), key=lambda item: -item[1])[:most]
     return ", ".join(f"{name} {part:.0%}" for name, part in largest if part >= LEAST_SHARE)

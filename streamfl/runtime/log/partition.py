@@ -283,11 +283,11 @@ def not_held(name: str, offset: int, begin: int, end: int) -> str:
 
     >>> not_held("a/0", 7, 0, 5)
     'a/0: the ledger continues at offset 7, but the log holds 0 to 5; the topic is not the one that was read before; \
-take another [federation] name'
+choose another [federation] name'
     """
     what = f"{name}: the ledger continues at offset {offset}, but the log holds {begin} to {end}"
     if offset >= end:
-        return f"{what}; the topic is not the one that was read before; take another [federation] name"
+        return f"{what}; the topic is not the one that was read before; choose another [federation] name"
     remedy = 'raise the topic\'s retention; to continue without them, say lost = "skip" in [records]'
     return f"{what}: records were deleted before they were accepted; {remedy}"
 

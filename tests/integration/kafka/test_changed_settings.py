@@ -26,7 +26,8 @@ def test_what_may_not_change_is_refused_with_the_remedy_and_what_may_is_told(sto
     stopped.running.remove(refused)
     words = (stopped.folder / "coordinator.log").read_text().splitlines()[-1]
     assert (
-        'learning.features was "rounds" and is now "linear": put it back, or take another [federation] name' in words
+        'learning.features was "rounds" and is now "linear": set it back, or start a new federation under another '
+        "[federation] name" in words
     )
 
     stopped.start("coordinator", "--set", "rounds.deadline=300")

@@ -187,7 +187,7 @@ class TestTopics:
         ("placement", "told"),
         [
             ({}, "has 2 partitions, and one client by topic reads one"),
-            ({"by": "partition", "partitions": 4}, "has 2 partitions, the settings say 4"),
+            ({"by": "partition", "partitions": 4}, "has 2 partitions, but the settings want 4"),
         ],
     )
     def test_a_record_topic_has_as_many_partitions_as_its_clients_need(self, broker, name, placement, told):
@@ -298,7 +298,7 @@ class TestCommand:
         assert ran.returncode == 2
         file, _, why = ran.stderr.removeprefix("streamfl: error: ").partition(": ")
         assert (Path(file).parent, Path(file).suffix) == (tmp_path, ".toml")
-        assert why == "[kafka] ssl_cafle: kafka-python knows no such setting; did you mean ssl_cafile?\n"
+        assert why == "[kafka] ssl_cafle: kafka-python has no such setting; did you mean ssl_cafile?\n"
 
     def test_a_file_of_keys_that_is_not_there_is_the_callers_error(self, broker, tmp_path):
         ran = self.run(tmp_path, broker.bootstrap, security_protocol="SSL", ssl_cafile="/no/such/file")
@@ -598,7 +598,7 @@ def test_topics_of_labels_are_checked_and_read(broker, name):
     assert (missing.state, missing.found) == ("error", f"topic {labels} of the labels of {records} does not exist")
     make(broker, **{labels: (1, {})})
     wrong = of(findings(), labels)
-    assert wrong.found == f"topic {labels} of labels has 1 partitions, and topic {records} of their records has 2"
+    assert wrong.found == f"topic {labels} of labels has 1 partitions, but topic {records} of their records has 2"
     assert f"--alter --topic {labels} --partitions 2" in wrong.remedy
     with KafkaAdminClient(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_partitions({labels: 2})

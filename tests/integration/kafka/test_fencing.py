@@ -7,7 +7,7 @@ from kafka_stream import check_as_undisturbed
 from small_stream import ROUNDS
 from suites.parameters import full
 
-TAKEN_OVER = "another coordinator of this federation has taken over; this one ends"
+TAKEN_OVER = "another coordinator of this federation has taken over; this process ends"
 
 
 @pytest.mark.parametrize("stopped", [False, full(True)], ids=["while the first runs", "while the first is stopped"])

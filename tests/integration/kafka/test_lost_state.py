@@ -48,7 +48,7 @@ def test_without_its_state_a_federation_goes_on_only_where_all_its_topics_are_go
     with closing(coordinator()) as link:
         assert link.restore().entry == 2
     delete([f"{name}.state"])
-    with pytest.raises(UsageError, match=f"{name}.state holds no state any more"):
+    with pytest.raises(UsageError, match=f"{name}.state has no state any more"):
         coordinator()
     own = sorted(connector._topics.own)
     delete([topic for topic in own if topic in _there(broker)])

@@ -258,7 +258,7 @@ def test_a_process_that_is_not_listed_says_so(signed, members, small, tmp_path):
     make_key(members.folder / "stranger.key")
     stranger = host(federation, members, "stranger")
     assert stranger.ended() == 2
-    assert "is not there as a key of this client; add it, or name another key" in stranger.error()
+    assert "is not in the list as a key of this client; add it, or name another key" in stranger.error()
     assert federation.start("b").ended() == 2
     nameless = next(process for process in federation.running if process.name == "b")
     assert "[client] key is missing" in nameless.error()
@@ -284,7 +284,7 @@ def test_operators_evict_admit_and_reset_through_the_log(signed, members, small)
     federation.until("three rounds", lambda: federation.rounds() == 3)
 
     code, told = members_command(federation, members, "evict", "c2")
-    assert (code, told) == (0, "evict c2: done, from entry 5 on\n")
+    assert (code, told) == (0, "evict c2: done, in effect from entry 5 on\n")
     small.write(until=5)
     federation.until("rounds without it", lambda: federation.rounds() == 5)
     assert [len(closed.accepted) for closed in federation.closed()] == [3, 3, 3, 2, 2]
@@ -295,7 +295,7 @@ def test_operators_evict_admit_and_reset_through_the_log(signed, members, small)
     forged = messages_of_operators(federation, 2, (None, stranger, as_client))
 
     code, told = members_command(federation, members, "admit", "c2")
-    assert (code, told) == (0, "admit c2: done, from entry 7 on\n")
+    assert (code, told) == (0, "admit c2: done, in effect from entry 7 on\n")
     write(federation, [evicted, *forged])  # a replay, and commands of others
     federation.until("they are refused", lambda: len(coordinator.said("refused")) >= 4)
     code, listed = members_command(federation, members, "list")

@@ -26,11 +26,11 @@ def test_a_federation_is_held_goes_on_and_restarts(federate, small):
     coordinator = federation.start("coordinator")
     small.write(until=3)
     federation.until("three rounds", lambda: federation.rounds() == 3)
-    assert ordered(federation, "hold") == "hold: done, from entry 5 on\n"
+    assert ordered(federation, "hold") == "hold: done, in effect from entry 5 on\n"
     small.write(until=5)
-    assert ordered(federation, "restart", "--model", "scratch") == "restart: done, from entry 5 on\n"
+    assert ordered(federation, "restart", "--model", "scratch") == "restart: done, in effect from entry 5 on\n"
     assert federation.rounds() == 3
-    assert ordered(federation, "resume") == "resume: done, from entry 5 on\n"
+    assert ordered(federation, "resume") == "resume: done, in effect from entry 5 on\n"
     federation.until("two more rounds", lambda: federation.rounds() == 5)
     assert ordered(federation, "rollback", "5").startswith("rollback to the model of round 5: done")
     small.write(until=ROUNDS)

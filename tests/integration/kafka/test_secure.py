@@ -269,7 +269,7 @@ class TestFaults:
         settings = by_password(users)
         del settings["sasl_plain_password"]
         said = self.fault(users, **settings)
-        assert said.startswith("[kafka] sasl_plain_password: SCRAM-SHA-256 needs it, and it is missing or empty; ")
+        assert said.startswith("[kafka] sasl_plain_password: SCRAM-SHA-256 needs it, but it is missing or empty; ")
 
     def test_brokers_that_are_not_trusted_are_reported_as_the_callers_error(self, users, stranger):
         said = self.fault(users, **by_password(users, ssl_cafile=str(stranger.certificate)))
@@ -405,7 +405,7 @@ class TestRights:
             users.take(role, need)
             names = re.escape(str(need)).replace(r"\*", r"\S+")
             if need.vital:
-                with pytest.raises(UsageError, match=f"this log-in lacks {names}; grant it that: `streamfl acls"):
+                with pytest.raises(UsageError, match=f"this log-in lacks {names}; grant it, as `streamfl acls"):
                     self.begin(users, role, need)
             else:
                 with capture_logs() as logs:

@@ -1,4 +1,4 @@
-"""Topics that are not as they should be: a clear error or a bounded wait, and nothing is skipped silently."""
+"""Topics that are not all as needed: a clear error or a bounded wait, and nothing is skipped silently."""
 
 import time
 import uuid

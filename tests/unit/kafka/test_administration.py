@@ -145,7 +145,7 @@ class TestCopies:
         assert broker_finding("b", OLDEST, brokers[:1]).state == "ok"
         assert broker_finding("b", (2, 8), brokers[:1]).state == "warning"
         out = broker_finding("b", OLDEST, brokers)
-        assert (out.state, out.found) == ("warning", "b answers: 2 brokers, Apache Kafka 3.0; out of service: 2")
+        assert (out.state, out.found) == ("warning", "b answers: 2 brokers, Apache Kafka 3.0; these do not answer: 2")
 
 
 class TestMissing:

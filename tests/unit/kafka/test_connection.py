@@ -39,20 +39,24 @@ class TestSettings:
         [
             (
                 {"ssl_cafle": "ca.pem"},
-                "[kafka] ssl_cafle: kafka-python knows no such setting; did you mean ssl_cafile?",
+                "[kafka] ssl_cafle: kafka-python has no such setting; did you mean ssl_cafile?",
             ),
             ({"part_bytes": 0}, "[kafka] part_bytes: Input should be greater than or equal to 1000"),
             ({"request_timeout_ms": "soon"}, "[kafka] request_timeout_ms: a number is needed"),
             ({"ssl_check_hostname": "maybe"}, "[kafka] ssl_check_hostname: true or false is needed"),
             (
                 {"security_protocol": "SASL_SLL"},
-                "[kafka] security_protocol: say one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+                "[kafka] security_protocol: set it to one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
             ),
             (
                 {"enable_auto_commit": True},
-                "[kafka] enable_auto_commit: exactly-once training depends on it; leave it out",
+                "[kafka] enable_auto_commit: streamfl sets it itself, because exactly-once training depends on it; "
+                "leave it out",
             ),
-            ({"acks": "all"}, "[kafka] acks: exactly-once training depends on it; leave it out"),
+            (
+                {"acks": "all"},
+                "[kafka] acks: streamfl sets it itself, because exactly-once training depends on it; leave it out",
+            ),
         ],
     )
     def test_a_setting_that_cannot_be_used_is_named_without_its_value(self, told, message):
@@ -77,7 +81,7 @@ class TestSecrets:
         assert told.passed_through == {"sasl_plain_password": SECRET, "ssl_password": SECRET}
 
     def test_a_name_that_ends_so_by_itself_is_no_secret(self):
-        with pytest.raises(UsageError, match=r"\[kafka\] other_file: kafka-python knows no such setting"):
+        with pytest.raises(UsageError, match=r"\[kafka\] other_file: kafka-python has no such setting"):
             settings(other_file="f")
 
     def test_a_file_that_cannot_be_read_is_told_by_its_setting_as_its_name_may_be_the_secret(self):

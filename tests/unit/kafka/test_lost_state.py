@@ -106,14 +106,14 @@ def test_a_first_start_begins(log: Log) -> None:
 
 @pytest.mark.parametrize("log", LOST.values(), ids=LOST.keys())
 def test_a_federation_whose_state_is_gone_does_not_begin_again(log: Log) -> None:
-    with pytest.raises(UsageError, match=r"f\.state holds no state any more, .* restore the topic from a copy"):
+    with pytest.raises(UsageError, match=r"f\.state has no state any more, .* restore the topic from a copy"):
         begun(log)
 
 
 def test_neither_does_one_whose_updates_were_handled() -> None:
     log = Log()
     log.committed = 12
-    with pytest.raises(UsageError, match="holds no state any more"):
+    with pytest.raises(UsageError, match="has no state any more"):
         begun(log)
 
 
@@ -136,5 +136,5 @@ def test_without_the_right_to_read_the_ledger_it_begins_and_says_so() -> None:
 def test_a_state_that_goes_while_a_coordinator_runs_is_no_other_coordinator() -> None:
     link = begun(log := Log(state=(0, 1, states(8))))
     log.topics["f.state"] = (0, 0, [])
-    with pytest.raises(UsageError, match="holds no state any more"):
+    with pytest.raises(UsageError, match="has no state any more"):
         link._renew(b"next")

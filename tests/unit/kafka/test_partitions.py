@@ -25,8 +25,8 @@ from streamfl_connectors.kafka.settings import KafkaSettings
         (Placement(("a",)), 2, ["topic a has 2 partitions, and one client by topic reads one"]),
         (Placement(("a",), "partition"), 2, []),
         (Placement(("a",), "partition", 2), 2, []),
-        (Placement(("a",), "partition", 3), 2, ["topic a has 2 partitions, the settings say 3"]),
-        (Placement(("a",), "key", 3), 4, ["topic a has 4 partitions, the settings say 3"]),
+        (Placement(("a",), "partition", 3), 2, ["topic a has 2 partitions, but the settings want 3"]),
+        (Placement(("a",), "key", 3), 4, ["topic a has 4 partitions, but the settings want 3"]),
     ],
 )
 def test_topics_of_records_have_the_partitions_that_clients_need(

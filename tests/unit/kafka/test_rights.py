@@ -96,7 +96,7 @@ def test_a_right_on_records_that_would_be_one_on_our_own_topics_is_refused(name)
 
 
 def test_a_role_that_does_not_exist_is_told_those_that_do():
-    with pytest.raises(UsageError, match="no role is called 'hosts': take one of coordinator, host, scorer, "):
+    with pytest.raises(UsageError, match="no role is called 'hosts': use one of coordinator, host, scorer, "):
         access(WHOLE, "hosts", None, [])
 
 
@@ -152,7 +152,7 @@ class TestCommand:
             "--allow-principal 'User:CN=eye,O=Plant 7' --operation Read --topic forest.control"
         )
         refused = self.run("--principal", "User:all")
-        assert (refused.returncode, "name that, too: --role host" in refused.stderr) == (2, True)
+        assert (refused.returncode, "name the role as well, for example --role host" in refused.stderr) == (2, True)
 
 
 # What the page calls that which a row is about.

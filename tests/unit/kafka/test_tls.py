@@ -138,7 +138,7 @@ class TestFiles:
     def test_an_encrypted_key_that_no_password_opens_is_reported(self, authority):
         key = str(authority.issue("locked", password="sesame"))
         assert self.told(ssl_certfile=key).startswith(
-            "[kafka] ssl_password: the key is encrypted, and nothing opens it"
+            "[kafka] ssl_password: the key is encrypted, and there is no password for it"
         )
         said = self.told(ssl_certfile=key, ssl_password="wrong-one")
         assert said.startswith("[kafka] ssl_password: it does not open the key") and "wrong-one" not in said

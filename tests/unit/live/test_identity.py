@@ -133,10 +133,12 @@ def test_a_list_must_name_every_key_with_file_and_operators_always(settings, key
     keys |= {f"other{n}": make_key(tmp_path / f"o{n}") for n in ("", "2", "3")}
     told = settings("file", without)
     for process, key in (("client", None), ("coordinator", None), ("operator", tmp_path / "operator.key")):
-        assert f"is not there as a key of this {process}; add it, or name another key" in refused(told, process, key)
+        assert f"is not in the list as a key of this {process}; add it, or name another key" in refused(
+            told, process, key
+        )
     told = settings("known", without)
-    assert "is not there" in refused(told, "operator", tmp_path / "operator.key")
-    assert "is not there" in refused(told, "coordinator")
+    assert "is not in the list" in refused(told, "operator", tmp_path / "operator.key")
+    assert "is not in the list" in refused(told, "coordinator")
     assert signatures(told, "client").own.key.public == keys["host"]
     assert "[coordinator] key is missing" in refused(settings("file", "[groups.a]\nclients = ['a']"), "reader")
 
@@ -164,8 +166,8 @@ def test_a_missing_key_or_list_says_what_to_do(settings, tmp_path):
     ("listed", "why"),
     [
         ("[[hosts]]\nname='h'\nkey='k'\nclients=['a']", "hosts.0.key: not a public key"),
-        ("[[hosts]]\nname='h'\nkey='{host}'", "name the clients that it may bring"),
-        ("[[hosts]]\nname='h'\nkey='{host}'\nclients=['a*b*']", "at most one * in a name"),
+        ("[[hosts]]\nname='h'\nkey='{host}'", "name the clients that this host may run"),
+        ("[[hosts]]\nname='h'\nkey='{host}'\nclients=['a*b*']", "a name may contain only one *"),
         ("[[hosts]]\nname='h'\nkey='{host}'\ngroups=['nord']\n[groups.north]\nclients=['a']", "did you mean north?"),
         ("[[hosts]]\nname='h'\nkey='{host}'\nclient=['a']", "there is no such setting"),
         ("[coordinator]\nkey='{host}'\n[[operators]]\nname='anna'\nkey='{host}'", "have the same key"),
@@ -208,7 +210,7 @@ def test_a_connector_that_carries_no_signatures_serves_open_federations_only(set
     from streamfl_connectors.kafka.connector import KafkaConnector
 
     monkeypatch.setattr(KafkaConnector, "carries_signatures", False)
-    with pytest.raises(UsageError, match="carries no signatures"):
+    with pytest.raises(UsageError, match="has no signatures"):
         connect(settings("file"), signatures(settings("file"), "client"))
     assert connect(settings("open"))
 
@@ -248,7 +250,7 @@ def test_an_order_has_the_next_number_and_is_over_when_the_coordinator_says_so()
 def test_an_order_that_has_no_effect_says_so():
     with pytest.raises(PeerError, match="another command came first"):
         order(Log(instead="c7"), "evict", "c0")  # type: ignore[arg-type]
-    with pytest.raises(PeerError, match="no coordinator has carried it out"):
+    with pytest.raises(PeerError, match="no coordinator has carried out the command"):
         order(Log(runs=False), "evict", "c0", patience=0.0)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"no client is called 'c00'; did you mean c0\?"):
         order(Log(), "evict", "c00")  # type: ignore[arg-type]

@@ -106,7 +106,7 @@ class TestFile:
         assert '"note",  # is text with more than 50 values' in text
         assert '"code",  # holds numbers and texts such as "A7"' in text
         assert "--drop id,code,note" in init.told
-        assert "looks like an identifier: 300 distinct values" in init.told
+        assert "may be an identifier and not a label: it has 300 distinct values" in init.told
 
     def test_init_takes_a_column_named_like_a_key_whose_values_repeat_as_a_feature(self, init):
         made = init("a.csv", a_csv=csv("site_id,label", *(f"{i % 50},{i % 2}" for i in range(100))))
@@ -121,7 +121,9 @@ class TestFile:
 
     def test_a_time_that_is_named_and_cannot_be_read_is_told(self, init):
         init("a.csv", "--time", "when", a_csv=csv("when,x,y", "noon,1,a", times=100))
-        assert 'when: 100 times cannot be read; the first: the time "noon" is no date' in init.told
+        assert (
+            'when: 100 times cannot be read; the reason for the first one: the time "noon" is not a date' in init.told
+        )
 
     def test_a_column_of_clients_makes_each_of_its_values_one(self, init):
         made = init("a.csv", "--client", "site", a_csv=csv("site,x,y", "n,1,a", "s,2,b", ",3,a", times=60))
@@ -183,8 +185,8 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("words", "files", "why"),
         [
-            ((), {}, "give a FILE, or --topic"),
-            (("a.csv", "--topic", "t"), {"a_csv": "x,y\n1,2\n"}, "one of them"),
+            ((), {}, "give either a FILE, or --topic"),
+            (("a.csv", "--topic", "t"), {"a_csv": "x,y\n1,2\n"}, "give either a FILE, or --topic"),
             (("a.csv",), {}, "a.csv: no such file; correct the path"),
             (("a.csv",), {"a_csv": ""}, "it is empty"),
             (("a.csv",), {"a_csv": "x,y\n"}, "a.csv: it has no records"),
@@ -197,7 +199,7 @@ class TestRefused:
             (("a.csv", "--label", "z"), {"a_csv": csv("x,y", "1,a", times=99)}, "correct --label"),
             (("a.csv", "--client", "z"), {"a_csv": csv("x,y", "1,a", times=99)}, "correct --client"),
             (("a.csv", "--drop", "y", "--label", "y"), {"a_csv": csv("x,y", "1,a", times=99)}, "is left out"),
-            (("a.csv",), {"a_csv": csv("y", "a", times=99)}, "no field beside the label"),
+            (("a.csv",), {"a_csv": csv("y", "a", times=99)}, "no field besides the label"),
             (("a.csv",), {"a_csv": csv("x,y", "1,", times=99)}, "no record has a value in the label 'y'"),
             (("a.jsonl",), {"a_jsonl": '{"x":1}\n' * 99}, "no field is named like a label among x; name it"),
             (("a.jsonl",), {"a_jsonl": "[1]\n" * 99}, "none of its first records can be read"),
@@ -213,7 +215,7 @@ class TestRefused:
             (
                 ("a.csv", "--client", "x", "--clients", "3"),
                 {"a_csv": csv("x,y", "1,a", times=99)},
-                "give one of them",
+                "give either --clients",
             ),
         ],
     )
@@ -263,7 +265,7 @@ class TestTopics:
     def test_topics_that_were_filled_at_once_do_not_tell_the_rate(self, of_topics):
         made = of_topics(TopicSample({"plant": 1}, {"plant/0": messages(*SENSOR, every=0.0)}), "--topic", "plant")
         assert made.rounds.interval == 10.0
-        assert "do not tell how fast" in Path("federation.toml").read_text()
+        assert "it is not known how fast" in Path("federation.toml").read_text()
 
     def test_a_topic_of_packed_messages_gets_settings_with_the_packed_format(self, of_topics):
         packed = Packed("classification").encode(("a", "b"), np.ones((50, 2)), np.zeros(50), ("no", "yes"))
@@ -279,10 +281,14 @@ class TestTopics:
     @pytest.mark.parametrize(
         ("sample", "words", "why"),
         [
-            (TopicSample({"p": 1}, {}), ("--topic", "p"), "topic p: no messages yet; start what writes there"),
+            (TopicSample({"p": 1}, {}), ("--topic", "p"), "topic p: no messages yet; start the program that writes"),
             (TopicSample({"p": 1}, {"p/0": [(0.0, b"x")]}), ("--topic", "p"), "none of 1 messages is a JSON object"),
             (TopicSample({"p": 2}, {"p/0": messages(*SENSOR)}), ("--topic", "p*"), "have up to 2 partitions"),
-            (TopicSample({"p": 2}, {"p/0": messages(*SENSOR)}), ("--topic", "p", "--clients", "2"), "are counted"),
+            (
+                TopicSample({"p": 2}, {"p/0": messages(*SENSOR)}),
+                ("--topic", "p", "--clients", "2"),
+                "--clients is only for a FILE",
+            ),
         ],
     )
     def test_init_refuses_topics_that_cannot_be_used_with_the_reason(self, of_topics, tmp_path, sample, words, why):

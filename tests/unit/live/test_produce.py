@@ -161,7 +161,9 @@ class TestWriting:
     )
     def test_a_file_of_the_other_task_is_refused_before_anything_is_made(self, labels, task, found):
         source, connector = table(3, labels), Connector()
-        with pytest.raises(UsageError, match=rf"t\.csv has {found}, and \[federation\] task is {task}; correct it"):
+        with pytest.raises(
+            UsageError, match=rf"t\.csv has {found}, but task in \[federation\] is {task}; correct it"
+        ):
             produce(
                 settings(federation={"task": task}),
                 connector,
@@ -263,5 +265,5 @@ def test_each_label_is_written_so_many_records_of_its_client_later():
 
 def test_labels_apart_need_a_topic():
     source = table(4)
-    with pytest.raises(UsageError, match="give it topic, and no --unlabelled"):
+    with pytest.raises(UsageError, match="set topic there, and leave out --unlabelled"):
         produce(settings(), Writers(), Production(source, dealt(source), labels_apart=1), Stop(), lambda n: None)

@@ -95,7 +95,7 @@ def _row(table, name):
         ("records", "schema", '`"open"` or `"closed"`', '`"open"`', "yes", "other"),
         ("records.fields", "categories", "table of lists of texts", "`{}`", "yes", "other"),
         ("client", "host", "text", "the machine's name", "yes", "same"),
-        ("federation", "name", "text, at most 200 characters", '`"federation"`', "begins anew", "same"),
+        ("federation", "name", "text, at most 200 characters", '`"federation"`', "starts a new federation", "same"),
         (
             "kafka",
             "largest_update",

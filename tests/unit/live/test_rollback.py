@@ -76,7 +76,7 @@ def test_a_rollback_takes_the_youngest_model_of_that_time_or_before():
     [
         (ShortLog(adaptive()), 11, "there is no entry 11: entries 1 to 10 are closed"),
         (ShortLog(adaptive(), oldest=4), 3, "the log no longer holds entry 3"),
-        (ShortLog(Experts()), 4, "entry 4 closed round 3, and no model of that time is kept: experts keeps none"),
+        (ShortLog(Experts()), 4, "entry 4 closed round 3, but no model of that time is kept: experts keeps none"),
     ],
 )
 def test_a_rollback_to_a_model_that_is_not_kept_is_refused_with_the_reason(log, entry, reason):
@@ -88,6 +88,6 @@ def test_a_refused_rollback_names_the_models_that_are_kept():
     profile = adaptive()
     profile.trail.kept = profile.trail.kept[:2]
     with pytest.raises(
-        UsageError, match="closed round 1, and no model of that time is kept: those of rounds 8, 7 are"
+        UsageError, match="closed round 1, but no model of that time is kept: those of rounds 8, 7 are"
     ):
         past_model(ShortLog(profile), 1)

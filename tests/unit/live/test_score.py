@@ -228,7 +228,7 @@ def test_records_without_any_feature_of_the_models_are_answered_counted_and_told
         node.step(0.0)
         node.tell("ended")
     told = [(log["position"], log["reason"]) for log in logs if log["event"].startswith("record without")]
-    assert told == [(place, "records beside it have x, X; they know x") for place in (1, 2, 4)]
+    assert told == [(place, "records next to it have x, X; they know x") for place in (1, 2, 4)]
     assert (len(script.answered[0]), logs[-1]["blind"]) == (5, 3)
 
 

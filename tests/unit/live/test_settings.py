@@ -145,16 +145,16 @@ class TestErrors:
             ("[rounds]\nsize = 0", "rounds.size: Input should be greater than or equal to 1"),
             ("[rounds]\nsiez = 5", "rounds.siez: there is no such setting; did you mean size?"),
             ("[round]\nsize = 5", "round: there is no such setting; did you mean rounds?"),
-            ("[rounds]\nquorum = 0", "rounds: quorum: at least 1 and at most 1000000000, or all"),
+            ("[rounds]\nquorum = 0", "rounds: quorum: give a number from 1 to 1000000000, or all"),
             (
                 "[rounds]\nsize = 9",
-                "rounds: size is 9 and least is 10: a client sends nothing about fewer than rounds.least",
+                "rounds: size is 9 and least is 10: a round would never have enough records for an update",
             ),
             ("[federation]\nname = 'a/b'", "federation.name: String should match pattern"),
             ("[federation]\nexpect = 0", "federation.expect: Input should be greater than or equal to 1"),
             (
                 "[client]\nbuffer = 99",
-                "client.buffer holds 99 records, and rounds.size is 100; make it at least that",
+                "client.buffer is 99, but a round has 100 records (rounds.size); make client.buffer at least that",
             ),
         ],
     )
@@ -164,31 +164,37 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("text", "why"),
         [
-            ("[learning]\nalgorithm = 'fedprox'", "no algorithm is called 'fedprox': take one of fedavg, fedomd"),
-            ("[profile]\nprofile = 'expert'", "no profile is called 'expert': take one of adaptive, paper, experts"),
-            ("[learning]\nmirror = 'p-norm'", "mirror: only for fedomd, and the algorithm is fedavg"),
+            ("[learning]\nalgorithm = 'fedprox'", "no algorithm is called 'fedprox': use one of fedavg, fedomd"),
+            ("[profile]\nprofile = 'expert'", "no profile is called 'expert': use one of adaptive, paper, experts"),
+            ("[learning]\nmirror = 'p-norm'", "mirror: only for fedomd, but the algorithm is fedavg"),
             (
                 "[learning]\naverage = 'dual'\nl1 = 0.1",
-                "average and l1: only for fedomd, and the algorithm is fedavg",
+                "average and l1: only for fedomd, but the algorithm is fedavg",
             ),
-            ("[profile]\nmax_order = 21", "max_order 21: not an order; give a whole number from 0 to 20, or none"),
+            (
+                "[profile]\nmax_order = 21",
+                "max_order 21: this is not an order; give a whole number from 0 to 20, or none",
+            ),
             (
                 "[profile]\nmax_order = true",
-                "max_order True: not an order; give a whole number from 0 to 20, or none",
+                "max_order True: this is not an order; give a whole number from 0 to 20, or none",
             ),
-            ("[learning]\nbytes = 0", "bytes 0: no number of bytes a record; give a positive number, or auto"),
+            (
+                "[learning]\nbytes = 0",
+                "bytes 0: this is not a number of bytes per record; give a positive number, or auto",
+            ),
             (
                 "[learning]\nbytes = 80\nfeatures = 'rounds'",
-                "bytes 80: what the model of rounds sends cannot be made",
+                "bytes 80: what the model of rounds sends cannot be rounded",
             ),
             ("[learning]\nbytes = 80\n[profile]\nprofile = 'paper'", "bytes 80: what the model of rounds sends"),
             (
                 "[rounds]\nclock = 'records'\n[learning]\nbytes = 7.5",
-                "bytes 7.5: an update of 100 records may then take 750 bytes, and takes at least 800; give 8",
+                "bytes 7.5: an update of 100 records could then have 750 bytes, but needs at least 800; give 8",
             ),
             (
                 "[profile]\nmax_order = 'nine'",
-                "max_order nine: not an order; give a whole number from 0 to 20, or none",
+                "max_order nine: this is not an order; give a whole number from 0 to 20, or none",
             ),
         ],
     )
@@ -199,10 +205,10 @@ class TestErrors:
         ("records", "why"),
         [
             ("topics = []", "records.topics: Tuple should have at least 1 item"),
-            ("topics = ['a*b*']", "records: topics: at most one * in a name"),
+            ("topics = ['a*b*']", "records: topics: a name may contain only one *"),
             (
                 "topics = ['a*']\nclients = 'partition'",
-                'records: topics: a * names clients, which needs clients = "topic"',
+                'records: topics: a * stands for the client, so it needs clients = "topic"',
             ),
             (
                 "topics = ['a']\nclients = 'key'",
@@ -220,11 +226,11 @@ class TestErrors:
             ),
             (
                 "topics = ['a']\nfields = { label = 'x', drop = ['x'] }",
-                "records.fields: named more than once: x",
+                "records.fields: these fields are named more than once: x",
             ),
             (
                 "topics = ['a']\nfields = { task = 'regression' }",
-                "records.fields.task: leave it out, [federation] sets it",
+                "records.fields.task: leave it out, because task in [federation] sets it",
             ),
         ],
     )
@@ -330,7 +336,7 @@ class TestConnectors:
 
     def test_wrong_settings_of_kafka_are_refused_with_the_file_the_section_and_the_setting(self, refused):
         assert refused(f"{LEAST}ssl_cafle = 'ca.pem'") == (
-            "[kafka] ssl_cafle: kafka-python knows no such setting; did you mean ssl_cafile?"
+            "[kafka] ssl_cafle: kafka-python has no such setting; did you mean ssl_cafile?"
         )
 
     def test_a_misspelt_section_in_the_environment_is_refused(self, loaded, monkeypatch):
@@ -342,7 +348,10 @@ class TestConnectors:
         ("name", "why"),
         [
             ("rabbit", "[federation] connector: no 'rabbit' is installed; there are gone, kafka, my-pond, odd, pond"),
-            ("gone", "[federation] connector: 'gone' cannot be imported: No module named 'nowhere'; install it anew"),
+            (
+                "gone",
+                "[federation] connector: 'gone' cannot be imported: No module named 'nowhere'; install it again",
+            ),
             ("odd", "[federation] connector: 'odd' has no model `Settings`"),
             ("rounds", "[federation] connector: 'rounds' cannot name a section; register it under another name"),
         ],
@@ -597,7 +606,7 @@ class TestScore:
     def test_an_address_is_a_port_or_a_host_and_a_port(self, refused, loaded):
         assert loaded(f'{LEAST}[score]\nhttp = "8000"').score.http == "8000"
         for wrong in ("here", "127.0.0.1", "host:99999", ":"):
-            assert "is no address; give PORT or HOST:PORT" in refused(score={"http": wrong})
+            assert "is not an address; give PORT or HOST:PORT" in refused(score={"http": wrong})
 
     @pytest.mark.parametrize(
         ("name", "remedy"),
@@ -612,14 +621,14 @@ class TestScore:
     def test_a_name_under_which_no_request_could_come_is_refused_wherever_it_is_given(self, refused, name, remedy):
         for table in ("score", "telemetry"):
             told = refused(**{table: {"host_names": ["ok.example", name]}})
-            assert "is no name of a host; " in told and remedy in told
+            assert "is not a host name; " in told and remedy in told
         for command in (commands.score, commands.page):
             ended = CliRunner().invoke(command, ["--settings", "f.toml", "--host-name", name])
             assert (ended.exit_code, remedy in ended.output) == (2, True)
 
     def test_topics_of_the_federation_hold_no_records(self, refused):
         told = refused(federation={"name": "f"}, score={"topics": ["f.predictions"]})
-        assert "score.topics: f.predictions is the federation's own; name topics of records" in told
+        assert "score.topics: f.predictions is one of the federation's own topics; name topics of records" in told
         assert "name each topic" in refused(score={"topics": ["f.*"]})
 
     def test_the_format_of_a_scorer_reads_no_label_whatever_records_have(self, loaded):
@@ -666,32 +675,60 @@ class TestLabels:
     @pytest.mark.parametrize(
         ("records", "labels", "why"),
         [
-            ('topics = ["r.*"]', "window = 500", "labels.topic: without it labels come with their records; give it"),
+            (
+                'topics = ["r.*"]',
+                "window = 500",
+                "labels.topic is missing, so labels come with their records; set it",
+            ),
             (
                 'topics = ["r.*"]',
                 'topic = "l.*"\nwindw = 3',
                 "labels.windw: there is no such setting; did you mean wi",
             ),
             ('topics = ["r.*"]', 'topic = "l.*"\nwindow = 0', "labels.window: Input should be greater than or equal"),
-            ('topics = ["r.*"]', 'topic = "l.*"\nwindow = 20', "labels.window is 20 and rounds.size is 100; make it"),
+            (
+                'topics = ["r.*"]',
+                'topic = "l.*"\nwindow = 20',
+                "labels.window is 20, but a round has 100 records (rounds.size); make it",
+            ),
             ('topics = ["r.*"]', 'topic = "l.*"\nkey = ""', "labels.key: String should have at least 1 character"),
             ('topics = ["r.*"]', 'topic = "l.*"\nkey = "label"', "labels.key: the field 'label' has another role"),
-            ('topics = ["r.*"]', 'topic = "l"', "labels.topic: give it one * for the client if records.topics has"),
-            ('topics = ["r"]', 'topic = "l.*"', "labels.topic: give it one * for the client if records.topics has"),
-            ('topics = ["r.*"]', 'topic = "r.l.*"', "labels.topic: it has names of other topics too; name topics of"),
-            ('topics = ["r"]', 'topic = "r"', "labels.topic: it has names of other topics too; name topics of"),
-            ('topics = ["r", "s"]', 'topic = "l"', "labels.topic: labels come apart from records of one name; leave"),
+            (
+                'topics = ["r.*"]',
+                'topic = "l"',
+                "labels.topic: it needs a * exactly if the name in records.topics has",
+            ),
+            (
+                'topics = ["r"]',
+                'topic = "l.*"',
+                "labels.topic: it needs a * exactly if the name in records.topics has",
+            ),
+            (
+                'topics = ["r.*"]',
+                'topic = "r.l.*"',
+                "labels.topic: it also fits the names of other topics; choose a name",
+            ),
+            ('topics = ["r"]', 'topic = "r"', "labels.topic: it also fits the names of other topics; choose a name"),
+            (
+                'topics = ["r", "s"]',
+                'topic = "l"',
+                "labels.topic: delayed labels allow only one name in records.topics",
+            ),
             (
                 'topics = ["r.*"]\nformat = "packed"',
                 'topic = "l.*"',
-                "labels.topic: labels that come apart need [rec",
+                "labels.topic: delayed labels need [rec",
             ),
             (
                 'topics = ["r"]\nclients = "key"\nfields = { client = "site" }',
                 'topic = "l"',
                 'labels.topic: with clients = "key" a label would not say in which partition its record is; give',
             ),
-            ('topics = ["r.*"]\nfields = { key = "id" }', 'topic = "l.*"', "records.fields.key: leave it out, [labe"),
+            (
+                'topics = ["r.*"]\nfields = { key = "id" }',
+                'topic = "l.*"',
+                "records.fields.key: leave it out, because key in [labe",
+            ),
         ],
     )
     def test_settings_of_delayed_labels_that_do_not_fit_are_refused(self, refused, records, labels, why):
@@ -816,9 +853,9 @@ class TestNames:
     @pytest.mark.parametrize(
         ("fields", "says"),
         [
-            ('features = ["x"]', 'records.schema: "closed" needs all labels'),
-            ('labels = ["a"]', 'schema = "closed" needs all features'),
-            ('features = ["x"]\nlabels = ["a", "a"]', "labels declared more than once: a"),
+            ('features = ["x"]', 'records.schema: "closed" needs a list of all labels'),
+            ('labels = ["a"]', 'schema = "closed" needs a list of all features'),
+            ('features = ["x"]\nlabels = ["a", "a"]', "labels are declared more than once: a"),
             ('features = ["x"]\nlabels = ["nan"]', 'labels declare "nan", which can never occur'),
             ('features = ["x"]\nlabels = ["a"]\nclosed = true', "fields.closed: leave it out"),
         ],
@@ -827,7 +864,7 @@ class TestNames:
         assert says in refused(self.CLOSED.format(fields=fields))
 
     def test_labels_are_declared_of_a_closed_schema_of_objects_only(self, refused):
-        assert 'fields.labels needs schema = "closed"' in refused(
+        assert 'fields.labels lists all labels that may occur, so it needs schema = "closed"' in refused(
             records={"topics": ["r"], "fields": {"labels": ["a"]}}
         )
         packed = {"topics": ["r"], "schema": "closed", "format": "packed"}

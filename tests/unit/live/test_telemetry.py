@@ -87,7 +87,7 @@ class TestEndpoint:
         endpoint = self.endpoint()
         endpoint.turn()
         self.now += STUCK + 5.0
-        reason = f"its loop has not turned for {STUCK + 5.0:.0f} seconds"
+        reason = f"its main loop has not run for {STUCK + 5.0:.0f} seconds"
         assert self.health(endpoint, "/live") == self.health(endpoint, "/ready") == (503, reason)
         assert scraped(endpoint)["streamfl_ready",] == 0.0
 

@@ -98,7 +98,8 @@ class TestLine:
         [
             (
                 RESTARTED,
-                "round 31  restart -> epoch 3: glr 113.8 > 11.7 since round 30, chosen: scratch\n"
+                "round 31  drift since round 30: glr drift score 114 (alarm at 11.7); epoch 3 begins with "
+                "an untrained model (scratch)\n"
                 "Since round 30, records have been predicted worse (found in round 31).",
             ),
             (
@@ -112,15 +113,17 @@ class TestLine:
                     statistic=11.0,
                     threshold=9.2,
                 ),
-                "round 9  local drift, latched: c3, c7, excess 11 > 9.2 since round 8\n"
-                "Since round 8, records have been predicted worse, but only at clients c3, c7 (found in round 9).",
+                "round 9  local drift, latched: c3, c7 drifted alone since round 8: drift score 11.0 (alarm at "
+                "9.2)\nSince round 8, records have been predicted worse, but only at clients c3, c7 (found in round "
+                "9).",
             ),
             (
                 replace(
                     RESTARTED, positions={"a/0": (1234, 1300)}, times=(1_700_000_000_000, 1_700_000_060_000), drift=7
                 ),
-                "round 31  2023-11-14T22:14:20Z  restart -> epoch 3: glr 113.8 > 11.7 since round 30 "
-                "(2023-11-14T22:13:20Z; a/0 from 1,234), the drift of round 7, chosen: scratch\n"
+                "round 31  2023-11-14T22:14:20Z  drift since round 30 (2023-11-14T22:13:20Z; a/0 from 1,234), the "
+                "same drift as in round 7: glr drift score 114 (alarm at 11.7); epoch 3 begins with an untrained "
+                "model (scratch)\n"
                 "Since round 30 (2023-11-14T22:13:20Z), records have been predicted worse (found in round 31, "
                 "2023-11-14T22:14:20Z).",
             ),
@@ -135,8 +138,8 @@ class TestLine:
                     threshold=9.2,
                     drift=9,
                 ),
-                "round 31  not a local drift: c3 did not drift alone; it is one drift with that of other clients, "
-                "first told in round 9",
+                "round 31  not a local drift: c3 did not drift alone; other clients have the same drift, "
+                "first reported in round 9",
             ),
             (Joined(client="c1", nonce="7f", incarnation=1, entry=3, positions={}, read=12345), None),
             (Left(client="c1", nonce="1"), "c1 left"),
@@ -145,7 +148,9 @@ class TestLine:
         ],
     )
     def test_every_other_announcement_has_its_line(self, message, text):
-        assert line(message)[0] == ("c1 joined, 12,345 records accounted for" if text is None else text)
+        assert line(message)[0] == (
+            "c1 joined; the ledger already has 12,345 of its records" if text is None else text
+        )
 
     def test_the_line_of_a_restart_stands_out(self):
         assert line(RESTARTED)[1] != line(closed())[1]
@@ -205,7 +210,8 @@ class TestSilence:
     def test_watch_names_the_open_round_and_who_may_be_late(self):
         (text,) = self.printed(OPENED, *[None] * 3)
         assert text == (
-            "for 30 s: round 8 is open; the coordinator, if it runs, waits for updates of clients: its log names them"
+            "for 30 s: round 8 is open; the coordinator, if it is running, waits for updates of clients, which its "
+            "log names"
         )
 
     def test_watch_says_that_an_operator_holds_the_round(self):
@@ -214,14 +220,14 @@ class TestSilence:
             for n, action in enumerate(("hold", "resume"))
         )
         (_, text) = self.printed(hold, *[None] * 3, opened=OPENED)
-        assert text == "for 30 s: round 8 is open, and held by an operator; `streamfl resume` goes on"
+        assert text == "for 30 s: round 8 is open, but an operator has paused learning; `streamfl resume` continues"
         (*_, text) = self.printed(hold, go_on, *[None] * 3, opened=OPENED)
         assert text.startswith("for 30 s: round 8 is open; the coordinator")
 
     def test_watch_says_that_records_do_not_come(self):
         without = [closed(8, records=0), None, closed(8, records=0), None, None]
         (text,) = self.printed(*without, opened=OPENED)
-        assert text == "for 30 s: round 8 is open, and was opened again 2 times: no client has brought a record"
+        assert text == "for 30 s: round 8 is open, and was opened again 2 times, because no client has sent a record"
         (text,) = self.printed(*without[:2], closed(8), *[None] * 3, opened=OPENED)[1:]
         assert "again" not in text
 

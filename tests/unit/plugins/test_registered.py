@@ -59,7 +59,7 @@ def test_an_algorithm_of_another_package_is_found_and_listed(install):
 def test_an_algorithm_of_another_package_is_refused_options_that_it_does_not_use(install):
     install("signs", "signs", SIGNS, ALGORITHMS.group)
     with pytest.raises(
-        UsageError, match="l1: only for fedomd, and the algorithm is signs; take fedomd, or leave it out"
+        UsageError, match="l1: only for fedomd, but the algorithm is signs; use fedomd, or leave l1 out"
     ):
         LearningSettings(algorithm="signs", l1=0.1)
 
@@ -74,7 +74,7 @@ def test_no_package_can_take_a_name_of_ours(install):
 def test_a_name_that_there_is_not_is_refused_with_those_there_are(what, install):
     group, named = NAMED[what]
     install("a-package", "bar", "no.such.module:Bar", group)  # it is named without being imported
-    with pytest.raises(UsageError, match=f"no {what} is called 'baz': take one of .*, bar.*; did you mean bar\\?"):
+    with pytest.raises(UsageError, match=f"no {what} is called 'baz': use one of .*, bar.*; did you mean bar\\?"):
         named("baz")
 
 

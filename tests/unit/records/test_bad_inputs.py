@@ -64,7 +64,9 @@ CASES = {
     "all dropped": Bad("f.csv", GOOD, ("no feature column",), {"drop": ["a", "b"]}),
     "other separator": Bad("f.csv", b"a;b;y\n1;2;0\n", ('separated by ";"', 'add --separator ";"')),
     "tabs": Bad("f.csv", b"a\tb\ty\n1\t2\t0\n", (r'separated by "\t"', "add --separator tab")),
-    "objects": Bad("f.csv", b'{"a": 1, "y": 0}\n{"a": 2, "y": 1}\n', ("JSON objects", "read as CSV", ".jsonl")),
+    "objects": Bad(
+        "f.csv", b'{"a": 1, "y": 0}\n{"a": 2, "y": 1}\n', ("JSON objects", "but its name says CSV", ".jsonl")
+    ),
     "thousands": Bad(
         "f.csv", b"a,y\n" + b"".join(b'"%d,000.5",%d\n' % (i, i % 2) for i in range(1, 60)), ('"1,000.5"', "1234.5")
     ),
@@ -113,14 +115,14 @@ CASES = {
     "not gzip": Bad("f.csv.gz", GOOD, ("write the file again",)),
     "gzip cut short": Bad("f.csv.gz", gzip.compress(GOOD * 99)[:-30], ("damaged", "compress it again")),
     "gzip spoilt": Bad("f.csv.gz", gzip.compress(GOOD)[:12] + b"\xff" * 30, ("damaged", "compress it again")),
-    "parquet cut short": Bad("f.parquet", TABLE[:-20], ("not a whole Parquet", "write the file again")),
-    "parquet spoilt": Bad("f.parquet", TABLE[:10] + b"\xff" * 200 + TABLE[210:], ("not a whole Parquet",)),
-    "not parquet": Bad("f.parquet", GOOD, ("not a whole Parquet",)),
+    "parquet cut short": Bad("f.parquet", TABLE[:-20], ("not a complete Parquet", "write the file again")),
+    "parquet spoilt": Bad("f.parquet", TABLE[:10] + b"\xff" * 200 + TABLE[210:], ("not a complete Parquet",)),
+    "not parquet": Bad("f.parquet", GOOD, ("not a complete Parquet",)),
     "parquet list": Bad("f.parquet", parquet(a=[[1], [2]], y=[0, 1]), ("column a is List(Int64), neither",)),
     "parquet without rows": Bad("f.parquet", parquet(a=[], y=[]), ("no records",)),
     "pickled npz": Bad("f.npz", npz(X=np.array([[{}]], object), y=[0]), ("pickled", "numpy.savez")),
     "a pickle": Bad("f.npz", pickle.dumps({"X": 1}), ("pickled", "numpy.savez")),
-    "npz spoilt": Bad("f.npz", NUMBERS[:100], ("not a whole npz", "numpy.savez")),
+    "npz spoilt": Bad("f.npz", NUMBERS[:100], ("not a complete npz", "numpy.savez")),
     "npz of one array": Bad("f.npz", one_array(), ("one array", "numpy.savez")),
     "npz without X": Bad("f.npz", npz(y=[0]), ("'X'", "numpy.savez")),
     "npz without y": Bad("f.npz", npz(X=[[0]]), ("'y'", "numpy.savez")),
@@ -172,7 +174,7 @@ def test_damaged_parquet_is_one_line_and_rust_prints_nothing(
         except UsageError as error:
             told.add(str(error))
     assert len(told) > 3
-    assert all("\n" not in one and "not a whole Parquet file (" in one for one in told)
+    assert all("\n" not in one and "not a complete Parquet file (" in one for one in told)
     assert capfd.readouterr().err == ""
 
 
@@ -180,7 +182,9 @@ def test_damaged_parquet_is_one_line_and_rust_prints_nothing(
 def test_a_parquet_file_that_ends_polars_ends_nothing_else(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "f.parquet"
     path.write_bytes((CORPUS / "parquet" / "broken-more-memory-than-there-is.bin").read_bytes())
-    with pytest.raises(UsageError, match=r"not a whole Parquet file \(a page asks for more memory than there is\); "):
+    with pytest.raises(
+        UsageError, match=r"not a complete Parquet file \(a page of the file needs more memory than there is\); "
+    ):
         read(str(path))
     assert capfd.readouterr().err == ""
 

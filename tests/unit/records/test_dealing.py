@@ -105,10 +105,14 @@ def test_dirichlet_spreads_a_client_over_the_file() -> None:
         (0, "round-robin", "--clients 0: .*at least 1"),
         (6, "round-robin", "--clients 6: t has only 5 records; give at most"),
         (6, "dirichlet:1", "--clients 6"),
-        (2, "roundrobin", "--split roundrobin: unknown; take one of round-robin, column:NAME"),
-        (2, "column:", "unknown"),
+        (2, "roundrobin", "--split roundrobin: there is no such split; use one of round-robin, column:NAME"),
+        (2, "column:", "there is no such split"),
         (2, "column:z", "--split column:z: t has no such column; the columns are row, site"),
-        (2, "column:row", "--clients 2: column 'row' of t has 5 values, each a client; leave --clients out"),
+        (
+            2,
+            "column:row",
+            "--clients 2: column 'row' of t has 5 values, and each value is a client; leave --clients out",
+        ),
         (2, "dirichlet:", "positive number"),
         (2, "dirichlet:0", "positive number"),
         (2, "dirichlet:nan", "positive number"),
@@ -128,7 +132,7 @@ def test_the_default_number_of_clients_is_ten_or_one_per_value_or_one_per_record
 
 def test_a_column_with_more_values_than_a_federation_takes_clients_is_refused() -> None:
     assert len(deal(table([True] * 1000), 1000, "column:row", 0)) == 1000
-    with pytest.raises(UsageError, match="1001 values in t, more than 1000 clients; take"):
+    with pytest.raises(UsageError, match="1001 values in t, more than 1000 clients; use"):
         deal(table([True] * 1001), None, "column:row", 0)
 
 

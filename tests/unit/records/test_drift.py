@@ -35,8 +35,8 @@ def test_a_drift_is_parsed_from_its_kind_and_rounds() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("swap@3", "unknown drift 'swap'; take one of class-swap, class-introduction, permutation"),
-        ("", "unknown drift ''; take one of"),
+        ("swap@3", "there is no drift 'swap'; use one of class-swap, class-introduction, permutation"),
+        ("", "there is no drift ''; use one of"),
         ("class-swap", "not a list of rounds; write class-swap@31,129"),
         ("class-swap@", "not a list of rounds; write"),
         ("class-swap@1,x", "not a list of rounds; write"),
@@ -154,7 +154,7 @@ def test_records_of_a_class_keep_their_order_when_classes_are_introduced(
     ("labels", "text", "size", "says"),
     [
         (0, "class-swap@2", 1, "t is a regression"),
-        (1, "permutation@2", 1, "one class only"),
+        (1, "permutation@2", 1, "only one class"),
         (3, "class-introduction@2,3,4", 1, "3 rounds, but t has 3 classes; give at most 2 rounds"),
         (2, "class-swap@2", 0, "--round-size 0: .*at least 1"),
     ],

@@ -25,7 +25,10 @@ def test_a_label_too_long_is_a_bad_record(tmp_path):
 @pytest.mark.parametrize(("distinct", "records"), [(751, 1000), (1000, 1000), (197, 200), (500, 505)])
 def test_a_label_with_nearly_as_many_values_as_records_looks_like_an_identifier(distinct, records):
     remark = looks_like_identifier("id", distinct, records)
-    assert remark == f"label column 'id' looks like an identifier: {distinct} distinct values in {records} records"
+    assert remark == (
+        f"label column 'id' may be an identifier and not a label: it has {distinct} distinct values in {records} "
+        "records"
+    )
 
 
 @pytest.mark.parametrize(("distinct", "records"), [(750, 1000), (7, 1000), (26, 26), (199, 199), (196, 200)])

@@ -83,7 +83,9 @@ def test_a_file_that_ends_early_is_told_with_the_record_behind_which_it_ends(tak
     path = archive(tmp_path / "f.npz", X=told((10, 2), X[: 7 * 16 + 3]), y=told((10,), np.ones(10).tobytes()))
     with blocks(Request(str(path), label="y")) as found:
         assert next(found.each).features["x0"].tolist() == [0.0, 2.0, 4.0, 6.0]
-        with pytest.raises(UsageError, match=r"its array 'X' ends behind record 7 of 10; take a whole copy of it"):
+        with pytest.raises(
+            UsageError, match=r"its array 'X' ends after record 7 of 10; get a complete copy of the file"
+        ):
             next(found.each)
 
 
@@ -93,14 +95,14 @@ def test_bytes_that_do_not_inflate_are_told(taken, tmp_path: Path):
     data = bytearray(path.read_bytes())
     data[2000:2100] = b"\xff" * 100
     path.write_bytes(data)
-    with pytest.raises(UsageError, match="not a whole npz file"):
+    with pytest.raises(UsageError, match="not a complete npz file"):
         records(path)
 
 
 LIES = {
-    "more records than there are bytes": ({"X": told((10**15, 2), b"\0" * 64)}, "ends behind record 4 of"),
+    "more records than there are bytes": ({"X": told((10**15, 2), b"\0" * 64)}, "ends after record 4 of"),
     "a record without end": ({"X": told((1, 10**9), b"")}, "at most 4194304"),
-    "a matrix by columns without end": ({"X": told((10**15, 2), b"", by_columns=True)}, "not a whole npz file"),
+    "a matrix by columns without end": ({"X": told((10**15, 2), b"", by_columns=True)}, "not a complete npz file"),
     "a negative shape": ({"X": told((-1, 2), b"")}, ""),
     "names without end": (
         {"X": told((1, 1), b"\0" * 8), "features": told((10**12,), b"", descr="<U9")},
@@ -108,7 +110,7 @@ LIES = {
     ),
     "names that are one": ({"X": told((1, 1), b"\0" * 8), "features": told((), b"", descr="<U9")}, "'features'"),
     "an unknown version": ({"X": b"\x93NUMPY\x09\x00"}, "npy format"),
-    "no array": ({"X": b"junk"}, "not a whole npz file"),
+    "no array": ({"X": b"junk"}, "not a complete npz file"),
     "pickled": ({"X": told((1, 1), b"", descr="|O")}, "pickled"),
 }
 

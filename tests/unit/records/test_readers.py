@@ -78,11 +78,11 @@ def test_every_kind_of_bad_record_is_listed_by_its_number_and_line(tmp_path: Pat
     text = 'a,b,y\n1,2,0\n1,2\n\n1,inf,0\n"1\n",1e999,0\n1,2,\n1,2,nan\n1_0,2,0\n1,2,3,4\n5,6,1\n'
     table = csv(tmp_path, text)
     assert reasons(table) == {
-        1: "line 3: 2 fields where the header has 3",
+        1: "line 3: it has 2 fields, but the header has 3",
         4: 'line 8, column "y": the label is missing',
         5: 'line 9, column "y": the label is missing',
         6: 'line 10, column "a": "1_0" is not a number: write it as 1234.5, with a point and no separators',
-        7: "line 11: 4 fields where the header has 3",
+        7: "line 11: it has 4 fields, but the header has 3",
     }
     np.testing.assert_array_equal(table.places, [0, 2, 3, 8])
     np.testing.assert_array_equal(table.X, [[1, 2], [1, math.nan], [1, math.nan], [5, 6]])
@@ -292,7 +292,7 @@ def test_too_many_features_are_refused_as_they_come() -> None:
     places, lines = counted(0, 10)
     assert len(Columns(Request("f.jsonl"), "y").block(places, lines, records[:10]).features) == MAX_COLUMNS
     with pytest.raises(
-        UsageError, match=r"more than 10000 columns; leave out the fields with ever new names with --drop"
+        UsageError, match=r"more than 10000 columns; leave out fields whose names keep changing with --drop"
     ):
         Columns(Request("f.jsonl"), "y").block(*counted(0, 11), records)
     aside = Request("f.jsonl", drop=tuple(records[10]))
@@ -396,7 +396,7 @@ def test_a_bad_record_keeps_its_line_number_in_a_long_file(tmp_path: Path) -> No
     table = csv(tmp_path, "a,b,y\n" + "\n".join(rows))
     assert reasons(table) == {
         9_000: 'line 9002, column "b": "x" is not a number',
-        20_000: "line 20002: 2 fields where the header has 3",
+        20_000: "line 20002: it has 2 fields, but the header has 3",
         39_999: 'line 40002, column "y": the label is missing',
     }
     np.testing.assert_array_equal(table.X[:, 0], table.places)
@@ -449,7 +449,9 @@ def test_times_of_bad_records_are_left_out_and_those_that_cannot_be_read_are_tol
     np.testing.assert_array_equal(table.times, [math.nan, math.nan, TEN_PAST_EIGHT])
     assert len(table) == 3
     (note,) = table.notes
-    assert note.startswith('2 times cannot be read; the first: the time "11/23/2026" is no date')
+    assert note.startswith(
+        '2 times cannot be read; the reason for the first one: the time "11/23/2026" is not a date'
+    )
 
 
 def test_all_columns_that_are_no_features_are_told_at_once(tmp_path: Path) -> None:
@@ -457,7 +459,7 @@ def test_all_columns_that_are_no_features_are_told_at_once(tmp_path: Path) -> No
     table = csv(tmp_path, "day,text,sum,a,y\n" + "\n".join(rows) + "\n")
     assert (table.features, table.left_out, table.rejected) == (("a",), ("day", "text", "sum"), ())
     (note,) = table.notes
-    for part in ("column day looks like a time", "column text is text with more than 50", 'such as "0,000.5", which'):
+    for part in ("column day looks like a time", "column text is text with more than 50", 'such as "0,000.5"; write'):
         assert part in note
 
 

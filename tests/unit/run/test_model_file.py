@@ -186,7 +186,7 @@ def test_a_client_that_has_drifted_alone_has_its_own_model():
     records = [{"a": 2.0, "b": 1.0}]
     assert [model.predict(records, client=client) for client in ("", "c0", "c7")] == [["yes"], ["yes"], ["no"]]
     assert model.explain(records[0], client="c7").contributions == {"a": 2.0, "b": -1.0}
-    with pytest.warns(UserWarning, match="^nothing says which records are of c7") as told:
+    with pytest.warns(UserWarning, match="^there is no way to tell which records belong to c7") as told:
         assert model.predict(records) == ["yes"]
     assert told[0].filename == __file__
 

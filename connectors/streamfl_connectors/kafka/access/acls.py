@@ -19,7 +19,7 @@ def access(federated: Federated, role: str | None, principal: str | None, connec
         There is no such role, or a right on records would be one on the federation's own topics.
     """
     if role is not None and role not in ROLES:
-        raise UsageError(f"no role is called {role!r}: take one of {', '.join(ROLES)}")
+        raise UsageError(f"no role is called {role!r}: use one of {', '.join(ROLES)}")
     federated.require_apart()
     return [
         _access(one, principal or f"User:{federated.topics.federation}-{one}", federated.needs(one), connect)

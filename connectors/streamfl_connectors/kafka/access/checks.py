@@ -134,7 +134,7 @@ class _Check:
             finding for name in there for finding in durability(there[name], configs.get(name, {}), self._brokers)
         ]
         if present and not wrong:
-            yield CheckResult("topics", "ok", f"as they should be: {listed([plan.name for plan in present])}")
+            yield CheckResult("topics", "ok", f"all as needed: {listed([plan.name for plan in present])}")
         yield from wrong
         missing = [plan for plan in wanted if self._is(self._own, plan.name, UNKNOWN)]
         yield from self._missing(missing)
@@ -269,10 +269,12 @@ def broker_finding(servers: object, version: tuple[int, ...], brokers: Sequence[
     if version < OLDEST:
         needed = ".".join(map(str, OLDEST))
         return CheckResult(
-            "brokers", "warning", found, f"update them to {needed} or later; older ones were never tried"
+            "brokers", "warning", found, f"update them to {needed} or later; older ones were never tested"
         )
     if out:
-        return CheckResult("brokers", "warning", f"{found}; out of service: {', '.join(out)}", "start those again")
+        return CheckResult(
+            "brokers", "warning", f"{found}; these do not answer: {', '.join(out)}", "start those again"
+        )
     return CheckResult("brokers", "ok", found)
 
 
@@ -287,7 +289,9 @@ def missing_findings(
         names = listed([topic["name"] for topic in topics])
         found = f"no {names} yet"
         if not code and brokers > 1 and settings.replication_factor == 1:
-            remedy = "the coordinator will make them, of one copy each: set replication_factor in [kafka] before"
+            remedy = (
+                "the coordinator will make them with one copy each; set replication_factor in [kafka] first for more"
+            )
             yield CheckResult("topics", "warning", found, remedy)
         elif not code:
             yield CheckResult("topics", "warning", found, "the coordinator will make them")
@@ -335,6 +339,9 @@ def _own_topics_matched(matched: Mapping[str, Sequence[str]], own: Described) ->
     for name, topics in matched.items():
         taken = sorted(own.keys() & set(topics))
         if taken:
-            found = f"{name} also matches the federation's own {listed(taken)}, which hold no records"
-            remedy = "they are left out; still, give topics of records names of their own, NAME.records.*"
+            found = f"{name} also matches the federation's own {listed(taken)}, which have no records"
+            remedy = (
+                "these are ignored; but better give topics of records a beginning of their own, such as "
+                "NAME.records.*"
+            )
             yield CheckResult(name, "warning", found, remedy)

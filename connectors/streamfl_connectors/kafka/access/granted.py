@@ -108,7 +108,7 @@ class LogInRights:
         lacks = self.lacking(self._required(role))
         if vital := [str(need) for need in lacks if need.vital]:
             raise UsageError(
-                f"this log-in lacks {', '.join(vital)}; grant it that: `streamfl acls --role {role}` prints how"
+                f"this log-in lacks {', '.join(vital)}; grant it, as `streamfl acls --role {role}` prints"
             )
         for need in lacks:
             LOG.warning("a right is lacking", right=str(need), remedy=f"streamfl acls --role {role} prints how")

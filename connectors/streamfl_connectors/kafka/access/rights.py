@@ -180,7 +180,7 @@ class Federated:
             taken = sorted(own for own in self.topics.own if own.startswith(before))
             if starred and taken:
                 raise UsageError(
-                    f"rights on {name} would be rights on {', '.join(taken)}, too: Kafka grants them on all topics "
+                    f"rights on {name} would be rights on {', '.join(taken)}as well: Kafka grants them on all topics "
                     f"that begin with {before!r}; give topics of records a beginning of their own, such as "
                     f"{self.topics.federation}.records.*"
                 )

@@ -500,8 +500,8 @@ class KafkaCoordinatorLink:
         raise UsageError(self._lost_state())
 
     def _lost_state(self) -> str:
-        what = f"{self._topics.state} holds no state any more, and the federation has begun"
-        why = "the topic was emptied, or deleted and made again; a new state would learn records twice"
+        what = f"{self._topics.state} has no state any more, but the federation has already started"
+        why = "the topic was emptied, or deleted and made again; with a new state, clients would learn records twice"
         return f"{what}: {why}; restore the topic from a copy, or begin again under another [federation] name"
 
     def _has_ledger(self) -> bool:
@@ -517,7 +517,7 @@ class KafkaCoordinatorLink:
                 opened = last_opened(self._states, self._topics.control, self._signatures.coordinator)
             except kafka_errors.AuthorizationError as error:
                 remedy = f"grant this log-in READ on {self._topics.control}"
-                LOG.warning("a lost state would not be noticed", reason=str(error), remedy=remedy)
+                LOG.warning("this log-in cannot check whether a state was lost", reason=str(error), remedy=remedy)
                 return False
             _, models = bounds(self._states, TopicPartition(self._topics.models, 0))
         return bool(opened) or (begin > 0 and models > 0)  # models are never deleted for their age

@@ -126,5 +126,5 @@ def _wrong(data: bytes, wrong: WrongState) -> str | None:
     except PeerError as error:
         reason = str(error)
     if reason is not None:
-        LOG.error("a state cannot be used; the one before it is", reason=reason)
+        LOG.error("a state cannot be used; the one before it is used instead", reason=reason)
     return reason

@@ -67,7 +67,7 @@ class LabelFeed:
         known = set(there)
         without = [topic for topic in topics if self.topic_of(topic) not in known]
         if without and without != self._without:
-            LOG.warning("records without a topic of labels wait for it", topics=without)
+            LOG.warning("records wait, because their topic of labels does not exist", topics=without)
         self._without = without
         return [topic for topic in topics if topic not in without]
 

@@ -80,15 +80,15 @@ def write(asked: InitRequest) -> list[str]:
 
 def _check(asked: InitRequest) -> None:
     if bool(asked.topics) == bool(asked.request.source):
-        raise UsageError("give a FILE, or --topic and --broker: one of them")
+        raise UsageError("give either a FILE, or --topic and --broker")
     if asked.topics and asked.clients is not None:
-        raise UsageError("--clients deals the records of a FILE; the clients of topics are counted")
+        raise UsageError("--clients is only for a FILE; with topics, the topics decide how many clients there are")
     if others := sorted(asked.settings.keys() - {CONNECTOR}):
         raise UsageError(
             f"--set {others[0]}: only settings of [{CONNECTOR}] are used here; change the file afterwards"
         )
     if asked.out.exists():
-        raise UsageError(f"{asked.out}: it is there already, and is not overwritten; name another file with --out")
+        raise UsageError(f"{asked.out}: the file exists, and is not overwritten; name another one with --out")
 
 
 def _name(asked: InitRequest) -> str:
@@ -124,7 +124,7 @@ def _put(path: Path, text: str) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise UsageError(f"{path}: it is there already, and is not overwritten; name another with --out") from None
+        raise UsageError(f"{path}: the file exists, and is not overwritten; name another one with --out") from None
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror}; name another file with --out") from error
     try:

@@ -54,7 +54,9 @@ def looked_at(
         The file or a column cannot be used, or there are too few records for so many clients.
     """
     if client is not None and clients is not None:
-        raise UsageError("--clients deals records, and --client names the column of their clients; give one of them")
+        raise UsageError(
+            "give either --clients, which divides the records, or --client, which names the column of their clients"
+        )
     with blocks(_whole(request)) as opened:
         first = next(opened.each, None)
         if first is None or not first.records:
@@ -97,7 +99,8 @@ def _layout(request: Request, federation: str, counted: _Counted, clients: int |
     number = len(counted.clients) if counted.column else clients or min(USUAL_CLIENTS, counted.records // LEAST)
     if number > MAX_CLIENTS:
         raise request.refusal(
-            f"column {counted.column!r} has more than {MAX_CLIENTS} values, each a client", "name another one"
+            f"column {counted.column!r} has more than {MAX_CLIENTS} values, and each value is a client",
+            "name another one",
         )
     if not number or counted.records < LEAST * number:
         what = (

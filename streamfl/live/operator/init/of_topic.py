@@ -59,7 +59,9 @@ def looked_at(
     """
     values = [value for found in sample.messages.values() for _, value in found]
     if not values:
-        raise request.refusal("no messages yet", "start what writes there, or give a FILE with such records")
+        raise request.refusal(
+            "no messages yet", "start the program that writes there, or give a FILE with such records"
+        )
     objects = [flat(one) for one in map(_object, values) if one is not None]
     if not objects:
         return _of_packed(request, topics, sample, values, client)

@@ -120,7 +120,7 @@ def roles_of(request: Request, looked: Looked, client: str | None = None) -> Rol
     categories = {name: column.values for name, column in columns.items() if isinstance(column, TextColumn)}
     features = tuple(name for name in columns if name not in {*drop, *categories})
     if not features and not categories:
-        raise request.refusal("no field beside the label is a number or a category", "give records at least one")
+        raise request.refusal("no field besides the label is a number or a category", "give records at least one")
     drop.pop(time or "", None)
     notes = (*remark, *_unread(time, rest, looked))
     return Roles(label, guessed, labels, client, time, categories, drop, features, notes)
@@ -139,7 +139,7 @@ def _label(request: Request, looked: Looked, client: str | None) -> tuple[str, s
                 return found[0], "by its name"
     if looked.last and fields:
         return fields[-1], "as the last column"
-    remedy = "name it with --label; of labels that come apart from records docs/kafka.md tells"
+    remedy = "name it with --label; if labels have topics of their own, see docs/kafka.md"
     raise request.refusal(f"no field is named like a label among {listed(fields)}", remedy)
 
 
@@ -213,4 +213,8 @@ def _wrong_times(cells: Cells, looked: Looked) -> dict[int, str]:
 def _unread(time: str | None, fields: Mapping[str, Cells], looked: Looked) -> Sequence[str]:
     cells = fields.get(time) if time is not None else None
     wrong = {} if cells is None else _wrong_times(cells, looked)
-    return [f"{time}: {len(wrong)} times cannot be read; the first: {wrong[min(wrong)]}"] if wrong else []
+    return (
+        [f"{time}: {len(wrong)} times cannot be read; the reason for the first one: {wrong[min(wrong)]}"]
+        if wrong
+        else []
+    )

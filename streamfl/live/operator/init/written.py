@@ -30,7 +30,7 @@ def settings_file(
     tables = (
         [
             f"# A federation on the records of {seen}, written by `streamfl init`.",
-            "# `streamfl settings` tells what each setting means, and which others there are. `streamfl check` tries",
+            "# `streamfl settings` explains each setting, and lists all others. `streamfl check` tries",
             "# this file on the brokers.",
         ],
         _federation(federation, roles, layout),
@@ -47,11 +47,13 @@ def settings_file(
 
 def _federation(name: str, roles: Roles, layout: RecordsLayout) -> Iterator[str]:
     yield "[federation]"
-    yield f"name = {value(name)}  # the first part of its topics' names, such as {name}.control"
-    yield f"expect = {layout.expect}  # round 1 opens when so many clients have joined"
+    yield f"name = {value(name)}  # its topics' names begin with it, such as {name}.control"
+    yield f"expect = {layout.expect}  # number of clients that must have joined before round 1 opens"
     shown = [quoted(label)[1:-1] for label in roles.labels]
     more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
-    what = f"labels seen: {', '.join(shown[:SHOWN])}{more}" if shown else "the labels are numbers with fractions"
+    what = (
+        f"labels seen: {', '.join(shown[:SHOWN])}{more}" if shown else "the labels are numbers with a fractional part"
+    )
     yield f"task = {value(roles.task)}  # {what}"
 
 
@@ -60,12 +62,12 @@ def _rounds(layout: RecordsLayout) -> Iterator[str]:
     if layout.size is not None:
         yield 'clock = "records"  # for a recorded stream: the same records give the same model'
         yield f"size = {layout.size}  # records of a client in a round, of which there are about {layout.rounds}"
-        yield "deadline = 0.0  # a round waits for all clients; with live sensors leave these three lines out"
+        yield "deadline = 0.0  # a round waits for all clients; leave these three lines out for live sensors"
         return
     yield "# A round closes every so many seconds, also if a client has fallen silent. For a model that is the same"
-    yield '# to the last byte, whatever is killed on the way: clock = "records", deadline = 0.0 (docs/kafka.md).'
+    yield '# to the last byte, even if processes are killed: clock = "records", deadline = 0.0 (docs/kafka.md).'
     if layout.interval is None:
-        yield "interval = 10.0  # seconds; the times of the messages do not tell how fast records come"
+        yield "interval = 10.0  # seconds; it is not known how fast records come"
         return
     per_second = f"a client has about {layout.rate:.3g} records a second, and {WANTED} are wanted"
     yield f"interval = {layout.interval}  # seconds: {per_second}"
@@ -81,9 +83,12 @@ def _records(layout: RecordsLayout) -> Iterator[str]:
     }[layout.clients]
     yield f"clients = {value(layout.clients)}  # {what}"
     if layout.partitions is not None:
-        yield f"partitions = {layout.partitions}  # of each topic; with another number processes refuse to start"
+        yield (
+            f"partitions = {layout.partitions}  # of each topic; if a topic has another number, processes refuse "
+            "to start"
+        )
     if layout.format == "packed":
-        yield 'format = "packed"  # many records a message, which name their fields themselves'
+        yield 'format = "packed"  # many records per message, which name their fields themselves'
 
 
 def _fields(roles: Roles) -> Iterator[str]:
@@ -93,7 +98,7 @@ def _fields(roles: Roles) -> Iterator[str]:
     if roles.client is not None:
         yield f"client = {value(roles.client)}"
     if roles.time is not None:
-        yield f"time = {value(roles.time)}  # when the record was measured; no feature"
+        yield f"time = {value(roles.time)}  # when the record was measured; not a feature"
     yield f"# Features are all other numbers, {len(roles.features)} so far: {listed(roles.features[:SHOWN])}" + (
         ", ..." if len(roles.features) > SHOWN else ""
     )
@@ -106,12 +111,14 @@ def _fields(roles: Roles) -> Iterator[str]:
 def _categories(roles: Roles) -> Iterator[str]:
     if roles.categories:
         yield "[records.fields.categories]"
-        yield "# Texts, of which each value is a feature of 0 or 1. A value that is not listed is none of them."
+        yield "# Texts; each value becomes a feature of 0 or 1. A value that is not listed sets none of them."
         yield from (f"{key(name)} = {value(list(values))}" for name, values in roles.categories.items())
 
 
 def _labels(roles: Roles) -> Iterator[str]:
-    yield "# Do labels come later than their records, in a topic of their own? docs/kafka.md#labels-that-come-apart"
+    yield (
+        "# Do labels come later than their records, in a topic of their own? See docs/kafka.md#labels-that-come-apart"
+    )
     yield "# [labels]"
     yield f'# topic = "..."  # of messages with {quoted(roles.label)} and a key'
 

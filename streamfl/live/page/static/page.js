@@ -72,7 +72,7 @@ function card(title, text, note, { name, value, kind = "" } = {}) {
   return make("div", {}, ...parts);
 }
 
-// A button that is drawn anew keeps the focus.
+// A button that is drawn again keeps the focus.
 function keepingFocus(drawing) {
   const { name } = document.activeElement?.dataset ?? {};
   drawing();
@@ -86,8 +86,8 @@ function headline(h) {
   const better = h.value !== null && (unit === "error" ? h.value <= h.naive : h.value >= h.naive);
   const from = h.first_entry > 1 ? `, since entry ${count(h.first_entry)}` : "";
   const where = h.records_of_entry === 0 && h.measured_in ? `round ${count(h.measured_in)}` : "last round";
-  const [reading, ...others] = h.readings.map((r) => `${r.detector}, alarms at ${quantity(r.threshold)}`);
-  const also = others.map((text, i) => `${quantity(h.readings[i + 1].statistic)} of ${text}`);
+  const [reading, ...others] = h.readings.map((r) => `${r.detector}, alarm at ${quantity(r.threshold)}`);
+  const also = others.map((text, i) => `${text.replace(",", ` ${quantity(h.readings[i + 1].statistic)},`)}`);
   $("headline").replaceChildren(
     card(`${words}, ${where}`, measured(h.value, unit), `NoChange ${measured(h.naive, unit)}`, {
       name: "value", value: h.value, kind: h.value === null ? "" : better ? "better" : "worse" }),
@@ -96,9 +96,9 @@ function headline(h) {
     card("Records", count(h.records), `${count(h.rejected)} rejected${from}`, { name: "records", value: h.records }),
     card("Clients", count(h.clients), h.refused ? `${counted(h.refused, "message")} refused` : "taking part", { name: "clients", value: h.clients }),
     card("Restarts", count(h.restarts), h.local_drifts ? counted(h.local_drifts, "local drift") : "no local drift", { name: "restarts", value: h.restarts }),
-    card("Test for drift", h.readings.length ? quantity(h.readings[0].statistic) : MISSING, [reading ?? "", ...also].join("; "), {
+    card("Drift score", h.readings.length ? quantity(h.readings[0].statistic) : MISSING, [reading ?? "", ...also].join("; "), {
       name: "statistic", value: h.readings.length ? h.readings[0].statistic : null }),
-    card("Serves", h.shares || h.serves || MISSING, h.serves_since ? `${h.serves} since round ${count(h.serves_since)}` : "", { name: "serves", value: h.serves, kind: "long" }),
+    card("Models", h.shares || h.serves || MISSING, h.serves_since ? `${h.serves} since round ${count(h.serves_since)}` : "", { name: "serves", value: h.serves, kind: "long" }),
   );
   $("measure").textContent = words.toLowerCase();
   $("chart").setAttribute("aria-label", `${words} and NoChange by round; the table below has the numbers`);
@@ -138,15 +138,15 @@ function rounds(points, h) {
   draw(points, h);
 }
 
-// The candidates of a card, the best first; whoever has opened the table finds it open when the card is drawn anew.
+// The candidates of a card, the best first; a table that somebody has opened stays open when the card is drawn again.
 function candidates(one, open) {
   if (!one.candidates.length) return [];
   const isRestart = one.kind === "restart";
-  const heads = ["candidate", isRestart ? "#score: the lower the better" : "#gain over the model of all: the higher the better", "chosen"];
+  const heads = ["candidate", isRestart ? "#loss (lower is better)" : "#gain over the model of all clients (higher is better)", "chosen"];
   const rows = one.candidates.map(([name, value]) => [name, make("span", { text: share(value), name: "candidate", value }), name === one.chosen ? "chosen" : ""]);
   const name = `candidates-${one.kind}-${one.round}-${one.entry}`;
   const some = one.of_candidates > rows.length ? `, the best ${count(rows.length)}` : "";
-  const summary = make("summary", { text: `${counted(one.of_candidates, "candidate")} with ${isRestart ? "their scores" : "what they gained"}${some}`, name });
+  const summary = make("summary", { text: `${counted(one.of_candidates, "candidate")} with ${isRestart ? "their losses" : "their gains"}${some}`, name });
   return [make("details", { open: open.has(name) ? "open" : "" }, summary, make("table", {}, ...tabled(heads, rows, "")))];
 }
 
@@ -157,13 +157,13 @@ function drifts(cards) {
     const fact = (term, text) => text && facts.push(make("dt", { text: term }), make("dd", { text }));
     fact("since", `round ${count(one.since)}${one.began ? `, ${one.began}` : ""}`);
     fact("found", `round ${count(one.round)}${one.found ? `, ${one.found}` : ""}, entry ${count(one.entry)}`);
-    if (one.kind !== "notice") fact("clients", one.of_clients ? listed(one.clients, one.of_clients) : "no single one is sure");
+    if (one.kind !== "notice") fact("clients", one.of_clients ? listed(one.clients, one.of_clients) : "certain for no single client");
     fact("labels", one.of_labels ? listed(one.labels, one.of_labels) : "");
-    fact("test", one.statistic === null || one.cause === "new-label" ? "" : `${one.cause} ${quantity(one.statistic)}, alarms at ${quantity(one.threshold)}`);
+    fact("drift score", one.statistic === null || one.cause === "new-label" ? "" : `${quantity(one.statistic)} (alarm at ${quantity(one.threshold)}, detector ${one.cause})`);
     for (const { state, round, words } of one.states) fact(state, `round ${count(round)}${words ? `: ${words}` : ""}`);
-    fact(one.kind === "restart" ? "chosen" : "branch began with", one.chosen ? `${one.chosen}${one.chosen_words ? `: ${one.chosen_words}` : ""}` : "");
+    fact(one.kind === "restart" ? "epoch begins with" : "branch begins with", one.chosen ? one.chosen_words ? `${one.chosen_words} (${one.chosen})` : one.chosen : "");
     fact("where", one.places.slice(0, 3).map(span).join("; "));
-    fact("same drift", one.drift && one.drift < one.round ? `as told in round ${count(one.drift)}` : "");
+    fact("same drift", one.drift && one.drift < one.round ? `as reported in round ${count(one.drift)}` : "");
     const kind = { restart: "restart", "local drift": "local", notice: "notice" }[one.kind] ?? "notice";
     const title = one.kind === "restart" ? `${one.title}: epoch ${count(one.epoch)}` : one.title;
     return make("article", { kind, name: "drift", value: one.round },
@@ -198,7 +198,7 @@ function clients(rows, h) {
     const [name, state, learnt, missed, records] = row;
     const kind = standing(row);
     const well = row[VALUE] === null ? `round ${count(learnt)}` : measured(row[VALUE], h.measure);
-    const below = state !== "present" ? state : kind === "refused" ? "refused" : missed ? `${count(missed)} missed` : learnt ? well : "waits";
+    const below = state !== "present" ? state : kind === "refused" ? "refused" : missed ? `${count(missed)} missed` : learnt ? well : "waiting";
     return make("li", { kind, title: told(row, h.measure), name: "client", value: records }, make("b", { text: name }), make("span", { text: below }));
   });
   $("clients").replaceChildren(...grid);
@@ -207,7 +207,7 @@ function clients(rows, h) {
   for (const [, state] of rows) states[state] = (states[state] ?? 0) + 1;
   const parts = Object.entries(states).map(([state, n]) => `${count(n)} ${state}`);
   if (h.others) parts.push(`${counted(h.others, "update")} of clients beyond the first 10,000`);
-  if (h.strangers) parts.push(`${counted(h.strangers, "message")} refused under unknown names: ${h.strangers_reason}`);
+  if (h.strangers) parts.push(`${counted(h.strangers, "message")} of unknown clients refused: ${h.strangers_reason}`);
   $("clients-note").textContent = parts.join(", ") || "no client has joined";
   clientTable(rows, h);
 }
@@ -236,14 +236,14 @@ function clientTable(rows, h) {
     sorted(found, h.measure).slice(0, LISTED).map(([name, state, learnt, missed, records, rejected, refused, reason, , value, naive, astray]) => [
       name, state, make("span", { text: measured(value, h.measure), name: "client-value", value }), measured(naive, h.measure),
       learnt ? count(learnt) : MISSING, count(missed), count(records), count(rejected), count(refused), reason, astray]),
-    rows.length ? "no client has such a name" : "no client has joined");
+    rows.length ? "no client has this in its name" : "no client has joined");
   if (found.length > LISTED) $("client-table").prepend(make("caption", { text: `the first ${count(LISTED)} of ${count(found.length)}` }));
 }
 
 function letters(kinds, about) {
   table("letters", ["reason", "#letters", "what to do", "newest message"],
     kinds.map((one) => [make("div", { text: one.reason, kind: "reason", title: one.reason }), make("span", { text: count(one.count), name: "letters", value: one.count }), one.remedy, one.example]),
-    about.letters_readable === false ? "this log-in may not read them: grant it READ on the dead-letter topic" : "none");
+    about.letters_readable === false ? "This page's log-in may not read them; grant it READ on the dead-letter topic." : "none");
   const before = about.letters_before;
   $("letters-note").textContent = before ? `${counted(before, "older letter")} not counted.` : "";
 }
@@ -302,12 +302,12 @@ function about(a) {
   document.title = `${a.name} · streamfl`;
   $("name").textContent = a.name;
   const parts = [];
-  if (a.read !== undefined && a.read < 1) parts.push(`The log is being read, ${Math.round(100 * a.read)}%: what is shown is of its last entries.`);
-  if (a.unread) parts.push(`Nothing can be read yet: ${a.unread}.`);
-  if (a.silent_since) parts.push(`The log has not answered since ${a.silent_since}: what is shown is from before.`);
-  if (a.out_of_order) parts.push(`${counted(a.out_of_order, "message")} left out that cannot follow the ledger.`);
-  if (a.beyond) parts.push(`${count(a.beyond)} messages beside one entry were too many to be shown.`);
-  if (a.unusable) parts.push(`${count(a.unusable)} messages on the control topic are none of the coordinator's.`);
+  if (a.read !== undefined && a.read < 1) parts.push(`The page is still reading the log (${Math.round(100 * a.read)}%) and shows only its last entries.`);
+  if (a.unread) parts.push(`The page cannot read the federation yet: ${a.unread}.`);
+  if (a.silent_since) parts.push(`The log has not answered since ${a.silent_since}; the page shows what it knew then.`);
+  if (a.out_of_order) parts.push(`${counted(a.out_of_order, "message")} ignored, because they do not fit the ledger.`);
+  if (a.beyond) parts.push(`${count(a.beyond)} messages of one entry are not shown, because there were too many.`);
+  if (a.unusable) parts.push(`${counted(a.unusable, "message")} on the control topic cannot be messages of the coordinator, and are ignored.`);
   $("reading").textContent = parts.join(" ");
   $("reading").hidden = !parts.length;
   const most = a.last ?? 1;
@@ -458,7 +458,7 @@ function heard(sections) {
 
 function present() {
   if (failed) state("lost", `live: ${failed}`);
-  else if (wanted !== null) state("lost", `live: entry ${count(wanted)} is not held`);
+  else if (wanted !== null) state("lost", `live: the page does not have entry ${count(wanted)}`);
   else if (live.about?.unread) state("lost", "waiting for the federation");
   else if (live.about?.silent_since) state("lost", "the log does not answer");
   else state("live", "live");

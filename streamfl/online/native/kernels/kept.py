@@ -127,7 +127,7 @@ class Kept:
             try:
                 code = _CacheFile(str(folder), name, version()).load(key)
             except Exception as error:  # a damaged file must not end the process
-                LOG.warning("compiled code in %s cannot be read, and is compiled anew: %r", folder / name, error)
+                LOG.warning("compiled code in %s cannot be read, so it is compiled again: %r", folder / name, error)
                 with suppress(OSError):
                     (folder / f"{name}.nbi").unlink()
                 continue

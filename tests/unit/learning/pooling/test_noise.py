@@ -136,12 +136,12 @@ def _update_with(C: np.ndarray) -> Update:
 @pytest.mark.parametrize(
     ("privacy", "learning", "profile", "scaling", "reason"),
     [
-        ({"sums": "by-client"}, {}, {"detector": "glr"}, False, "take sums masked"),
-        ({}, {}, {"detector": "glr"}, True, "moments of features have no bound"),
+        ({"sums": "by-client"}, {}, {"detector": "glr"}, False, "set sums to masked"),
+        ({}, {}, {"detector": "glr"}, True, "moments of features without limit"),
         ({}, {}, {"detector": "excess"}, False, "held-out records"),
-        ({}, {}, {"profile": "paper"}, False, "take adaptive"),
-        ({}, {"l2": 0.1}, {"detector": "glr"}, False, "a step of its own"),
-        ({}, {"local_batch": 4}, {"detector": "glr"}, False, "a step of its own"),
+        ({}, {}, {"profile": "paper"}, False, "use adaptive"),
+        ({}, {"l2": 0.1}, {"detector": "glr"}, False, "such a step without limit"),
+        ({}, {"local_batch": 4}, {"detector": "glr"}, False, "such a step without limit"),
     ],
 )
 def test_noise_that_would_hide_nothing_is_refused(privacy, learning, profile, scaling, reason):
@@ -157,10 +157,10 @@ def test_noise_that_would_hide_nothing_is_refused(privacy, learning, profile, sc
 @pytest.mark.parametrize(
     ("profile", "reason"),
     [
-        ({"detector": "excess"}, "about one client, as the detector excess uses held-out records again; take glr"),
+        ({"detector": "excess"}, "one client, because the detector excess uses held-out records again; use glr"),
         (
             {"profile": "paper"},
-            "about one client, as the profile paper uses old records again; take optimistic regret",
+            "one client, because the profile paper uses old records again; set optimistic to regret",
         ),
         ({"profile": "paper", "optimistic": "regret"}, None),
         ({"profile": "experts"}, None),

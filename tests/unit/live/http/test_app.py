@@ -135,7 +135,7 @@ def test_the_model_may_change_between_two_requests_and_old_versions_are_gone():
     assert (outputs(reply)["prediction"], reply.json["model_version"]) == (["no", "yes"], "8")
     for place in ("/ready", "/infer", ""):
         old = call(served, "POST" if place == "/infer" else "GET", f"/v2/models/m/versions/7{place}", body)
-        assert (old.status, old.error) == (404, 'version "7" is not served; the present one is 8')
+        assert (old.status, old.error) == (404, 'version "7" is not available; the current one is 8')
 
 
 def test_a_model_that_lags_behind_is_not_ready_and_still_answers():
@@ -167,8 +167,8 @@ def test_whole_numbers_without_a_sign_and_truth_values_are_read(datatype):
 @pytest.mark.parametrize("data", [[2.0, 1.0, -2.0, 1.0], [[2.0, 1.0], [-2.0, 1.0]]], ids=["flat", "nested"])
 def test_one_tensor_holds_all_columns_in_the_order_of_the_inputs(data):
     assert outputs(infer(TWO, column("features", data, shape=[2, 2])))["prediction"] == ["yes", "no"]
-    assert "[2, 3], where [n, 2] is needed" in infer(TWO, column("features", [0.0] * 6, shape=[2, 3])).error
-    assert "send it alone" in infer(TWO, A, column("features", data, shape=[2, 2])).error
+    assert "[2, 3], but it must be [n, 2]" in infer(TWO, column("features", [0.0] * 6, shape=[2, 3])).error
+    assert "send no other input with it" in infer(TWO, A, column("features", data, shape=[2, 2])).error
 
 
 def test_texts_are_read_and_have_no_place_in_a_matrix():
@@ -227,10 +227,10 @@ def test_an_answer_warns_where_a_client_may_be_misspelt_or_is_not_named():
 
     assert "whether a client is called anoter" in warning(unsure, client="anoter")
     assert "whether a client is called anoter, which column 'site' names" in warning(unsure, sites)
-    assert "no client of the run is called anoter, which column 'site' names" in warning(sure, sites)
-    assert "nothing says which records are of upside-down" in warning(sure)
+    assert "the run had no client called anoter, which column 'site' names" in warning(sure, sites)
+    assert "there is no way to tell which records belong to upside-down" in warning(sure)
     assert counts.figures == {"requests": 4, "records": 8, "warned": 4, "refused": {}}
-    assert 'refused: no client of the run is called "anoter"' in warning(sure, client="anoter")
+    assert 'refused: the run had no client called "anoter"' in warning(sure, client="anoter")
     for client in ("upside-down", "another", ""):
         assert warning(sure, client=client) == ""
     assert warning(replace(unsure, branches={}), client="anoter") == ""
@@ -280,10 +280,10 @@ def test_bytes_after_the_json_are_read_and_written_beside_tensors_in_it():
         ([A, sized("b", 2, "BOOL")], b"\x01\x02", None, "neither 0 nor 1"),
         ([A, {**sized("b", 16), "data": [1, 2]}], bytes(16), None, "either data, or bytes"),
         ([A, {**B, "data": None} | {"parameters": {"shared_memory_region": "r"}}], b"", None, "shared memory"),
-        ([A, B], b"", "-1", "which is no number of bytes"),
-        ([A, B], b"", "1e3", "which is no number of bytes"),
-        ([A, B], b"", "²", "which is no number of bytes"),
-        ([A, B], b"", "9" * 20, "which is no number of bytes"),
+        ([A, B], b"", "-1", "which is not a number of bytes"),
+        ([A, B], b"", "1e3", "which is not a number of bytes"),
+        ([A, B], b"", "²", "which is not a number of bytes"),
+        ([A, B], b"", "9" * 20, "which is not a number of bytes"),
         ([A, B], b"", 10**9, "is longer than the body"),
         ([A, B], b"", 5, "no request for inference"),
         ([A, B], b"", 0, "no request for inference"),
@@ -328,11 +328,11 @@ def test_texts_that_lie_about_their_lengths_are_refused(data, reason):
         ([A, column("b", [1.0, 1.0], shape=[-2])], "Expected `int` >= 0"),
         ([A, column("b", [1.0, 1.0], shape=[2**63])], "Expected `int` <= 4611"),
         ([A, column("b", [1.0, 1.0], shape=[2.0])], "Expected `int`, got `float`"),
-        ([A, column("b", [1.0, 1.0], shape=[2, 2**61])], "where [n] or [n, 1] is needed"),
-        ([A, column("b", [1.0, 1.0], shape=[2, 1, 1, 1])], "shape [2, 1, 1].., where"),
-        ([A, column("b", [1.0, 1.0], shape=[])], "shape [], where"),
+        ([A, column("b", [1.0, 1.0], shape=[2, 2**61])], "but it must be [n] or [n, 1]"),
+        ([A, column("b", [1.0, 1.0], shape=[2, 1, 1, 1])], "shape [2, 1, 1].., but"),
+        ([A, column("b", [1.0, 1.0], shape=[])], "shape [], but"),
         ([column("a", [], shape=[0])], "there are no records"),
-        ([A, column("b", [1.0, 1.0], "FP8")], 'no such datatype: "FP8"'),
+        ([A, column("b", [1.0, 1.0], "FP8")], 'there is no such datatype: "FP8"'),
         ([A, column("b", ["1", "1"], "BYTES")], "it holds numbers: send them as FP64, not as BYTES"),
         ([A, column("b", ["1", "1"])], "Expected `float | null`, got `str`"),
         ([A, column("b", [0.5, 1.0], "INT32")], "Expected `int | null`, got `float`"),

@@ -87,7 +87,7 @@ class TestView:
     @pytest.mark.parametrize("entry", ["3", "0", "9999999999999999"])
     def test_the_view_of_an_entry_that_is_not_held_is_not_found(self, two_rounds, entry):
         reply = get(two_rounds, f"/view?entry={entry}")
-        assert (reply.status, reply.error) == (404, f"entry {entry} is not held")
+        assert (reply.status, reply.error) == (404, f"the page does not have entry {entry}")
 
     @pytest.mark.parametrize("entry", ["x", "-1", "1.5", "1" * 99, ""])
     def test_the_view_of_an_entry_that_is_no_number_is_refused(self, two_rounds, entry):
@@ -161,7 +161,9 @@ class TestStream:
 
         replies = asyncio.run(main())
         assert [reply.status for reply in replies].count(200) == 2
-        assert {reply.error for reply in replies if reply.status != 200} == {"2 pages are open; ask /view instead"}
+        assert {reply.error for reply in replies if reply.status != 200} == {
+            "2 pages are open already, which is the limit; ask /view instead"
+        }
 
     def test_a_stream_that_ended_makes_room_for_another(self, two_rounds, monkeypatch):
         monkeypatch.setattr(served, "STREAMS", 1)
@@ -281,7 +283,7 @@ class TestReading:
 
 def test_a_page_refuses_text_that_is_no_address():
     with (
-        pytest.raises(UsageError, match="'here' is no address"),
+        pytest.raises(UsageError, match="'here' is not an address"),
         shown(PageSource("f"), "here"),
     ):
         pass

@@ -56,9 +56,14 @@ class TestHeadline:
         assert (head["value"], head["naive"]) == (0.5, 0.5)  # 30 of 60, 30 of 60
         assert (head["lately"], head["naive_lately"], head["lately_rounds"]) == (0.6, 0.46, 2)  # 60 and 46 of 100
         assert (head["records"], head["rejected"], head["rounds"]) == (100, 4, 2)
-        assert (head["round"], head["entry"], head["epoch"], head["phase"]) == (3, 2, 1, "gathering updates")
+        assert (head["round"], head["entry"], head["epoch"], head["phase"]) == (
+            3,
+            2,
+            1,
+            "waiting for updates of clients",
+        )
         assert head["readings"] == [{"detector": "excess", "statistic": 3.5, "threshold": 9.25}]
-        assert head["shares"] == "fern 50%"
+        assert head["shares"] == "fast trees 50%"
         assert head["time"] == "2023-11-14T22:16:20Z"  # three minutes after the first message
 
     def test_an_error_is_told_beside_the_error_of_no_change(self):
@@ -121,7 +126,7 @@ class TestHeadline:
     @pytest.mark.parametrize(
         ("message", "phase"),
         [
-            (Score(entry=1, round=1, epoch=1, registry=1, slots=()), "scoring candidates after an alarm"),
+            (Score(entry=1, round=1, epoch=1, registry=1, slots=()), "comparing candidate models after an alarm"),
             (Ended(entry=1), "the federation has ended"),
         ],
     )
@@ -279,11 +284,14 @@ class TestDrifts:
         branched = drifted(7, "branched", ("c1",), chosen="shadow", gains=gains)
         (card,) = shown(first, branched, drifted(30, "merged", ("c1",)))["drifts"]
         assert card["candidates"] == [["shadow", 0.375], ["incumbent", -0.25]]
-        assert (card["chosen"], card["chosen_words"]) == ("shadow", "one trained in parallel")
+        assert (card["chosen"], card["chosen_words"]) == ("shadow", "a model trained in parallel")
 
     def test_a_branch_that_began_with_the_model_of_all_is_no_model_that_went_on(self):
         gains = {"incumbent": 0.25, "join-branch-7": 0.125}
-        for chosen, words in [("incumbent", "trained by these alone"), ("join-branch-7", "drifted before them")]:
+        for chosen, words in [
+            ("incumbent", "then trained only by these"),
+            ("join-branch-7", "drifted in the same way before"),
+        ]:
             (card,) = shown(drifted(5, "latched"), drifted(7, "branched", chosen=chosen, gains=gains))["drifts"]
             assert words in card["chosen_words"]
 
@@ -303,7 +311,9 @@ class TestDrifts:
             round=70, epoch=1, cause="class-mix", since=66, statistic=30.0, threshold=20.0, labels=("0",)
         )
         found = shown(notice)
-        assert found["drifts"][0]["sentence"] == "round 70  class-mix since round 66, labels 0"
+        assert found["drifts"][0]["sentence"] == (
+            "round 70  the mix of classes has changed since round 66, labels 0 (class-mix): no drift, so no restart"
+        )
         assert found["headline"]["restarts"] == 0
 
 

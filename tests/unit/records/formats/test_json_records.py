@@ -81,10 +81,10 @@ POISON = {
     "client fraction": (GOOD.replace(b'"d1"', b"1.5"), 'field "device": "1.5" names no client', ""),
     "client true": (GOOD.replace(b'"d1"', b"true"), 'field "device": "True" names no client', ""),
     "client list": (GOOD.replace(b'"d1"', b'["d1"]'), 'field "device": "[\'d1\']" names no client', ""),
-    "time in words": (GOOD.replace(b"1.5", b'"noon"'), 'field "t": the time "noon" is no date; give', "d1"),
-    "time true": (GOOD.replace(b"1.5", b"true"), 'field "t": the time "True" is no date', "d1"),
+    "time in words": (GOOD.replace(b"1.5", b'"noon"'), 'field "t": the time "noon" is not a date; give', "d1"),
+    "time true": (GOOD.replace(b"1.5", b"true"), 'field "t": the time "True" is not a date', "d1"),
     "time in microseconds": (GOOD.replace(b"1.5", b"1700000000000000"), 'field "t": the time 17000', "d1"),
-    "time huge": (GOOD.replace(b"1.5", b"9" * 400), 'field "t": the time inf is no date', "d1"),
+    "time huge": (GOOD.replace(b"1.5", b"9" * 400), 'field "t": the time inf is not a date', "d1"),
     "time of no calendar": (GOOD.replace(b"1.5", b'"2023-02-30"'), 'field "t": the time "2023-02-30"', "d1"),
     "nested too deeply": (nested(100_000), "too deeply", ""),
     "a list too deep": (b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "too deeply", ""),
@@ -349,7 +349,7 @@ def test_a_closed_schema_takes_what_it_names_and_nothing_else() -> None:
     assert [r.reason for r in found.rejected] == ['field "label": "c" is not declared under labels']
     assert found.ignored == 2  # of records that count
     assert [remark.split(",")[0] for remark in found.remarks] == [
-        "fields that [records.fields] does not name are left out"
+        "fields that [records.fields] does not name are ignored"
     ]
 
 
@@ -364,7 +364,7 @@ def test_values_of_a_category_that_are_not_declared_are_counted() -> None:
     messages = [{"label": "a", "kind": kind, "hue": "red"} for kind in ("u", "w", None, "z")] + [{"kind": "w"}]
     found = reader.decode(range(5), [json.dumps(message).encode() for message in messages])
     assert found.unknown == {"kind": 2}  # a missing value and a bad record are none
-    assert found.remarks == ('undeclared values of category "kind" count as none of the declared ones',)
+    assert found.remarks == ('values of category "kind" that are not declared set none of its features',)
     assert reader.decode([5], [b'{"label":"a","kind":"w"}']).remarks == ()
 
 
@@ -377,7 +377,10 @@ def test_labels_that_look_like_an_identifier_are_said_to(number: bool) -> None:
         labels = [0 if i % 20 == 0 else i for i in range(start, start + 50)]
         values = [json.dumps({"id": k if number else f"k{k}"}).encode() for k in labels]
         told += reader.decode(range(start, start + 50), values).remarks
-    assert told[0] == "label column 'id' looks like an identifier: 951 distinct values in 1000 records"
+    assert (
+        told[0]
+        == "label column 'id' may be an identifier and not a label: it has 951 distinct values in 1000 records"
+    )
     assert [remark for remark in told if "identifier" in remark] == told[:1]
 
 
@@ -387,7 +390,7 @@ def test_only_the_first_thousand_labels_are_looked_at_however_they_come() -> Non
     known.refused(np.arange(900) % 560, texts)
     known.refused(560 + np.arange(700), texts)  # 660 of 1000 differ, and 1260 of 1600
     assert known.remarks.new() == (
-        "more than 1024 labels, the limit of a reader: records with others are rejected; "
+        "there are more than 1024 labels, which is the limit: records with further labels are rejected; "
         "raise most_labels in [federation], or name another field",
     )
 

@@ -107,7 +107,7 @@ def test_bad_records_are_rejected_one_by_one() -> None:
         (2, 'feature "b" is infinite'),
         (3, "label 2 is not in the list of la"),
         (4, "label -1 is not in the list of l"),
-        (5, "the time inf is no date; give se"),
+        (5, "the time inf is not a date; give"),
     ]
 
 

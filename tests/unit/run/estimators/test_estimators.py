@@ -665,7 +665,7 @@ def test_the_shares_of_an_estimators_experts_sum_to_one():
         ({"seed": -1}, "seed is -1: it must be a whole number, 0 or more"),
         ({"seed": 0.5}, "seed is 0.5"),
         ({"seed": None}, "seed is None"),
-        ({"features": "all"}, "^no features are called 'all': take one of auto, linear, ferns, rounds$"),
+        ({"features": "all"}, "^no features are called 'all': use one of auto, linear, ferns, rounds$"),
         ({"features": ["auto"]}, "no features are called"),
     ],
 )

@@ -31,11 +31,15 @@ def local() -> DatedLocalDrift:
 @pytest.mark.parametrize(
     ("changed", "known", "said"),
     [
-        ({}, {}, "of labels 0, 1 have been predicted worse, surely at clients c3, c7 (found in round 9)."),
-        ({"labels": ("7",), "clients": ("c3",)}, {}, "of label 7 have been predicted worse, surely at client c3 (f"),
+        ({}, {}, "of labels 0, 1 have been predicted worse, for certain at clients c3, c7 (found in round 9)."),
+        (
+            {"labels": ("7",), "clients": ("c3",)},
+            {},
+            "of label 7 have been predicted worse, for certain at client c3 (f",
+        ),
         ({"labels": (), "clients": ()}, {}, "Since round 8, records have been predicted worse (found in round 9)."),
         ({}, {"clients": 2}, "predicted worse at all 2 clients (found"),
-        ({}, {"clients": 3}, "predicted worse, surely at clients c3, c7 (found"),
+        ({}, {"clients": 3}, "predicted worse, for certain at clients c3, c7 (found"),
         ({"since_time": "2026-03-09T08:00:00Z"}, {}, "Since round 8 (2026-03-09T08:00:00Z), records"),
         ({"time": "2026-03-09T09:20:00Z"}, {}, "c7 (found in round 9, 2026-03-09T09:20:00Z)."),
         ({}, {"moved": (HEIGHT, SLOPE)}, "; on average, height rose from 2740 to 3011, slope fell from 14 to -9.5."),
@@ -75,13 +79,13 @@ def test_the_story_begins_with_the_sentences_of_the_changes(made_up: Build, loca
     )
     both = made_up(at=[65], local_drifts=(local,), changes=known)
     assert [each.text for each in story(both, [])][:3] == [
-        "Drifts found in 103 rounds: 1 of all (round 65), 1 of some (c3, since round 64).",
+        "Drifts found in 103 rounds: 1 at all clients (round 65), 1 at some clients (c3, since round 64).",
         "What restarted.",
         "What drifted alone.",
     ]
     alone = [each.text for each in story(made_up(local_drifts=(local,), changes=known), [])]
     assert alone[:2] == [
-        "Drifts found in 103 rounds: 1 of some (c3, since round 64).",
+        "Drifts found in 103 rounds: 1 at some clients (c3, since round 64).",
         "What drifted alone.",
     ]
 
@@ -89,9 +93,9 @@ def test_the_story_begins_with_the_sentences_of_the_changes(made_up: Build, loca
 def test_drifts_are_told_in_order_of_time(made_up: Build, local: DatedLocalDrift) -> None:
     earlier = local.model_copy(update={"round": 30, "since": 29, "clients": ("c7",)})
     told = [each.text for each in story(made_up(at=[20, 65], local_drifts=(earlier, local)), [])]
-    assert (
-        told[0]
-        == "Drifts found in 103 rounds: 2 of all (rounds 20, 65), 2 of some (c7, since round 29; c3, since round 64)."
+    assert told[0] == (
+        "Drifts found in 103 rounds: 2 at all clients (rounds 20, 65), 2 at some clients (c7, since round 29; "
+        "c3, since round 64)."
     )
     assert [text.partition("found in round ")[2][:2] for text in told[1:5]] == ["20", "30", "65", "65"]
 
@@ -99,7 +103,7 @@ def test_drifts_are_told_in_order_of_time(made_up: Build, local: DatedLocalDrift
 def test_a_drift_that_is_found_at_some_clients_after_others_is_one(made_up: Build, local: DatedLocalDrift) -> None:
     later = local.model_copy(update={"round": 67, "clients": ("c5",), "drift": 65})
     told = story(made_up(local_drifts=(local.model_copy(update={"drift": 65}), later)), [])[0].text
-    assert told == "Drifts found in 103 rounds: 1 of some (c3, c5, since round 64)."
+    assert told == "Drifts found in 103 rounds: 1 at some clients (c3, c5, since round 64)."
 
 
 def test_a_restart_that_an_operator_asked_for_is_no_drift(made_up: Build) -> None:

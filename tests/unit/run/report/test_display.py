@@ -45,8 +45,8 @@ def test_a_log_gets_exact_plain_lines(restart: Callable[..., DatedRestart]) -> N
         "replay of [bold]x",
         "round 2  drift imposed: class-swap",
         "round  2/12  epoch 1  loss 0.250  accuracy 0.500  NoChange 0.375  200 records/s",
-        "round 2  restart -> epoch 2: glr 113.8 > 11.7 since round 1, confirmed at 2 clients, labels 0, 1,"
-        " chosen: scratch",
+        "round 2  drift since round 1, certain at 2 clients, labels 0, 1: glr drift score 114 (alarm at 11.7);"
+        " epoch 2 begins with an untrained model (scratch)",
         "round  4/12  epoch 2  loss 0.250  accuracy 0.500  NoChange 0.375  200 records/s",
         "round  6/12  epoch 2  loss 0.250  accuracy 0.500  NoChange 0.375  200 records/s",
         "round  8/12  epoch 2  loss 0.250  accuracy 0.500  NoChange 0.375  200 records/s",
@@ -102,8 +102,8 @@ def test_a_terminal_gets_a_live_line_and_permanent_ones(restart: Callable[..., D
         progress.round(line(2))
     assert "\x1b[2K" in out.getvalue()
     assert (
-        "round 1  restart -> epoch 2: glr 113.8 > 11.7 since round 0, confirmed at 2 clients, labels 0, 1,"
-        " chosen: scratch\n" in out.getvalue()
+        "round 1  drift since round 0, certain at 2 clients, labels 0, 1: glr drift score 114 (alarm at 11.7);"
+        " epoch 2 begins with an untrained model (scratch)\n" in out.getvalue()
     )
     assert "round  2/10" in out.getvalue()
 
@@ -122,8 +122,8 @@ def test_a_new_label_comes_without_numbers(restart: Callable[..., DatedRestart])
     console, out, _ = plain()
     Progress(console, 10, "replay").restart(restart(7, 3, cause="new-label", statistic=0.0, threshold=0.0))
     assert (
-        out.getvalue() == "round 7  restart -> epoch 3: new-label since round 6, confirmed at 2 clients, labels 0, 1,"
-        " chosen: scratch\n"
+        out.getvalue() == "round 7  restart since round 6, certain at 2 clients, labels 0, 1: a new label;"
+        " epoch 3 begins with an untrained model (scratch)\n"
     )
 
 
@@ -135,7 +135,7 @@ def test_the_summary_is_exact(made_up: Build) -> None:
         "accuracy   0.702        0.693        0.714        0.381",
         "kappa      Cohen 0.512, temporal 0.519",
         "loss       0.213",
-        "drifts     2 of all (rounds 32, 98)",
+        "drifts     2 at all clients (rounds 32, 98)",
         "restarts   2: round 32 (glr, scratch), round 98 (glr, scratch)",
         "records    read 92,962 = accepted 92,960 + rejected 2 + pending 0",
         "           rejected: line 3: no label",
@@ -153,7 +153,7 @@ def test_the_summary_is_exact(made_up: Build) -> None:
 def test_a_budget_of_bytes_is_told_with_how_it_was_kept(made_up: Build, exceeded: int, told: str) -> None:
     console, out, _ = plain()
     summary(console, made_up(budget=BytesBudget(a_record=62.5, exceeded=exceeded)), [])
-    assert f"budget     62.5 bytes a record of an update: {told}\n" in out.getvalue()
+    assert f"budget     62.5 bytes per record of an update: {told}\n" in out.getvalue()
 
 
 def test_five_rejections_are_listed_and_the_others_counted(made_up: Build) -> None:

@@ -30,26 +30,27 @@ def run(made_up):
 def test_explain_says_what_was_found_in_a_round_with_a_restart(run):
     # (100 * .5 + 900 * .75 + 500 * .25) / 1500 = 850 / 1500 in the five rounds before it
     assert explained(run, 6) == [
-        "Round 6 of 8, epoch 1, 600 records: accuracy 0.250, of NoChange 0.250; "
-        "in the 5 rounds before it accuracy 0.567, of NoChange 0.250.",
+        "Round 6 of 8, epoch 1, 600 records: accuracy 0.250 (NoChange 0.250); "
+        "in the 5 rounds before it accuracy 0.567 (NoChange 0.250).",
         "Since round 5, all is different (found in round 6).",
-        "The test for drift (excess) stood at 12.5, and alarms at 9.21. "
-        "Epoch 2 began with the model that predicted best: scratch.",
+        "The drift score (detector excess) was 12.5; it raises an alarm above 9.2. "
+        "Epoch 2 began with the model that predicted best: an untrained model (scratch).",
     ]
 
 
 def test_explain_says_that_a_change_was_there_before_the_round_that_found_it(run):
     assert explained(run, 5)[1:] == [
-        "The change was there, and was not found before round 6: Since round 5, all is different (found in round 6)."
+        "This round belongs to a drift that was found only in round 6: Since round 5, all is different (found in "
+        "round 6)."
     ]
 
 
 def test_explain_says_that_a_round_before_or_after_a_change_found_none(run):
-    first = "Round 1 of 8, epoch 1, 100 records: accuracy 0.500, of NoChange 0.250."
-    assert explained(run, 1) == [first, "No change was found in it."]
+    first = "Round 1 of 8, epoch 1, 100 records: accuracy 0.500 (NoChange 0.250)."
+    assert explained(run, 1) == [first, "No drift was found in this round."]
     assert explained(run, 8)[1:] == [
-        "No change was found in it.",
-        "The last one before it, in round 6: Since round 5, all is different (found in round 6).",
+        "No drift was found in this round.",
+        "The last drift before it was found in round 6: Since round 5, all is different (found in round 6).",
     ]
 
 
@@ -59,8 +60,8 @@ def test_explain_names_the_clients_of_a_local_drift(made_up):
     )
     told = explained(made_up(rounds=8, restarts=(), local_drifts=(drift,), changes=(), per_round=()), 4)
     assert told == [
-        "Round 4 of 8. How good it was is in the file with --per-round only.",
-        "Of clients c1, c2, which were thought to drift alone: latched.",
+        "Round 4 of 8. To see how good it was, write the file with --per-round.",
+        "Clients c1, c2 drifted alone (latched).",
     ]
 
 
@@ -68,7 +69,7 @@ def test_every_candidate_is_told_with_its_score_the_best_first(made_up):
     restart = RESTART.model_copy(update={"scores": {"incumbent": 0.75, "scratch": 0.25, "recall-1": 0.5}})
     told = explained(made_up(rounds=8, restarts=(restart,), local_drifts=(), changes=(CHANGE,), per_round=()), 6)
     assert told[-1] == (
-        "Mean scores of the candidates, the lower the better: scratch 0.250, recall-1 0.500, incumbent 0.750."
+        "Mean loss of each candidate on the records of this round: scratch 0.250, recall-1 0.500, incumbent 0.750."
     )
 
 
@@ -77,8 +78,9 @@ def test_explain_says_that_an_operator_asked_for_a_restart(made_up):
     restart = RESTART.model_copy(update=changed)
     told = explained(made_up(rounds=8, restarts=(restart,), local_drifts=(), changes=(CHANGE,), per_round=()), 6)
     assert told[-2:] == [
-        "An operator asked for a new epoch. Epoch 2 began with the model that an operator asked for: scratch.",
-        "Mean scores of the candidates, the lower the better: incumbent 0.250, scratch 0.500.",
+        "An operator asked for a new epoch. Epoch 2 began with the model that the operator asked for: an untrained "
+        "model (scratch).",
+        "Mean loss of each candidate on the records of this round: incumbent 0.250, scratch 0.500.",
     ]
 
 
@@ -89,7 +91,8 @@ def test_explain_lists_what_each_candidate_for_a_branch_gained_the_best_first(ma
     )  # fmt: skip
     told = explained(made_up(rounds=8, restarts=(), local_drifts=(drift,), changes=(), per_round=()), 6)
     assert told[-1] == (
-        "What candidates gained over the model of all clients, the higher the better: shadow 0.250, incumbent -0.125."
+        "By how much each candidate's loss was lower than that of the model of all clients: shadow 0.250, incumbent "
+        "-0.125."
     )
 
 
@@ -97,13 +100,13 @@ def test_explain_gives_the_mean_absolute_error_of_targets(made_up):
     lines = tuple(RoundLine(round=t, epoch=1, block=1, records=2, loss=0.5, mae=t, no_change=4.0) for t in (1, 2))
     told = explained(made_up(rounds=2, restarts=(), local_drifts=(), changes=(), per_round=lines), 2)
     assert told[0].endswith(
-        "mean absolute error 2, of NoChange 4; in the 1 rounds before it mean absolute error 1, of NoChange 4."
+        "mean absolute error 2 (NoChange 4); in the 1 round before it mean absolute error 1 (NoChange 4)."
     )
 
 
 @pytest.mark.parametrize("t", [0, 9, -1])
 def test_explain_refuses_a_round_that_does_not_exist(run, t):
-    with pytest.raises(ValueError, match="is none of the 8 rounds"):
+    with pytest.raises(ValueError, match=f"the run has no round {t}; name a round from 1 to 8"):
         explained(run, t)
 
 

@@ -54,7 +54,7 @@ def wide(page: str, key: str) -> str:
 
 def test_every_figure_is_on_the_page_with_no_change_beside_every_accuracy(made_up: Build) -> None:
     page = Page(render(made_up(at=[32]), title="Replay"))
-    assert "accuracy, prequential|0.702|0.381|+0.321|by the serving model, just before" in "\n".join(page.rows)
+    assert "accuracy, prequential|0.702|0.381|+0.321|each record predicted just before" in "\n".join(page.rows)
     assert "accuracy, round_start|0.693|0.381|+0.312|" in "\n".join(page.rows)
     assert "accuracy, post_update|0.714|0.381|+0.333|" in "\n".join(page.rows)
     for value in ("0.512", "0.519", "0.213", "covtype", "adaptive", "3.1 s", "29,988 records/s", "9f2c" * 16):
@@ -65,10 +65,10 @@ def test_every_figure_is_on_the_page_with_no_change_beside_every_accuracy(made_u
 
 def test_figures_say_which_predictions_they_are_of_where_labels_come_late(made_up: Build) -> None:
     rows = "\n".join(Page(render(made_up(label_delay=10, unanswered=4, waiting=2, expired=1), title="Replay")).rows)
-    assert "accuracy, prequential|0.702|0.381|+0.321|as the record was answered, before its label came|" in rows
+    assert "accuracy, prequential|0.702|0.381|+0.321|the prediction that was given before the label came|" in rows
     assert "at the start of the round in which the label came|" in rows
     assert "label delay|10 records|" in rows
-    assert "answered before any model|4|" in rows
+    assert "predicted before any model|4|" in rows
     assert "waiting|2|" in rows
     assert "expired|1|" in rows
 
@@ -135,9 +135,15 @@ def test_a_round_of_few_records_is_no_point_of_a_line(made_up: Build) -> None:
 def test_the_table_of_restarts_gives_delays_only_when_drifts_are_known(made_up: Build) -> None:
     result = made_up(at=[32, 66])
     unknown, known = (Page(render(result, drifts=drifts, title="R")) for drifts in ([], [31, 97]))
-    assert "32|2|glr 113.8 > 11.7|scratch|31|c3, c7|0, 1|" in unknown.rows
-    assert "32|2|glr 113.8 > 11.7|scratch|31|c3, c7|0, 1|1 (drift at 31)|" in known.rows
-    assert "66|3|glr 113.8 > 11.7|scratch|65|c3, c7|0, 1|no imposed drift|" in known.rows
+    assert "32|2|glr drift score 114 (alarm at 11.7)|an untrained model (scratch)|31|c3, c7|0, 1|" in unknown.rows
+    assert (
+        "32|2|glr drift score 114 (alarm at 11.7)|an untrained model (scratch)|31|c3, c7|0, 1|1 (drift at 31)|"
+        in known.rows
+    )
+    assert (
+        "66|3|glr drift score 114 (alarm at 11.7)|an untrained model (scratch)|65|c3, c7|0, 1|no imposed drift|"
+        in known.rows
+    )
     assert "No restart followed the drift imposed at round 97" in known.text
 
 
@@ -151,7 +157,10 @@ def test_local_drifts_have_a_table_only_if_there_are_any(made_up: Build) -> None
     drifted = DatedLocalDrift(
         round=80, epoch=1, clients=("c9",), labels=("4",), since=78, state="latched", statistic=11.0, threshold=9.2
     )
-    assert "80|78|latched|excess 11 > 9.2|c9|4|" in Page(render(made_up(local_drifts=(drifted,)), title="R")).rows
+    assert (
+        "80|78|latched|drift score 11.0 (alarm at 9.2)|c9|4|"
+        in Page(render(made_up(local_drifts=(drifted,)), title="R")).rows
+    )
     assert "Local drifts" not in render(made_up(), title="R")
 
 
@@ -164,7 +173,7 @@ def test_a_drift_of_some_clients_is_marked_in_each_chart(made_up: Build) -> None
     for key in ("Loss", "Accuracy"):
         assert wide(page, key).count('class="local-line"') == wide(page, key).count('class="restart-line"') == 1
     assert re.findall(r'class="label[^>]*>([^<]*)', wide(page, "Loss")) == ["32: glr → scratch", "80: c9"]
-    assert "round 80: drift of c9 only, excess 11 &gt; 9.2" in wide(page, "Loss")
+    assert "round 80: drift at c9 only, drift score 11.0 (alarm at 9.2)" in wide(page, "Loss")
 
 
 def test_missing_figures_are_en_dashes(made_up: Build) -> None:

@@ -31,9 +31,12 @@ def test_epochs_begin_at_their_restarts(made_up: Build) -> None:
 
 def test_many_restarts_are_told_in_few_sentences(made_up: Build) -> None:
     told = [sentence.text for sentence in story(made_up(at=list(range(10, 100, 5))), [])]
-    assert told[0] == "Drifts found in 103 rounds: 18 of all (rounds 10, 15, 20, 25, 30, 35, 40, 45 and 10 more)."
+    assert (
+        told[0]
+        == "Drifts found in 103 rounds: 18 at all clients (rounds 10, 15, 20, 25, 30, 35, 40, 45 and 10 more)."
+    )
     assert sum(text.startswith("Since round ") for text in told) == 6
-    assert "The tables of drifts list 12 more." in told
+    assert "There were 12 more; the tables of drifts list all." in told
 
 
 def test_a_shift_of_the_mix_of_labels_is_no_drift(made_up: Build) -> None:
@@ -41,7 +44,9 @@ def test_a_shift_of_the_mix_of_labels_is_no_drift(made_up: Build) -> None:
         round=31, epoch=1, cause="class-mix", statistic=14.0, threshold=12.5, since=30, labels=("0", "3")
     )
     told = [sentence.text for sentence in story(made_up(notices=(notice,)), [])]
-    assert "The class mix changed (detected in round 31): not a concept drift, so no restart." in told
+    assert (
+        "The mix of classes changed (found in round 31). This is no concept drift, so there was no restart." in told
+    )
 
 
 def test_the_story_marks_sentences_that_need_a_look(made_up: Build) -> None:
@@ -57,11 +62,11 @@ def test_labels_that_come_late_are_told_as_such(made_up: Build) -> None:
     late = made_up(label_delay=10, unanswered=120, waiting=0, expired=3)
     told = [sentence.text for sentence in story(late, [])]
     assert (
-        "Tested on what it answered to each record, whose label came 10 records later, the model had accuracy 0.702; "
-        "repeating the last label known at the client has 0.381."
+        "Tested on its prediction for each record, whose label came 10 records later, the model had accuracy 0.702; "
+        "repeating the last label known at the client would have had 0.381."
     ) in told
-    assert "120 records were answered before any model was there, and count as wrong." in told
-    assert "3 records were written off: no label came in time." in told
+    assert "120 records were answered before there was any model, and count as wrong." in told
+    assert "3 records were given up: no label came in time." in told
 
 
 def test_without_late_labels_nothing_is_told_of_them(made_up: Build) -> None:

@@ -158,7 +158,7 @@ def test_a_file_that_was_cut_off_is_said_and_made_anew(monkeypatch, tmp_path, ca
     (file,) = tmp_path.glob(f"*/*.{end}")
     file.write_bytes(file.read_bytes()[:100])
     assert compiled_when_called()
-    assert "cannot be read, and is compiled anew" in caplog.text
+    assert "cannot be read, so it is compiled again" in caplog.text
     assert not compiled_when_called()
     assert len(list(tmp_path.glob("*/*"))) == 2
 
