@@ -103,7 +103,8 @@ class LearningSettings(_Settings):
     neighbours: bool = True
     """Whether each client also predicts from the nearest of its own last records, which are not sent."""
     last_answer: bool = True
-    """Whether each client also predicts from the last label or target that it learnt, which is not sent."""
+    """Whether each client also predicts by a model of its own, which is not sent, and from the last label or target
+    that it learnt."""
     bytes: float | Literal["auto"] = Field("auto", json_schema_extra={"unit": "bytes a record"})
     """The budget of each client's updates from round 5 on, a positive number; `auto`: none."""
 

@@ -14,6 +14,7 @@ from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.online.native.last_answer_state import LastAnswerState
 from streamfl.online.native.mixture_state import MixtureState
 from streamfl.online.native.neighbours import Neighbours
+from streamfl.online.native.own_state import OwnState
 from streamfl.plugins.detectors import named_detector
 from streamfl.protocol.messages import LocalDrift, Restarted
 from streamfl.protocol.moments import FEWEST
@@ -23,7 +24,7 @@ from streamfl.protocol.old_names import ReadsOldNames
 from streamfl.protocol.records import LARGEST_TARGET, Batch, Span
 from streamfl.wire import codec, safe_file
 
-FORMAT = 3
+FORMAT = 4
 
 WHAT = "a file that an estimator was saved to"
 
@@ -80,8 +81,8 @@ class SavedClient:
     """The state of one client that the coordinator does not have.
 
     `held` are its held-out records, `pending` the records of the open round, `read` the number of records in closed
-    rounds. `mixture`, `neighbours`, `last` and `rest` are its part of the native models; earlier versions saved
-    neither of the last two. `began` is the mixture at the start of the round, from which the pending records are
+    rounds. `mixture`, `neighbours`, `last`, `rest` and `own` are its part of the native models; earlier versions did
+    not save all of them. `began` is the mixture at the start of the round, from which the pending records are
     learnt again: how far out a target is depends on those before it.
     """
 
@@ -97,6 +98,7 @@ class SavedClient:
     began: MixtureState | None = None
     last: LastAnswerState | None = None
     rest: Rest = field(default_factory=Rest)
+    own: OwnState | None = None
 
     def check(self, *, targets: bool) -> None:
         """Refuse values that no client can have saved: see `SavedEstimator.check`."""
