@@ -95,7 +95,8 @@ class LearningSettings(_Settings):
     neighbours: bool = True
     """Whether each client also predicts from the most similar of its own last records, which it does not send."""
     last_answer: bool = True
-    """Whether each client also predicts from the last label or target that it learnt, which it does not send."""
+    """Whether each client also predicts from a model of its own, which it does not send, and from the last label or
+    target that it learnt."""
     bytes: float | Literal["auto"] = Field("auto", json_schema_extra={"unit": "bytes a record"})
     """The limit on the size of each client's updates from round 5 on, a positive number; `auto`: no limit."""
 

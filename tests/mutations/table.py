@@ -338,8 +338,8 @@ OF_NATIVE = (
     Mutation(
         "the last answer predicts all records of a batch that is not learnt",
         KERNELS + "one_record.py",
-        "if learning.last.trial[0].serves and (i == 0 or len(truths)):",
-        "if learning.last.trial[0].serves:",
+        "centre = predict(learning, remembered, X, rounds, i, i == 0 or len(truths) > 0)",
+        "centre = predict(learning, remembered, X, rounds, i, True)",
         "the last answer predicts only the next record",
     ),
     Mutation(

@@ -39,10 +39,10 @@ class LateLabelExperts:
     >>> asked = LateLabelExperts(LastAnswer())
     >>> positions, even = np.arange(3), np.full((3, 2), 0.5)
     >>> for _ in range(30):
-    ...     said = asked.mixed(positions, even, ("a", "b"))
+    ...     said = asked.mixed(positions, even, even, ("a", "b"))
     ...     asked.learn(positions, np.array([0.0, 1.0, 1.0]), ("a", "b"))
     >>> asked.last.expected(even[0]).round(2)
-    array([[0.33, 0.67]])
+    array([[0.34, 0.66]])
     """
 
     last: LastAnswer
@@ -50,9 +50,14 @@ class LateLabelExperts:
     _numbers: int = 0
 
     def mixed(
-        self, positions: IntArray, others: FloatArray, labels: tuple[str, ...], centre: float = 0.0
+        self,
+        positions: IntArray,
+        others: FloatArray,
+        own: FloatArray,
+        labels: tuple[str, ...],
+        centre: float = 0.0,
     ) -> FloatArray:
-        """Return predictions with those from the last answer, where it serves; shape (n, columns).
+        """Return predictions with those of the own model and from the last answer; shape (n, columns).
 
         Parameters
         ----------
@@ -60,6 +65,8 @@ class LateLabelExperts:
             Where the records are, shape (n,).
         others
             What all other experts predict, shape (n, columns).
+        own
+            What the client's own model predicts, shape (n, columns).
         labels
             The labels of the columns; empty for targets.
         centre
@@ -69,9 +76,7 @@ class LateLabelExperts:
         last.over(labels)
         served = others.copy()
         for i, position in enumerate(positions.tolist()):
-            mixed = last.mixed(others[i] - centre, centre)
-            if last.serves:
-                served[i] = mixed + centre
+            served[i] = last.mixed(others[i] - centre, own[i] - centre, centre) + centre
             self._keep(position, Said(*last.known, labels, last.said))
         return served
 

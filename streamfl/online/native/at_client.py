@@ -14,13 +14,14 @@ from streamfl.protocol.messages import BetweenPublished
 from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.models import NativeState
-from streamfl.protocol.native.settings import LAST_ANSWER, NativeSettings
+from streamfl.protocol.native.settings import LAST_ANSWER, OWN, NativeSettings
 from streamfl.protocol.native.sleeping import Rest
 from streamfl.protocol.native.steps import COARSEST
 from streamfl.protocol.records import Batch
 
 if TYPE_CHECKING:
     from streamfl.online.native.asked import LateLabelExperts
+    from streamfl.online.native.last_answer import LastAnswer
     from streamfl.online.native.learner import NativeLearner
     from streamfl.online.native.shared import Shared
 
@@ -107,6 +108,9 @@ class NativeAtClient(AtClient):
             self.learner.begin(*self.learner.following(following), own=own)
         elif following is not None:
             self.learner.begin(following, own=own)
+        if self._last is not None and self.learner.agreed_names[1]:
+            self._last.over(self.learner.labels)
+            self._last.follow(self.learner.agreed_pairs)
         self.version, self._served = version, []
         self._published.forget_before(version + 1)
 
@@ -134,7 +138,8 @@ class NativeAtClient(AtClient):
         others = self.answer(batch, serving)
         if self._asked is None or not others.size:
             return others
-        return self._asked.mixed(batch.positions, others, self.learner.labels, self.learner.centre)
+        own = self.learner.own_says(batch.features, batch.X, others)
+        return self._asked.mixed(batch.positions, others, own, self.learner.labels, self.learner.centre)
 
     def learn_next(self, batch: Batch, serving: Serving | None = None) -> None:
         """Learn the next records."""
@@ -169,7 +174,14 @@ class NativeAtClient(AtClient):
 
     def shares(self) -> dict[str, float]:
         """Return the share of each expert in the predictions, by name; they sum to 1."""
-        last = self.learner.last if self._asked is None else self._asked.last
-        own = {} if last is None else {LAST_ANSWER: last.share}
-        others = self.learner.mixture.shares * (1.0 - sum(own.values()))
-        return dict(zip(self.settings.experts, others.tolist(), strict=True)) | own
+        last, shares = self._last, self.learner.mixture.shares.tolist()
+        experts = dict(zip(self.settings.experts, shares, strict=True))
+        if last is None:
+            return experts
+        others, answer, own = last.shares
+        return {name: others * share for name, share in experts.items()} | {LAST_ANSWER: answer, OWN: own}
+
+    @property
+    def _last(self) -> "LastAnswer | None":
+        """Return the outer mixture, also while labels come late."""
+        return self.learner.last if self._asked is None else self._asked.last

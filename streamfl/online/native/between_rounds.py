@@ -17,7 +17,7 @@ from streamfl.protocol.messages import BetweenPublished
 from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.models import NativeState
-from streamfl.protocol.native.settings import LAST_ANSWER, NativeSettings
+from streamfl.protocol.native.settings import LAST_ANSWER, OWN, NativeSettings
 
 if TYPE_CHECKING:
     from streamfl.online.native.shared import Shared
@@ -38,7 +38,7 @@ class NativeBetweenRounds(BetweenRounds[NativeState, NativeLearnt]):
     --------
     >>> native = NativeBetweenRounds(NativeSettings("linear", neighbours=False))
     >>> sorted(native.names), native.initial(("a",)).seen
-    (['last-answer', 'linear-10', 'rounds', 'whitened-0.01', 'whitened-0.1'], 0)
+    (['last-answer', 'linear-10', 'own', 'rounds', 'whitened-0.01', 'whitened-0.1'], 0)
     """
 
     state = NativeState
@@ -51,7 +51,7 @@ class NativeBetweenRounds(BetweenRounds[NativeState, NativeLearnt]):
     @cached_property
     def names(self) -> AbstractSet[str]:
         """Return the names of the experts, those of each client included."""
-        own = (LAST_ANSWER,) if self.settings.last_answer else ()
+        own = (LAST_ANSWER, OWN) if self.settings.last_answer else ()
         return frozenset((*self.settings.experts, *own))
 
     def initial(self, labels: tuple[str, ...]) -> NativeState:
@@ -93,7 +93,8 @@ class NativeBetweenRounds(BetweenRounds[NativeState, NativeLearnt]):
 
     def times(self, learnt: NativeLearnt, share: float) -> NativeLearnt:
         """Return what a client learnt, of which a share counts."""
-        return replace(learnt, weights=share * learnt.weights, table=share * learnt.table)
+        pairs = influence.fewer_pairs(learnt.pairs, share)
+        return replace(learnt, weights=share * learnt.weights, table=share * learnt.table, pairs=pairs)
 
     def of_fewer(self, learnt: NativeLearnt, records: int) -> NativeLearnt:
         """Return what a client learnt as if from fewer records."""

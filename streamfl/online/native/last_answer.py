@@ -1,4 +1,4 @@
-"""Experts on the last answer of a client, its last label or target; these never leave the client."""
+"""The outer mixture of a client: all other experts, what follows its last answer, and its own model."""
 
 from dataclasses import dataclass, field, replace
 
@@ -12,8 +12,8 @@ from streamfl.online.native.kernels.last_answer import (
     LAST,
     LAST_TARGET,
     OTHERS,
-    TRIAL,
     Last,
+    begin_to_mix,
     learn_last_answer,
     mix_again,
     mix_last_answer,
@@ -21,6 +21,7 @@ from streamfl.online.native.kernels.last_answer import (
 from streamfl.online.native.kernels.mixing import Predictions
 from streamfl.online.native.last_answer_state import LastAnswerState
 from streamfl.online.native.mixture import LabelMixture, Mixture, TargetMixture, room
+from streamfl.online.native.own import with_gone
 from streamfl.protocol.native.settings import FOLLOWING, NONE
 
 
@@ -28,11 +29,12 @@ from streamfl.protocol.native.settings import FOLLOWING, NONE
 class LastAnswer:
     """The last label or target that a client learnt, and what usually follows it.
 
-    A label is predicted by what has followed the last one: P(b | a) = (n(a, b) + 1 / K) / (n(a) + 1), with K labels
-    and counts n that decay by 0.99 with each record after a. There are two experts on targets: the last target, and
-    the prediction of all other experts plus the part of their last error that usually stays. A mixture of their own
-    mixes these experts with that prediction, so that all other experts and their mixture learn what they would learn
-    without it. It serves once it is surely better: see `judge` in the kernel.
+    A label is predicted by what has followed the last one: P(b | a) = (n(a, b) + 5 q(b | a)) / (n(a) + 5), with the
+    client's counts n, which decay by 0.99 with each record after a, and q from the counts T of all clients:
+    q(b | a) = (T(a, b) + 1 / K) / (T(a) + 1), with K labels. There are two experts on targets: the last target, and
+    the prediction of all other experts plus the part of their last error that usually stays. The outer mixture mixes
+    these experts with that prediction and with the client's own model, so that all other experts and their mixture
+    learn what they would learn without it.
 
     Of the labels that follow one, the 16 most frequent of late are kept.
 
@@ -43,15 +45,18 @@ class LastAnswer:
 
     Examples
     --------
-    >>> last = LastAnswer()
+    >>> last, even = LastAnswer(), np.array([0.5, 0.5])
     >>> last.over(("a", "b"))
     >>> for label in (0, 0, 0, 1, 0):
-    ...     mixed = last.mixed(np.array([0.5, 0.5]))
+    ...     mixed = last.mixed(even, even)
     ...     last.learn(label)
     >>> last.state().counts[0, :2].round(4)
     array([1.9701, 1.    ])
-    >>> last.expected(np.array([0.5, 0.5])).round(3)
-    array([[0.622, 0.378]])
+    >>> last.expected(even)[0].round(3)
+    array([0.561, 0.439])
+    >>> last.follow(np.array([[0.0, 1.0, 99.0]]))
+    >>> last.expected(even)[0].round(3)
+    array([0.25, 0.75])
     """
 
     targets: bool = False
@@ -60,63 +65,74 @@ class LastAnswer:
     _label: IntArray = field(init=False)
     _following: IntArray = field(init=False)
     _counts: FloatArray = field(init=False)
+    _all_following: IntArray = field(init=False)
+    _all_counts: FloatArray = field(init=False)
     _target: npt.NDArray[np.void] = field(init=False)
-    _trial: npt.NDArray[np.void] = field(init=False)
     _predictions: Predictions = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin without a last answer."""
-        self.mixture = TargetMixture(1 + ERROR) if self.targets else LabelMixture(1 + LAST)
-        self.mixture.mixing.stacked[:] = np.arange(self.mixture.experts) == OTHERS
-        self._label, self._target, self._trial = np.array([NONE]), np.zeros(1, LAST_TARGET), np.zeros(1, TRIAL)
-        self._following, self._counts = np.zeros((0, FOLLOWING), np.int64), np.zeros((0, FOLLOWING))
+        self.mixture = TargetMixture(2 + ERROR) if self.targets else LabelMixture(2 + LAST)
+        begin_to_mix(self.mixture.mixing)
+        self._label, self._target = np.array([NONE]), np.zeros(1, LAST_TARGET)
+        self._following, self._counts = self._all_following, self._all_counts = _nothing(0)
         self.over(())
 
     def over(self, labels: tuple[str, ...]) -> None:
-        """Set the names to which label indices refer from now on, without labels that are gone; none for targets."""
+        """Set the labels to which indices refer from now on, none for targets; those that are gone come last."""
+        columns, labels = 1 if self.targets else len(labels), with_gone(labels, self._labels)
         places = {name: place for place, name in enumerate(labels)}
-        to = np.array([*(places.get(name, NONE) for name in self._labels), NONE])  # its last item stands for NONE
-        kept = np.flatnonzero(to[:-1] != NONE)
-        following, counts = np.full((len(labels), FOLLOWING), NONE), np.zeros((len(labels), FOLLOWING))
-        following[to[kept]] = to[self._following[kept]]
-        counts[to[kept]] = np.where(following[to[kept]] == NONE, 0.0, self._counts[kept])
-        label, predictions = to[self._label], room(self.mixture.experts, 1 if self.targets else len(labels))
-        self._labels, self._label, self._following, self._counts = labels, label, following, counts
-        self._predictions = predictions
+        to = np.array([*(places[name] for name in self._labels), NONE])  # its last item stands for NONE
+        own, of_all = (
+            _moved(*held, to, len(labels))
+            for held in ((self._following, self._counts), (self._all_following, self._all_counts))
+        )
+        label, predictions = to[self._label], room(self.mixture.experts, columns)
+        self._labels, self._label, self._predictions = labels, label, predictions
+        self._following, self._counts = own
+        self._all_following, self._all_counts = of_all
+
+    def follow(self, pairs: FloatArray) -> None:
+        """Take over how often one label followed another at all clients; of each label at most 16: see `pairs`."""
+        following, counts = _nothing(len(self._labels))
+        if len(pairs):
+            before, after = pairs[:, 0].astype(np.int64), pairs[:, 1].astype(np.int64)
+            at = np.arange(len(pairs)) - np.searchsorted(before, before)
+            following[before, at], counts[before, at] = after, pairs[:, 2]
+        self._all_following, self._all_counts = following, counts
 
     @property
     def arrays(self) -> Last:
         """Return the arrays as the compiled loops take them."""
-        held = self._label, self._following, self._counts, self._target, self._trial
-        return Last(*held, self.mixture.mixing, self._predictions)
+        held = self._label, self._following, self._counts, self._all_following, self._all_counts, self._target
+        awake = np.ones(self.mixture.experts, np.bool_)
+        return Last(*held, self.mixture.mixing._replace(awake=awake), self._predictions)
 
     @property
-    def share(self) -> float:
-        """Return the share of the last answer in the predictions; 0 while the mixture does not serve."""
-        return float(self.mixture.shares[LAST:].sum()) if self.serves else 0.0
+    def shares(self) -> tuple[float, float, float]:
+        """Return the shares in the predictions of all other experts, of the last answer, and of the own model."""
+        shares = self.mixture.shares
+        return float(shares[OTHERS]), float(shares[LAST:-1].sum()), float(shares[-1])
 
-    def mixed(self, others: FloatArray, centre: float = 0.0) -> FloatArray:
+    def mixed(self, others: FloatArray, own: FloatArray, centre: float = 0.0) -> FloatArray:
         """Return the prediction of all other experts, mixed with those from the last answer; shape (columns,).
 
         Parameters
         ----------
         others
             Probabilities, or a predicted target measured from `centre`, as the result is; shape (columns,).
+        own
+            The same of the client's own model.
         centre
             The value from which targets are measured.
         """
-        mix_last_answer(self.arrays, others, centre, self.targets)
+        mix_last_answer(self.arrays, others, own, centre, self.targets, True, -np.inf, np.inf)
         return self._predictions.mixed.copy()
 
     def expected(self, others: FloatArray, centre: float = 0.0) -> FloatArray:
         """Return what each expert on the last answer predicts; shape (1, labels) or (2, 1). See `mixed`."""
-        self.mixed(others, centre)
-        return self._predictions.by_expert[LAST:].copy()
-
-    @property
-    def serves(self) -> bool:
-        """Tell whether the mixture serves."""
-        return bool(self._trial[0]["serves"])
+        self.mixed(others, others, centre)
+        return self._predictions.by_expert[LAST:-1].copy()
 
     @property
     def known(self) -> tuple[str | float | None, float]:
@@ -156,15 +172,16 @@ class LastAnswer:
 
     def state(self) -> LastAnswerState:
         """Return the state to be saved."""
-        target, trial = np.array(self._target[0].item()), np.array(self._trial[0].item())
-        following = self._following.astype(np.float64)
+        target, following = np.array(self._target[0].item()), self._following.astype(np.float64)
         mixture = replace(self.mixture.state(), known=0)  # it counts no targets, the mixture of the others does
         label, counts = int(self._label[0]), self._counts.copy()
-        return LastAnswerState(self._labels, label, following, counts, target, trial, mixture)
+        return LastAnswerState(self._labels, label, following, counts, target, mixture)
 
     @classmethod
     def of(cls, state: LastAnswerState, *, targets: bool) -> "LastAnswer":
-        """Return the last answer that continues from a saved state.
+        """Return the last answer that continues from a saved state; what all clients had is agreed on, not saved.
+
+        A file from before there was an own model has one expert less: its mixture begins anew.
 
         Raises
         ------
@@ -172,13 +189,28 @@ class LastAnswer:
             No last answer can have saved it.
         """
         last = cls(targets)
-        if not (state.is_sound and state.mixture.fits(last.mixture.state()) and not (targets and state.labels)):
+        fits = state.mixture.fits(last.mixture.state())
+        before = type(last.mixture)(last.mixture.experts - 1).state()
+        if not (state.is_sound and (fits or state.mixture.fits(before)) and not (targets and state.labels)):
             raise PeerError("the last answer of a client does not fit its names: the file is damaged")
         last.over(state.labels)
-        last._label[0], last._target[0], last._trial[0] = state.label, tuple(state.target), tuple(state.trial)
+        last._label[0], last._target[0] = state.label, tuple(state.target)
         last._following[:], last._counts[:] = state.following, state.counts
-        last.mixture.restore(state.mixture)
+        if fits:
+            last.mixture.restore(state.mixture)
         return last
+
+
+def _nothing(labels: int) -> tuple[IntArray, FloatArray]:
+    """Return that no label has followed any."""
+    return np.full((labels, FOLLOWING), NONE), np.zeros((labels, FOLLOWING))
+
+
+def _moved(following: IntArray, counts: FloatArray, to: IntArray, labels: int) -> tuple[IntArray, FloatArray]:
+    """Return what followed each label, with label k called `to[k]`; the last item of `to` stands for none."""
+    moved, counted = _nothing(labels)
+    moved[to[:-1]], counted[to[:-1]] = to[following], counts
+    return moved, counted
 
 
 def no_last_answer(*, targets: bool) -> Last:

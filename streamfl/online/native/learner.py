@@ -17,6 +17,7 @@ from streamfl.online.native.kernels.kept_arguments import kept
 from streamfl.online.native.kernels.last_answer import ERROR, LAST, Last
 from streamfl.online.native.kernels.neighbours import NO_MEMORY, Memory
 from streamfl.online.native.kernels.one_record import Learning, Record, predict_and_learn
+from streamfl.online.native.kernels.own import CELLS, DEPTH, Own
 from streamfl.online.native.kernels.scaling import FIRST
 from streamfl.online.native.kernels.softmax import rounds_say
 from streamfl.online.native.kernels.steps import RIDGE, Kinds, Models, Table
@@ -26,6 +27,8 @@ from streamfl.online.native.merging.grids import fitting_steps, step_of_cells, s
 from streamfl.online.native.merging.rounding import most_steps, rounded, rounded_second, rows_sent
 from streamfl.online.native.mixture import LabelMixture, TargetMixture, room
 from streamfl.online.native.neighbours import Neighbours
+from streamfl.online.native.own import OwnModel, no_own_model
+from streamfl.online.native.own_state import OwnState
 from streamfl.online.native.running_scaler import RunningScaler
 from streamfl.online.native.shared import Shared
 from streamfl.online.native.tables import NO_TABLE, NO_VISITS, ClientTable, wide
@@ -34,6 +37,7 @@ from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.learnt import NativeLearnt, sends_moments
 from streamfl.protocol.native.mixed import AgreedMixture
 from streamfl.protocol.native.models import NativeState
+from streamfl.protocol.native.pairs import in_turn
 from streamfl.protocol.native.settings import FOLLOWING, MEMORIES, NONE, TOUCHED, NativeSettings
 from streamfl.protocol.native.sleeping import Rest, unused
 from streamfl.protocol.records import Batch, aligned
@@ -77,7 +81,7 @@ class NativeLearner:
     >>> learner.learn(("x",), X, y, ("a", "b"))
     array([-1.,  0.,  1.,  1.])
     >>> learner.labels, learner.predicted(("x",), np.array([[1.0]])).round(2)
-    (('a', 'b'), array([[0.32, 0.68]]))
+    (('a', 'b'), array([[0.46, 0.54]]))
     """
 
     settings: NativeSettings
@@ -87,6 +91,7 @@ class NativeLearner:
     mixture: LabelMixture | TargetMixture = field(init=False)
     agreed_mixture: LabelMixture | TargetMixture = field(init=False)
     near: Neighbours | None = field(init=False)
+    own: OwnModel | None = field(init=False)
     last: LastAnswer | None = field(init=False)
     rest: Rest = field(default_factory=Rest)
     _codes: dict[str, int] = field(init=False)
@@ -97,6 +102,7 @@ class NativeLearner:
     _models: Models = field(init=False)
     _table: ClientTable = field(init=False)
     _last_prediction: LastPrediction | None = None
+    _in_turn: list[float] = field(default_factory=list)  # the labels of the round
 
     def __post_init__(self) -> None:
         settings = self.settings
@@ -104,6 +110,7 @@ class NativeLearner:
         self.mixture = mixture(len(settings.experts))
         self.agreed_mixture = mixture(len(settings.agreed_experts))
         self.near = Neighbours() if settings.neighbours else None
+        self.own = self._new_own() if settings.last_answer else None
         self.last = LastAnswer(settings.targets) if settings.last_answer else None
         self._ferns = self.shared.ferns(Ferns(settings.seed), ())
         self._kinds = Kinds(settings.sees, settings.rates, ferns.start, ferns.stop - ferns.start)
@@ -113,6 +120,9 @@ class NativeLearner:
         self._table = ClientTable(self.shared.tables, table)
         self.begin(replace(nothing, table=nothing.table[:0].copy()), np.zeros(0, np.int64))
         self._load()
+
+    def _new_own(self) -> OwnModel:
+        return OwnModel(self.settings.targets, ferns=self.settings.targets and self.settings.has_ferns)
 
     def _load(self) -> None:
         """Load the compiled loops, or compile them, so that no record waits for that."""
@@ -190,6 +200,7 @@ class NativeLearner:
         self._table.changes.arguments, self._last_prediction = None, None
         # The rows are in the table; a view would keep all of them.
         self._agreed = replace(agreed.published, table=agreed.table[:0].copy())
+        self._in_turn = []
         self._ferns, self._scaler, self._models = ferns, scaler, models
         self.features, self.labels, self._codes = agreed.features, agreed.labels, codes
         self._rename_own()
@@ -256,6 +267,24 @@ class NativeLearner:
         self.near = near
         self._rename_own()
 
+    def remember_own(self, state: OwnState | None) -> None:
+        """Take over the own model of a saved learner; None: it had none, and begins anew.
+
+        Raises
+        ------
+        PeerError
+            No learner with these settings can have saved it.
+        """
+        if state is not None and self.own is None:
+            raise PeerError("a client's own model was saved that the settings do not have: the file is damaged")
+        if self.own is None:
+            return
+        new = self._new_own()
+        own = new if state is None else OwnModel.of(state, targets=new.targets, ferns=new.ferns)
+        self._table.changes.arguments, self._last_prediction = None, None
+        self.own = own
+        self._rename_own()
+
     def remember_last(self, state: LastAnswerState | None) -> None:
         """Take over the last answer of a saved learner; None: it had none, and the next record is the first.
 
@@ -273,6 +302,14 @@ class NativeLearner:
         self._table.changes.arguments, self._last_prediction = None, None
         self.last = last
         self._rename_own()
+        last.follow(self._agreed.pairs)
+
+    def own_says(self, features: tuple[str, ...], X: FloatArray, others: FloatArray) -> FloatArray:
+        """Return what the own model predicts, given what all other experts do: see `OwnModel.says`."""
+        if self.own is None or not others.size:
+            return others
+        X, centre = self._aligned(features, X), self.centre
+        return self.own.says(self._ferns, X, others - centre, centre) + centre
 
     def without_last(self) -> LastAnswer | None:
         """Return the experts on the last answer, and go on without them: labels come late, see `Asked`."""
@@ -332,6 +369,11 @@ class NativeLearner:
         return replace(self._agreed, table=self.table.astype(np.float64))
 
     @property
+    def agreed_pairs(self) -> FloatArray:
+        """Return how often one label followed another at all clients, by the agreed state."""
+        return self._agreed.pairs
+
+    @property
     def agreed_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the features and the labels of the agreed state."""
         return self._agreed.features, self._agreed.labels
@@ -382,6 +424,7 @@ class NativeLearner:
             centre=centre,
             mixture=self.agreed_mixture.report() if self.records else AgreedMixture(),
             coarser=coarser,
+            pairs=in_turn(np.array(self._in_turn)),
         )
 
     def _far_out(self) -> Moments:
@@ -487,6 +530,8 @@ class NativeLearner:
         X, rounds = self._aligned(features, X), plain(rounds)
         if not predict_and_learn(arguments, remembered, seen, X, rounds, truths, outputs, touched):
             raise BrokenInvariantError(NOT_FITTING)
+        if len(truths) and not self.settings.targets:
+            self._in_turn.extend(truths.tolist())
         if self.near is not None:
             self.near.seen += len(truths)
             self._make_room_for(1)  # now: what is predicted next is learnt from the same arrays
@@ -509,6 +554,7 @@ class NativeLearner:
                 models=self._models._replace(table=table.values, visits=table.visits),
                 memory=NO_MEMORY if self.near is None else self.near.memory,
                 mixing=self.mixture.mixing,
+                own=no_own_model() if self.own is None else self.own.arrays,
                 last=no_last_answer(targets=settings.targets) if self.last is None else self.last.arrays,
                 record=Record(np.ones(1 + len(self.features)), np.zeros(TOUCHED * settings.has_ferns, np.int64)),
                 predictions=room(len(settings.experts), columns),
@@ -596,6 +642,8 @@ class NativeLearner:
         """Let the client's own experts follow the present names."""
         if self.near is not None:
             self.near.over(self.features, self.labels)
+        if self.own is not None:
+            self.own.over(self.features, self.labels)
         if self.last is not None:
             self.last.over(self.labels)
 
@@ -626,17 +674,36 @@ def _is_sound(learning: Learning, features: int, columns: int) -> bool:
         and len(learning.mixing.best) == learning.mixing.stacked.shape[1] == count + near + 1
         and len(learning.agreed.best) == learning.agreed.stacked.shape[1] == count + 1
         and learning.agreed_predictions.by_expert.shape == (count + 1, columns)
+        and (not len(learning.own.weights) or _is_sound_own(learning.own, features, columns))
         and (not len(last.predictions.by_expert) or _is_sound_last(last, columns, targets=learning.targets))
+    )
+
+
+def _is_sound_own(own: Own, features: int, columns: int) -> bool:
+    """Tell whether the own model has room for so many names, and perhaps some that are gone."""
+    inputs, outputs = own.weights.shape
+    return (
+        inputs > features
+        and outputs >= columns
+        and own.table.shape == (len(own.cells) * CELLS, outputs)
+        and CELLS == 1 << DEPTH
+        and own.known.shape == (outputs,)
+        and own.said.shape == own.told.shape == (columns,)
+        and own.z.shape == (inputs,)
+        and all(part.shape[-1:] == (inputs - 1,) for part in own.scales)
+        and len(own.scales.first) == FIRST
     )
 
 
 def _is_sound_last(last: Last, columns: int, *, targets: bool) -> bool:
     """Tell whether the last answer has room for so many names."""
-    labels = 0 if targets else columns
+    labels = len(last.following)
     return (
-        last.predictions.by_expert.shape == (1 + (ERROR if targets else LAST), columns)
+        labels >= (0 if targets else columns)
+        and last.predictions.by_expert.shape == (2 + (ERROR if targets else LAST), columns)
         and last.following.shape == last.counts.shape == (labels, FOLLOWING)
-        and int(last.following.max(initial=NONE)) < labels
+        and last.all_following.shape == last.all_counts.shape == (labels, FOLLOWING)
+        and max(int(each.max(initial=NONE)) for each in (last.following, last.all_following)) < labels
         and int(last.label[0]) < max(1, labels)
     )
 

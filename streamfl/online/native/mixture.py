@@ -208,7 +208,7 @@ class TargetMixture(Mixture):
         """Return the mixed prediction of the experts' predictions, shape (experts,)."""
         self._predictions = room(len(predicted), 1)
         self._predictions.by_expert[:, 0] = predicted
-        mix_targets(self.mixing, self._predictions)
+        mix_targets(self.mixing, self._predictions, -np.inf, np.inf)
         return float(self._predictions.mixed[0])
 
     def learn(self, truth: float) -> None:

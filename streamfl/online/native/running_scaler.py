@@ -1,10 +1,13 @@
 """Standardisation record by record, each by the moments of the records before it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from streamfl.arrays import BoolArray, FloatArray
+from streamfl.arrays import BoolArray, FloatArray, IntArray
 from streamfl.online.native.kernels.compiled import plain
 from streamfl.online.native.kernels.scaling import FIRST, Scales, count_in, scale
 from streamfl.protocol.moments import Moments
@@ -44,6 +47,20 @@ class RunningScaler:
         """Return the scaler with more features, which have no values yet."""
         new = known(np.full(more, np.nan), np.zeros(more), np.zeros(more))
         return RunningScaler(Scales(*(np.concatenate(both, axis=-1) for both in zip(self.sums, new, strict=True))))
+
+    def over(self, places: IntArray) -> "RunningScaler":
+        """Return the scaler of the features at these places, in this order."""
+        return self.restored([part[..., places] for part in self.sums])
+
+    def state(self) -> tuple[FloatArray, ...]:
+        """Return all sums as floats, to be saved."""
+        return tuple(np.array(part, np.float64) for part in self.sums)
+
+    @classmethod
+    def restored(cls, state: Sequence[npt.NDArray[Any]]) -> "RunningScaler":
+        """Return the scaler of saved sums."""
+        near, seen, total, square, first, streak, again = (np.ascontiguousarray(part) for part in state)
+        return cls(Scales(near, seen, total, square, first, streak.astype(np.int64), again.astype(np.bool_)))
 
     @property
     def again(self) -> BoolArray:

@@ -9,6 +9,7 @@ import numpy as np
 
 from streamfl.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.protocol.native.models import NativeState
+from streamfl.protocol.native.pairs import no_pairs
 from streamfl.protocol.native.settings import NativeSettings
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class ServedNative:
     def of(cls, settings: NativeSettings, agreed: NativeState) -> "ServedNative":
         """Return the models of an agreed state; the state is not changed."""
         cells = np.flatnonzero(agreed.table.any(axis=(1, 2)))
-        slim = replace(agreed.published, table=agreed.table[cells], second=np.zeros((0, 0)))
+        slim = replace(agreed.published, table=agreed.table[cells], second=np.zeros((0, 0)), pairs=no_pairs())
         return cls(settings.agreed_only, slim, cells.astype(np.float64))
 
     def wrong(self) -> str | None:

@@ -12,6 +12,7 @@ from streamfl.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.native.mixed import AgreedMixture
 from streamfl.protocol.native.models import NativeState
+from streamfl.protocol.native.pairs import are_sound, no_pairs
 from streamfl.protocol.native.sleeping import Rest
 from streamfl.protocol.native.steps import Steps
 
@@ -34,7 +35,7 @@ class NativeChange:
     cells, table
         The rows of the table that changed, rising, shape (rows,), whole numbers; and their changes, shape
         (rows, rates, columns).
-    seen, moments, norms, chain, rests, centre, mixture, steps
+    seen, moments, norms, chain, rests, centre, mixture, steps, pairs
         As in `NativeState`.
 
     Examples
@@ -66,6 +67,7 @@ class NativeChange:
     mixture: AgreedMixture = field(default_factory=AgreedMixture)
     steps: Steps = field(default_factory=Steps)
     each: float = 1.0
+    pairs: FloatArray = field(default_factory=no_pairs)
 
     def fits(self, before: NativeState, rows: int) -> bool:
         """Tell whether it can be a change of some state, whose table has so many rows."""
@@ -80,6 +82,7 @@ class NativeChange:
             and bool((np.diff(cells) > 0).all())
             and all(bool(np.isfinite(array).all()) for array in (self.weights, self.second, self.table))
             and math.isfinite(self.each)
+            and are_sound(self.pairs, len(before.labels) + len(self.labels))
         )
 
     def after(self, before: NativeState) -> NativeState:
@@ -97,6 +100,7 @@ class NativeChange:
             centre=self.centre,
             mixture=self.mixture,
             steps=self.steps,
+            pairs=self.pairs,
         )
 
     def _like_before(self, grown: NativeState) -> FloatArray:

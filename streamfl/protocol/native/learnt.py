@@ -9,6 +9,7 @@ import numpy as np
 from streamfl.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.protocol.moments import NOTHING, Moments
 from streamfl.protocol.native.mixed import AgreedMixture
+from streamfl.protocol.native.pairs import no_pairs, over
 from streamfl.protocol.native.steps import Steps
 
 
@@ -62,6 +63,8 @@ class NativeLearnt:
         mixture, in which no expert is the client's own.
     mixture
         The agreed mixture after the client's records.
+    pairs
+        How often one label followed another among these records, shape (pairs, 3): see `pairs`.
     coarser
         So many times are the steps of its numbers doubled, to keep a budget of bytes.
     """
@@ -88,6 +91,7 @@ class NativeLearnt:
     centre: float = 0.0
     mixture: AgreedMixture = field(default_factory=AgreedMixture)
     coarser: int = 0
+    pairs: FloatArray = field(default_factory=no_pairs)
 
     unlearnt: ClassVar[int] = 0  # they learn every good record
 
@@ -124,7 +128,8 @@ class NativeLearnt:
         kept = [i for i, name in enumerate(self.features) if name in features]
         rows = [0, *(1 + i for i in kept)]
         columns = [i for i, name in enumerate(self.labels) if name in labels]
-        targets = not self.labels
+        targets, to = not self.labels, np.full(len(self.labels), -1)
+        to[columns] = np.arange(len(columns))
         return replace(
             self,
             features=tuple(self.features[i] for i in kept),
@@ -138,4 +143,5 @@ class NativeLearnt:
             bearing=self.bearing if targets else self.bearing[columns],
             right=self.right if targets else self.right[:, columns],
             again=tuple(name for name in self.again if name in features),
+            pairs=over(self.pairs, to),
         )

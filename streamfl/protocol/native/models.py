@@ -12,6 +12,7 @@ from streamfl.protocol.early import Early
 from streamfl.protocol.moments import NOTHING, Moments
 from streamfl.protocol.native.kept_back import KeptBack
 from streamfl.protocol.native.mixed import AgreedMixture
+from streamfl.protocol.native.pairs import are_sound, no_pairs
 from streamfl.protocol.native.settings import FERN, KINDS, NativeSettings
 from streamfl.protocol.native.sleeping import Rest, together
 from streamfl.protocol.native.steps import Steps
@@ -53,6 +54,8 @@ class NativeState:
         How the agreed experts' predictions are mixed.
     steps
         The grids on which clients send what they learnt from it.
+    pairs
+        How often one label followed another at all clients, shape (pairs, 3), of which older rounds count less.
     kept_back
         What the coordinator's rounding has kept back of weights and table.
 
@@ -80,6 +83,7 @@ class NativeState:
     centre: float = 0.0
     mixture: AgreedMixture = field(default_factory=AgreedMixture)
     steps: Steps = field(default_factory=Steps)
+    pairs: FloatArray = field(default_factory=no_pairs)
     kept_back: KeptBack = field(default_factory=KeptBack)
 
     def sleeps(self, expert: str) -> bool:
@@ -130,6 +134,7 @@ class NativeState:
             and all(bool(np.isfinite(x).all()) for x in (self.weights, self.second, self.norms, self.table))
             and self.mixture.is_sound(len(settings.agreed_experts))
             and self.steps.are_sound(len(settings.names), KINDS)
+            and are_sound(self.pairs, len(self.labels))
             and self.kept_back.is_sound(self.weights, self.table)
         )
 

@@ -25,11 +25,14 @@ TOUCHED = FERNS * len(DEPTHS)
 # The kinds of ferns: every depth with every rate.
 KINDS = len(DEPTHS) * len(FERN)
 
+# The ferns of a client's own model of targets: the first ones of the first depth.
+OWN_FERNS = 100
+
 # The last records among which each of the neighbour experts searches.
 MEMORIES = (100, 1000)
 
-# The name under which a client reports the share of the experts on its last label or target.
-LAST_ANSWER = "last-answer"
+# The names under which a client reports the shares of the experts on its last label or target, and of its own model.
+LAST_ANSWER, OWN = "last-answer", "own"
 
 # Standardised values are clipped to this many deviations.
 FARTHEST = 5.0
@@ -59,7 +62,8 @@ class NativeSettings:
     neighbours
         Whether each client also has experts on its own nearest records, which are not sent.
     last_answer
-        Whether each client also has experts on its own last label or target, which are not sent.
+        Whether each client also has experts on its own last label or target, and a model of its own, which are not
+        sent.
     targets
         Whether targets are predicted instead of labels.
     seed

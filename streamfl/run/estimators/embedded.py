@@ -381,6 +381,7 @@ class EmbeddedFederation:
             began=self._mixtures_at_start.get(name),
             last=None if native is None or native.last is None else native.last.state(),
             rest=Rest() if native is None else native.rest,
+            own=None if native is None or native.own is None else native.own.state(),
         )
 
     def _native(self, name: str) -> "NativeLearner | None":
@@ -433,6 +434,7 @@ class EmbeddedFederation:
         if native is not None and saved.mixture is not None:
             native.mixture.restore(saved.mixture)
             native.remember(saved.neighbours)
+            native.remember_own(saved.own)
             native.remember_last(saved.last)
 
     # --- rounds --------------------------------------------------------------------------------------------------

@@ -271,8 +271,8 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         A River model to federate in place of `features`, `neighbours` and `last_answer`: an estimator, or text such
         as `river:linear_model.SoftmaxRegression`.
     last_answer
-        Whether each client also uses the last label that it learnt. Turn it off if labels come late, and in runs that
-        are shorter than the delay.
+        Whether each client also has a model of its own, and uses the last label that it learnt. Turn it off if labels
+        come late, and in runs that are shorter than the delay.
 
     References
     ----------
@@ -285,7 +285,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
     >>> from streamfl import MasterFLClassifier
     >>> model = MasterFLClassifier(seed=1)
     >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
-    Accuracy: 90.63%
+    Accuracy: 90.55%
     >>> model.summary["rounds"], model.drift_detected
     (12, False)
     """
@@ -391,7 +391,7 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
     >>> from river import datasets, evaluate, metrics
     >>> from streamfl import MasterFLRegressor
     >>> evaluate.progressive_val_score(datasets.ChickWeights(), MasterFLRegressor(seed=1), metrics.MAE())
-    MAE: 17.065303
+    MAE: 17.089165
     """
 
     _task = "regression"

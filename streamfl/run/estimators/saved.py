@@ -14,6 +14,7 @@ from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.online.native.last_answer_state import LastAnswerState
 from streamfl.online.native.mixture_state import MixtureState
 from streamfl.online.native.neighbours import Neighbours
+from streamfl.online.native.own_state import OwnState
 from streamfl.plugins.detectors import named_detector
 from streamfl.protocol.messages import LocalDrift, Restarted
 from streamfl.protocol.moments import FEWEST
@@ -22,7 +23,8 @@ from streamfl.protocol.native.sleeping import Rest
 from streamfl.protocol.records import LARGEST_TARGET, Batch, Span
 from streamfl.wire import codec, safe_file
 
-FORMAT = 3
+# The formats that are read: 3 is of 0.2.0, without a model of each client's own.
+OLDEST, FORMAT = 3, 4
 
 WHAT = "a file that an estimator was saved to"
 
@@ -79,9 +81,9 @@ class SavedClient:
     """The state of one client that the coordinator does not have.
 
     `held` are its held-out records, `pending` the records of the open round, `read` the number of records in closed
-    rounds. `mixture`, `neighbours`, `last` and `rest` are its part of the native models. `began` is the mixture at
-    the start of the round, from which the pending records are learnt again: how far out a target is depends on those
-    before it.
+    rounds. `mixture`, `neighbours`, `last`, `rest` and `own` are its part of the native models. `began` is the
+    mixture at the start of the round, from which the pending records are learnt again: how far out a target is
+    depends on those before it.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -96,6 +98,7 @@ class SavedClient:
     began: MixtureState | None = None
     last: LastAnswerState | None = None
     rest: Rest = field(default_factory=Rest)
+    own: OwnState | None = None
 
     def check(self, *, targets: bool) -> None:
         """Refuse values that no client can have saved: see `SavedEstimator.check`."""
@@ -254,7 +257,7 @@ class SavedEstimator:
         UsageError
             The file is not a saved estimator of this kind, has another format, or is damaged.
         """
-        plain, arrays = safe_file.read(path, WHAT, oldest=FORMAT, newest=FORMAT)
+        plain, arrays = safe_file.read(path, WHAT, oldest=OLDEST, newest=FORMAT)
         if "kind" not in plain:
             raise UsageError(f"{path}: not {WHAT}")
         if plain["kind"] != kind:

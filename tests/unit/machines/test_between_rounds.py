@@ -211,7 +211,10 @@ def test_round_one_begins_from_nothing_without_a_label_and_what_is_served_first_
     (entry,) = [entry for entry in run.of(RoundClosed) if entry.round == 1]
     assert entry.served.correct == sum(update.served.correct for update in updates.values())
     assert entry.served.shares == pytest.approx(
-        {n: sum(u.served.shares[n] for u in updates.values()) for n in (*SETTINGS.names, "rounds", "last-answer")}
+        {
+            n: sum(u.served.shares[n] for u in updates.values())
+            for n in (*SETTINGS.names, "rounds", "last-answer", "own")
+        }
     )
 
 
@@ -363,7 +366,7 @@ def test_where_labels_have_other_names_models_that_have_not_noticed_take_them_ov
     assert {native(machine).version for machine in run.clients.values()} == {max(published) - 1}
     served = {entry.round: entry.served.correct / entry.records for entry in run.of(RoundClosed)}
     assert min(served[10], served[12]) > 0.9
-    assert served[11] < 0.7
+    assert served[11] < 0.8
 
 
 class Knowing(Federation):

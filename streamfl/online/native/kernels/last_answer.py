@@ -1,6 +1,6 @@
-"""Predictions from the last answer of a client: its last label, or its last target and the error made there.
+"""The outer mixture: all other experts' prediction, what follows the client's last answer, and its own model.
 
-They are mixed with the prediction of all other experts, in a mixture that serves only while it is surely better.
+The last answer is the last label; or the last target, and the error made there.
 """
 
 import math
@@ -25,14 +25,12 @@ from streamfl.protocol.native.settings import FOLLOWING, NONE
 # answer".
 KEPT = 0.99
 
-# The votes that are spread over all labels, whatever has followed. docs/choices.md, "The last answer".
-SPREAD = 1.0
+# The votes of what all clients have had follow a label, beside the client's own counts; and, in that, the votes that
+# are spread over all labels, whatever has followed. docs/choices.md, "The last answer".
+VOTES, SPREAD = 5.0, 1.0
 
-# The mixture serves once its gain is this many standard errors, until there is none; the sums of gains decay by
-# TRIED. docs/choices.md, "The last answer".
-SURE, TRIED = 2.0, 0.999
-
-# Rows of the predictions: all other experts, then the last label; or the last target, and the last error.
+# Rows of the predictions: all other experts, then the last label; or the last target, and the last error. The own
+# model comes last.
 OTHERS, LAST, ERROR = 0, 1, 2
 
 # The last target and the error of the other experts there; and, decayed, the sums of its square and of its product
@@ -43,40 +41,55 @@ LAST_TARGET = np.dtype([
 ])  # fmt: skip
 
 
-# Decayed sums of the gain over all other experts, in records or absolute errors, and of its square; and whether the
-# mixture serves.
-TRIAL = np.dtype([("gain", np.float64), ("square", np.float64), ("serves", np.float64)])
-
-
 class Last(NamedTuple):
     """The arrays of `LastAnswer`.
 
     `label` is the column of the last label, -1 before any, shape (1,). The labels that followed label k are
-    `following[k]`, -1 for none, with their decayed counts `counts[k]`; shapes (labels, FOLLOWING). `target` is one
-    `LAST_TARGET`, `trial` one `TRIAL`, shape (1,). `mixing` and `predictions` have two experts for labels and three
-    for targets; without any, the last answer is left out.
+    `following[k]`, -1 for none, with their decayed counts `counts[k]`; shapes (labels, FOLLOWING). The last of these
+    labels may be gone. `all_following` and `all_counts` are the same of all clients. `target` is one `LAST_TARGET`,
+    shape (1,). `mixing` and `predictions` have three experts for labels and four for targets; without any, the outer
+    mixture is left out.
     """
 
     label: IntArray
     following: IntArray
     counts: FloatArray
+    all_following: IntArray
+    all_counts: FloatArray
     target: npt.NDArray[np.void]
-    trial: npt.NDArray[np.void]
     mixing: Mixing
     predictions: Predictions
 
 
 @compiled
-def mix_last_answer(last: Last, others: FloatArray, centre: float, targets: bool) -> None:
-    """Mix the prediction of all other experts, shape (C,), with those from the last answer."""
+def mix_last_answer(
+    last: Last,
+    others: FloatArray,
+    own: FloatArray,
+    centre: float,
+    targets: bool,
+    is_next: bool,
+    least: float,
+    largest: float,
+) -> None:
+    """Mix the predictions of all other experts and of the own model, shape (C,), with those from the last answer.
+
+    `is_next` tells whether the record comes next after the last answer. If not, or before any, the last label says
+    nothing, and the last target what all others say. Targets are believed between `least` and `largest`.
+    """
     by_expert = last.predictions.by_expert
     for c in range(len(others)):
-        by_expert[OTHERS, c] = others[c]
+        for e in range(len(by_expert) - 1):
+            by_expert[e, c] = others[c]
+        by_expert[len(by_expert) - 1, c] = own[c]
     if targets:
-        follow_target(last.target, by_expert, centre)
-        mix_targets(last.mixing, last.predictions)
+        if is_next:
+            follow_target(last.target, by_expert, centre)
+        mix_targets(last.mixing, last.predictions, least, largest)
     else:
-        follow_label(last, by_expert)
+        last.mixing.awake[LAST] = is_next and last.label[0] != NONE
+        if last.mixing.awake[LAST]:
+            follow_label(last, by_expert)
         mix_labels(last.mixing, last.predictions)
 
 
@@ -84,24 +97,26 @@ def mix_last_answer(last: Last, others: FloatArray, centre: float, targets: bool
 def mix_again(last: Last, targets: bool) -> None:
     """Mix what was said before, by the weights of now."""
     if targets:
-        mix_targets(last.mixing, last.predictions)
+        mix_targets(last.mixing, last.predictions, -math.inf, math.inf)
     else:
+        last.mixing.awake[LAST] = last.label[0] != NONE
         mix_labels(last.mixing, last.predictions)
 
 
 @inner
 def follow_label(last: Last, by_expert: FloatArray) -> None:
-    """Set the probability of each label after the last one."""
-    columns, total, before = by_expert.shape[1], SPREAD, last.label[0]
+    """Set the probability of each label after the last one: by the client's counts, and by those of all clients."""
+    columns, before, of_all, total = by_expert.shape[1], last.label[0], SPREAD, VOTES
+    for k in range(FOLLOWING):  # but for labels that are gone
+        of_all += last.all_counts[before, k] if last.all_following[before, k] < columns else 0.0
+        total += last.counts[before, k] if last.following[before, k] < columns else 0.0
     for c in range(columns):
-        by_expert[LAST, c] = SPREAD / columns
-    if before != NONE:
-        for k in range(FOLLOWING):
-            if last.following[before, k] != NONE:
-                by_expert[LAST, last.following[before, k]] += last.counts[before, k]
-                total += last.counts[before, k]
-    for c in range(columns):
-        by_expert[LAST, c] /= total
+        by_expert[LAST, c] = VOTES / of_all * SPREAD / columns / total
+    for k in range(FOLLOWING):
+        if NONE < last.all_following[before, k] < columns:
+            by_expert[LAST, last.all_following[before, k]] += VOTES / of_all * last.all_counts[before, k] / total
+        if NONE < last.following[before, k] < columns:
+            by_expert[LAST, last.following[before, k]] += last.counts[before, k] / total
 
 
 @inner
@@ -111,52 +126,21 @@ def follow_target(held: npt.NDArray[np.void], by_expert: FloatArray, centre: flo
     by_expert[LAST, 0] = target.target - centre if target.seen else by_expert[OTHERS, 0]
     by_expert[ERROR, 0] = by_expert[OTHERS, 0]
     if target.square > 0.0:
-        by_expert[ERROR, 0] += target.product / target.square * target.error
+        by_expert[ERROR, 0] += min(max(target.product / target.square, -1.0), 1.0) * target.error
 
 
 @compiled
 def learn_last_answer(last: Last, truth: float, centre: float, targets: bool) -> None:
     """Learn the record that was mixed last; `truth` is the column of its label, or its target."""
-    judge(last.trial, gain(last.predictions, truth if not targets else truth - centre, targets))
     if targets:
         learn_to_mix_targets(last.mixing, last.predictions, truth - centre)
         count_error(last.target, truth, truth - centre - last.predictions.by_expert[OTHERS, 0])
     else:
-        learn_to_mix_labels(last.mixing, last.predictions, int(truth))
-        if last.label[0] != NONE:
+        if last.label[0] != NONE:  # before that there is nothing to choose between
+            last.mixing.awake[LAST] = True
+            learn_to_mix_labels(last.mixing, last.predictions, int(truth))
             count_following(last.following[last.label[0]], last.counts[last.label[0]], int(truth))
         last.label[0] = int(truth)
-
-
-@inner
-def gain(predictions: Predictions, truth: float, targets: bool) -> float:
-    """Return by how much the mixture was better than all other experts: in absolute error, or 1, 0, -1 if right."""
-    others, mixed, gained = predictions.by_expert[OTHERS], predictions.mixed, 0.0
-    if targets:
-        gained = abs(others[0] - truth) - abs(mixed[0] - truth)
-    else:
-        gained += 1.0 if largest(mixed) == truth else 0.0
-        gained -= 1.0 if largest(others) == truth else 0.0
-    return gained
-
-
-@inner
-def largest(probabilities: FloatArray) -> int:
-    """Return the first column with the largest probability, shape (C,)."""
-    at = 0
-    for c in range(1, len(probabilities)):
-        if probabilities[c] > probabilities[at]:
-            at = c
-    return at
-
-
-@inner
-def judge(held: npt.NDArray[np.void], gained: float) -> None:
-    """Decide whether the mixture serves from the next record on."""
-    trial = held[0]
-    trial.gain, trial.square = TRIED * trial.gain + gained, TRIED * trial.square + gained * gained
-    least = 0.0 if trial.serves else SURE * math.sqrt(trial.square)
-    trial.serves = 1.0 if trial.gain > least else 0.0
 
 
 @inner
@@ -186,13 +170,19 @@ def count_following(following: IntArray, counts: FloatArray, label: int) -> None
     counts[at] += 1.0
 
 
-@inner
+@compiled
 def begin_to_mix(mixing: Mixing) -> None:
-    """Give the experts equal weights, and the stacked mixtures the prediction of all other experts."""
+    """Begin with equal weights; stacked, with what both models say of the features, and what follows the last answer.
+
+    That is Bayes' rule for labels, if the last one and the features say different things.
+    """
     for e in range(len(mixing.best)):
         mixing.best[e] = 1.0 / len(mixing.best)
         for k in range(len(mixing.stacked)):
-            mixing.stacked[k, e] = 1.0 if e == OTHERS else 0.0
+            mixing.stacked[k, e] = 0.0
+    for k in range(len(mixing.stacked)):
+        mixing.stacked[k, OTHERS], mixing.stacked[k, len(mixing.best) - 1] = 0.5, 0.5
+        mixing.stacked[k, LAST] = 1.0
     for k in range(len(mixing.outer)):
         mixing.outer[k] = 1.0 / len(mixing.outer)
     running = mixing.running[0]
@@ -204,6 +194,4 @@ def correct_last_target(last: Last, target: float) -> None:
     """Undo what was learnt from the first targets, among which there was an outlier; the last one was `target`."""
     held = last.target[0]
     held.target, held.error, held.square, held.product = target, 0.0, 0.0, 0.0
-    trial = last.trial[0]
-    trial.gain, trial.square, trial.serves = 0.0, 0.0, 0.0
     begin_to_mix(last.mixing)

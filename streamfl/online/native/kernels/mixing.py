@@ -119,11 +119,15 @@ def learn_to_mix_labels(mixing: Mixing, predictions: Predictions, code: int) -> 
 
 
 @compiled
-def mix_targets(mixing: Mixing, predictions: Predictions) -> None:
-    """Mix targets by fixed share and by linear combinations of the differences from that; then these three."""
+def mix_targets(mixing: Mixing, predictions: Predictions, least: float, largest: float) -> None:
+    """Mix targets by fixed share and by linear combinations of the differences from that; then these three.
+
+    What an expert says beyond `least` and `largest` counts as these.
+    """
     predictions.by_mixture[SHARED, 0] = 0.0
     for e in range(len(predictions.bounded)):
-        predictions.bounded[e, 0] = predictions.by_expert[e, 0] if mixing.awake[e] else 0.0
+        within = min(max(predictions.by_expert[e, 0], least), largest)
+        predictions.bounded[e, 0] = within if mixing.awake[e] else 0.0
         predictions.by_mixture[SHARED, 0] += mixing.best[e] * predictions.bounded[e, 0]
     predictions.mixed[0] = mixing.outer[SHARED] * predictions.by_mixture[SHARED, 0]
     for k in range(len(STACKING)):

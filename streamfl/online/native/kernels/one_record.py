@@ -1,8 +1,8 @@
 """One record: it is scaled, finds its cells, is predicted by every expert, mixed, and learnt.
 
 Shapes: d features, C columns (labels, or 1 for targets), M models, E experts: the models, the neighbours, and
-`rounds`, the model that rounds agreed on. The last answer is mixed with the result in a mixture of its own, on which
-nothing else depends.
+`rounds`, the model that rounds agreed on. The client's own model and the last answer are mixed with the result in an
+outer mixture, on which nothing else depends.
 """
 
 import math
@@ -26,6 +26,14 @@ from streamfl.online.native.kernels.mixing import (
     mix_targets,
 )
 from streamfl.online.native.kernels.neighbours import Memory, predict_by_neighbours, remember
+from streamfl.online.native.kernels.own import (
+    Own,
+    forget_first_targets,
+    largest_believed,
+    least_believed,
+    own_learns,
+    own_says,
+)
 from streamfl.online.native.kernels.scaling import (
     FIRST,
     Scales,
@@ -59,6 +67,7 @@ class Learning(NamedTuple):
     models: Models
     memory: Memory
     mixing: Mixing
+    own: Own
     last: Last
     record: Record
     predictions: Predictions
@@ -68,8 +77,10 @@ class Learning(NamedTuple):
 
 
 @inner
-def predict(learning: Learning, remembered: int, rounds: FloatArray, i: int) -> float:
-    """Predict the record that was scaled last; row i of `rounds` is that expert's prediction, empty if it sleeps.
+def predict(learning: Learning, remembered: int, X: FloatArray, rounds: FloatArray, i: int, is_next: bool) -> float:
+    """Predict row i, which was scaled last; row i of `rounds` is that expert's prediction, empty if it sleeps.
+
+    `is_next` tells whether the record comes next after those learnt.
 
     Returns the centre of the targets, which is to be added to predicted targets.
     """
@@ -93,13 +104,23 @@ def predict(learning: Learning, remembered: int, rounds: FloatArray, i: int) -> 
         for e in range(count, last):  # before any record they predict 0: the centre
             for c in range(by_expert.shape[1]):
                 by_expert[e, c] -= centre if remembered else 0.0
+    mix(learning, X, i, centre, is_next)
+    return centre
+
+
+@inner
+def mix(learning: Learning, X: FloatArray, i: int, centre: float, is_next: bool) -> None:
+    """Mix what all experts say of row i, then this with the client's own model and its last answer."""
+    own, mixed = learning.own, learning.predictions.mixed
+    least, largest = least_believed(own) - centre, largest_believed(own) - centre
     if learning.targets:
-        mix_targets(learning.mixing, learning.predictions)
+        mix_targets(learning.mixing, learning.predictions, least, largest)
     else:
         mix_labels(learning.mixing, learning.predictions)
+    if len(own.weights):
+        own_says(own, learning.tests, X, i, mixed, centre, learning.targets)
     if len(learning.last.predictions.by_expert):
-        mix_last_answer(learning.last, learning.predictions.mixed, centre, learning.targets)
-    return centre
+        mix_last_answer(learning.last, mixed, own.told, centre, learning.targets, is_next, least, largest)
 
 
 @inner
@@ -125,8 +146,10 @@ def mean_of_awake(by_expert: FloatArray, awake: BoolArray) -> float:
 
 
 @inner
-def learn(learning: Learning, remembered: int, truth: float, seen: int, touched: Touched) -> None:
-    """Learn the record that was predicted last; `truth` is the column of its label, or its target."""
+def learn(
+    learning: Learning, remembered: int, X: FloatArray, i: int, truth: float, seen: int, touched: Touched
+) -> None:
+    """Learn row i, which was predicted last; `truth` is the column of its label, or its target."""
     models, predictions = learning.models, learning.predictions
     z, cells = learning.record
     errors, target = predictions.by_expert, 0.0
@@ -140,6 +163,8 @@ def learn(learning: Learning, remembered: int, truth: float, seen: int, touched:
         learn_to_mix_labels(learning.mixing, predictions, int(truth))
         count_right(models, predictions.by_expert, int(truth), learning.mixing.awake)
     learn_to_mix_agreed(learning, target if learning.targets else truth)
+    if len(learning.own.weights):
+        own_learns(learning.own, X, i, truth, models.centre[0], learning.targets)
     if len(learning.last.predictions.by_expert):
         learn_last_answer(learning.last, truth, models.centre[0], learning.targets)
     for m in range(models.weights.shape[1]):
@@ -167,7 +192,7 @@ def learn_to_mix_agreed(learning: Learning, truth: float) -> None:
     for c in range(columns):
         agreed.by_expert[last, c] = by_expert[len(by_expert) - 1, c]
     if learning.targets:
-        mix_targets(learning.agreed, agreed)
+        mix_targets(learning.agreed, agreed, -math.inf, math.inf)
         learn_to_mix_targets(learning.agreed, agreed, truth)
     else:
         mix_labels(learning.agreed, agreed)
@@ -196,6 +221,8 @@ def unlearn(learning: Learning, remembered: int, seen: int, touched: Touched) ->
         memory.y[(remembered - i) % len(memory.y)] = mixing.targets.first[FIRST - 1 - i, 0]
     mix_equally(mixing)
     mix_equally(learning.agreed)
+    if len(learning.own.weights):
+        forget_first_targets(learning.own, mixing.targets.first)
     if len(learning.last.predictions.by_expert):
         correct_last_target(learning.last, mixing.targets.first[FIRST - 1, 0])
     if seen == FIRST:  # otherwise other clients have trained the models, too
@@ -275,15 +302,15 @@ def predict_and_learn(
     for i in range(len(X)):
         if len(predicted):
             scale(learning.scales, X, i, learning.record.z)
-            centre = predict(learning, remembered, rounds, i)
+            centre = predict(learning, remembered, X, rounds, i, i == 0 or len(truths) > 0)
             mixed = learning.predictions.mixed
-            if learning.last.trial[0].serves and (i == 0 or len(truths)):
+            if len(learning.last.predictions.by_expert):
                 mixed = learning.last.predictions.mixed
             for c in range(predicted.shape[1]):
                 predicted[i, c] = mixed[c] + centre
         if len(truths):
             count_in(learning.scales, X, i)
-            learn(learning, remembered, truths[i], seen + i + 1, touched)
+            learn(learning, remembered, X, i, truths[i], seen + i + 1, touched)
             touched.counted[0].records += 1
             remembered += 1
     return True

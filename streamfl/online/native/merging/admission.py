@@ -11,6 +11,7 @@ from streamfl.online.native.merging.rounding import ROOM
 from streamfl.protocol.moments import LARGEST, Moments
 from streamfl.protocol.native.learnt import NativeLearnt, sends_moments
 from streamfl.protocol.native.models import NativeState
+from streamfl.protocol.native.pairs import are_sound
 from streamfl.protocol.native.settings import FARTHEST, FERNS, KINDS, TOUCHED, NativeSettings
 from streamfl.protocol.native.sleeping import together
 from streamfl.protocol.native.steps import COARSEST
@@ -58,6 +59,7 @@ def wrong_learnt(learnt: NativeLearnt, agreed: NativeState, covered: Covered) ->
         or _wrong_cells(learnt, agreed)
         or _wrong_numbers(learnt, covered.members)
         or _wrong_counts(learnt)
+        or _wrong_pairs(learnt)
         or _wrong_moments(learnt.moments, learnt.records)
         or _wrong_moments(learnt.far, learnt.records)
         or _wrong_second(learnt, agreed)
@@ -164,6 +166,17 @@ def _wrong_counts(learnt: NativeLearnt) -> str | None:
     if not whole or bearing.min(initial=0.0) < 0 or (learnt.labels and bearing.sum() != learnt.records):
         return "records by label that do not add up to the records"
     return "more records predicted right than there are" if ((right < 0) | (right > bearing)).any() else None
+
+
+def _wrong_pairs(learnt: NativeLearnt) -> str | None:
+    """Return why pairs of labels cannot be those of the client's records, one after another, or None."""
+    pairs, labels = learnt.pairs, len(learnt.labels)
+    if not are_sound(pairs, labels) or not np.array_equal(pairs, np.floor(pairs)):
+        return "pairs of labels between rounds that are none"
+    sides = (np.bincount(pairs[:, k].astype(np.int64), pairs[:, 2], labels) for k in range(2))
+    if any((side > learnt.bearing).any() for side in sides) or pairs[:, 2].sum() > max(0, learnt.records - 1):
+        return "more pairs of labels between rounds than records can make"
+    return None
 
 
 def _wrong_moments(moments: Moments, n: int) -> str | None:

@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
+import numpy as np
+
 from streamfl.online.native.merging import merging, renaming
 from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.models import NativeState
+from streamfl.protocol.native.pairs import over
 from streamfl.protocol.native.settings import NativeSettings
 
 
@@ -49,6 +52,9 @@ def after_round(
     models = renaming.misnamed(awake, parts, labels, renamed)
     if not models.any():
         return merging.after(awake, parts, labels, parts_apart, settings=settings)
+    before = np.arange(len(labels))
+    before[list(renamed)] = np.arange(len(renamed))
+    awake = replace(awake, pairs=over(awake.pairs, before))
     kept = [renaming.untaught(part, models, settings) for part in parts]
     merged, _ = merging.after(awake, kept, labels, parts_apart, settings=settings)
     return renaming.renamed(merged, models, renamed, settings), None

@@ -61,7 +61,14 @@ def of_fewer(part: NativeLearnt, records: int) -> NativeLearnt:
         second=sums * part.second,
         bearing=sums * part.bearing,
         right=sums * part.right,
+        pairs=fewer_pairs(part.pairs, sums),
     )
+
+
+def fewer_pairs(pairs: FloatArray, share: float) -> FloatArray:
+    """Return a share of some pairs, in whole counts: together they are at most that share."""
+    fewer = np.column_stack([pairs[:, :2], np.floor(share * pairs[:, 2])])
+    return fewer[fewer[:, 2] > 0.0]
 
 
 def tempered_parts(parts: Sequence[NativeLearnt], agreed: NativeState) -> list[NativeLearnt]:

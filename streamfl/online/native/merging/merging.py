@@ -9,7 +9,7 @@ import numpy as np
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.errors import PeerError
 from streamfl.learning.fixed_point import LIMIT, SCALE, largest_part, weighted_mean
-from streamfl.online.native.merging import influence
+from streamfl.online.native.merging import agreed_pairs, influence
 from streamfl.online.native.merging.agreed_moments import Seen, after_round
 from streamfl.online.native.merging.grids import finer, median_steps, next_steps, step_of_cells, step_of_weights
 from streamfl.online.native.merging.rounding import ROOM, told
@@ -100,6 +100,7 @@ def _nothing_learnt(agreed: NativeState, grown: NativeState) -> NativeChange:
         centre=agreed.centre,
         mixture=agreed.mixture,
         steps=agreed.steps,
+        pairs=agreed.pairs,
     )
 
 
@@ -140,11 +141,12 @@ def _change(
         rests=rested(agreed.rests, _unused_by_all([*parts, *apart])),
         mixture=mixture,
         steps=next_steps(parts),
+        pairs=agreed_pairs.after_round(agreed.pairs, parts, grown.labels),
     )
     if settings is not None and settings.targets:
         change = _centred(change, agreed, parts, settings)
     centre = [np.array([change.centre])] if change.centre else []
-    mixed = (mixture.best, mixture.stacked, mixture.outer)
+    mixed = (mixture.best, mixture.stacked, mixture.outer, *([change.pairs] if len(change.pairs) else []))
     chain = _chained(agreed.chain, change.weights, change.cells, change.table, *centre, *mixed)
     return replace(change, chain=chain), replace(kept_back, weights=left)
 

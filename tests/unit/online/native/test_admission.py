@@ -90,6 +90,38 @@ def test_features_that_began_again_are_measured_out_of_turn():
     assert wrong(replace(told, moments=NOTHING), measured=False) == "moments between rounds of other features"
 
 
+def test_pairs_of_labels_are_those_of_the_records_one_after_another():
+    assert GOOD.pairs[:, 2].sum() == 39
+    few, labels = "more pairs of labels between rounds than records can make", len(GOOD.labels)
+    none = "pairs of labels between rounds that are none"
+    (a, b, _), bearing = GOOD.pairs[0], GOOD.bearing
+    for pairs, refused in (
+        (np.zeros((0, 3)), None),
+        (np.array([[a, b, 1.0]]), None),
+        (np.array([[a, b, bearing[int(b)] + 1.0]]), few),
+        (GOOD.pairs + np.array([0.0, 0.0, 1.0]), few),
+        (np.array([[a, b, -1.0]]), none),
+        (np.array([[a, b, 0.5]]), none),
+        (np.array([[a, b, np.inf]]), none),
+        (np.array([[a, b, np.nan]]), none),
+        (np.array([[a, float(labels), 1.0]]), none),
+        (np.array([[-1.0, b, 1.0]]), none),
+        (np.array([[a, b + 0.5, 1.0]]), none),
+        (np.array([[a, b, 1.0], [a, b, 1.0]]), none),
+        (GOOD.pairs[::-1], none),
+        (np.zeros((1, 2)), none),
+    ):
+        assert wrong(replace(GOOD, pairs=pairs)) == refused
+    targets = true(NativeSettings("linear", targets=True), later_targets())
+    assert not targets.pairs.size
+    assert wrong(replace(targets, pairs=np.array([[0.0, 0.0, 1.0]])), later_targets()) == none
+
+
+def later_targets() -> NativeState:
+    settings = NativeSettings("linear", targets=True)
+    return agreed(settings, learnt(settings, drawn(30, targets=True)), labels=())
+
+
 def test_steps_are_always_told_and_within_bounds():
     begin = NativeState.none(AUTO)
     first = true(begin=begin)

@@ -1,4 +1,4 @@
-"""The last answer: its experts and its trial by hand, labels in runs, names that change, what it must not touch."""
+"""The outer mixture: its experts by hand, labels in runs, names that change, what it must not touch."""
 
 from dataclasses import replace
 
@@ -9,16 +9,19 @@ from native_streams import agreed, state
 from streamfl.errors import PeerError
 from streamfl.online.native import last_answer_state
 from streamfl.online.native.at_client import NativeAtClient
-from streamfl.online.native.kernels.last_answer import LAST_TARGET, TRIAL
+from streamfl.online.native.kernels.last_answer import LAST_TARGET
 from streamfl.online.native.last_answer import LastAnswer
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.merging import merging
+from streamfl.online.native.mixture import LabelMixture
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.settings import FOLLOWING, NativeSettings
 from streamfl.sampling import generator
 
 pytestmark = pytest.mark.compiles
 
+# What a client has of its own, and the range in which targets are believed: with it, their mixture.
+OWN = ("last", "own", "settings", "mixture")
 EVEN = np.array([0.5, 0.5])
 LABELS = ("a", "b", "c")
 
@@ -28,7 +31,8 @@ def taught(labels, names=LABELS, others=None):
     last = LastAnswer()
     last.over(names)
     for label in labels:
-        last.mixed(np.full(len(names), 1.0 / len(names)) if others is None else others)
+        said = np.full(len(names), 1.0 / len(names)) if others is None else others
+        last.mixed(said, said)
         last.learn(label)
     return last
 
@@ -41,22 +45,50 @@ def noise(n, columns=2, seed=0):
 # --- experts -----------------------------------------------------------------------------------------------------
 
 
-def test_before_any_label_all_are_as_likely():
-    assert taught([]).expected(EVEN.repeat(2)[:3])[0] == pytest.approx([1 / 3] * 3)
+def test_shares_sum_to_one_from_the_first_record():
+    for labels in ([], [0], [0, 1], [0, 1, 1]):
+        assert sum(taught(labels).shares) == pytest.approx(1.0)
+
+
+def test_before_any_label_it_says_what_all_other_experts_and_the_own_model_say():
+    last, said = taught([]), np.array([0.7, 0.2, 0.1])
+    np.testing.assert_allclose(last.mixed(said, said), said)
 
 
 def test_what_follows_a_label_by_hand():
     last = taught([0, 1, 0, 1, 0, 2, 0])
-    # After a came b, b, then c; counts decay by 0.99 with every record after an a. One vote is spread over three.
+    # After a came b, b, then c; counts decay by 0.99 with every record after an a. Five votes are spread over three.
     b, c = 0.99 * (0.99 + 1.0), 1.0
-    total = b + c + 1.0
+    total = b + c + 5.0
     assert last.expected(np.full(3, 1 / 3))[0] == pytest.approx(
-        [1 / 3 / total, (b + 1 / 3) / total, (c + 1 / 3) / total]
+        [5 / 3 / total, (b + 5 / 3) / total, (c + 5 / 3) / total]
     )
     # After b came a, twice.
     assert taught([0, 1, 0, 1, 0, 1]).expected(np.full(3, 1 / 3))[0] == pytest.approx(
-        [(1.99 + 1 / 3) / 2.99, 1 / 3 / 2.99, 1 / 3 / 2.99]
+        [(1.99 + 5 / 3) / 6.99, 5 / 3 / 6.99, 5 / 3 / 6.99]
     )
+
+
+def test_what_follows_a_label_at_all_clients_has_five_votes():
+    last = taught([0, 1, 0])
+    last.follow(np.array([[0.0, 0.0, 3.0], [0.0, 2.0, 4.0], [1.0, 1.0, 9.0]]))
+    q = (np.array([3.0, 0.0, 4.0]) + 1 / 3) / 8.0
+    assert last.expected(np.full(3, 1 / 3))[0] == pytest.approx((np.array([0.0, 1.0, 0.0]) + 5.0 * q) / 6.0)
+    last.over(("b", "a"))  # c is gone, with its counts
+    q = (np.array([0.0, 3.0]) + 1 / 2) / 4.0
+    assert last.expected(EVEN)[0] == pytest.approx((np.array([1.0, 0.0]) + 5.0 * q) / 6.0)
+    last.over(LABELS)  # and comes back
+    q = (np.array([3.0, 0.0, 4.0]) + 1 / 3) / 8.0
+    assert last.expected(np.full(3, 1 / 3))[0] == pytest.approx((np.array([0.0, 1.0, 0.0]) + 5.0 * q) / 6.0)
+
+
+def test_a_mixture_begins_with_bayes_rule():
+    last = taught([0])
+    last.follow(np.array([[0.0, 1.0, 99.0]]))
+    said, follows = np.array([0.6, 0.3, 0.1]), last.expected(np.full(3, 1 / 3))[0]
+    last.mixed(said, said)
+    both = said * follows
+    assert last._predictions.by_mixture[1] == pytest.approx(both / both.sum())
 
 
 def test_of_more_labels_than_there_is_room_for_the_rarest_is_forgotten():
@@ -72,7 +104,7 @@ def test_of_more_labels_than_there_is_room_for_the_rarest_is_forgotten():
 
 def test_memory_for_1024_labels_is_bounded():
     last = taught([], tuple(map(str, range(1024))))
-    assert sum(part.nbytes for part in last.arrays[:5]) < 300_000
+    assert sum(part.nbytes for part in last.arrays[:6]) < 600_000
 
 
 def test_the_last_target_and_the_error_that_stays_by_hand():
@@ -80,7 +112,7 @@ def test_the_last_target_and_the_error_that_stays_by_hand():
     assert last.expected(np.array([3.0])).ravel().tolist() == [3.0, 3.0]  # no target yet: as all other experts
     said = [(3.0, 5.0), (4.0, 5.0), (2.0, 3.0), (6.0, 5.0)]
     for others, target in said:
-        last.mixed(np.array([others - 1.0]), centre=1.0)
+        last.mixed(np.array([others - 1.0]), np.array([0.0]), centre=1.0)
         last.learn(target, centre=1.0)
     errors = [2.0, 1.0, 1.0, -1.0]
     product = 0.99 * (0.99 * 2.0 * 1.0 + 1.0 * 1.0) + 1.0 * -1.0
@@ -89,68 +121,20 @@ def test_the_last_target_and_the_error_that_stays_by_hand():
     assert expected == pytest.approx([5.0 - 1.0, 7.0 + product / square * errors[-1]])
 
 
-# --- the trial ---------------------------------------------------------------------------------------------------
-
-
-def trial(gains):
-    """Return after how many records the mixture serves, given which of it and the others is right: 1, 0 or -1."""
-    last, serves = LastAnswer(targets=True), []
-    for gain in gains:
-        # The error of all other experts is 1, and that of the mixture 1 - gain.
-        last.mixed(np.array([0.0]))
-        last._predictions.mixed[0] = gain
-        last.learn(1.0)
-        serves.append(bool(last._trial[0]["serves"]))
-    return serves
-
-
-def test_the_last_answer_serves_once_its_gain_is_two_standard_errors():
-    # sqrt(4) of four gains of 1 is half of 4; the sums decay, so it takes a fifth.
-    assert trial([1.0] * 6) == [False] * 4 + [True] * 2
-    # With two losses, eight gains are not enough, 6 < 2 sqrt(10), nine are: 7 > 2 sqrt(11).
-    assert trial([1.0, -1.0, 1.0, -1.0] + [1.0] * 8).index(True) == 4 + 7 - 1
-
-
-def test_the_last_answer_serves_until_nothing_is_gained():
-    served = trial([1.0] * 6 + [-1.0] * 8)
-    # Six gains have decayed by the time that as many losses come.
-    assert served.index(False, 5) == 11
-    assert not any(served[11:])
-
-
-def test_a_gain_is_one_record_that_only_the_mixture_has_right():
-    last = taught([0] * 5, ("a", "b"), others=np.array([0.4, 0.6]))
-    gains = last.state().trial
-    assert gains[0] == pytest.approx(gains[1])  # nothing was lost
-    assert 0.0 < gains[0] < 5.0
-    one = taught([0, 1] * 40, ("a", "b"), others=EVEN)  # the others say a to everything
-    assert one.mixed(EVEN).argmax() == 0
-    assert one.state().trial[2] == 1.0
-
-
-def test_a_last_answer_that_does_not_serve_changes_no_bit_of_a_prediction():
-    settings = NativeSettings("linear")
-    rng = generator(3, "independent")
-    y = rng.integers(0, 2, 400).astype(float)
-    X = y[:, None] + noise(400)
-    one, other = NativeLearner(settings), NativeLearner(replace(settings, last_answer=False))
-    for start in range(0, 400, 20):
-        part = slice(start, start + 20)
-        served, without = (each.learn(("x", "y"), X[part], y[part], ("a", "b")) for each in (one, other))
-        assert (served == without).all()
-        if not one.last._trial[0]["serves"]:
-            assert one.last.share == 0.0
-            np.testing.assert_array_equal(one.predicted(("x", "y"), X), other.predicted(("x", "y"), X))
-    assert not one.last._trial[0]["serves"]
+def test_no_more_than_all_of_the_last_error_stays():
+    last = LastAnswer(targets=True)
+    for target in (1.0, 4.0, 16.0):
+        last.mixed(np.zeros(1), np.zeros(1))
+        last.learn(target)
+    assert last.expected(np.zeros(1)).ravel().tolist() == [16.0, 16.0]
 
 
 def test_shares_sum_to_one_with_and_without_the_last_answer():
     client = NativeAtClient(NativeSettings("linear"))
-    assert client.shares()["last-answer"] == 0.0
     client.learner.learn(("x", "y"), noise(300), np.arange(300.0) % 3, LABELS)
     assert client.shares()["last-answer"] > 0.3
     assert sum(client.shares().values()) == pytest.approx(1.0)
-    assert "last-answer" not in NativeAtClient(NativeSettings("linear", last_answer=False)).shares()
+    assert not {"last-answer", "own"} & NativeAtClient(NativeSettings("linear", last_answer=False)).shares().keys()
 
 
 # --- streams -----------------------------------------------------------------------------------------------------
@@ -199,19 +183,20 @@ def test_no_prediction_depends_on_the_records_own_answer(targets):
             one.learn(("x", "y"), X[: i + 1], y[: i + 1], names),
             two.learn(("x", "y"), X[: i + 1], other[: i + 1], names),
         )
-        assert one.last.share > 0.0
+        assert one.last.shares[1] > 0.0
         assert (one.predicted(("x", "y"), X[:1]) != two.predicted(("x", "y"), X[:1])).any()
 
 
 def test_of_several_records_only_the_next_one_is_predicted_from_it():
     y, X = in_runs(600, 3, 20), noise(600)
-    one, other = (NativeLearner(NativeSettings("linear", last_answer=own)) for own in (True, False))
-    for learner in (one, other):
-        learner.learn(("x", "y"), X, y, LABELS)
-    several, without = one.predicted(("x", "y"), X[:5]), other.predicted(("x", "y"), X[:5])
-    np.testing.assert_array_equal(several[1:], without[1:])
-    np.testing.assert_array_equal(several[:1], one.predicted(("x", "y"), X[:1]))
-    assert (several[0] != without[0]).all()
+    learner = NativeLearner(NativeSettings("linear"))
+    learner.learn(("x", "y"), X, y, LABELS)
+    several = learner.predicted(("x", "y"), X[:5])
+    alone = np.vstack([learner.predicted(("x", "y"), X[i : i + 1]) for i in range(5)])
+    np.testing.assert_array_equal(several[0], alone[0])
+    assert (several[1:] != alone[1:]).any(axis=1).all()
+    learner.last.tell(LABELS[int(y[0])])  # whatever came last
+    np.testing.assert_array_equal(several[1:], learner.predicted(("x", "y"), X[:5])[1:])
 
 
 @pytest.mark.parametrize("targets", [False, True])
@@ -227,7 +212,7 @@ def test_the_last_answer_has_the_same_bits_however_records_are_split(targets):
         single.extend(one_by_one.learn(("x", "y"), X[i : i + 1], y[i : i + 1], names))
     assert served.tolist() == single
     assert state(whole) == state(one_by_one)
-    assert whole.last.share > 0.0
+    assert whole.last.shares[1] > 0.0
 
 
 def test_an_outlier_among_the_first_targets_is_undone():
@@ -238,7 +223,6 @@ def test_an_outlier_among_the_first_targets_is_undone():
     assert np.abs(served - y)[20:].mean() < 3.0
     assert abs(last.last._target[0]["target"]) < 100.0
     assert last.last._target[0]["square"] < 1e4
-    assert last.last._trial[0]["square"] < 1e4
 
 
 # --- what must not depend on it ----------------------------------------------------------------------------------
@@ -259,8 +243,8 @@ def test_what_a_client_sends_is_the_same_with_and_without_the_last_answer(featur
         models, change = merging.after(models, parts, one.labels, settings=settings)
         for learner in (one, other):
             learner.begin(*learner.following(change))
-    assert one.last.share > 0.0
-    assert state(one, without=("last", "settings")) == state(other, without=("last", "settings"))
+    assert one.last.shares[1] > 0.0
+    assert state(one, without=OWN) == state(other, without=OWN)
 
 
 # --- names -------------------------------------------------------------------------------------------------------
@@ -273,19 +257,21 @@ def test_labels_in_another_order_keep_what_follows_them():
     assert last.expected(np.full(3, 1 / 3))[0].tolist() == before[[2, 0, 1]].tolist()
     last.over(("c", "new", "a", "b"))
     counts = last.state().counts[2].sum()
-    again = before[[2, 0, 0, 1]] * (counts + 1.0) - 1 / 3  # counts without the spread vote; none of the new label
+    again = before[[2, 0, 0, 1]] * (counts + 5.0) - 5 / 3  # counts without the spread votes; none of the new label
     again[1] = 0.0
-    assert last.expected(np.full(4, 1 / 4))[0] == pytest.approx((again + 1 / 4) / (counts + 1.0))
+    assert last.expected(np.full(4, 1 / 4))[0] == pytest.approx((again + 5 / 4) / (counts + 5.0))
 
 
-def test_a_label_that_is_gone_takes_its_counts_along():
+def test_a_label_that_is_gone_takes_its_counts_along_and_brings_them_back():
     last = taught([0, 1, 0, 1, 0, 2, 0])
+    before = last.expected(np.full(3, 1 / 3))[0]
     last.over(("c", "a"))
     # After a: c once, 1.0; b is gone.
-    assert last.expected(EVEN)[0] == pytest.approx([(1.0 + 0.5) / 2.0, 0.5 / 2.0])
+    assert last.expected(EVEN)[0] == pytest.approx([(1.0 + 2.5) / 6.0, 2.5 / 6.0])
     last.over(("c",))  # the last label itself
-    assert last.state().label == -1
-    assert last.expected(np.ones(1))[0].tolist() == [1.0]
+    assert last.expected(np.ones(1))[0] == pytest.approx([1.0])
+    last.over(LABELS)
+    assert last.expected(np.full(3, 1 / 3))[0].tolist() == before.tolist()
 
 
 def test_a_restart_that_brings_labels_in_another_order_carries_it_over():
@@ -300,7 +286,7 @@ def test_a_restart_that_brings_labels_in_another_order_carries_it_over():
     learner.begin(models)
     assert learner.labels == before[::-1]
     assert learner.last.expected(np.full(3, 1 / 3))[0].tolist() == followed[::-1].tolist()
-    assert learner.last.share > 0.0
+    assert learner.last.shares[1] > 0.0
     later = in_runs(300, 3, 20, seed=9)
     served = learner.learn(("x", "y"), noise(300), later, LABELS)
     said = np.array([LABELS.index(learner.labels[int(code)]) for code in served])
@@ -321,11 +307,19 @@ def test_a_saved_last_answer_continues_to_the_last_bit(targets):
     assert state(again.last.state()) == state(one.last.state())
     for last in (one.last, again.last):
         for answer in (0.0, 1.0, 1.0, 2.0):
-            last.mixed(np.array([0.3]) if targets else np.array([0.2, 0.5, 0.3]))
+            said = np.array([0.3]) if targets else np.array([0.2, 0.5, 0.3])
+            last.mixed(said, said)
             last.learn(answer)
     assert state(again.last.state()) == state(one.last.state())
     again.remember_last(None)
     assert again.last.state().label == -1
+
+
+def test_a_last_answer_saved_without_an_own_model_goes_on_with_a_new_mixture():
+    saved = taught([0, 1, 2, 0]).state()
+    older = LastAnswer.of(replace(saved, mixture=LabelMixture(2).state()), targets=False)
+    assert older.state().counts.tolist() == saved.counts.tolist()
+    assert state(older.state().mixture) == state(LastAnswer().state().mixture)
 
 
 DAMAGES = {
@@ -341,8 +335,7 @@ DAMAGES = {
     "a target that is no number": {"target": np.full(5, np.nan)},
     "a square below 0": {"target": np.full(5, -1.0)},
     "a short target": {"target": np.zeros(4)},
-    "a trial that is no number": {"trial": np.full(3, np.nan)},
-    "a long trial": {"trial": np.zeros(4)},
+    "a mixture of too few experts": {"mixture": LabelMixture(1).state()},
 }
 
 
@@ -366,4 +359,4 @@ def test_a_saved_last_answer_of_other_settings_is_refused():
 
 
 def test_a_saved_state_has_a_place_for_every_value() -> None:
-    assert (len(LAST_TARGET), len(TRIAL)) == (last_answer_state.TARGET, last_answer_state.TRIAL)
+    assert len(LAST_TARGET) == last_answer_state.TARGET

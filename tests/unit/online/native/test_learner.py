@@ -23,7 +23,7 @@ pytestmark = pytest.mark.compiles
 FEATURES = pytest.mark.parametrize("features", ["linear", "ferns", "auto"])
 
 # A client's own goes on through rounds that do not count; of the agreed table only what changed is kept.
-OWN = ("mixture", "near", "last", "_agreed")
+OWN = ("mixture", "near", "own", "last", "_agreed")
 
 NEWS = Stream(
     np.array([[1.0, 500.0, np.nan], [-2.0, np.nan, 4.0], [0.5, 480.0, -3.0]]),

@@ -103,9 +103,9 @@ def test_a_file_that_is_no_saved_estimator_is_refused_by_name(tmp_path: Path):
         MasterFLClassifier.load(path)
     MasterFLClassifier().save(path)
     data = path.read_bytes()
-    assert data.count(b'"format":3') == 1
-    for other, why in ((9, "format 9; this version of streamfl reads formats up to 3"), (2, r"0\.1\.0 wrote")):
-        path.write_bytes(data.replace(b'"format":3', b'"format":%d' % other))
+    assert data.count(b'"format":4') == 1
+    for other, why in ((9, "format 9; this version of streamfl reads formats up to 4"), (2, r"0\.1\.0 wrote")):
+        path.write_bytes(data.replace(b'"format":4', b'"format":%d' % other))
         with pytest.raises(UsageError, match=why):
             MasterFLClassifier.load(path)
     with pytest.raises(UsageError, match="cannot be written"):
@@ -220,7 +220,7 @@ DAMAGES = {
     "what followed a label": put(*CLIENT, "last", "following", value=np.full((3, 16), 3.0)),
     "the last target": put(*CLIENT, "last", "target", value=np.full(5, np.inf)),
     "the last answer's mixture": put(*CLIENT, "last", "mixture", "best", value=np.full(2, -1.0)),
-    "the last answer's mixture of another shape": put(*CLIENT, "last", "mixture", "best", value=np.full(3, 1.0)),
+    "the last answer's mixture of another shape": put(*CLIENT, "last", "mixture", "best", value=np.ones(4)),
     "no neighbours": put(*CLIENT, "neighbours", value=None),
     "read": put(*CLIENT, "read", value=-5),
     "since": put("federation", "since", value=-(10**9)),

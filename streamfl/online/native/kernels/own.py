@@ -1,0 +1,168 @@
+"""A client's own model, which is never sent: it sees features on the client's own scale, and is kept over rounds.
+
+Of labels it is a softmax model; of targets the running mean, ferns with a table of its own, and a linear part.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamfl.arrays import FloatArray, IntArray
+from streamfl.online.native.kernels.compiled import compiled, inner
+from streamfl.online.native.kernels.ferns import Tests
+from streamfl.online.native.kernels.scaling import FIRST, Scales, count_in, scale
+from streamfl.online.native.kernels.steps import Table
+from streamfl.protocol.native.settings import DEPTHS, WINDOW
+
+# The rates of normalised steps: of a linear model, and of ferns with half a linear part.
+LINEAR_RATE, FERN_RATE, HALF = 10.0, 1.0, 0.5
+
+# The depth of its ferns, and the cells of each.
+DEPTH, CELLS = DEPTHS[0]
+
+# Before so many records it says what all other experts say.
+FEWEST = 10
+
+# Targets are believed within the client's range so far, which is so much wider. docs/choices.md, "The outer mixture".
+MARGIN = 0.1
+
+# The records learnt, the running mean of the squared norm, the running mean of targets, the least and the largest.
+OWN_RUNNING = np.dtype([
+    ("records", np.float64), ("norm", np.float64), ("mean", np.float64),
+    ("least", np.float64), ("largest", np.float64),
+])  # fmt: skip
+
+
+class Own(NamedTuple):
+    """The arrays of `OwnModel`; without any row in `weights` there is none.
+
+    `weights` has shape (d + 1, C); `table` (rows, C), without rows if it has no ferns; `known` counts the records of
+    each label (C,). The last features and labels may be names that are gone. `z` (d + 1,), 0 for these, and `cells`
+    are those of the record seen last. `said` is what the model said of it, and `told` what the mixture is told, both
+    by present column. `running` is one `OWN_RUNNING`, shape (1,).
+    """
+
+    weights: FloatArray
+    table: Table
+    known: FloatArray
+    scales: Scales
+    z: FloatArray
+    cells: IntArray
+    said: FloatArray
+    told: FloatArray
+    running: npt.NDArray[np.void]
+
+
+@compiled
+def own_says(own: Own, tests: Tests, X: FloatArray, i: int, others: FloatArray, centre: float, targets: bool) -> None:
+    """Predict row i; targets are measured from `centre`. Before ten records the mixture is told the `others`."""
+    scale(own.scales, X, i, own.z)
+    find_own_cells(own, tests)
+    columns, sees = len(own.said), HALF if len(own.cells) else 1.0
+    for c in range(columns):
+        own.said[c] = 0.0
+    for j in range(len(own.z)):
+        for c in range(columns):
+            own.said[c] += sees * own.z[j] * own.weights[j, c]
+    for fern in range(len(own.cells)):
+        for c in range(columns):
+            own.said[c] += own.table[own.cells[fern], c]
+    if targets:
+        own.said[0] = own.running[0].mean + own.said[0] - centre
+    else:
+        softmax_of_known(own)
+    for c in range(columns):
+        own.told[c] = others[c] if own.running[0].records < FEWEST else own.said[c]
+
+
+@inner
+def find_own_cells(own: Own, tests: Tests) -> None:
+    """Find the cell that each of its ferns selects, by the client's own scale."""
+    test = 0
+    for fern in range(len(own.cells)):
+        number = 0
+        for bit in range(DEPTH):
+            if len(own.z) > 1 and own.z[1 + tests.feature[test]] > tests.threshold[test]:
+                number += 1 << bit
+            test += 1
+        own.cells[fern] = fern * CELLS + number
+
+
+@inner
+def softmax_of_known(own: Own) -> None:
+    """Turn outputs into probabilities of the labels that this client has had; before any, of all."""
+    largest, total, any_known = -math.inf, 0.0, False
+    for c in range(len(own.said)):
+        any_known = any_known or own.known[c] > 0.0
+    for c in range(len(own.said)):
+        if own.known[c] > 0.0 or not any_known:
+            largest = max(largest, own.said[c])
+    for c in range(len(own.said)):
+        own.said[c] = math.exp(own.said[c] - largest) if own.known[c] > 0.0 or not any_known else 0.0
+        total += own.said[c]
+    for c in range(len(own.said)):
+        own.said[c] /= total
+
+
+@compiled
+def own_learns(own: Own, X: FloatArray, i: int, truth: float, centre: float, targets: bool) -> None:
+    """Learn row i, of which it has just said something; `truth` is the column of its label, or its target."""
+    count_in(own.scales, X, i)
+    running, moved, square = own.running[0], 0.0, 0.0
+    running.records += 1.0
+    if targets:
+        first = running.records == 1.0
+        moved = (truth - running.mean) / running.records
+        running.mean += moved
+        running.least = truth if first else min(running.least, truth)
+        running.largest = truth if first else max(running.largest, truth)
+    else:
+        own.known[int(truth)] += 1.0
+    ferns, sees, rate = len(own.cells), 1.0, LINEAR_RATE
+    if ferns:
+        sees, rate = HALF, FERN_RATE
+    for j in range(len(own.z)):
+        square += own.z[j] * own.z[j]
+    square = ferns + sees * sees * square
+    running.norm += (square - running.norm) / min(running.records, WINDOW)
+    length = rate / (running.norm + 0.5 * rate * square)
+    for c in range(len(own.said)):
+        error = own.said[c] + moved
+        if targets:
+            error -= truth - centre
+        elif c == int(truth):
+            error -= 1.0
+        for j in range(len(own.z)):
+            own.weights[j, c] -= sees * own.z[j] * length * error
+        for fern in range(ferns):
+            own.table[own.cells[fern], c] -= length * error
+
+
+@inner
+def least_believed(own: Own) -> float:
+    """Return the least target that is believed."""
+    running = own.running[0]
+    return running.least - MARGIN * (running.largest - running.least) if running.records else -math.inf
+
+
+@inner
+def largest_believed(own: Own) -> float:
+    """Return the largest target that is believed."""
+    running = own.running[0]
+    return running.largest + MARGIN * (running.largest - running.least) if running.records else math.inf
+
+
+@inner
+def forget_first_targets(own: Own, first: FloatArray) -> None:
+    """Undo what was learnt from the first targets, shape (FIRST, 1), among which there was an outlier."""
+    running = own.running[0]
+    running.mean, running.least, running.largest = 0.0, math.inf, -math.inf
+    for k in range(FIRST):
+        running.mean += first[k, 0] / FIRST
+        running.least, running.largest = min(running.least, first[k, 0]), max(running.largest, first[k, 0])
+    for j in range(len(own.weights)):
+        own.weights[j, 0] = 0.0
+    for row in range(len(own.table)):
+        own.table[row, 0] = 0.0

@@ -1,0 +1,169 @@
+"""A client's own model, kept over rounds; it never leaves the client."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from streamfl.arrays import FloatArray
+from streamfl.errors import PeerError
+from streamfl.online.native.ferns import Ferns
+from streamfl.online.native.kernels.compiled import plain
+from streamfl.online.native.kernels.own import CELLS, OWN_RUNNING, Own, own_learns, own_says
+from streamfl.online.native.kernels.scaling import Scales
+from streamfl.online.native.kernels.steps import Table
+from streamfl.online.native.own_state import OwnState
+from streamfl.online.native.running_scaler import RunningScaler
+from streamfl.protocol.moments import NOTHING
+from streamfl.protocol.native.settings import OWN_FERNS
+
+
+@dataclass
+class OwnModel:
+    """The model that a client learns of its records alone, standardised by their own moments.
+
+    Labels: softmax, of the labels that the client has had. Targets: the running mean of the client's targets, ferns
+    with a table of their own and half a linear part; without ferns, a linear model beside the mean.
+
+    Parameters
+    ----------
+    targets
+        Whether targets are predicted instead of labels.
+    ferns
+        Whether it has ferns; only with targets.
+
+    Examples
+    --------
+    >>> own, ferns = OwnModel(), Ferns(0)
+    >>> own.over(("x",), ("a", "b"))
+    >>> X = np.array([[0.0], [1.0]])
+    >>> for i in range(40):
+    ...     own.learn(ferns, X[i % 2 : i % 2 + 1], float(i % 2))
+    >>> own.says(ferns, X, np.full((2, 2), 0.5)).round(1)
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    targets: bool = False
+    ferns: bool = False
+    _present: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    _features: tuple[str, ...] = ()
+    _labels: tuple[str, ...] = ()
+    _weights: FloatArray = field(init=False)
+    _table: Table = field(init=False)
+    _known: FloatArray = field(init=False)
+    _scales: Scales = field(init=False)
+    _running: npt.NDArray[np.void] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin without names, and without records."""
+        columns = 1 if self.targets else 0
+        self._weights, self._known = np.zeros((1, columns)), np.zeros(columns)
+        self._table = np.zeros((OWN_FERNS * CELLS if self.ferns else 0, columns), np.float32)
+        self._scales, self._running = RunningScaler.of(NOTHING, ()).sums, np.zeros(1, OWN_RUNNING)
+
+    def over(self, features: tuple[str, ...], labels: tuple[str, ...]) -> None:
+        """Set the names of features and of label columns from now on; those that are gone come last."""
+        if (features, labels) == self._present:
+            return
+        self._present = features, labels
+        features, labels = with_gone(features, self._features), with_gone(labels, self._labels)
+        rows = np.array([0, *(1 + at for at in _places(self._features, features))])
+        columns = np.array([0]) if self.targets else np.array(_places(self._labels, labels), np.int64)
+        # What is new has no old place: it comes from an appended one.
+        self._scales = RunningScaler(self._scales).grown(1).over(rows[1:] - 1).sums
+        self._weights = np.pad(self._weights, ((0, 1), (0, 1)))[np.ix_(rows, columns)]
+        self._known = np.append(self._known, 0.0)[columns]
+        self._table = self._table if self.targets else np.zeros((0, len(columns)), np.float32)
+        self._features, self._labels = features, labels
+
+    @property
+    def records(self) -> int:
+        """Count the records learnt."""
+        return int(self._running[0]["records"])
+
+    @property
+    def arrays(self) -> Own:
+        """Return the arrays as the compiled loops take them."""
+        z, cells = np.zeros(len(self._weights)), np.zeros(OWN_FERNS if self.ferns else 0, np.int64)
+        z[0], columns = 1.0, 1 if self.targets else len(self._present[1])
+        said, told = np.zeros(columns), np.zeros(columns)
+        return Own(self._weights, self._table, self._known, self._scales, z, cells, said, told, self._running)
+
+    def says(self, ferns: Ferns, X: FloatArray, others: FloatArray, centre: float = 0.0) -> FloatArray:
+        """Return its predictions as a mixture is told them: until it knows something, those of `others`.
+
+        Parameters
+        ----------
+        ferns
+            The ferns over the present features.
+        X
+            Values of the present features, shape (n, d).
+        others
+            What all other experts predict, shape (n, columns); targets are measured from `centre`, as the result.
+        """
+        own, X, told = self.arrays, plain(X), others.copy()
+        for i, row in enumerate(told):
+            own_says(own, ferns.tests, X, i, others[i], centre, self.targets)
+            row[:] = own.told
+        return told
+
+    def learn(self, ferns: Ferns, X: FloatArray, truth: float, centre: float = 0.0) -> None:
+        """Learn a record, shape (1, d), and the index of its label, or its target."""
+        own, X = self.arrays, plain(X)
+        own_says(own, ferns.tests, X, 0, np.zeros(len(own.said)), centre, self.targets)
+        own_learns(own, X, 0, truth, centre, self.targets)
+
+    def state(self) -> OwnState:
+        """Return the state to be saved."""
+        cells = np.flatnonzero(self._table.any(axis=1))
+        return OwnState(
+            features=self._features,
+            labels=self._labels,
+            weights=self._weights.copy(),
+            cells=cells.astype(np.float64),
+            table=self._table[cells].astype(np.float64),
+            known=self._known.copy(),
+            scales=RunningScaler(self._scales).state(),
+            running=np.array(self._running[0].item()),
+        )
+
+    @classmethod
+    def of(cls, state: OwnState, *, targets: bool, ferns: bool) -> "OwnModel":
+        """Return the model that continues from a saved state.
+
+        Raises
+        ------
+        PeerError
+            No model with these settings can have saved it.
+        """
+        own = cls(targets, ferns)
+        if not state.is_sound(targets=targets, rows=len(own._table)):
+            raise PeerError("a client's own model does not fit its names: the file is damaged")
+        own.over(state.features, state.labels)
+        own._weights, own._known = state.weights.copy(), state.known.copy()
+        own._table[state.cells.astype(np.int64)] = state.table
+        own._scales = RunningScaler.restored(state.scales).sums
+        own._running[0] = tuple(state.running)
+        return own
+
+
+def with_gone(present: tuple[str, ...], before: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the present names, then those from before that are gone, which may come back.
+
+    >>> with_gone(("b", "c"), ("a", "b"))
+    ('b', 'c', 'a')
+    """
+    known = set(present)
+    return (*present, *(name for name in before if name not in known))
+
+
+def _places(old: tuple[str, ...], new: tuple[str, ...]) -> list[int]:
+    """Return the place of each new name among the old ones, and one beyond them for a name that is not there."""
+    places = {name: place for place, name in enumerate(old)}
+    return [places.get(name, len(old)) for name in new]
+
+
+def no_own_model() -> Own:
+    """Return the arrays of a learner without a model of its own."""
+    return OwnModel().arrays._replace(weights=np.zeros((0, 0)))

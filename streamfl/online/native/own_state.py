@@ -1,0 +1,50 @@
+"""The saved state of a client's own model."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from streamfl.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.protocol.moments import FEWEST
+
+# The values of the running means, see `kernels.own.OWN_RUNNING`; and the sums of the scale, see `Scales`.
+RUNNING, SCALES, FIRST_VALUES = 5, 7, 4
+
+
+@dataclass(frozen=True, eq=False)
+class OwnState:
+    """The saved state of an own model, in the order of its names; of the table, the rows `cells` that are not 0."""
+
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
+
+    features: tuple[str, ...]
+    labels: tuple[str, ...]
+    weights: FloatArray
+    cells: FloatArray
+    table: FloatArray
+    known: FloatArray
+    scales: tuple[FloatArray, ...]
+    running: FloatArray
+
+    def is_sound(self, *, targets: bool, rows: int) -> bool:
+        """Tell whether all arrays fit the names, and a table of so many rows; compiled loops do not check indices."""
+        columns, d = 1 if targets else len(self.labels), len(self.features)
+        shapes = [(FEWEST, d) if k == FIRST_VALUES else (d,) for k in range(SCALES)]
+        numbers = (self.weights, self.table, self.known, self.running)
+        return (
+            len(set(self.features)) == d
+            and len(set(self.labels)) == len(self.labels)
+            and not (targets and self.labels)
+            and self.weights.shape == (1 + d, columns)
+            and self.known.shape == (columns,)
+            and self.table.shape == (len(self.cells), columns)
+            and self.cells.ndim == 1
+            and bool(np.isin(self.cells, np.arange(rows)).all())
+            and [part.shape for part in self.scales] == shapes
+            and bool(np.isin(self.scales[-2], np.arange(FEWEST)).all())
+            and bool((self.scales[1] >= 0.0).all())
+            and self.running.shape == (RUNNING,)
+            and all(bool(np.isfinite(part).all()) for part in numbers)
+            and bool((self.running[:2] >= 0.0).all())
+        )
