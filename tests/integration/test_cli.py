@@ -572,7 +572,7 @@ def test_a_rest_of_fewer_than_may_leave_a_client_stays_pending_and_is_told(strea
     [
         (("--round-size", 9), "--round-size 9 is below --least 10"),
         (("--round-size", 20, "--least", 21), "--round-size 20 is below --least 21"),
-        (("--clients", 75), "no client has 10 good records"),
+        (("--clients", 75), "no client has 10 valid records"),
     ],
 )
 def test_rounds_that_could_not_leave_a_client_are_refused(options, says, streamfl: Command, blobs: Path):

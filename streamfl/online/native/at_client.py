@@ -20,9 +20,9 @@ from streamfl.protocol.native.steps import COARSEST
 from streamfl.protocol.records import Batch
 
 if TYPE_CHECKING:
-    from streamfl.online.native.asked import LateLabelExperts
-    from streamfl.online.native.last_answer import LastAnswer
     from streamfl.online.native.learner import NativeLearner
+    from streamfl.online.native.private.asked import LateLabelExperts
+    from streamfl.online.native.private.last_answer import LastAnswer
     from streamfl.online.native.shared import Shared
 
 
@@ -131,7 +131,7 @@ class NativeAtClient(AtClient):
     def answer_late(self, batch: Batch, serving: Serving | None = None) -> FloatArray:
         """Return the present predictions of records whose labels come late: see `answer`."""
         if self._asked is None:
-            from streamfl.online.native.asked import LateLabelExperts  # noqa: PLC0415  as in __post_init__
+            from streamfl.online.native.private.asked import LateLabelExperts  # noqa: PLC0415  as in __post_init__
 
             last = self.learner.without_last()
             self._asked = None if last is None else LateLabelExperts(last)

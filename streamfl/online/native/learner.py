@@ -21,14 +21,14 @@ from streamfl.online.native.kernels.own import CELLS, DEPTH, Own
 from streamfl.online.native.kernels.scaling import FIRST
 from streamfl.online.native.kernels.softmax import rounds_say
 from streamfl.online.native.kernels.steps import RIDGE, Kinds, Models, Table
-from streamfl.online.native.last_answer import LastAnswer, no_last_answer
-from streamfl.online.native.last_answer_state import LastAnswerState
 from streamfl.online.native.merging.grids import fitting_steps, step_of_cells, step_of_weights
 from streamfl.online.native.merging.rounding import most_steps, rounded, rounded_second, rows_sent
 from streamfl.online.native.mixture import LabelMixture, TargetMixture, room
-from streamfl.online.native.neighbours import Neighbours
-from streamfl.online.native.own import OwnModel, no_own_model
-from streamfl.online.native.own_state import OwnState
+from streamfl.online.native.private.last_answer import LastAnswer, no_last_answer
+from streamfl.online.native.private.last_answer_state import LastAnswerState
+from streamfl.online.native.private.neighbours import Neighbours
+from streamfl.online.native.private.own import OwnModel, no_own_model
+from streamfl.online.native.private.own_state import OwnState
 from streamfl.online.native.running_scaler import RunningScaler
 from streamfl.online.native.shared import Shared
 from streamfl.online.native.tables import NO_TABLE, NO_VISITS, ClientTable, wide
@@ -81,7 +81,7 @@ class NativeLearner:
     >>> learner.learn(("x",), X, y, ("a", "b"))
     array([-1.,  0.,  1.,  1.])
     >>> learner.labels, learner.predicted(("x",), np.array([[1.0]])).round(2)
-    (('a', 'b'), array([[0.46, 0.54]]))
+    (('a', 'b'), array([[0.45, 0.55]]))
     """
 
     settings: NativeSettings

@@ -11,10 +11,10 @@ import numpy as np
 from streamfl.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.errors import PeerError, UsageError
 from streamfl.machines.coordinator.saved.state import CoordinatorState
-from streamfl.online.native.last_answer_state import LastAnswerState
 from streamfl.online.native.mixture_state import MixtureState
-from streamfl.online.native.neighbours import Neighbours
-from streamfl.online.native.own_state import OwnState
+from streamfl.online.native.private.last_answer_state import LastAnswerState
+from streamfl.online.native.private.neighbours import Neighbours
+from streamfl.online.native.private.own_state import OwnState
 from streamfl.plugins.detectors import named_detector
 from streamfl.protocol.messages import LocalDrift, Restarted
 from streamfl.protocol.moments import FEWEST

@@ -84,7 +84,7 @@ def test_a_name_that_there_is_not_is_refused_with_those_there_are(what, install)
     [
         ("no.such.module:Bar", "cannot be imported: ModuleNotFoundError"),
         ("json:Bar", "cannot be imported: AttributeError"),
-        ("json:__doc__", "that is no "),
+        ("json:__doc__", "it must be a"),
     ],
 )
 def test_a_package_that_is_at_fault_is_named(what, value, why, install):
@@ -100,7 +100,7 @@ def test_a_package_that_is_at_fault_is_named(what, value, why, install):
 @pytest.mark.parametrize("of", [ALGORITHMS, FILE_FORMATS], ids=lambda of: of.what)
 def test_what_should_derive_from_a_class_and_does_not_is_refused_with_that_class(of, value, install):
     install("a-package", "bar", value, of.group)
-    with pytest.raises(UsageError, match=f"that is no class that derives from {of.root.__module__}"):
+    with pytest.raises(UsageError, match=f"it must be a class derived from {of.root.__module__}"):
         of.named("bar")
 
 

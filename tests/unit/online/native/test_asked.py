@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from streamfl.online.native import asked as module
-from streamfl.online.native.asked import LateLabelExperts
-from streamfl.online.native.last_answer import LastAnswer
+from streamfl.online.native.private import asked as module
+from streamfl.online.native.private.asked import LateLabelExperts
+from streamfl.online.native.private.last_answer import LastAnswer
 
 LABELS = ("a", "b", "c")
 

@@ -7,13 +7,13 @@ import pytest
 from native_streams import agreed, state
 
 from streamfl.errors import PeerError
-from streamfl.online.native import last_answer_state
 from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.kernels.last_answer import LAST_TARGET
-from streamfl.online.native.last_answer import LastAnswer
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.merging import merging
 from streamfl.online.native.mixture import LabelMixture
+from streamfl.online.native.private import last_answer_state
+from streamfl.online.native.private.last_answer import LastAnswer
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.settings import FOLLOWING, NativeSettings
 from streamfl.sampling import generator

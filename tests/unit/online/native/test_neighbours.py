@@ -7,7 +7,7 @@ import pytest
 from native_streams import Stream, agreed, drawn
 
 from streamfl.online.native.learner import NativeLearner
-from streamfl.online.native.neighbours import Neighbours
+from streamfl.online.native.private.neighbours import Neighbours
 from streamfl.protocol.native.settings import MEMORIES, NativeSettings
 from streamfl.sampling import generator
 

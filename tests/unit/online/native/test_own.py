@@ -7,12 +7,12 @@ import pytest
 from native_streams import state
 
 from streamfl.errors import PeerError
-from streamfl.online.native import own_state
 from streamfl.online.native.ferns import Ferns
 from streamfl.online.native.kernels.own import FEWEST, OWN_RUNNING
 from streamfl.online.native.kernels.scaling import Scales
 from streamfl.online.native.learner import NativeLearner
-from streamfl.online.native.own import OwnModel
+from streamfl.online.native.private import own_state
+from streamfl.online.native.private.own import OwnModel
 from streamfl.protocol.native.settings import NativeSettings
 from streamfl.sampling import generator
 

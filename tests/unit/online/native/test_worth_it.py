@@ -6,7 +6,7 @@ import pytest
 from streamfl.bounds import NAMED
 from streamfl.online.native.between_rounds import NativeBetweenRounds
 from streamfl.online.native.ferns import Ferns
-from streamfl.online.native.own import OwnModel
+from streamfl.online.native.private.own import OwnModel
 from streamfl.protocol.native.settings import NativeSettings
 from streamfl.protocol.records import Batch, Span
 from streamfl.sampling import generator

@@ -815,7 +815,7 @@ def test_learning_that_was_damaged_is_no_silent_end_of_rounds():
     model.learn_many(np.arange(15.0)[:, None], ["a", "b", "a"] * 5)
     between = model._federation._clients[""].machine.between_rounds
     between.learner._models.second[0, 0] += 9.0  # as if a record had been learnt, and not been counted
-    with pytest.raises(BrokenInvariantError, match=r"no round can be closed any more.*second moments"):
+    with pytest.raises(BrokenInvariantError, match=r"the estimator cannot learn any more.*second moments"):
         model.learn_many(np.arange(15.0)[:, None], ["a", "b", "a"] * 5)
     refuses(model)
 
@@ -829,7 +829,7 @@ def refuses(model: MasterFLClassifier) -> None:
         lambda: model.predict_proba_many(np.ones((1, 1))),
         lambda: model.save("nowhere"),
     ):
-        with pytest.raises(UsageError, match=r"interrupted by an error, or another thread.*last saved file"):
+        with pytest.raises(UsageError, match=r"interrupted by an error, or another thread.*"):
             ask()
 
 

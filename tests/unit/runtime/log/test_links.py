@@ -4,8 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from streamfl.protocol import messages as protocol
-from streamfl.protocol.messages import Ended, FromClient, FromCoordinator, Left, ModelPublished
+from streamfl.protocol.messages import Ended, FromClient, FromCoordinator, Left, ModelPublished, base
 from streamfl.runtime.log import links
 from streamfl.runtime.log.links import Links
 
@@ -50,7 +49,7 @@ def test_the_process_gets_what_its_clients_were_the_first_to_ask_for():
 
 def test_a_message_is_weighed_once_by_whoever_read_it_and_by_the_links(monkeypatch):
     weighed = []
-    monkeypatch.setattr(protocol, "memory", lambda message: weighed.append(message) or 1)
+    monkeypatch.setattr(base, "memory", lambda message: weighed.append(message) or 1)
     log, message = Log(), Ended(entry=4)
     assert message.memory == 1  # the listener counts first what it hands over
     log.arriving = [message]

@@ -12,7 +12,7 @@ from streamfl.online.native.kernels.compiled import plain
 from streamfl.online.native.kernels.own import CELLS, OWN_RUNNING, Own, own_learns, own_says
 from streamfl.online.native.kernels.scaling import Scales
 from streamfl.online.native.kernels.steps import Table
-from streamfl.online.native.own_state import OwnState
+from streamfl.online.native.private.own_state import OwnState
 from streamfl.online.native.running_scaler import RunningScaler
 from streamfl.protocol.moments import NOTHING
 from streamfl.protocol.native.settings import OWN_FERNS

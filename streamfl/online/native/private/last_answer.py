@@ -19,9 +19,9 @@ from streamfl.online.native.kernels.last_answer import (
     mix_last_answer,
 )
 from streamfl.online.native.kernels.mixing import Predictions
-from streamfl.online.native.last_answer_state import LastAnswerState
 from streamfl.online.native.mixture import LabelMixture, Mixture, TargetMixture, room
-from streamfl.online.native.own import with_gone
+from streamfl.online.native.private.last_answer_state import LastAnswerState
+from streamfl.online.native.private.own import with_gone
 from streamfl.protocol.native.settings import FOLLOWING, NONE
 
 

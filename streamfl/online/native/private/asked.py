@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
-from streamfl.online.native.last_answer import LastAnswer
+from streamfl.online.native.private.last_answer import LastAnswer
 
 # The most numbers that are kept for records without labels: 8 MB a client.
 MOST_NUMBERS = 2**20
