@@ -20,7 +20,7 @@ def filled(text: str) -> str:
     """Return a help text with the names of registries in place of what stands for them.
 
     >>> filled("An algorithm: {algorithms}.")
-    'An algorithm: fedavg or fedomd.'
+    'An algorithm: fedavg... or ...'
     """
     for mark, place in REGISTRIES.items():
         if mark in text:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from streamfl.arrays import FloatArray
+from streamfl.errors import UsageError
 from streamfl.learning.profiles.adaptive.branch import Branch
 from streamfl.learning.profiles.adaptive.recall import RecallPool, Trail
 from streamfl.protocol.alarm import Alarm
@@ -24,7 +25,7 @@ class Remembered:
     scratch
         An untrained model.
     incumbent
-        The model that served last.
+        The model that served last; its last columns may be of labels that came in this round.
     trail
         The models that served in the last rounds.
     pool
@@ -64,7 +65,7 @@ def ordered(known: Remembered) -> Mapping[str, FloatArray]:
     return known.trail.named(known.alarm.wanted)
 
 
-# Each is a function that returns models by name, of the shape of `scratch`. Every client scores all of them.
+# Each is a function that returns models by name, with the rows of `scratch`. Every client scores all of them.
 CANDIDATES = Registered[Candidates](
     "candidate",
     None,
@@ -74,5 +75,16 @@ CANDIDATES = Registered[Candidates](
 
 
 def candidates(known: Remembered) -> dict[str, FloatArray]:
-    """Return all candidates by name."""
-    return {name: W for models in CANDIDATES.values() for name, W in models(known).items()}
+    """Return all candidates by name, without columns of labels that clients do not know yet.
+
+    Raises
+    ------
+    UsageError
+        A candidate of another package has a shape that no client can score.
+    """
+    rows, columns = known.scratch.shape
+    made = {name: W[:, :columns] for models in CANDIDATES.values() for name, W in models(known).items()}
+    wrong = next((name for name, W in made.items() if W.shape != (rows, columns)), None)
+    if wrong is not None:
+        raise UsageError(f"candidate {wrong!r} must have {rows} rows and {columns} columns; correct its package")
+    return made
