@@ -131,7 +131,7 @@ def test_replay_federates_a_river_model(streamfl, tmp_path):
         ("river:linear_model.LinearRegression", "LinearRegression is for regression, and this is classification"),
         ("river:linear_model.LogisticRegression", "tells two labels apart, and there are 7"),
         ("river:preprocessing.StandardScaler", "StandardScaler predicts nothing"),
-        ("forest", "no model is called 'forest': use one of auto, softmax, logistic, squared, huber, or river:NAME"),
+        ("forest", "no model is called 'forest': use one of softmax, logistic, squared, huber, auto, river:NAME"),
     ],
 )
 def test_what_cannot_be_federated_is_refused_before_anything_runs(streamfl, tmp_path, spec, reason):

@@ -206,7 +206,7 @@ def test_nothing_answers_before_a_round_was_learnt(run):
         if _opens(message, 2):
             break
         follower.take(message)
-        with pytest.raises(PeerError, match="there are no models yet"):
+        with pytest.raises(PeerError, match="no models were published yet"):
             run.answers(follower)
 
 

@@ -203,7 +203,7 @@ def test_the_lines_of_the_page_do_what_it_says(tmp_path: Path, answering: Answer
             ("--model", "m", "--http", "0", "--name", "s"),
             "--model needs --http, and allows no other option than --host-name.",
         ),
-        (("--model", "m", "--http", "port"), "--http: 'port' is no address"),
+        (("--model", "m", "--http", "port"), "--http: 'port' is not an address"),
         (("--model", "none", "--http", "0"), "none"),
     ],
 )

@@ -112,7 +112,7 @@ def test_bad_records_have_no_answers(tmp_path):
             lambda lines: [*lines, lines[0].replace(b'"prediction":null', b'"prediction":[]')],
             "line 301 is not an answer",
         ),
-        (lambda lines: lines[:-1], "99 answers of c2, which has 100 good records"),
+        (lambda lines: lines[:-1], "99 answers of c2, which has 100 valid records"),
         (lambda lines: [*lines, lines[-1].replace(b'"c2"', b'"x9"')], "clients that are not in the replay: x9"),
         (
             lambda lines: [*lines[:-1], lines[-1].replace(b'"partition":0', b'"partition":1')],

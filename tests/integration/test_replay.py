@@ -207,7 +207,7 @@ def test_a_replay_that_sends_whole_models_gives_the_model_of_one_that_sends_diff
     ("table", "model"), [(blobs, "squared"), (blobs, "huber"), (line, "softmax"), (line, "logistic")]
 )
 def test_a_model_for_the_other_task_is_refused_before_anything_runs(table, model):
-    with pytest.raises(UsageError, match=f"model {model} predicts (numbers|labels), and these are"):
+    with pytest.raises(UsageError, match=f"model {model} predicts (numbers|labels), but these are"):
         replayed_of(table(), model=model)
 
 

@@ -91,7 +91,7 @@ class ClientState:
     @property
     def room(self) -> int:
         """Return how many more records may be polled."""
-        return 0 if self._stopped or self._left else self.intake.room(self._size())
+        return 0 if self._stopped or self._left else self.intake.room(self._size)
 
     @property
     def features_room(self) -> int:

@@ -38,8 +38,8 @@ class Intake:
     def note(self, event: ClientEvent) -> None:
         """Note what is said of the source."""
 
-    def room(self, size: int) -> int:
-        """Return how many more records, or labels, may be read, if a round takes so many."""
+    def room(self, size: Callable[[], int]) -> int:
+        """Return how many more records, or labels, may be read; `size` returns how many a round takes."""
         return self.buffer.room
 
     @property
@@ -159,10 +159,10 @@ class DelayedLabels(Intake):
         self._waiting.ended |= isinstance(event, SourceEnded | FeaturesEnded)
         self.buffer.add(self._waiting.joined())
 
-    def room(self, size: int) -> int:
+    def room(self, size: Callable[[], int]) -> int:
         """Return how many more labels may be read."""
         room = max(0, self.buffer.room - self.queued)
-        return max(0, min(room, size - self.buffer.size - self.queued)) if self.by_size else room
+        return max(0, min(room, size() - self.buffer.size - self.queued)) if self.by_size else room
 
     @property
     def features_room(self) -> int:

@@ -164,8 +164,11 @@ def refusal(claim: Claim) -> Refused | None:
         return Refused(update.client, late)
     with_records = WITH_NUMBERS if claim.layout is None else WITH_SUMS
     checks = with_records if update.records else WITHOUT_RECORDS
-    wrong = next((found for found in (check(claim) for check in checks) if found is not None), None)
-    return None if wrong is None else Refused(update.client, wrong, is_fault=True)
+    for check in checks:
+        wrong = check(claim)
+        if wrong is not None:
+            return Refused(update.client, wrong, is_fault=True)
+    return None
 
 
 def shows_work(update: Update, member: Member, limits: Limits = NAMED) -> bool:

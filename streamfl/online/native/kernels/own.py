@@ -130,8 +130,8 @@ def own_learns(own: Own, X: FloatArray, i: int, truth: float, centre: float, tar
     length = rate / (running.norm + 0.5 * rate * square)
     for c in range(len(own.said)):
         error = own.said[c] + moved
-        if targets:
-            error -= truth - centre
+        if targets:  # the first one becomes the mean, whatever centre there was before it
+            error = 0.0 if running.records == 1.0 else error - (truth - centre)
         elif c == int(truth):
             error -= 1.0
         for j in range(len(own.z)):
