@@ -85,8 +85,9 @@ class ClientState:
         if self._earlier.awaited is not None:
             return Phase.RESTORING
         opened = self._ledger.open_round
-        may_work = opened is not None and opened.entry != self._flight.refused and self._models.has(opened)
-        return Phase.GATHERING if may_work and opened is not None and self.sending.may_work(opened) else Phase.WAITING
+        if opened is None or opened.entry == self._flight.refused or not self._models.has(opened):
+            return Phase.WAITING
+        return Phase.GATHERING if self.sending.may_work(opened) else Phase.WAITING
 
     @property
     def room(self) -> int:

@@ -539,9 +539,10 @@ class Coordinator:
         have = unsaved.scores if self.is_scoring else unsaved.updates
         asked = unsaved.updates if self.is_scoring else members
         for name in reversed(asked):
+            if name in have or name in unsaved.refusals.at_fault:
+                continue
             present = self.is_scoring or (members[name].awaited and self._is_present(members[name]))
-            can_send = self._rounds.kind.not_listed(name, self.state) is None
-            if present and can_send and name not in have and name not in unsaved.refusals.at_fault:
+            if present and self._rounds.kind.not_listed(name, self.state) is None:
                 yield name
 
     def _has_newcomers(self, now: float) -> bool:
@@ -551,9 +552,9 @@ class Coordinator:
         """
         if self._deadline_of_round(now):
             return False
-        members, kind = self.state.members, self._rounds.kind
+        members = self.state.members
         awaited = (name for name, member in members.items() if member.awaited and self._is_present(member))
-        return any(kind.is_newcomer(name, self.state) for name in awaited)
+        return self._rounds.kind.has_newcomers(awaited, self.state)
 
     def _has_lost(self, now: float) -> bool:
         """Tell whether a start is gone without which no total of the closing round can be told."""

@@ -81,8 +81,3 @@ class CoordinatorSettings:
     noise: Noise | None = None
     expand: Expand | None = None
     secret: Secret | None = None
-
-    @property
-    def named_by(self) -> int:
-        """Return how many clients name a feature or label in a round, at least, when it is taken up."""
-        return 1 if self.sums == "by-client" else self.fewest

@@ -101,7 +101,7 @@ CASES = {
         {"on_bad_record": "stop"},
     ),
     "stop at infinity": Bad("f.csv", b"a,y\n1,0\n1,-inf\n", ("line 3", '"y"', "infinite"), {"on_bad_record": "stop"}),
-    "stop at fields": Bad("f.csv", b"a,y\n1,0\n1\n", ("line 3", "1 field", "2"), {"on_bad_record": "stop"}),
+    "stop at fields": Bad("f.csv", b"a,y\n1,0\n1\n", ("line 3", "1 field,", "has 2"), {"on_bad_record": "stop"}),
     "stop at label": Bad("f.csv", b"a,y\n1,0\n1,\n", ("line 3", '"y"', "missing"), {"on_bad_record": "stop"}),
     "stop at first": Bad("f.csv", b"a,y\n1,0\n1\nx,0\n", ("line 3",), {"on_bad_record": "stop"}),
     "stop at target": Bad("f.csv", b"a,y\n1,0.5\n1,x\n", ("line 3", '"y"', '"x"'), {"on_bad_record": "stop"}),

@@ -76,7 +76,7 @@ class Rounds:
         """Open round 1: the Joins of all clients determine features, labels and scale."""
         state, settings = self.state, self.settings
         state.agreement = Agreement.of(
-            joins, scaling=settings.scaling, limits=settings.limits, fewest=settings.named_by
+            joins, scaling=settings.scaling, limits=settings.limits, fewest=self.kind.named_by
         )
         state.members = {join.client: replace(Member().held_by(join.nonce), key=join.key) for join in joins}
         state.known_labels = len(state.registry.labels)
@@ -162,7 +162,7 @@ class Rounds:
             settings.limits,
             spent=spent,
             t=state.round,
-            fewest=settings.named_by,
+            fewest=self.kind.named_by,
         )
         return Closing(unsaved.opened, updates, grant)
 

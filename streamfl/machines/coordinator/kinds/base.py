@@ -1,7 +1,7 @@
 """The interface of a kind of round. A coordinator has one, chosen once; nothing else asks what clients send."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -68,6 +68,11 @@ class RoundKind(ABC):
     finds_culprits: ClassVar[bool] = True
     """Whether it can be found out whose message makes something raise, by leaving it out."""
 
+    @property
+    def named_by(self) -> int:
+        """Return how many clients name a feature or label in a round, at least, when it is taken up."""
+        return 1
+
     # --- who takes part --------------------------------------------------------------------------------------------
 
     def roster(self, state: CoordinatorState) -> Roster | None:
@@ -82,8 +87,8 @@ class RoundKind(ABC):
         """Return why a member cannot send an update for the open round, or None."""
         return None
 
-    def is_newcomer(self, name: str, state: CoordinatorState) -> bool:
-        """Tell whether a member can send an update for the next entry, and none for the open one."""
+    def has_newcomers(self, names: Iterable[str], state: CoordinatorState) -> bool:
+        """Tell whether one of these members can send an update for the next entry, and none for the open one."""
         return False
 
     def is_lost(self, name: str, state: CoordinatorState) -> bool:

@@ -3,7 +3,7 @@
 Which totals they tell is said by the law in `streamfl.learning.pooling.masks`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -56,9 +56,10 @@ class Masked(Summed):
         listed = roster is None or roster.keys.get(name) == state.members[name].key
         return None if listed else "it joined after the round was opened, and sums are masked"
 
-    def is_newcomer(self, name: str, state: CoordinatorState) -> bool:
-        """Tell whether a member has started again, and can mask its sums in the next entry."""
-        return name in self._keys(state) and self.not_listed(name, state) is not None
+    def has_newcomers(self, names: Iterable[str], state: CoordinatorState) -> bool:
+        """Tell whether one of these members has started again, and can mask its sums in the next entry."""
+        keys = self._keys(state)
+        return any(name in keys and self.not_listed(name, state) is not None for name in names)
 
     def is_lost(self, name: str, state: CoordinatorState) -> bool:
         """Tell whether a start is gone, so that nobody can tell the seeds of its masks any more."""

@@ -27,6 +27,11 @@ class Summed(RoundKind):
     sends_sums: ClassVar[bool] = True
     finds_culprits: ClassVar[bool] = False
 
+    @property
+    def named_by(self) -> int:
+        """Return the fewest clients of a total: what it says of a name of fewer would be about these."""
+        return self.settings.fewest
+
     def layout(self, opened: RoundOpened, registry: Registry) -> Layout:
         """Return the layout of the sums of an update."""
         columns, by_label = self.settings.learner.model.columns, self.settings.noise is None

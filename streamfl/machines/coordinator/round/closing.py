@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from streamfl.learning.drift.evidence import Observed
 from streamfl.learning.influence import Influence
@@ -67,7 +68,7 @@ class Closing:
     readings: Mapping[str, Reading] = field(default_factory=dict)
     excluded: frozenset[str] | None = None
 
-    @property
+    @cached_property
     def granted(self) -> list[Update]:
         """Return the updates with granted names only."""
         return [self.grant.update(update) for update in self.updates.values()]

@@ -829,7 +829,7 @@ def refuses(model: MasterFLClassifier) -> None:
         lambda: model.predict_proba_many(np.ones((1, 1))),
         lambda: model.save("nowhere"),
     ):
-        with pytest.raises(UsageError, match=r"interrupted by an error, or another thread.*"):
+        with pytest.raises(UsageError, match=r"interrupted by an error, or another thread.*last saved file"):
             ask()
 
 
