@@ -17,6 +17,10 @@ from streamfl.wire import messages
 # How often at a client's turn another host takes it over while its host goes on, and an old message comes again.
 TAKEOVER, REPLAY = 0.002, 0.01
 
+# An old Join that comes again has the open round published again, which takes some hundred turns: one in a hundred
+# turns feeds on itself, and the world's time nearly stands still. So many come in all.
+MOST_REPLAYS = 500
+
 # Hosts' clocks differ by up to so many seconds, either way.
 SKEW = 7200.0
 
@@ -45,6 +49,7 @@ class Disputed(Simulation):
     issued: dict[tuple[str, int], set[str]] = field(default_factory=dict)
     takeovers: int = 0
     superseded: int = 0
+    replays: int = 0
 
     def _turn(self, name: str) -> bool:
         self._replay()
@@ -77,7 +82,8 @@ class Disputed(Simulation):
         return self._clock.now() < self.calm_after and bool(self._rng.random() < probability)
 
     def _replay(self) -> None:
-        if self.said and self._happens(REPLAY):
+        if self.said and self.replays < MOST_REPLAYS and self._happens(REPLAY):
+            self.replays += 1
             self._network.to_coordinator.put(self.said[int(self._rng.integers(len(self.said)))], 0.0)
 
     def _client_node(self, name: str) -> ClientNode:

@@ -373,7 +373,10 @@ def as_client(name):
 def as_coordinator(name):
     return [
         *(("WRITE", "TOPIC", f"{name}.{topic}") for topic in ("control", "models", "state", "dead-letter")),
-        *(("READ", "TOPIC", f"{name}.{topic}") for topic in ("updates", "commands", "state", "heartbeats")),
+        *(
+            ("READ", "TOPIC", f"{name}.{topic}")
+            for topic in ("updates", "commands", "state", "heartbeats", "control")
+        ),
         ("WRITE", "TOPIC", f"{name}.heartbeats"),
         ("DESCRIBE", "TOPIC", f"{name}.records.c0"),
         ("READ", "GROUP", f"{name}.coordinator"),
