@@ -60,4 +60,4 @@ def test_a_producer_that_starts_before_the_broker_waits_for_it_as_long_as_set(fe
     assert impatient.error().startswith("the topics of the records: gave up after 0 s: no answer from 127.0.0.1")
     own_broker.up()
     assert patient.ended() == 0
-    assert "40 records of 2 clients written" in patient.log.read_text()
+    assert "wrote 40 records of 2 clients" in patient.log.read_text()
