@@ -30,9 +30,9 @@ from streamfl.run.answers_file import AnswersFile
 from streamfl.run.dealing.dealing import FEWEST, Log, client_column, deal, usual_size
 from streamfl.run.dealing.imposed_drift import Injection, inject
 from streamfl.run.evaluation.result import Result
+from streamfl.run.page.report import render
 from streamfl.run.replay import Replay, Replayed, ReplaySettings
 from streamfl.run.report.display import Progress, file_text, local_text, notice_text, summary
-from streamfl.run.report.html import render
 from streamfl.run.report.terminal import print_line, write_output
 from streamfl.run.report.words import counted
 

@@ -47,6 +47,7 @@ from streamfl.run.evaluation.result import (
     Privacy,
     Result,
 )
+from streamfl.run.evaluation.source_figures import missing, r2
 from streamfl.run.model_file import Provenance, ServedModel, settings_told
 from streamfl.run.report.changes import sentence
 from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
@@ -176,7 +177,7 @@ class RunHistory:
             self.unlearnt += closed.unlearnt
         self.model, self.time = closed.model, time
         if closed.records:
-            self.rounds.append(closed.line)
+            self.rounds.append(replace(closed.line, time=time))
 
     def _dated(self, line: type[Line], found: Finding) -> Line:
         """Return a finding as a line of the result: its time is that of the last record of all clients."""
@@ -554,6 +555,7 @@ class Replay:
                 f"{records} read, {history.accepted} accepted, {history.rejected} rejected, {pending} pending"
             )
         classes = self.task == "classification"
+        rmse = None if classes else self._figures("rmse")
         return Result(
             streamfl=__version__,
             source=self.table.name,
@@ -567,6 +569,7 @@ class Replay:
             rejected=history.rejected,
             pending=pending,
             infinite=self.table.infinite,
+            missing=missing(self.table),
             **self._late_labels(clients),
             rounds=len(history.rounds),
             clients=len(self.logs),
@@ -578,7 +581,8 @@ class Replay:
             accuracy=self._figures("accuracy") if classes else None,
             kappa=history.figures.kappa() if classes else None,
             mae=None if classes else self._figures("mae"),
-            rmse=None if classes else self._figures("rmse"),
+            rmse=rmse,
+            r2=None if rmse is None else r2(rmse.prequential, self.table.y),
             loss=Loss(prequential=history.mean_loss()),
             by_client=history.figures.by_client("accuracy" if classes else "mae"),
             by_class=history.figures.by_class() if classes else None,
