@@ -41,15 +41,16 @@ def _usual(view: View) -> float:
 
 
 def health(view: View, now: int | None = None) -> tuple[str, str]:
-    """Return in one line whether all is well, and how it is marked: `well`, `warns`, `stalled` or not at all."""
-    if view.phase == "ended":
-        return "The federation has ended.", ""
+    """Return in one line whether all is well, and how it is marked: `well`, `warns` or `stalled`.
+
+    Nothing is said before the first round and after the last.
+    """
     if minutes := silent(view, now):
         usual = f"usually one comes every {_length(_usual(view))}"
         what = f"no entry has come since {iso(view.time / 1000.0)}, for {counted(minutes, 'minute')}; {usual}"
         return f"Stalled: {what}. {_waits(view)}", "stalled"
-    if not view.closed:
-        return "No round has closed yet.", ""
+    if view.phase == "ended" or not view.closed:
+        return "", ""
     if troubles := list(_troubles(view)):
         return f"Not all is well: {'; '.join(troubles)}.", "warns"
     return (

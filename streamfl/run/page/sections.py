@@ -54,10 +54,10 @@ def sections(view: View, letters: Sequence[Sections] = (), now: int | None = Non
     now
         Milliseconds since 1970, from which it is told whether the federation has stalled; None in a view of the past.
     """
-    head = _headline(view)
+    head, line = _headline(view), health(view, now)
     return {
         "headline": head,
-        "story": [health(view, now)],
+        "story": [line] if line[0] else [],
         "cards": _cards(view, head),
         "rounds": [_round(point, view) for point in view.points],
         "drifts": [_drift(card, view) for card in reversed(view.cards)],

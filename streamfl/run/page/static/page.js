@@ -81,7 +81,7 @@ const table = (id, ...parts) => $(id).replaceChildren(...tabled(...parts));
 // --- sections ------------------------------------------------------------------------------------------------------
 
 function card({ title, text, note, name, value, kind, full }) {
-  const parts = [make("dt", { text: title }), make("dd", { text, name, value, kind, title: full || (kind === "long" ? text : "") })];
+  const parts = [make("dt", { text: title }), make("dd", { text, name, value, kind, title: full })];
   if (note) parts.push(make("dd", { text: note, kind: "note" }));
   return make("div", {}, ...parts);
 }
