@@ -3,7 +3,7 @@
 The page puts these texts and numbers in their places, and computes nothing but pixels.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from streamfl.records.times import iso
@@ -117,57 +117,34 @@ def card(title: str, text: str, note: str = "", **more: Any) -> Sections:
 
 def _cards(view: View, head: Sections) -> list[Sections]:
     """Return the figures at the top."""
-    of_errors = view.is_regression
-    value, naive, lately, naive_lately = (
-        measured(head[name], of_errors=of_errors) for name in ("value", "naive", "lately", "naive_lately")
-    )
-    is_old = head["records_of_entry"] == 0 and head["measured_in"]
-    last = f"round {count(head['measured_in'])}" if is_old else "last round"
     since = f", since entry {count(view.first_entry)}" if view.first_entry > 1 else ""
+    rejected = f"{count(view.rejected)} rejected{since}"
     at = f"epoch {count(view.epoch)}, entry {count(view.entry)}" if view.entry else "no round has closed"
     number = view.closed if head["ended"] else view.open_round
     refused = f"{counted(view.refused, 'message')} refused" if view.refused else "taking part"
+    local = counted(view.local_drifts, "local drift") if view.local_drifts else "no local drift"
+    what = "Rounds" if head["ended"] else "Round"
     return [
-        card(
-            f"{MEASURES[of_errors]}, {last}",
-            value,
-            f"NoChange {naive}",
-            name="value",
-            value=head["value"],
-            kind=compared(head["value"], head["naive"], of_errors=of_errors),
-        ),
-        card(
-            f"Mean of {counted(len(view.lately), 'round')}",
-            lately,
-            f"NoChange {naive_lately}",
-            name="lately",
-            value=head["lately"],
-        ),
-        card(
-            "Rounds" if head["ended"] else "Round",
-            count(number) if number else MISSING,
-            at,
-            name="round",
-            value=view.open_round,
-        ),
-        card(
-            "Records",
-            count(view.records),
-            f"{count(view.rejected)} rejected{since}",
-            name="records",
-            value=view.records,
-        ),
+        *_good(view, head),
+        card(what, count(number) if number else MISSING, at, name="round", value=view.open_round),
+        card("Records", count(view.records), rejected, name="records", value=view.records),
         card("Clients", count(view.present), refused, name="clients", value=view.present),
-        card(
-            "Restarts",
-            count(view.restarts),
-            counted(view.local_drifts, "local drift") if view.local_drifts else "no local drift",
-            name="restarts",
-            value=view.restarts,
-        ),
+        card("Restarts", count(view.restarts), local, name="restarts", value=view.restarts),
         _score(head["readings"]),
         _models(view),
     ]
+
+
+def _good(view: View, head: Sections) -> Iterator[Sections]:
+    """Yield how good the predictions of the last round and of the last rounds were."""
+    of_errors = view.is_regression
+    is_old = head["records_of_entry"] == 0 and head["measured_in"]
+    last = f"round {count(head['measured_in'])}" if is_old else "last round"
+    of = {"value": f"{MEASURES[of_errors]}, {last}", "lately": f"Mean of {counted(len(view.lately), 'round')}"}
+    kinds = {"value": compared(head["value"], head["naive"], of_errors=of_errors), "lately": ""}
+    for (name, title), baseline in zip(of.items(), (head["naive"], head["naive_lately"]), strict=True):
+        text, naive = (measured(number, of_errors=of_errors) for number in (head[name], baseline))
+        yield card(title, text, f"NoChange {naive}", name=name, value=head[name], kind=kinds[name])
 
 
 def compared(value: float | None, naive: float | None, *, of_errors: bool) -> str:
