@@ -252,10 +252,14 @@ function sorted(rows, measure) {
 function clientTable(rows, h) {
   const text = $("find").value.trim().toLowerCase();
   const found = rows.filter(([name]) => name.toLowerCase().includes(text));
-  table("client-table", ["client", "state", `#${h.measure} lately`, "#NoChange", "#last round", "#missed", "#records", "#rejected", "#refused", "last refusal", "late labels"],
-    sorted(found, h.measure).slice(0, LISTED).map(([name, state, learnt, missed, records, rejected, refused, reason, , value, naive, astray]) => [
-      name, state, make("span", { text: measured(value, h.measure), name: "client-value", value }), measured(naive, h.measure),
-      learnt ? count(learnt) : MISSING, count(missed), count(records), count(rejected), count(refused), reason, astray]),
+  const shown = sorted(found, h.measure).slice(0, LISTED);
+  const remarks = [["last refusal", 7], ["late labels", 11]].filter(([, at]) => shown.some((row) => row[at]));
+  table("client-table", ["client", "state", `#${h.measure} lately`, "#NoChange", "#last round", "#missed", "#records", "#rejected", "#refused", ...remarks.map(([head]) => head)],
+    shown.map((row) => {
+      const [name, state, learnt, missed, records, rejected, refused, , , value, naive] = row;
+      return [name, state, make("span", { text: measured(value, h.measure), name: "client-value", value }), measured(naive, h.measure),
+        learnt ? count(learnt) : MISSING, count(missed), count(records), count(rejected), count(refused), ...remarks.map(([, at]) => row[at])];
+    }),
     rows.length ? "no client has this in its name" : "no client has joined");
   if (found.length > LISTED) $("client-table").prepend(make("caption", { text: `the first ${count(LISTED)} of ${count(found.length)}` }));
 }
