@@ -32,7 +32,8 @@ from streamfl.run.dealing.imposed_drift import Injection, inject
 from streamfl.run.evaluation.result import Result
 from streamfl.run.page.report import render
 from streamfl.run.replay import Replay, Replayed, ReplaySettings
-from streamfl.run.report.display import Progress, file_text, local_text, notice_text, summary
+from streamfl.run.report.display import Progress, local_text, notice_text, summary
+from streamfl.run.report.story import file_text
 from streamfl.run.report.terminal import print_line, write_output
 from streamfl.run.report.words import counted
 

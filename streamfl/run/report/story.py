@@ -7,11 +7,13 @@ from streamfl.run.evaluation.changes import Kind
 from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart, Result
 from streamfl.run.report.breakdown import extremes
 from streamfl.run.report.changes import sentence
-from streamfl.run.report.words import LOCAL, count, counted, listed, measured, model_named, quantity, serves, share
+from streamfl.run.report.words import LOCAL, count, counted, listed, model_named, quantity, serves, share
 
 # A further restart within so many rounds after a drift still answers it; benchmarks count the same way.
 _STILL = 5
 _SHOWN = 6
+_MUCH = 0.02  # warn if the accuracy of the model file is that much below the prequential one
+_TIMES = 1.1  # or if its error is that many times as large
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def story(result: Result, drifts: Sequence[int]) -> list[Sentence]:
     if result.rounds == 0:
         return [Sentence("No round was closed, so nothing was learnt.", warns=True), *_records(result)]
     changes = [*_changes(result), *_missed(result, drifts), *_others(result)]
-    return [*changes, *_quality(result), Sentence(_model(result)), *_records(result)]
+    return [*changes, *_quality(result), _model(result), *_records(result)]
 
 
 def alone(result: Result) -> list[DatedLocalDrift]:
@@ -180,21 +182,31 @@ def _done(result: Result, change: DatedRestart | DatedLocalDrift) -> str:
     return f"{'; '.join(done).capitalize()}." if done else ""
 
 
-def _model(result: Result) -> str:
+def _model(result: Result) -> Sentence:
     """Return which model to take, and how good it is."""
     if result.serving:
-        what = f"The predictions came from {serves(result.serving)}"
+        what = f"The predictions came from {serves(result.serving)}."
     else:
-        what = f"The predictions came from the round model of epoch {count(1 + len(result.restarts))}"
-    figures = result.mae or result.accuracy
+        what = f"The predictions came from the round model of epoch {count(1 + len(result.restarts))}."
+    if not any(figures.model_file is not None for figures in result.measures.values()):
+        return Sentence(what)  # a River model has no file
+    told, is_worse = file_text(result)
+    take = "Take the file of --model-out with care" if is_worse else "The model to take is the file of --model-out"
+    return Sentence(f"{what} {take}: {told}.", warns=is_worse)
+
+
+def file_text(result: Result) -> tuple[str, bool]:
+    """Return how good the model file is, next to what clients predicted, and whether it is much worse."""
+    is_classification = result.accuracy is not None
+    figures, measure = (result.accuracy, "accuracy") if is_classification else (result.mae, "MAE")
+    text = share if is_classification else quantity
     if figures is None or figures.model_file is None or figures.last_rounds is None:
-        return f"{what}. To keep what was learnt, write a model file with --model-out."
-    file, served = (
-        measured(value, of_errors=result.mae is not None) for value in (figures.model_file, figures.last_rounds)
-    )
-    name = "accuracy" if result.mae is None else "mean absolute error"
-    take = f"The model to take is the file of --model-out: on the last rounds it had {name} {file}"
-    return f"{what}. {take}; the clients themselves had {served}."
+        return "the model file could not be measured, because no round was predicted", False
+    file, served = figures.model_file, figures.last_rounds
+    is_worse = file < served - _MUCH if is_classification else file > served * _TIMES
+    told = f"on the last rounds the model file has {measure} {text(file)}; the clients themselves had {text(served)}"
+    lacks = "what only a client knows (its memory, its mixture) and what it learns within a round"
+    return f"{told}. The file lacks {lacks}" if is_worse and result.serving else told, is_worse
 
 
 def _missed(result: Result, drifts: Sequence[int]) -> Iterator[Sentence]:

@@ -18,6 +18,7 @@ KINDS = {
     "neighbours": "nearest records",
     "last": "last label",
     "rounds": "round model",
+    "own": "each client's own model",
 }
 
 # What the model is that an epoch begins with, by the first part of its name.

@@ -1,6 +1,8 @@
 from collections.abc import Callable
 
-from streamfl.run.evaluation.result import DatedLocalDrift, DatedNotice, DatedRestart, Result
+import pytest
+
+from streamfl.run.evaluation.result import DatedLocalDrift, DatedNotice, DatedRestart, Figures, Result
 from streamfl.run.report.story import Delay, delays, story, unanswered
 
 Build = Callable[..., Result]
@@ -81,10 +83,26 @@ def test_the_story_says_what_was_done_and_which_model_to_take(
     told = [sentence.text for sentence in story(result, [])]
     assert told[1].endswith(". Epoch 2 began with an untrained model (scratch).")
     assert told[2].endswith(". In round 60 they got a model of their own.")
-    models = "The predictions came from linear model 51%, fast trees 49%"
-    assert f"{models}. To keep what was learnt, write a model file with --model-out." in told
-    assert result.accuracy is not None
-    good = result.accuracy.model_copy(update={"model_file": 0.69, "last_rounds": 0.71})
-    take = "The model to take is the file of --model-out: on the last rounds it had accuracy 0.690"
-    told = [sentence.text for sentence in story(result.model_copy(update={"accuracy": good}), [])]
-    assert f"{models}. {take}; the clients themselves had 0.710." in told
+    models = "The predictions came from linear model 51%, fast trees 49%."
+    assert models in told
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        (
+            0.70,
+            "The model to take is the file of --model-out: on the last rounds the model file has accuracy 0.700;",
+        ),
+        (0.60, "Take the file of --model-out with care: on the last rounds the model file has accuracy 0.600;"),
+    ],
+)
+def test_the_model_to_take_is_named_with_a_warning_if_it_is_much_worse(
+    made_up: Build, file: float, said: str
+) -> None:
+    good = Figures(
+        prequential=0.7, round_start=0.7, post_update=0.7, no_change=0.4, model_file=file, last_rounds=0.71
+    )
+    (told,) = [one for one in story(made_up(accuracy=good), []) if "--model-out" in one.text]
+    assert f"{said} the clients themselves had 0.710" in told.text
+    assert told.warns == (file < 0.69)
