@@ -29,8 +29,9 @@ from streamfl.records.table import Table
 from streamfl.run.answers_file import AnswersFile
 from streamfl.run.dealing.dealing import FEWEST, Log, client_column, deal, usual_size
 from streamfl.run.dealing.imposed_drift import Injection, inject
+from streamfl.run.dealing.order import keeps_order, moments, usual_period
 from streamfl.run.evaluation.result import Result
-from streamfl.run.replay import Replay, Replayed, ReplaySettings
+from streamfl.run.replay import MOST_OF_PERIOD, Replay, Replayed, ReplaySettings
 from streamfl.run.report.display import Progress, file_text, local_text, notice_text, summary
 from streamfl.run.report.html import render
 from streamfl.run.report.terminal import print_line, write_output
@@ -171,12 +172,18 @@ def run_replay(
     size = _size(table, logs, round_size, FEWEST if injection is None else 1, settings.least)
     if settings.least == 1:
         print_line(console, ALONE)
+    if settings.interval is not None and not len(table.times):
+        raise UsageError(
+            f"{table.name}: rounds by event time need the times of the records; name their column with --time"
+        )
     if settings.interval is not None and (round_size is not None or injection is not None):
         raise UsageError(
             "--interval makes rounds by event time, so --round-size and --inject have no effect; leave them out"
         )
     if injection is not None:
         logs = inject(table, logs, injection, size, settings.seed)
+    elif settings.interval is None and not settings.label_delay:
+        settings = replace(settings, interval=_period(table, logs, size, settings.least, console))
     replay = Replay(
         table,
         logs,
@@ -269,6 +276,18 @@ def _size(table: Table, logs: dict[str, Log], given: int | None, fewest: int, le
         what = f"no client has {least} valid records, the minimum for an update (--least)"
         raise UsageError(f"{table.name}: {what}; choose fewer --clients or a smaller --least")
     return given or usual_size(len(table), len(logs), least=least, fewest=fewest)
+
+
+def _period(table: Table, logs: dict[str, Log], size: int, least: int, console: Console) -> float | None:
+    """Return the length of a round by time, if rounds of equal size would let models learn ahead; else None."""
+    at = moments(table, logs)
+    if keeps_order(logs, at, max(size, least)):
+        return None
+    period = usual_period(logs, at, size, MOST_OF_PERIOD)
+    if period is not None:
+        length = f"{period:g} seconds" if at is table.times else f"{period:g} rows of the file"
+        print_line(console, f"clients have records at different rates, so a round takes those of {length}")
+    return period
 
 
 def _title(replay: Replay) -> str:

@@ -105,7 +105,10 @@ FINDINGS = {
 
 
 def _without_times(result: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in result.items() if key not in {"seconds", "records_per_second", "source"}}
+    new = {"answered", "ahead"}  # keys that results did not have when digests were first noted
+    kept = {
+        key: value for key, value in result.items() if key not in new | {"seconds", "records_per_second", "source"}
+    }
     kept["streamfl"] = "0.1.0"  # the version by which digests were first noted: another one is no other result
     for key, names in FINDINGS.items():
         kept[key] = [{name: finding[name] for name in names.split()} for finding in result[key]]

@@ -107,6 +107,11 @@ class ClientState:
         return self._buffer.pending + self.intake.queued
 
     @property
+    def answered(self) -> int:
+        """Count the pending records that were answered where they are, because they were too few to be sent."""
+        return self._buffer.waited
+
+    @property
     def expired(self) -> int:
         """Count the records that were written off, because no label came in time, as the ledger says."""
         place = self._ledger.place
@@ -186,7 +191,18 @@ class ClientState:
             return False
         if self._is_alone():
             return self._ended or not self.settings.waits
-        return self._ended and not (self._has_sendable() or self.intake.queued)
+        return self._ended and not (self._has_sendable() or self.intake.queued or self._has_to_answer())
+
+    def _has_to_answer(self) -> bool:
+        """Tell whether it stays for its last records, which are too few to be sent, until it has answered them.
+
+        By event time they are answered in the rounds of their periods, else in the next round.
+        """
+        if not self._buffer.unanswered:
+            return False
+        opened = self._ledger.open_round
+        waits = self.settings.measure and (opened is None or not self._models.has(opened))
+        return waits or self.settings.clock == "event_time"
 
     def _has_sendable(self) -> bool:
         """Tell whether an update can be sent, or its total may be asked for again."""

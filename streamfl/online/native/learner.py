@@ -1,6 +1,7 @@
 """The native models of one client: they learn record by record, and report the differences at the end of a round."""
 
 import math
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import compress, pairwise
 from typing import NamedTuple
@@ -17,7 +18,8 @@ from streamfl.online.native.kernels.kept_arguments import kept
 from streamfl.online.native.kernels.last_answer import ERROR, LAST, Last
 from streamfl.online.native.kernels.neighbours import NO_MEMORY, Memory
 from streamfl.online.native.kernels.one_record import Learning, Record, predict_and_learn
-from streamfl.online.native.kernels.own import CELLS, DEPTH, Own
+from streamfl.online.native.kernels.own import CELLS, DEPTH
+from streamfl.online.native.kernels.own import Own as OwnArrays
 from streamfl.online.native.kernels.scaling import FIRST
 from streamfl.online.native.kernels.softmax import rounds_say
 from streamfl.online.native.kernels.steps import RIDGE, Kinds, Models, Table
@@ -59,6 +61,16 @@ class LastPrediction(NamedTuple):
     features: tuple[str, ...]
     values: bytes
     served: float
+
+
+class Own(NamedTuple):
+    """What a client has learnt that it never sends, as it was at one time."""
+
+    mixture: LabelMixture | TargetMixture
+    near: Neighbours | None
+    own: OwnModel | None
+    last: LastAnswer | None
+    rest: Rest
 
 
 @dataclass
@@ -303,6 +315,17 @@ class NativeLearner:
         self.last = last
         self._rename_own()
         last.follow(self._agreed.pairs)
+
+    def keep_own(self) -> Own:
+        """Return a copy of what the client has learnt that it never sends."""
+        return deepcopy(Own(self.mixture, self.near, self.own, self.last, self.rest))
+
+    def take_own(self, kept: Own) -> None:
+        """Go back to what `keep_own` has returned."""
+        own = deepcopy(kept)
+        self._table.changes.arguments, self._last_prediction = None, None
+        self.mixture, self.near, self.own, self.last, self.rest = own
+        self._rename_own()
 
     def own_says(self, features: tuple[str, ...], X: FloatArray, others: FloatArray) -> FloatArray:
         """Return what the own model predicts, given what all other experts do: see `OwnModel.says`."""
@@ -679,7 +702,7 @@ def _is_sound(learning: Learning, features: int, columns: int) -> bool:
     )
 
 
-def _is_sound_own(own: Own, features: int, columns: int) -> bool:
+def _is_sound_own(own: OwnArrays, features: int, columns: int) -> bool:
     """Tell whether the own model has room for so many names, and perhaps some that are gone."""
     inputs, outputs = own.weights.shape
     return (

@@ -1,0 +1,94 @@
+"""The order in which the records of a table came, and the rounds that keep it.
+
+A round of the same number of records at every client keeps the order only if all clients have records equally often:
+else the records of a slow client are predicted when models have learnt much later ones of the others. Rounds by time
+keep it at any rates: each takes what all clients recorded in one period.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from streamfl.arrays import FloatArray
+from streamfl.records.table import Table
+from streamfl.run.dealing.dealing import Log
+
+# The times of a file are its order if at each client no more than this part of them lie before the one above.
+BACKWARDS = 0.05
+
+# A client can have so many times its usual records in a period before its buffer is full.
+ROOM = 2
+
+
+def moments(table: Table, logs: Mapping[str, Log]) -> FloatArray:
+    """Return when each row came: its time, or its place in the file if there are no times in order; shape (n,).
+
+    >>> table = Table("t", (), np.zeros((3, 0)), np.zeros(3), (), np.array([0, 1, 4]))
+    >>> moments(table, {"c0": Log(np.array([0, 2]), np.zeros(2)), "c1": Log(np.array([1]), np.zeros(1))})
+    array([0., 1., 4.])
+    """
+    times = table.times
+    if len(times) and all(_is_in_order(times[log.rows]) for log in logs.values()):
+        return times
+    return table.places.astype(np.float64)
+
+
+def _is_in_order(times: FloatArray) -> bool:
+    times = times[~np.isnan(times)]
+    return np.count_nonzero(np.diff(times) < 0.0) <= BACKWARDS * len(times)
+
+
+def came(log: Log, at: FloatArray) -> FloatArray:
+    """Return when each good record of a client came; what drifts put into another order came in that order."""
+    when = at[log.rows]
+    return when if (np.diff(log.rows) > 0).all() else np.sort(when)
+
+
+def keeps_order(logs: Mapping[str, Log], at: FloatArray, size: int) -> bool:
+    """Tell whether rounds of `size` records of each client learn no record before an earlier one is predicted.
+
+    >>> logs = {"c0": Log(np.array([0, 1, 3, 4]), np.zeros(4)), "c1": Log(np.array([2, 5]), np.zeros(2))}
+    >>> keeps_order(logs, np.arange(6.0), size=2), keeps_order(logs, np.arange(6.0), size=4)
+    (False, True)
+    """
+    rounds = max((-(-len(log.rows) // size) for log in logs.values()), default=0)
+    first, last = np.full(rounds, np.inf), np.full(rounds, -np.inf)
+    for log in logs.values():
+        when, starts = came(log, at), np.arange(0, len(log.rows), size)
+        if len(starts):
+            n = len(starts)
+            first[:n] = np.fmin(first[:n], np.fmin.reduceat(when, starts))
+            last[:n] = np.fmax(last[:n], np.fmax.reduceat(when, starts))
+    return bool((np.maximum.accumulate(last)[:-1] <= first[1:]).all())
+
+
+def usual_period(logs: Mapping[str, Log], at: FloatArray, size: int, most: int) -> float | None:
+    """Return the length of a period with about `size` records of a client on average; None if all came at once.
+
+    It is the median length of so many records of all clients, so that neither gaps nor false clocks matter.
+
+    Parameters
+    ----------
+    logs, at
+        The records, and when each row came.
+    size
+        The records.
+    most
+        The most records of a client that one round can take.
+
+    >>> logs = {"c0": Log(np.array([0, 1, 3, 4]), np.zeros(4)), "c1": Log(np.array([2, 5]), np.zeros(2))}
+    >>> usual_period(logs, np.arange(6.0), size=1, most=100)
+    2.0
+    """
+    own = {name: np.sort(at[log.rows][~np.isnan(at[log.rows])]) for name, log in logs.items()}
+    together = np.sort(np.concatenate([np.zeros(0), *own.values()]))
+    busiest = max(own.values(), key=len, default=together)
+    if not len(together):
+        return None
+    share = len(busiest) / len(together)
+    n = max(1, min(size * len(logs), int(most / ROOM / share), len(together) - 1))
+    lasted = float(np.median(together[n:] - together[:-n])) if len(together) > n else 0.0
+    if not lasted:  # more records have the same time than a round takes
+        steps = np.diff(np.unique(together))
+        lasted = float(np.median(steps)) if len(steps) else 0.0
+    return max(0.001, float(f"{lasted:.3g}")) if lasted else None
