@@ -35,12 +35,20 @@ def moments(table: Table, logs: Mapping[str, Log]) -> FloatArray:
 
 def _is_in_order(times: FloatArray) -> bool:
     times = times[~np.isnan(times)]
-    return np.count_nonzero(np.diff(times) < 0.0) <= BACKWARDS * len(times)
+    return bool(np.count_nonzero(np.diff(times) < 0.0) <= BACKWARDS * len(times))
 
 
 def came(log: Log, at: FloatArray) -> FloatArray:
-    """Return when each good record of a client came; what drifts put into another order came in that order."""
+    """Return when each good record of a client came, shape (n,).
+
+    What an imposed drift has put into another order came in that order. A time that is not known is that of the
+    record before it.
+    """
     when = at[log.rows]
+    known = ~np.isnan(when)
+    if not known.all():
+        before = np.maximum.accumulate(np.where(known, np.arange(len(when)), int(known.argmax())))
+        when = np.nan_to_num(when[before])
     return when if (np.diff(log.rows) > 0).all() else np.sort(when)
 
 

@@ -44,7 +44,7 @@ class Ahead:
     _later: IntArray | None = None
 
     def __post_init__(self) -> None:
-        when = [_known(came(log, self.at)) for log in self.logs.values()]
+        when = [came(log, self.at) for log in self.logs.values()]
         different, ranks = np.unique(np.concatenate([np.zeros(0), *when]), return_inverse=True)
         ends = np.cumsum([len(each) for each in when])
         self._ranks = dict(zip(self.logs, np.split(ranks, ends[:-1]), strict=True)) if when else {}
@@ -67,9 +67,3 @@ class Ahead:
         if self._later is None:
             self._later = np.cumsum(self._learnt[::-1])[::-1]  # learnt of a rank or later
         self.most = max(self.most, int(self._later[ranks.min() + 1]))
-
-
-def _known(when: FloatArray) -> FloatArray:
-    """Return moments with the one before for those that are not known."""
-    place = np.maximum.accumulate(np.where(np.isnan(when), 0, np.arange(len(when))))
-    return np.nan_to_num(when[place], nan=-np.inf)

@@ -21,7 +21,7 @@ from streamfl.run.evaluation.result import (
     Privacy,
     Result,
 )
-from streamfl.run.report.story import drifts_found, ledger, unaccounted
+from streamfl.run.report.story import drifts_found, ledger, looks_ahead, unaccounted
 from streamfl.run.report.terminal import print_line
 from streamfl.run.report.words import (
     LOCAL,
@@ -306,8 +306,11 @@ def summary(console: Console, result: Result, rejections: Sequence[str] = ()) ->
             if result.pending:
                 print_line(
                     console,
-                    f"{'':<{_KEY}}pending: a client's last records are not learnt if they are fewer than --least",
+                    f"{'':<{_KEY}}pending: a client's last records are not sent if they are fewer than --least"
+                    + (f"; {count(result.answered)} were predicted where they are" if result.answered else ""),
                 )
+            if result.ahead:
+                print_line(console, f"{'':<{_KEY}}{looks_ahead(result.ahead)}", "yellow")
 
 
 def file_text(result: Result) -> tuple[str, bool]:

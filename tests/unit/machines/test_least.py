@@ -223,7 +223,7 @@ def test_a_federation_with_empty_joins_learns(task, profile):
     assert final[0].losses[final[0].serves] <= final[1].losses[final[1].serves] + 0.02
 
 
-# --- what it answers where it is --------------------------------------------------------------------------------------
+# --- what it answers where it is ----------------------------------------------------------------------
 
 
 def told(decisions: list[object]) -> list[tuple[int, list[float]]]:
