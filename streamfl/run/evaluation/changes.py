@@ -156,7 +156,8 @@ def clocks(stretches: Sequence[FloatArray]) -> BoolArray:
     steps = [np.diff(X, axis=0) for X in stretches]
 
     def count(is_so: Callable[[FloatArray], BoolArray]) -> IntArray:
-        return np.array([is_so(step).sum(axis=0) for step in steps]).sum(axis=0)
+        counts: IntArray = np.array([is_so(step).sum(axis=0) for step in steps]).sum(axis=0)
+        return counts
 
     on, back = count(lambda step: (step > 0.0) & (step < far)), count(lambda step: step <= -far)
     down, up = count(lambda step: (step < 0.0) & (step > -far)), count(lambda step: step >= far)

@@ -306,7 +306,7 @@ def summary(console: Console, result: Result, rejections: Sequence[str] = ()) ->
             if result.pending:
                 print_line(
                     console,
-                    f"{'':<{_KEY}}pending: a client's last records are not sent if they are fewer than --least"
+                    f"{'':<{_KEY}}pending: a client's last records are not sent if they are fewer than --min-records"
                     + (f"; {count(result.answered)} were predicted where they are" if result.answered else ""),
                 )
             if result.ahead:
@@ -390,8 +390,12 @@ def _late(result: Result) -> str:
 
 
 def _privacy(privacy: Privacy) -> str:
-    hidden = "masked sums over at least" if privacy.sums == "masked" else "sums without masks, as if over at least"
-    told = f"{hidden} {privacy.fewest} clients"
+    hidden = (
+        "masked sums over at least"
+        if privacy.secure_aggregation == "masked"
+        else "sums without masks, as if over at least"
+    )
+    told = f"{hidden} {privacy.min_clients_per_sum} clients"
     if privacy.epsilon is None:
         return told
     about = counted(privacy.messages or 1, "message")

@@ -275,7 +275,7 @@ def _records(result: Result) -> Iterator[Sentence]:
         lost = f"{counted(result.expired, 'record')} {_was(result.expired)} given up"
         yield Sentence(f"{lost}: no label came in time.", warns=True)
     if result.pending:
-        few = "their clients had too few records left for an update (--least)"
+        few = "their clients had too few records left for an update (--min-records)"
         answered = f" {count(result.answered)} of them count in the figures." if result.answered else ""
         sent = f"{counted(result.pending, 'record')} {_was(result.pending)} read but not sent: {few}."
         yield Sentence(sent + answered)

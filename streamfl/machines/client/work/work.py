@@ -14,8 +14,8 @@ from streamfl.machines.client.work.in_flight import SentUpdate
 from streamfl.machines.client.work.measurement import Measurement, unanswered
 from streamfl.machines.client.work.round import ClientRound
 from streamfl.machines.client.work.sending import PlainNumbers
-from streamfl.protocol.apart import Answers
 from streamfl.protocol.decisions import OverBudget, Predicted
+from streamfl.protocol.delayed import Answers
 from streamfl.protocol.messages import RoundOpened, Score, Scores, Update
 from streamfl.protocol.records import Batch, spans
 
@@ -75,7 +75,7 @@ class Work:
         part = self._part(opened, batches, opened.registry)
         if not any(map(len, batches)):
             models.learn(opened, ())
-            empty = part.empty_update(attempt, self.intake.mark(batches), period)
+            empty = part.empty_update(attempt, self.intake.watermark(batches), period)
             return SentUpdate(empty, batches, (), earlier.comparison, np.zeros(0), ()), []
         records = part.records
         result = part.work(models.weights(opened), earlier.history)
@@ -91,7 +91,7 @@ class Work:
             served=served_counts(records, result.served, repeated, models.shares()),
             learnt=models.learnt(opened, self.settings.limits),
             sample=sample,
-            mark=self.intake.mark(batches),
+            watermark=self.intake.watermark(batches),
             period=period,
         )
         update = self._within_budget(update, opened)
