@@ -29,7 +29,7 @@ from streamfl.records.table import Table
 from streamfl.run.answers_file import AnswersFile
 from streamfl.run.dealing.dealing import FEWEST, Log, client_column, deal, usual_size
 from streamfl.run.dealing.imposed_drift import Injection, inject
-from streamfl.run.dealing.order import keeps_order, moments, usual_period
+from streamfl.run.dealing.order import follow_each_other, keeps_order, moments, usual_period
 from streamfl.run.evaluation.result import Result
 from streamfl.run.replay import MOST_OF_PERIOD, Replay, Replayed, ReplaySettings
 from streamfl.run.report.display import Progress, file_text, local_text, notice_text, summary
@@ -41,6 +41,12 @@ from streamfl.run.report.words import counted
 MANY_LABELS = 50
 
 ALONE = "--min-records 1: an update may concern a single record, and the record can be computed from such an update"
+
+
+ONE_BY_ONE = (
+    "the rows of one client follow those of another, as if it had begun when the other had ended; if both recorded "
+    "at the same time, name the column of times with --time"
+)
 
 
 @dataclass(frozen=True)
@@ -289,6 +295,8 @@ def _period(table: Table, logs: dict[str, Log], size: int, min_records: int, con
     if period is not None:
         length = f"{period:g} seconds" if at is table.times else f"{period:g} rows of the file"
         print_line(console, f"clients have records at different rates, so a round takes those of {length}")
+    if at is not table.times and follow_each_other(logs, at):
+        print_line(console, ONE_BY_ONE, "yellow")
     return period
 
 

@@ -10,6 +10,7 @@ from suites.parameters import full
 from streamfl.cli.main import cli
 from streamfl.protocol.decisions import Predicted
 from streamfl.protocol.messages import RoundClosed
+from streamfl.protocol.records import Rejection
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import Log, deal
 from streamfl.run.dealing.order import keeps_order, moments, usual_period
@@ -50,7 +51,9 @@ def ahead(replay: Replay) -> tuple[int, list[int]]:
                 most = max([most, *(sum(row > before for row in learnt) for before in now)])
 
     def rows(spans):
-        return [int(row) for span in spans for row in replay.logs[span.partition].rows[span.start : span.end]]
+        each = [(replay.logs[span.partition], span) for span in spans]
+        good = [log.rows[log.good_before(span.start) : log.good_before(span.end)] for log, span in each]
+        return [int(row) for rows in good for row in rows]
 
     replay.observe = observe
     result = replay.run().result
@@ -97,6 +100,22 @@ def test_where_rates_are_equal_rounds_of_equal_numbers_keep_the_order(clients):
     assert (most, sorted(predicted)) == (0, list(range(len(table))))
 
 
+def test_a_bad_record_in_a_file_that_is_dealt_in_turn_does_not_change_its_rounds():
+    table, _ = stream(3)
+    kept = np.delete(np.arange(400), [17, 18, 130])
+    bad = tuple(Rejection(row, "no label") for row in (17, 18, 130))
+    damaged = Table("t", table.features, table.X[kept], table.y[kept], table.labels, kept, rejected=bad)
+    logs = deal(damaged, 4, "round-robin", 0)
+    assert keeps_order(logs, moments(damaged, logs), 10)
+    assert ahead(Replay(damaged, logs, ReplaySettings(10, learning=ROUNDS)))[0] < 40
+
+
+def test_clients_one_after_another_are_not_taken_for_clients_in_turn():
+    table, _ = stream(3)
+    logs = {"c0": Log(np.arange(200), table.y[:200]), "c1": Log(np.arange(200, 400), table.y[200:])}
+    assert not keeps_order(logs, moments(table, logs), 10)
+
+
 def test_times_that_run_backwards_are_not_the_order_of_a_file():
     table, logs = stream(4, timed=True)
     assert moments(table, logs) is table.times
@@ -120,7 +139,16 @@ def test_replay_closes_rounds_by_time_where_rates_differ_and_says_so(tmp_path):
     words = ["replay", str(path), "--split", "column:site", "--features", "rounds", "--json", str(told)]
     done = CliRunner().invoke(cli, words)
     assert "a round takes those of 50 rows of the file" in done.output
+    assert "--time" not in done.output
     result = json.loads(told.read_text())
     assert result["ahead"] == 0
     assert result["records"] == result["accepted"] + result["pending"]
     assert 0 < result["answered"] == result["pending"]
+
+
+def test_a_file_that_has_one_client_after_another_makes_replay_ask_for_times(tmp_path):
+    path = tmp_path / "stream.csv"
+    lines = [f"{i % 7},{'abc'[i // 100]},{'uv'[i % 2]}" for i in range(300)]
+    path.write_text("\n".join(["a,site,label", *lines]) + "\n")
+    done = CliRunner().invoke(cli, ["replay", str(path), "--split", "column:site", "--features", "rounds"])
+    assert "name the column of times with --time" in done.output.replace("\n", " ")

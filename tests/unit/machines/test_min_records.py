@@ -248,6 +248,14 @@ def test_records_too_few_to_be_sent_are_answered_in_their_round_and_not_again_wh
     assert machine.answered == 0
 
 
+def test_a_process_that_does_not_measure_says_nothing_of_records_that_it_has_answered():
+    machine = client(clock="interval", min_records=3, capacity=100)
+    feed(machine, RecordsRead((batch("ab"),)), joined(), *opening(closes=6.0), now=1.0)
+    (only,) = feed(machine, Tick(), now=7.0)
+    assert content(only.message) == ABOUT_NO_RECORD - {"rejected", "spans"}
+    assert machine.answered == 2
+
+
 def test_what_was_answered_counts_when_the_records_are_sent_whatever_later_models_say():
     machine = client(clock="interval", min_records=3, capacity=100, measure=True)
     feed(machine, RecordsRead((batch("bb"),)), joined(), *opening(closes=6.0), now=1.0)
