@@ -178,14 +178,8 @@ def run_replay(
     size = _size(table, logs, round_size, FEWEST if injection is None else 1, settings.min_records)
     if settings.min_records == 1:
         print_line(console, ALONE)
-    if settings.interval is not None and not len(table.times):
-        raise UsageError(
-            f"{table.name}: rounds by event time need the times of the records; name their column with --time"
-        )
-    if settings.interval is not None and (round_size is not None or injection is not None):
-        raise UsageError(
-            "--interval makes rounds by event time, so --round-size and --inject have no effect; leave them out"
-        )
+    if settings.interval is not None:
+        _check_interval(table, is_idle=round_size is not None or injection is not None)
     if injection is not None:
         logs = inject(table, logs, injection, size, settings.seed)
     elif settings.interval is None and not settings.label_delay:
@@ -284,6 +278,18 @@ def _size(table: Table, logs: dict[str, Log], given: int | None, fewest: int, mi
         what = f"no client has {min_records} valid records, the minimum for an update (--min-records)"
         raise UsageError(f"{table.name}: {what}; choose fewer --clients or a smaller --min-records")
     return given or usual_size(len(table), len(logs), min_records=min_records, fewest=fewest)
+
+
+def _check_interval(table: Table, *, is_idle: bool) -> None:
+    """Check that rounds by event time can be made, and that no option is given which has no effect then."""
+    if not len(table.times):
+        raise UsageError(
+            f"{table.name}: rounds by event time need the times of the records; name their column with --time"
+        )
+    if is_idle:
+        raise UsageError(
+            "--interval makes rounds by event time, so --round-size and --inject have no effect; leave them out"
+        )
 
 
 def _period(table: Table, logs: dict[str, Log], size: int, min_records: int, console: Console) -> float | None:

@@ -20,7 +20,7 @@ from streamfl.protocol.native.steps import COARSEST
 from streamfl.protocol.records import Batch
 
 if TYPE_CHECKING:
-    from streamfl.online.native.learner import NativeLearner, Own
+    from streamfl.online.native.learner import KeptOwn, NativeLearner
     from streamfl.online.native.private.asked import LateLabelExperts
     from streamfl.online.native.private.last_answer import LastAnswer
     from streamfl.online.native.shared import Shared
@@ -61,7 +61,7 @@ class NativeAtClient(AtClient):
     version: int = 1
     _epoch: int | None = None
     _asked: "LateLabelExperts | None" = None
-    _held: "Own | None" = None
+    _held: "KeptOwn | None" = None
     _served: list[FloatArray] = field(default_factory=list)
     _published: Arrived[dict[bool, NativeState | NativeChange]] = field(default_factory=Arrived)
 

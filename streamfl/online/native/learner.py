@@ -18,8 +18,7 @@ from streamfl.online.native.kernels.kept_arguments import kept
 from streamfl.online.native.kernels.last_answer import ERROR, LAST, Last
 from streamfl.online.native.kernels.neighbours import NO_MEMORY, Memory
 from streamfl.online.native.kernels.one_record import Learning, Record, predict_and_learn
-from streamfl.online.native.kernels.own import CELLS, DEPTH
-from streamfl.online.native.kernels.own import Own as OwnArrays
+from streamfl.online.native.kernels.own import CELLS, DEPTH, Own
 from streamfl.online.native.kernels.scaling import FIRST
 from streamfl.online.native.kernels.softmax import rounds_say
 from streamfl.online.native.kernels.steps import RIDGE, Kinds, Models, Table
@@ -63,7 +62,7 @@ class LastPrediction(NamedTuple):
     served: float
 
 
-class Own(NamedTuple):
+class KeptOwn(NamedTuple):
     """What a client has learnt that it never sends, as it was at one time."""
 
     mixture: LabelMixture | TargetMixture
@@ -316,11 +315,11 @@ class NativeLearner:
         self._rename_own()
         last.follow(self._agreed.pairs)
 
-    def keep_own(self) -> Own:
+    def keep_own(self) -> KeptOwn:
         """Return a copy of what the client has learnt that it never sends."""
-        return deepcopy(Own(self.mixture, self.near, self.own, self.last, self.rest))
+        return deepcopy(KeptOwn(self.mixture, self.near, self.own, self.last, self.rest))
 
-    def take_own(self, kept: Own) -> None:
+    def take_own(self, kept: KeptOwn) -> None:
         """Go back to what `keep_own` has returned."""
         own = deepcopy(kept)
         self._table.changes.arguments, self._last_prediction = None, None
@@ -702,7 +701,7 @@ def _is_sound(learning: Learning, features: int, columns: int) -> bool:
     )
 
 
-def _is_sound_own(own: OwnArrays, features: int, columns: int) -> bool:
+def _is_sound_own(own: Own, features: int, columns: int) -> bool:
     """Tell whether the own model has room for so many names, and perhaps some that are gone."""
     inputs, outputs = own.weights.shape
     return (
