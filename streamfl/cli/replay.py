@@ -182,7 +182,7 @@ def run_replay(
         _check_interval(table, is_idle=round_size is not None or injection is not None)
     if injection is not None:
         logs = inject(table, logs, injection, size, settings.seed)
-    elif settings.interval is None and not settings.label_delay:
+    elif settings.interval is None and answers is None:
         settings = replace(settings, interval=_period(table, logs, size, settings.min_records, console))
     replay = Replay(
         table,

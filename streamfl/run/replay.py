@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from streamfl.bounds import NAME_BYTES, NAMED, is_name
 from streamfl.errors import BrokenInvariantError, PeerError, UsageError
 from streamfl.learning.local_round import Learner
 from streamfl.learning.profiles.base import Profile
+from streamfl.machines.client.intake.period import AGREEING
 from streamfl.machines.client.intake.recorded import Recorded
 from streamfl.machines.client.machine import Client
 from streamfl.machines.client.settings import ClientSettings
@@ -285,7 +286,7 @@ class Replay:
         """Return the number of rounds of the client with the most records; by event time, of periods with any."""
         if self.settings.interval is not None:
             rows = np.concatenate([log.rows for log in self.logs.values()])
-            periods = np.floor(self._moments[rows] / self.settings.interval)
+            periods = np.floor(self._seconds[rows] / self.settings.interval)
             return max(1, len(np.unique(periods[~np.isnan(periods)])))
         if self.sizes is not None:
             return max(map(len, self.sizes.values()))
@@ -343,15 +344,20 @@ class Replay:
         reaches them in different rounds, and the row alone tells that it is one.
         """
         if len(self.table.times) or self.settings.interval is not None:
-            return self.table.times if len(self.table.times) else self._moments
+            return self._seconds
         lengths = [len(log) for log in self.logs.values()]
         if self.sizes is not None or max(lengths, default=0) - min(lengths, default=0) <= 1:
             return None
-        return self._moments
+        return self._seconds
+
+    @cached_property
+    def _seconds(self) -> FloatArray:
+        """Return the time of each record of the table, or its row."""
+        return self.table.times if len(self.table.times) else self.table.places.astype(np.float64)
 
     @cached_property
     def _moments(self) -> FloatArray:
-        """Return when each record of the table came: its time, or its row."""
+        """Return what tells the order in which the records of the table came."""
         return moments(self.table, self.logs)
 
     def _time_of(self, closed: RoundSummary) -> str | None:
@@ -448,8 +454,22 @@ class Replay:
             secrets=self._secrets(name),
         )
         source = TableSource(self.table, name, self.logs[name], self._times)
-        read = delayed(source, settings.label_delay, self.answers.get(name)) if settings.label_delay else source
+        until = None if settings.interval is None else partial(self._labels_due, name)
+        read = (
+            delayed(source, settings.label_delay, self.answers.get(name), until) if settings.label_delay else source
+        )
         return ClientNode(machine, read, transport.client(name), self._observe_client)
+
+    def _labels_due(self, name: str) -> int:
+        """Return how many labels of a client show that the open period is over: more are for later rounds.
+
+        If it read all that it has room for, it would answer most records before anything was learnt.
+        """
+        log, period = self.logs[name], self._machine.state.period
+        if period is None or self.settings.interval is None:
+            return max(self.settings.min_records, AGREEING)
+        later = np.flatnonzero(self._seconds[log.rows] >= (period + 1) * self.settings.interval)[AGREEING - 1 :]
+        return int(later[0]) + 1 + len(log.rejected) if len(later) else len(log)
 
     def _secrets(self, name: str) -> MaskKeys | None:
         """Return the keys of a client's masks and noise: in one process they follow from the seed."""

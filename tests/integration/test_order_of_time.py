@@ -152,3 +152,17 @@ def test_a_file_that_has_one_client_after_another_makes_replay_ask_for_times(tmp
     path.write_text("\n".join(["a,site,label", *lines]) + "\n")
     done = CliRunner().invoke(cli, ["replay", str(path), "--split", "column:site", "--features", "rounds"])
     assert "name the column of times with --time" in done.output.replace("\n", " ")
+
+
+@pytest.mark.parametrize("delay", [3, 40])
+def test_labels_that_come_later_change_no_model_and_no_answer_looks_ahead(delay):
+    table, logs = stream(7)
+    at_once, later = by_time(table, logs).run(), by_time(table, logs, label_delay=delay).run()
+    assert later.result.model_sha256 == at_once.result.model_sha256
+    assert (later.result.ahead, at_once.result.ahead) == (0, 0)
+
+
+def test_records_whose_labels_come_later_are_not_all_answered_before_anything_is_learnt():
+    table, logs = stream(7)
+    result = by_time(table, logs, label_delay=3).run().result
+    assert result.unanswered < len(table) // 4
