@@ -562,7 +562,7 @@ def test_a_rest_of_fewer_than_may_leave_a_client_stays_pending_and_is_told(strea
     ended = streamfl("replay", path, "--clients", 2, "--round-size", 15, "--json", "-")
     result = ended.json
     assert (result["records"], result["accepted"], result["pending"], result["rounds"]) == (70, 60, 10, 2)
-    assert "pending: a client's last records are not learnt if they are fewer than --min-records" in ended.err
+    assert "pending: a client's last records are not sent if they are fewer than --min-records" in ended.err
     whole = streamfl("replay", path, "--clients", 2, "--round-size", 15, "--min-records", 5, "--json", "-")
     assert (whole.json["accepted"], whole.json["pending"], whole.json["rounds"]) == (70, 0, 3)
     assert "--min-records 1" not in whole.err

@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -34,6 +34,8 @@ RARE, ALIKE = 0.025, 2.0
 # A feature is a counter if so many steps from record to record, and half of all, are changes, of which this part goes
 # the same way, and at most one in a stretch of a client does not: a meter that was exchanged, or that began again.
 CHANGES, OFTEN, ONE_WAY = 8, 0.5, 0.95
+# A clock is set back by at least this part of its range, and its other steps are smaller.
+FAR_BACK = 0.5
 
 Kind = Literal["restart", "local drift"]
 
@@ -155,6 +157,36 @@ def counters(stretches: Sequence[FloatArray]) -> BoolArray:
     return found
 
 
+def clocks(stretches: Sequence[FloatArray]) -> BoolArray:
+    """Return which features go one way, far back, and the same way again: an hour, a day of the week. Shape (d,).
+
+    Parameters
+    ----------
+    stretches
+        Records of one client each, in their order, shapes (n, d).
+
+    >>> clocks([np.array([[i // 12 % 24, i % 2, i] for i in range(600)], float)])
+    array([ True, False, False])
+    """
+    together = np.concatenate(stretches)
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # a feature without any value
+        far = FAR_BACK * (np.nanmax(together, axis=0) - np.nanmin(together, axis=0))
+    steps = [np.diff(X, axis=0) for X in stretches]
+
+    def count(is_so: Callable[[FloatArray], BoolArray]) -> IntArray:
+        counts: IntArray = np.array([is_so(step).sum(axis=0) for step in steps]).sum(axis=0)
+        return counts
+
+    on, back = count(lambda step: (step > 0.0) & (step < far)), count(lambda step: step <= -far)
+    down, up = count(lambda step: (step < 0.0) & (step > -far)), count(lambda step: step >= far)
+    found = np.zeros(len(far), np.bool_)
+    for way, other, turns, wrong in ((on, down, back, up), (down, on, up, back)):
+        changes, against = way + other + turns + wrong, other + wrong
+        goes_on = (changes >= CHANGES) & (against <= (1.0 - ONE_WAY) * changes)
+        found |= goes_on & (turns > 0) & (way >= 2 * turns)
+    return found
+
+
 def _compared(before: FloatArray, since: FloatArray) -> tuple[list[FloatArray], FloatArray]:
     """Return the means of each column, and their difference in standard deviations of both together."""
     both = np.concatenate([before, since])
@@ -233,10 +265,11 @@ class Changes:
         return Change(kind=kind, round=at, since=since, moved=known)
 
     def _moved(self, before: Sequence[FloatArray], since: Sequence[FloatArray]) -> tuple[Moved, ...] | None:
-        """Return what moved between some records of each client; what rises all the time has not moved."""
+        """Return what moved between some records of each client; a counter or a clock has not moved."""
         if not sum(map(len, before)) or not sum(map(len, since)):
             return None
-        lasting = ~counters([*before, *since])
+        whole = [np.concatenate(both) for both in zip(before, since, strict=True)] if before else since
+        lasting = ~(counters([*before, *since]) | clocks(whole))
         if not lasting.any():
             return ()
         features = [name for name, lasts in zip(self.table.features, lasting, strict=True) if lasts]

@@ -180,6 +180,10 @@ class Result(ResultPart):
     `by_class` are None if predictions were not measured. `changes` has a line for each restart, and for each local
     drift as it was found.
 
+    `answered` counts the pending records that were predicted: a client's last ones, fewer than may be sent. They are
+    in all figures. `ahead` is how many later records a model had learnt when it predicted a record, at most: 0 if no
+    figure looks ahead. None: nothing was measured, or the answers are those of a live federation.
+
     If labels come by `label_delay` records later than their records: `unanswered` counts the records answered before
     there was any model, `waiting` those at the end that were answered and are not learnt, `expired` those whose label
     did not come in time. None of these is counted twice: those that wait are among `pending`.
@@ -196,6 +200,8 @@ class Result(ResultPart):
     held_out: int
     rejected: int
     pending: int
+    answered: int = 0
+    ahead: int | None = None
     infinite: int = 0
     missing: Mapping[str, int] | None = None
     label_delay: int | None = None

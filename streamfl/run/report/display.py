@@ -21,7 +21,7 @@ from streamfl.run.evaluation.result import (
     Privacy,
     Result,
 )
-from streamfl.run.report.story import drifts_found, ledger, unaccounted
+from streamfl.run.report.story import drifts_found, ledger, looks_ahead, unaccounted
 from streamfl.run.report.terminal import print_line
 from streamfl.run.report.words import (
     LOCAL,
@@ -302,8 +302,13 @@ def summary(console: Console, result: Result, rejections: Sequence[str] = ()) ->
         if key == "records":
             _list_rejections(console, rejections, result.rejected, result.records)
             if result.pending:
-                why = "a client's last records are not learnt if they are fewer than --min-records"
-                print_line(console, f"{'':<{_KEY}}pending: {why}")
+                print_line(
+                    console,
+                    f"{'':<{_KEY}}pending: a client's last records are not sent if they are fewer than --min-records"
+                    + (f"; {count(result.answered)} were predicted where they are" if result.answered else ""),
+                )
+            if result.ahead:
+                print_line(console, f"{'':<{_KEY}}{looks_ahead(result.ahead)}", "yellow")
 
 
 def _list_rejections(console: Console, reasons: Sequence[str], total: int, records: int) -> None:

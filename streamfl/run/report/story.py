@@ -78,6 +78,16 @@ def unaccounted(result: Result) -> int:
     return result.records - result.accepted - result.rejected - result.pending
 
 
+def looks_ahead(records: int) -> str:
+    """Return in words that a model had learnt later records than one that it predicted.
+
+    >>> looks_ahead(1)
+    'ahead: a record was predicted when models had learnt up to 1 later record of other clients'
+    """
+    later = counted(records, "later record")
+    return f"ahead: a record was predicted when models had learnt up to {later} of other clients"
+
+
 def ledger(result: Result) -> str:
     """Return the equation of the record counts, which must hold, and the difference if it does not.
 
@@ -300,7 +310,15 @@ def _records(result: Result) -> Iterator[Sentence]:
         yield Sentence(f"{lost}: no label came in time.", warns=True)
     if result.pending:
         few = "their clients had too few records left for an update (--min-records)"
-        yield Sentence(f"{counted(result.pending, 'record')} {_was(result.pending)} read but not learnt: {few}.")
+        answered = f" {count(result.answered)} of them count in the figures." if result.answered else ""
+        sent = f"{counted(result.pending, 'record')} {_was(result.pending)} read but not sent: {few}."
+        yield Sentence(sent + answered)
+    if result.ahead:
+        later = counted(result.ahead, "later record")
+        yield Sentence(
+            f"The figures look ahead: a record was predicted when models had learnt up to {later} of other clients.",
+            warns=True,
+        )
     if unaccounted(result):
         yield Sentence(f"The record counts do not add up: {ledger(result)}.", warns=True)
 

@@ -11,7 +11,7 @@ from streamfl.protocol.messages import Accepted, RoundClosed, Served
 from streamfl.protocol.records import Rejection, Span
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import Log
-from streamfl.run.evaluation.changes import ENOUGH, Changes, counters, moved
+from streamfl.run.evaluation.changes import ENOUGH, Changes, clocks, counters, moved
 from streamfl.run.evaluation.source_figures import missing
 from streamfl.run.summary import RoundSummary
 
@@ -179,6 +179,22 @@ def test_a_step_at_each_client_a_setting_that_is_raised_and_an_hour_of_the_day_a
     for table, logs in (flags, raised):
         assert changes(table, logs, 5).found("restart", 5, 4, ()).moved != ()
     assert not counters([np.array([[float(i % 24)] for i in range(200)])]).any()
+
+
+def test_an_hour_that_begins_again_has_not_moved_but_a_setting_that_is_put_back_has() -> None:
+    hours = [float((i // 10 + 4) % 24) for i in range(500)]
+    for way in (1.0, -1.0):
+        table, logs = table_of([way * hour for hour in hours])
+        assert [changes(table, logs, 3).found("local drift", 3, 3, ("c0",)).moved] == [()]
+    table, logs = table_of([20.0] * 240 + [3.0] * 260)
+    assert changes(table, logs, 3).found("local drift", 3, 3, ("c0",)).moved != ()
+
+
+def test_neither_noise_nor_a_level_that_falls_once_is_a_clock() -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=300), np.repeat([5.0, 1.0], 150) + 0.1 * rng.normal(size=300)])
+    assert not clocks([X]).any()
+    assert clocks([X, X]).tolist() == [False, False]
 
 
 def test_after_a_restart_the_records_before_it_are_not_compared() -> None:
