@@ -136,6 +136,11 @@ _separator = click.option(
     show_default=True,
     help="Separator of a CSV file: one character, or tab.",
 )
+_encoding = click.option(
+    "--encoding",
+    metavar="NAME",
+    help="The encoding of a text file, such as cp1252. Default: UTF-8, or UTF-16 with a byte order mark.",
+)
 _on_bad_record = click.option(
     "--on-bad-record",
     type=click.Choice(["reject", "stop"]),
@@ -160,7 +165,20 @@ _on_bad_record = click.option(
     help="The column with the time of each record. It is not a feature. Drifts are reported with these times. "
     "Records keep the order of the file.",
 )
+@click.option(
+    "--timezone",
+    metavar="ZONE",
+    default="UTC",
+    show_default=True,
+    help="The zone of times that name none, such as Europe/Berlin.",
+)
+@click.option(
+    "--date-order",
+    type=click.Choice(["dmy", "mdy", "ymd"]),
+    help="The order of day, month and year in dates such as 03/04/2026. Default: as the column shows.",
+)
 @_separator
+@_encoding
 @click.option(
     "--task",
     type=click.Choice(["auto", "classification", "regression"]),
@@ -419,6 +437,7 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
 )
 @_drop
 @_separator
+@_encoding
 @click.option(
     "--missing",
     type=click.Choice(["warn", "mean", "refuse"]),
@@ -472,16 +491,19 @@ def _of_file(options: dict[str, Any]) -> dict[str, Any]:
         "drop": tuple(name for name in options["drop"].split(",") if name),
         "on_bad_record": options["on_bad_record"],
         "separator": "\t" if options["separator"] in {"tab", "\\t"} else options["separator"],
+        "encoding": options["encoding"],
     }
 
 
 def _table(file: str, options: dict[str, Any]) -> Any:
     from streamfl.records.files.readers import read  # noqa: PLC0415
+    from streamfl.records.times import Notation  # noqa: PLC0415
     from streamfl.run.dealing.dealing import client_column  # noqa: PLC0415
 
     return read(
         file,
         time=options["time"],
+        notation=Notation(options["timezone"], options["date_order"]),
         task=options["task"],
         keep=client_column(options["split"]) or None,
         **_of_file(options),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
+from streamfl.errors import UsageError
 from streamfl.protocol.records import Rejection, without_infinity
 from streamfl.records.cells import Cells, listed, quoted, texts
 from streamfl.records.columns import Column, LeftOutColumn, TextColumn, describe, infer
@@ -13,7 +14,7 @@ from streamfl.records.labels import LabelTexts, resolve
 from streamfl.records.request import Request
 from streamfl.records.rows import GrowingRows
 from streamfl.records.table import Numbers, Table, Texts
-from streamfl.records.times import of_cells, unknown
+from streamfl.records.times import Times, unknown
 
 BLOCK = 8192  # records read at a time
 MAX_COLUMNS = 10_000
@@ -106,7 +107,6 @@ class _Rest:
     places: list[IntArray] = field(default_factory=list)
     lines: list[IntArray] = field(default_factory=list)
     kept: list[Texts] = field(default_factory=list)
-    times: list[FloatArray] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -134,7 +134,8 @@ class Assembly:
     _rows: list[GrowingRows] = field(default_factory=list)
     _rest: _Rest = field(default_factory=_Rest)
     _rejected: list[Rejection] = field(default_factory=list)
-    _no_times: list[str] = field(default_factory=list)
+    _times: Times | None = None
+    _timed: list[IntArray] = field(default_factory=list)  # the good records of each block with times
     _infinite: int = 0
 
     def add(self, block: RowBlock) -> None:
@@ -169,9 +170,10 @@ class Assembly:
         self._columns[name] = LeftOutColumn(name, why)
 
     def _add_times(self, cells: Cells, good: IntArray) -> None:
-        times, wrong = of_cells(cells)
-        self._rest.times.append(times[good])
-        self._no_times.extend(wrong[i] for i in good.tolist() if i in wrong)
+        if self._times is None:
+            self._times = Times(self.request.time or "", self.request.notation)
+        self._times.add(cells)
+        self._timed.append(good)
 
     def finish(self) -> Table:
         """Return the table of all blocks.
@@ -185,7 +187,7 @@ class Assembly:
         good = np.flatnonzero(~np.isnan(y))
         if not len(good):
             raise self._nothing()
-        features = self._names()
+        features, times = self._names(), self._seconds()
         X = _joined(self._rows, features)
         rest = self._rest
         kept = {self.request.keep: np.concatenate(rest.kept)[good]} if self.request.keep is not None else {}
@@ -200,7 +202,7 @@ class Assembly:
             columns=kept,
             label=self.label,
             infinite=self._infinite,
-            times=np.concatenate(rest.times)[good] if rest.times else np.empty(0),
+            times=times[good] if len(times) else times,
             left_out=tuple(column.name for column in self._left_out),
             notes=self._notes(),
             excluded=tuple(sorted(self.request.excluded)),
@@ -213,7 +215,29 @@ class Assembly:
 
     def _notes(self) -> tuple[str, ...]:
         notes = [describe(self.request, self._left_out)] if self._left_out else []
-        return (*notes, *unknown(self._no_times))
+        column, no_times = self._times, list[str]()
+        if column is None:
+            return tuple(notes)
+        for kept, wrong in zip(self._timed, column.wrong, strict=False):
+            no_times.extend(wrong[i] for i in kept.tolist() if i in wrong)
+        return (*notes, *unknown(no_times), *filter(None, [column.note()]))
+
+    def _seconds(self) -> FloatArray:
+        """Return the times of the good records.
+
+        Raises
+        ------
+        UsageError
+            Nothing decides how they are to be read.
+        """
+        if self._times is None:
+            return np.empty(0)
+        try:
+            return np.concatenate(
+                [times[good] for times, good in zip(self._times.finish(), self._timed, strict=True)]
+            )
+        except UsageError as error:
+            raise UsageError(f"{self.request.source}: {error}") from None
 
     def _features(self, block: RowBlock) -> tuple[FloatArray, tuple[str, ...], dict[int, str]]:
         columns = self._inferred(block)

@@ -57,6 +57,15 @@ class LazyTexts(Sequence[str]):
         texts = self._texts.gather(odd).to_list() if len(odd) else []
         return values.fill_null(np.nan).to_numpy(writable=True), dict(zip(odd.to_list(), texts, strict=True))
 
+    def dates(self, form: str) -> tuple[FloatArray, list[int]]:
+        """Return dates of a form as seconds since 1970 in UTC, NaN for the others, and the others by index."""
+        import polars as pl  # noqa: PLC0415  slow to load; loaded by now
+
+        found = self._texts.str.to_datetime(form, time_unit="us", strict=False)
+        odd = (found.is_null() & self._texts.is_not_null()).arg_true()
+        seconds = found.dt.epoch("us").cast(pl.Float64) / 1e6
+        return seconds.fill_null(np.nan).to_numpy(writable=True), odd.to_list()
+
 
 def columns(lines: Sequence[bytes], header: Sequence[str], separator: str) -> Mapping[str, LazyTexts] | None:
     r"""Return the columns of consecutive lines, or None if they must be parsed by Python's csv module.

@@ -7,6 +7,7 @@ from typing import Literal
 
 from streamfl.errors import UsageError
 from streamfl.records.cells import listed
+from streamfl.records.times import PLAIN, Notation
 
 Task = Literal["auto", "classification", "regression"]
 OnBadRecord = Literal["reject", "stop"]
@@ -30,6 +31,8 @@ class Request:
     keep: str | None = None
     separator: str = ","
     labelled: bool = True
+    notation: Notation = PLAIN
+    encoding: str | None = None
 
     def refusal(self, what: str, remedy: str) -> UsageError:
         """Return a one-line error with the file, the problem and the remedy.

@@ -247,6 +247,11 @@ class Replay:
 
     def __post_init__(self) -> None:
         _check_features(self.table)
+        if self.settings.interval is not None and len(self.table.times) and np.isnan(self.table.times).all():
+            why = next((note for note in self.table.notes if "cannot be read" in note), "they are all missing")
+            raise UsageError(
+                f"{self.table.name}: rounds by event time need the times of the records, and none can be read: {why}"
+            )
         if self.settings.interval is not None and not len(self.table.times):
             raise UsageError(
                 f"{self.table.name}: rounds by event time need the times of the records; name their column with "

@@ -10,6 +10,7 @@ import msgspec
 
 from streamfl.bounds import is_name
 from streamfl.records.cells import number, quoted
+from streamfl.records.dates import LONGEST
 from streamfl.records.formats.field_map import FieldMap
 from streamfl.records.objects import Object, flat
 
@@ -84,7 +85,7 @@ class AnyJson:
             client = named if is_name(named) else ""
             named = _named(record, self.fields.key, "key")
             key = named if is_name(named) else ""
-            head = tuple(_cell(name, record.get(name)) for name in self.fields.head)
+            head = tuple(self._cell(name, record.get(name)) for name in self.fields.head)
             return ReadRecord(head, self._numbers(record))
         except RecursionError:
             raise UnusableRecordError("objects or lists nested too deeply", client, key) from None
@@ -114,6 +115,12 @@ class AnyJson:
             hint = "; NaN is not JSON: write null" if b"NaN" in message else ""
             raise ValueError(f"not JSON ({error}){hint}") from None
         return {name: _decoded(name, part) for name, part in parts.items() if not self._ignored(name)}
+
+    def _cell(self, name: str, cell: object) -> Cell:
+        """Return a cell of the head. A time that is none, such as a list, is a text: it costs no record."""
+        if name == self.fields.time and not isinstance(cell, _CELL):
+            return str(cell)[:LONGEST]
+        return _cell(name, cell)
 
     def _ignored(self, name: str) -> bool:
         if name in self._wanted or name in self._holders:

@@ -81,11 +81,6 @@ POISON = {
     "client fraction": (GOOD.replace(b'"d1"', b"1.5"), 'field "device": "1.5" names no client', ""),
     "client true": (GOOD.replace(b'"d1"', b"true"), 'field "device": "True" names no client', ""),
     "client list": (GOOD.replace(b'"d1"', b'["d1"]'), 'field "device": "[\'d1\']" names no client', ""),
-    "time in words": (GOOD.replace(b"1.5", b'"noon"'), 'field "t": the time "noon" is not a date; give', "d1"),
-    "time true": (GOOD.replace(b"1.5", b"true"), 'field "t": the time "True" is not a date', "d1"),
-    "time in microseconds": (GOOD.replace(b"1.5", b"1700000000000000"), 'field "t": the time 17000', "d1"),
-    "time huge": (GOOD.replace(b"1.5", b"9" * 400), 'field "t": the time inf is not a date', "d1"),
-    "time of no calendar": (GOOD.replace(b"1.5", b'"2023-02-30"'), 'field "t": the time "2023-02-30"', "d1"),
     "nested too deeply": (nested(100_000), "too deeply", ""),
     "a list too deep": (b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "too deeply", ""),
     "name of a category's feature": (
@@ -644,7 +639,7 @@ def test_a_rejected_record_carries_its_key_if_that_can_be_read():
     fields = FieldMap(task="unlabelled", key="id", features=("x",), time="t")
     messages = [
         b'{"id":"k","x":"wide"}',
-        b'{"id":7,"x":1,"t":"noon"}',
+        b'{"id":7,"x":"far","t":"noon"}',
         b'{"x":1e999,"id":"l"}',
         b'{"id":"m","x":',
         b"",
