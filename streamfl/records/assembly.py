@@ -1,18 +1,19 @@
 """Builds a table from blocks of records, with little memory beyond the table itself."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.errors import UsageError
 from streamfl.protocol.records import Rejection, without_infinity
-from streamfl.records.cells import Cells, listed, quoted, texts
+from streamfl.records.cells import Cells, is_number, listed, quoted, texts
 from streamfl.records.columns import Column, LeftOutColumn, TextColumn, describe, infer
 from streamfl.records.labels import LabelTexts, resolve
 from streamfl.records.request import Request
 from streamfl.records.rows import GrowingRows
+from streamfl.records.series import DISTINCT, LAST, last_values
 from streamfl.records.table import Numbers, Table, Texts
 from streamfl.records.times import Times, unknown
 
@@ -74,6 +75,8 @@ class Blocks:
         The blocks in order.
     left_out
         Columns that no block holds, since they cannot be features.
+    notes
+        What the user should know of the file.
     """
 
     request: Request
@@ -82,6 +85,7 @@ class Blocks:
     unit: str
     each: Iterator[RowBlock]
     left_out: Sequence[LeftOutColumn] = ()
+    notes: Sequence[str] = ()
 
     def table(self) -> Table:
         """Return all records as a table.
@@ -91,7 +95,7 @@ class Blocks:
         UsageError
             The records cannot be used: see `Assembly`.
         """
-        assembly = Assembly(self.request, self.name, self.label, self.unit)
+        assembly = Assembly(self.request, self.name, self.label, self.unit, self.notes)
         for column in self.left_out:
             assembly.leave_out(column.name, column.why)
         for block in self.each:
@@ -123,12 +127,15 @@ class Assembly:
         The name of the label column, for messages.
     unit
         The unit of `lines` in messages: `line` or `record`.
+    notes
+        What the user should know of the file.
     """
 
     request: Request
     name: str
     label: str
     unit: str
+    notes: Sequence[str] = ()
     _columns: dict[str, Column | None] = field(default_factory=dict)
     _labels: LabelTexts = field(default_factory=LabelTexts)
     _rows: list[GrowingRows] = field(default_factory=list)
@@ -187,9 +194,14 @@ class Assembly:
         good = np.flatnonzero(~np.isnan(y))
         if not len(good):
             raise self._nothing()
-        features, times = self._names(), self._seconds()
-        X = _joined(self._rows, features)
-        rest = self._rest
+        rest, times = self._rest, self._seconds()
+        X: Numbers
+        if self._is_series and not labels:
+            names, X = last_values(self.label, y, np.concatenate(rest.kept) if rest.kept else None)
+            features = tuple(names)
+        else:
+            features = self._names()
+            X = _joined(self._rows, features)
         kept = {self.request.keep: np.concatenate(rest.kept)[good]} if self.request.keep is not None else {}
         return Table(
             name=self.name,
@@ -210,11 +222,18 @@ class Assembly:
         )
 
     @property
+    def _is_series(self) -> bool:
+        """Whether the file has a label and times, and nothing to be a feature."""
+        return self._times is not None and bool(self.label) and not self._columns
+
+    @property
     def _left_out(self) -> list[LeftOutColumn]:
         return [column for column in self._columns.values() if isinstance(column, LeftOutColumn)]
 
     def _notes(self) -> tuple[str, ...]:
-        notes = [describe(self.request, self._left_out)] if self._left_out else []
+        notes = [*self.notes, *([describe(self.request, self._left_out)] if self._left_out else [])]
+        if self._is_series:
+            notes.append(f"it has no feature column besides {self.label}, so its last {LAST} values are the features")
         column, no_times = self._times, list[str]()
         if column is None:
             return tuple(notes)
@@ -275,7 +294,10 @@ class Assembly:
         if not len(codes):
             return np.empty(0), ()
         names = list(self._labels.codes)
-        y, labels = resolve(self.request, names, codes)
+        request = self.request
+        if self._is_series and request.task == "auto" and len(names) > DISTINCT and all(map(is_number, names)):
+            request = replace(request, task="regression")
+        y, labels = resolve(request, names, codes)
         wrong = {int(i): self._not_a_target(names[codes[i]]) for i in np.flatnonzero(np.isnan(y))}
         if wrong:
             self._reject(self._rejections(np.concatenate(self._rest.places), np.concatenate(self._rest.lines), wrong))

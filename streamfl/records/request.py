@@ -1,7 +1,7 @@
 """A request to read a file: the roles of its columns, and what to do with bad records."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -48,7 +48,9 @@ class Request:
         return frozenset(self.drop) | ({self.time} if self.time is not None else set())
 
 
-def label_column(request: Request, columns: Sequence[str], *, last: bool) -> str:
+def label_column(
+    request: Request, columns: Sequence[str], *, last: bool, without: Container[str] = frozenset()
+) -> str:
     """Return the name of the label column, after checking every column that the request names.
 
     It is "" if the request is for records without labels.
@@ -61,6 +63,8 @@ def label_column(request: Request, columns: Sequence[str], *, last: bool) -> str
         The names of all columns.
     last
         Whether the last column is the label if no column has one of the usual names.
+    without
+        Columns that are not the label unless it is named.
 
     Raises
     ------
@@ -77,7 +81,7 @@ def label_column(request: Request, columns: Sequence[str], *, last: bool) -> str
         return ""
     if request.label is not None:
         return request.label
-    eligible = [name for name in columns if name not in request.excluded]
+    eligible = [name for name in columns if name not in request.excluded and name not in without]
     for usual in LABEL_NAMES:
         for name in eligible:
             if name.lower() == usual:

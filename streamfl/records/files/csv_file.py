@@ -5,7 +5,7 @@ import gzip
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -15,10 +15,11 @@ import numpy as np
 from streamfl.arrays import IntArray
 from streamfl.protocol.records import Rejection
 from streamfl.records.assembly import BLOCK, Blocks, RowBlock
-from streamfl.records.cells import Cells, quoted
+from streamfl.records.cells import Cells
 from streamfl.records.csv_block import columns
+from streamfl.records.files.csv_head import LOOKED_AT, Head, head, is_comment, separator_refusal, suspected
 from streamfl.records.files.file_format import FileFormat
-from streamfl.records.files.lines import LONGEST, MOST_HELD, Lines, decoded, whole_lines
+from streamfl.records.files.lines import LONGEST, MOST_HELD, Lines, decoded, recoded, whole_lines
 from streamfl.records.objects import counted
 from streamfl.records.request import Request, label_column
 
@@ -56,15 +57,46 @@ def csv_file(request: Request, path: Path) -> Iterator[Blocks]:
 
 def csv_stream(request: Request, name: str, stream: Lines) -> Blocks:
     """Return the records in the lines of a CSV file: see `csv_file`."""
-    source = _Lines(request, stream)
-    header = _header(request, next(_rows(request, source), None), source.taken)
-    label = label_column(request, header, last=True)
-    return Blocks(request, name, label, "line", _blocks(request, source, header, label))
+    source = _Lines(request, recoded(request, stream))
+    begin = _begin(request, source)
+    request, header = begin.request, begin.names
+    left_out = [column for column in begin.left_out if column.name not in {request.keep, request.time, request.label}]
+    ignored = {column.name for column in left_out}
+    label = label_column(request, header, last=True, without=ignored)
+    table = _Table(request, header, label, frozenset(ignored))
+    return Blocks(request, name, label, "line", _blocks(table, source), left_out, begin.notes)
 
 
-def _blocks(request: Request, source: "_Lines", header: list[str], label: str) -> Iterator[RowBlock]:
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The columns of a file, one of which may be the label; some are ignored."""
+
+    request: Request
+    header: list[str]
+    label: str
+    ignored: frozenset[str]
+
+
+def _begin(request: Request, source: "_Lines") -> Head:
+    """Read up to the first line of the table."""
+    lines = [decoded(request, i, raw) for i, raw in enumerate(source.ahead(LOOKED_AT), start=1)]
+    found = head(request, lines)
+    if found is None or not found.names:
+        found = found or Head(request, 0, [])
+        for _ in range(found.skip):
+            next(source)
+        row = next(_rows(found.request, source), None)
+        header = _header(found.request, row, source.taken, lines[found.skip :])
+        return replace(found, names=header)
+    for _ in range(found.skip + 1):
+        next(source)
+    header = _header(found.request, _Row(source.taken, found.names), source.taken, lines[found.skip :])
+    return replace(found, names=header)
+
+
+def _blocks(table: _Table, source: "_Lines") -> Iterator[RowBlock]:
     start = 0
-    while (block := _next_block(request, source, header, label, start)) is not None:
+    while (block := _next_block(table, source, start)) is not None:
         yield block
         start += block.records
 
@@ -90,19 +122,21 @@ class _Lines:
 
     def ahead(self, n: int) -> Sequence[bytes]:
         """Return the next lines, at most n or MOST_HELD, without consuming them; none if one of them is too long."""
-        for line in islice(self._stream, n - len(self._ahead)) if self._held <= MOST_HELD else ():
+        more = max(0, n - len(self._ahead)) if self._held <= MOST_HELD else 0
+        for line in islice(self._stream, more):
             self._ahead.append(line)
             self._held += len(line or b"")
             if self._held > MOST_HELD:
                 break
-        lines = [line for line in self._ahead if line is not None]
-        return lines if len(lines) == len(self._ahead) else ()
+        found = list(islice(self._ahead, n))
+        lines = [line for line in found if line is not None]
+        return lines if len(lines) == len(found) else ()
 
-    def skip(self) -> None:
-        """Consume all lines of the look-ahead."""
-        self.taken += len(self._ahead)
-        self._ahead.clear()
-        self._held = 0
+    def skip(self, n: int) -> None:
+        """Consume the next n lines, which were looked at."""
+        self.taken += n
+        for _ in range(n):
+            self._held -= len(self._ahead.popleft() or b"")
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -117,20 +151,22 @@ class _Lines:
         return decoded(self._request, self.taken, raw)
 
 
-def _next_block(request: Request, source: _Lines, header: list[str], label: str, start: int) -> RowBlock | None:
+def _next_block(table: _Table, source: _Lines, start: int) -> RowBlock | None:
     """Return the next 8192 records, parsed by polars if their lines are plain."""
+    request, header = table.request, table.header
     first = source.taken + 1
-    found = columns(source.ahead(BLOCK), header, request.separator) if source.taken else None
+    lines = source.ahead(BLOCK)
+    found = columns(lines, header, request.separator)
     if found is None:
         rows, most = list[_Row](), source.read + MOST_HELD
         for row in islice(_rows(request, source), BLOCK):
             rows.append(row)
             if source.read > most:
                 break
-        return _block(request, header, label, start, rows) if rows else None
-    source.skip()
-    places, lines = counted(start, len(found[header[0]]))
-    return _of_columns(request, label, found, places, lines + (first - 1 - start))
+        return _block(table, start, rows) if rows else None
+    source.skip(len(lines))
+    places, numbers = counted(start, len(lines))
+    return _of_columns(table, found, places, numbers + (first - 1 - start))
 
 
 def _rows(request: Request, source: _Lines) -> Iterator[_Row]:
@@ -188,7 +224,7 @@ def _is_open(raw: list[str], separator: str = ",") -> bool:
     return False
 
 
-def _header(request: Request, row: _Row | None, taken: int) -> list[str]:
+def _header(request: Request, row: _Row | None, taken: int, lines: Sequence[str]) -> list[str]:
     if row is None:
         what = "it has only blank lines" if taken else "it is empty"
         raise request.refusal(what, "give a file with a header and records")
@@ -201,10 +237,10 @@ def _header(request: Request, row: _Row | None, taken: int) -> list[str]:
     if row.fields[0].lstrip().startswith("{"):
         what = "its lines are JSON objects, but its name says CSV"
         raise request.refusal(what, "give it a name that ends in .jsonl")
-    names = [name.strip() or f"column{i}" for i, name in enumerate(row.fields, start=1)]
-    if len(names) == 1 and (found := [m for m in ";\t|," if m in names[0] and m != request.separator]):
-        what = f"its columns are separated by {quoted(found[0])}"
-        raise request.refusal(what, f"add --separator {'tab' if found[0].isspace() else quoted(found[0])}")
+    names = [name.strip(" \t\ufeff") or f"column{i}" for i, name in enumerate(row.fields, start=1)]
+    marks = [mark for mark in ";\t|," if mark in names[0] and mark != request.separator and len(names) == 1]
+    if mark := suspected(lines, request.separator) or "".join(marks[:1]):
+        raise separator_refusal(request, mark)
     if any(_is_fraction(name) for name in names):
         what = f"line {row.line} has numbers instead of column names"
         raise request.refusal(what, "put a header line first")
@@ -218,29 +254,37 @@ def _is_fraction(name: str) -> bool:
         return False
 
 
-def _block(request: Request, header: list[str], label: str, start: int, rows: list[_Row]) -> RowBlock:
+def _block(table: _Table, start: int, rows: list[_Row]) -> RowBlock:
+    request, header = table.request, table.header
+    rows = [_whole(row, len(header)) for row in rows if len(row.fields) == len(header) or not is_comment(row.fields)]
     whole = [i for i, row in enumerate(rows) if len(row.fields) == len(header)]
     torn = [(i, row) for i, row in enumerate(rows) if len(row.fields) != len(header)]
     cells = zip(*(rows[i].fields for i in whole), strict=True) if whole else [()] * len(header)
     places = np.array(whole, np.int64) + start
     lines = np.fromiter((rows[i].line for i in whole), np.int64, len(whole))
     rejected = tuple(Rejection(start + i, _tear(request, row, len(header))) for i, row in torn)
-    return _of_columns(request, label, dict(zip(header, cells, strict=True)), places, lines, rejected)
+    return _of_columns(table, dict(zip(header, cells, strict=True)), places, lines, rejected)
+
+
+def _whole(row: _Row, width: int) -> _Row:
+    """Return a line without the separator that only it has at its end."""
+    is_ended = len(row.fields) == width + 1 and not row.fields[-1].strip()
+    return row._replace(fields=row.fields[:-1]) if is_ended else row
 
 
 def _of_columns(
-    request: Request,
-    label: str,
+    table: _Table,
     found: Mapping[str, Cells],
     places: IntArray,
     lines: IntArray,
     rejected: tuple[Rejection, ...] = (),
 ) -> RowBlock:
+    request, without = table.request, table.request.excluded | table.ignored | {table.label}
     return RowBlock(
         places=places,
         lines=lines,
-        features={name: cells for name, cells in found.items() if name != label and name not in request.excluded},
-        label=found.get(label, ()),
+        features={name: cells for name, cells in found.items() if name not in without},
+        label=found.get(table.label, ()),
         kept=found[request.keep] if request.keep is not None else None,
         times=found[request.time] if request.time is not None else None,
         rejected=rejected,

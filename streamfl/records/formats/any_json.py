@@ -1,6 +1,7 @@
 """Reads any JSON message: slow, with exact reasons for what is refused."""
 
 import math
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -95,6 +96,7 @@ class AnyJson:
     def _object(self, message: bytes) -> Object:
         if not message:
             raise ValueError("the message is empty")
+        message = message.removeprefix(BOM_UTF8)
         if not is_utf8(message):
             raise ValueError("not UTF-8")
         try:
@@ -103,7 +105,7 @@ class AnyJson:
             record = self._in_parts(message)
         if not isinstance(record, dict):
             raise ValueError("not a JSON object")  # noqa: TRY004  the caller catches ValueError
-        return flat({name: cell for name, cell in record.items() if not self._ignored(name)})
+        return flat({name: cell for name, cell in record.items() if not self._ignored(name)}, self.fields.wanted)
 
     def _in_parts(self, message: bytes) -> dict[str, object]:
         """Decode the fields one by one, to name the bad one."""
