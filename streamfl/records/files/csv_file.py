@@ -5,7 +5,7 @@ import gzip
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -14,14 +14,17 @@ import numpy as np
 
 from streamfl.arrays import IntArray
 from streamfl.protocol.records import Rejection
-from streamfl.records.assembly import BLOCK, Blocks, RowBlock
+from streamfl.records.assembly import Blocks, RowBlock
 from streamfl.records.cells import Cells
-from streamfl.records.csv_block import columns
+from streamfl.records.csv_block import LazyTexts, columns, count
 from streamfl.records.files.csv_head import LOOKED_AT, Head, head, is_comment, separator_refusal, suspected
 from streamfl.records.files.file_format import FileFormat
-from streamfl.records.files.lines import LONGEST, MOST_HELD, Lines, decoded, recoded, whole_lines
+from streamfl.records.files.lines import LONGEST, MOST_HELD, Begun, Lines, decoded, recoded, whole_lines
 from streamfl.records.objects import counted
 from streamfl.records.request import Request, label_column
+
+BLOCK = 32_768  # lines read at a time
+_LARGEST = 2**23  # bytes of a block that polars parses
 
 
 class _Row(NamedTuple):
@@ -69,12 +72,24 @@ def csv_stream(request: Request, name: str, stream: Lines) -> Blocks:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """The columns of a file, one of which may be the label; some are ignored."""
+    """The columns of a file, one of which may be the label; some are ignored, some hold numbers alone so far."""
 
     request: Request
     header: list[str]
     label: str
     ignored: frozenset[str]
+    numbers: set[str] = field(default_factory=set)
+    _first: list[bool] = field(default_factory=lambda: [True])
+
+    def learn(self, found: Mapping[str, Cells]) -> None:
+        """Note which columns hold numbers alone."""
+        looked = {name: cells for name, cells in found.items() if isinstance(cells, LazyTexts)}
+        if self._first[0]:
+            texts = {self.label, self.request.keep, self.request.time}
+            self.numbers.update(n for n, cells in looked.items() if n not in texts and cells.are_numbers())
+            self._first[0] = False
+        elif self.numbers & looked.keys():
+            self.numbers.difference_update(n for n, cells in looked.items() if not cells.are_numbers())
 
 
 def _begin(request: Request, source: "_Lines") -> Head:
@@ -112,9 +127,11 @@ class _Lines:
         The file. Of a line that is too long no more than LONGEST bytes are held.
     """
 
-    def __init__(self, request: Request, stream: Lines) -> None:
+    def __init__(self, request: Request, stream: Begun) -> None:
         self._request = request
+        self._whole = stream
         self._stream = whole_lines(stream)
+        self._usual = 2**20  # bytes of a block
         self._ahead: deque[bytes | None] = deque()
         self._held = 0
         self.taken = 0
@@ -132,11 +149,34 @@ class _Lines:
         lines = [line for line in found if line is not None]
         return lines if len(lines) == len(found) else ()
 
-    def skip(self, n: int) -> None:
-        """Consume the next n lines, which were looked at."""
+    def block(self, n: int) -> tuple[bytes, int]:
+        """Return the next n lines in one piece, fewer if they are long, and how many they are.
+
+        They count as taken, and can be given back with `untake`. There are none if a line is too long.
+        """
+        if None in self._ahead:
+            return b"", 0
+        self._whole.unread(b"".join(filter(None, self._ahead)))
+        self._ahead.clear()
+        self._held = 0
+        data = self._whole.read(self._usual)
+        while (lines := count(data, "\n")) < n and len(data) < _LARGEST and (more := self._whole.read(self._usual)):
+            data += more
+        if lines < n and len(data) < _LARGEST:
+            end, n = len(data), lines + (bool(data) and not data.endswith(b"\n"))
+        else:
+            ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))[:n]
+            end, n = (int(ends[-1]) + 1, len(ends)) if len(ends) else (0, 0)
+        self._whole.unread(data[end:])
+        self._usual = max(2**16, end + end // 8)
         self.taken += n
-        for _ in range(n):
-            self._held -= len(self._ahead.popleft() or b"")
+        return data[:end], n
+
+    def untake(self, data: bytes, n: int) -> None:
+        """Give a block back."""
+        self._whole.unread(data)
+        self._stream = whole_lines(self._whole)  # the end may have been reached before
+        self.taken -= n
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -155,17 +195,18 @@ def _next_block(table: _Table, source: _Lines, start: int) -> RowBlock | None:
     """Return the next 8192 records, parsed by polars if their lines are plain."""
     request, header = table.request, table.header
     first = source.taken + 1
-    lines = source.ahead(BLOCK)
-    found = columns(lines, header, request.separator)
+    data, n = source.block(BLOCK)
+    found = columns(data, n, header, request.separator, table.numbers)
     if found is None:
+        source.untake(data, n)
         rows, most = list[_Row](), source.read + MOST_HELD
         for row in islice(_rows(request, source), BLOCK):
             rows.append(row)
             if source.read > most:
                 break
         return _block(table, start, rows) if rows else None
-    source.skip(len(lines))
-    places, numbers = counted(start, len(lines))
+    table.learn(found)
+    places, numbers = counted(start, n)
     return _of_columns(table, found, places, numbers + (first - 1 - start))
 
 

@@ -1,9 +1,9 @@
 """Reads the lines of a text file, which must be UTF-8."""
 
 import codecs
+import io
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 from streamfl.records.cells import quoted
@@ -70,7 +70,7 @@ def _in_windows(raw: bytes) -> str:
     return found[0] if found else ""
 
 
-def recoded(request: Request, stream: Lines) -> Lines:
+def recoded(request: Request, stream: Lines) -> "Begun":
     r"""Return a text file as UTF-8: by the encoding that the user named, or by its byte order mark.
 
     Raises
@@ -85,7 +85,7 @@ def recoded(request: Request, stream: Lines) -> Lines:
     'größe\n'
     """
     begin = stream.readline(4)
-    whole = _Begun(begin, stream)
+    whole = Begun(begin, stream)
     encoding = request.encoding
     if encoding is None:
         if not begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -100,24 +100,45 @@ def recoded(request: Request, stream: Lines) -> Lines:
     except LookupError:
         remedy = "name one such as utf-8, cp1252, iso-8859-15 or utf-16"
         raise request.refusal(f"there is no encoding {encoding!r}", remedy) from None
-    return whole if info.name in {"utf-8", "utf-8-sig"} else _Recoded(request, whole, info)
+    return whole if info.name in {"utf-8", "utf-8-sig"} else Begun(b"", _Recoded(request, whole, info))
 
 
-@dataclass(slots=True)
-class _Begun:
-    """A file whose first bytes have been read."""
+class Begun:
+    r"""A file whose first bytes have been read, and can be given back.
 
-    begin: bytes
-    rest: Lines
+    >>> import io
+    >>> file = Begun(b"a\nb", io.BytesIO(b"c\nd\n"))
+    >>> file.readline(), file.read(2), file.unread(b"bc"), file.readline(), file.read(9), file.read(9)
+    (b'a\n', b'bc', None, b'bc\n', b'd\n', b'')
+    """
+
+    def __init__(self, begin: bytes, rest: Lines) -> None:
+        self._begin, self._rest = io.BytesIO(begin), rest
+
+    def unread(self, data: bytes) -> None:
+        """Give bytes back, to be read again."""
+        self._begin = io.BytesIO(data + self._begin.read())
 
     def readline(self, size: int = -1, /) -> bytes:
-        begin = self.begin if size < 0 else self.begin[:size]
-        if not begin:
-            return self.rest.readline(size)
-        self.begin = self.begin[len(begin) :]
+        """Return the next line, of at most so many bytes."""
+        begin = self._begin.readline(size)
         if begin.endswith(b"\n") or len(begin) == size:
             return begin
-        return begin + self.rest.readline(size if size < 0 else size - len(begin))
+        return begin + self._rest.readline(size if size < 0 else size - len(begin))
+
+    def read(self, size: int) -> bytes:
+        """Return so many bytes or a little more, fewer at the end of the file."""
+        parts, missing = [self._begin.read(size)], size
+        while (missing := missing - len(parts[-1])) > 0:
+            more = self._more(missing)
+            if not more:
+                break
+            parts.append(more)
+        return b"".join(parts)
+
+    def _more(self, size: int) -> bytes:
+        read = getattr(self._rest, "read", None)
+        return self._rest.readline(LONGEST) if read is None else read(size)
 
 
 class _Recoded:

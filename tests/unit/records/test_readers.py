@@ -244,7 +244,7 @@ def test_bad_jsonl_records_are_rejected_with_their_reason(tmp_path: Path) -> Non
     path = tmp_path / "f.jsonl"
     path.write_bytes(
         b'{"a": 1, "y": 0}\n\n{"a": NaN, "y": 0}\n[1]\n{"a": "q", "y": 0}\n{"a": 1}\n'
-        b'{"a": [1], "y": 0}\n{"a": '
+        b'{"a": ["1"], "y": 0}\n{"a": '
         + b"9" * 400
         + b', "y": 0}\n{"a": 2, "y": 1}\n{"a": -Infinity, "y": 1}\n{"a": 2, "y'
     )
@@ -259,7 +259,7 @@ def test_bad_jsonl_records_are_rejected_with_their_reason(tmp_path: Path) -> Non
         "line 4: not a JSON object",
         'line 5, column "a": "q" is not a number',
         'line 6, column "y": the label is missing',
-        'line 7, column "a": "[1]" is not a number',
+        'line 7, column "a": "[\'1\']" is not a number',
         "line 11: not JSON",
     ]
     assert [reason.startswith(start) for reason, start in zip(found.values(), starts, strict=True)] == [True] * 5
