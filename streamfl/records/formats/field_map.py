@@ -46,7 +46,7 @@ class FieldMap(BaseModel):
     date_order: Order | None = Field(None, json_schema_extra={"unset": "as each date shows", "decides": False})
     """The order of day, month and year in dates such as 03/04/2026, which without it have no time."""
     key: str | None = Field(None, json_schema_extra={"set_by": "labels.key"})
-    """The field that names the record, if labels come apart from records: a text or a whole number."""
+    """The field that names the record, if labels come later: a text or a whole number."""
     features: tuple[str, ...] = ()
     """The features: fields with numbers or booleans; if empty, all fields that have no other role."""
     drop: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ class FieldMap(BaseModel):
 
     @property
     def half(self) -> Literal["features", "labels"] | None:
-        """Which half of a record a message holds, if labels come apart from records."""
+        """Which half of a record a message holds, if labels come later."""
         return None if self.key is None else "features"
 
     @property
