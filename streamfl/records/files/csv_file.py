@@ -66,12 +66,12 @@ def csv_stream(request: Request, name: str, stream: Lines) -> Blocks:
     left_out = [column for column in begin.left_out if column.name not in {request.keep, request.time, request.label}]
     ignored = {column.name for column in left_out}
     label = label_column(request, header, last=True, without=ignored)
-    table = _Table(request, header, label, frozenset(ignored))
+    table = _Shape(request, header, label, frozenset(ignored))
     return Blocks(request, name, label, "line", _blocks(table, source), left_out, begin.notes)
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _Shape:
     """The columns of a file, one of which may be the label; some are ignored, some hold numbers alone so far."""
 
     request: Request
@@ -109,7 +109,7 @@ def _begin(request: Request, source: "_Lines") -> Head:
     return replace(found, names=header)
 
 
-def _blocks(table: _Table, source: "_Lines") -> Iterator[RowBlock]:
+def _blocks(table: _Shape, source: "_Lines") -> Iterator[RowBlock]:
     start = 0
     while (block := _next_block(table, source, start)) is not None:
         yield block
@@ -191,7 +191,7 @@ class _Lines:
         return decoded(self._request, self.taken, raw)
 
 
-def _next_block(table: _Table, source: _Lines, start: int) -> RowBlock | None:
+def _next_block(table: _Shape, source: _Lines, start: int) -> RowBlock | None:
     """Return the next 8192 records, parsed by polars if their lines are plain."""
     request, header = table.request, table.header
     first = source.taken + 1
@@ -295,7 +295,7 @@ def _is_fraction(name: str) -> bool:
         return False
 
 
-def _block(table: _Table, start: int, rows: list[_Row]) -> RowBlock:
+def _block(table: _Shape, start: int, rows: list[_Row]) -> RowBlock:
     request, header = table.request, table.header
     rows = [_whole(row, len(header)) for row in rows if len(row.fields) == len(header) or not is_comment(row.fields)]
     whole = [i for i, row in enumerate(rows) if len(row.fields) == len(header)]
@@ -314,7 +314,7 @@ def _whole(row: _Row, width: int) -> _Row:
 
 
 def _of_columns(
-    table: _Table,
+    table: _Shape,
     found: Mapping[str, Cells],
     places: IntArray,
     lines: IntArray,

@@ -60,6 +60,8 @@ class FieldMap(BaseModel):
     """Whether the label is a class or a number; or that there is none: a field of its name is left out."""
     labels: tuple[str, ...] = ()
     """All labels that may occur; needed if `schema` in `[records]` is `closed`."""
+    registry: str = Field("", json_schema_extra={"set_by": "records.registry"})
+    """The address of the Schema Registry."""
     closed: bool = Field(False, json_schema_extra={"set_by": "records.schema"})
     """Whether only the named fields and labels count: other fields are left out, records of other labels rejected."""
 
