@@ -15,9 +15,10 @@ import click
 
 from streamfl import __version__
 from streamfl.bounds import LONGEST, MOST, SHORTEST
-from streamfl.cli.live import COMMANDS
+from streamfl.cli.live import COMMANDS, SEPARATORS
 from streamfl.cli.names import REGISTRIES, NamingCommand, registry
 from streamfl.errors import StreamflError, UsageError
+from streamfl.printable import printable
 from streamfl.run.report.terminal import echo_line, terminal
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ _separator = click.option(
     metavar="CHAR",
     default=",",
     show_default=True,
-    help="Separator of a CSV file: one character, or tab.",
+    help="Separator of a CSV file: one character, tab, or space for any number of blanks.",
 )
 _encoding = click.option(
     "--encoding",
@@ -492,24 +493,29 @@ def _of_file(options: dict[str, Any]) -> dict[str, Any]:
         "label": options["label"],
         "drop": tuple(name for name in options["drop"].split(",") if name),
         "on_bad_record": options["on_bad_record"],
-        "separator": "\t" if options["separator"] in {"tab", "\\t"} else options["separator"],
+        "separator": SEPARATORS.get(options["separator"], options["separator"]),
         "encoding": options["encoding"],
     }
 
 
 def _table(file: str, options: dict[str, Any]) -> Any:
+    from rich.text import Text  # noqa: PLC0415
+
     from streamfl.records.files.readers import read  # noqa: PLC0415
     from streamfl.records.times import Notation  # noqa: PLC0415
     from streamfl.run.dealing.dealing import client_column  # noqa: PLC0415
 
-    return read(
-        file,
-        time=options["time"],
-        notation=Notation(options["timezone"], options["date_order"]),
-        task=options["task"],
-        keep=client_column(options["split"]) or None,
-        **_of_file(options),
-    )
+    name = printable(file)
+    with _console().status(Text(f"reading {name}")) as status:  # on a terminal alone
+        return read(
+            file,
+            time=options["time"],
+            notation=Notation(options["timezone"], options["date_order"]),
+            task=options["task"],
+            keep=client_column(options["split"]) or None,
+            watch=lambda n: status.update(Text(f"reading {name}: {n:,} records")),
+            **_of_file(options),
+        )
 
 
 # Options that only some profiles use.

@@ -9,7 +9,7 @@ from streamfl.arrays import FloatArray, IntArray
 from streamfl.errors import UsageError
 from streamfl.protocol.records import Rejection, without_infinity
 from streamfl.records.cells import Cells, is_number, listed, quoted, texts
-from streamfl.records.columns import Column, LeftOutColumn, TextColumn, describe, infer
+from streamfl.records.columns import TIMES, Column, LeftOutColumn, TextColumn, describe, infer
 from streamfl.records.labels import LabelTexts, resolve
 from streamfl.records.request import Request
 from streamfl.records.rows import GrowingRows
@@ -98,8 +98,12 @@ class Blocks:
         assembly = Assembly(self.request, self.name, self.label, self.unit, self.notes)
         for column in self.left_out:
             assembly.leave_out(column.name, column.why)
+        read = 0
         for block in self.each:
             assembly.add(block)
+            read += block.records
+            if self.request.watch is not None:
+                self.request.watch(read)
         return assembly.finish()
 
 
@@ -318,6 +322,10 @@ class Assembly:
         names = [f for name, column in self._columns.items() for f in (column.features if column else (name,))]
         if not names:
             what = "; ".join(["it has no feature column besides the label", *self._notes()])
+            times = [column.name for column in self._left_out if column.why == TIMES]
+            if times and self._times is None:
+                remedy = "give columns of numbers or categories, or predict a number from its last values"
+                raise self.request.refusal(what, f"{remedy}: --time {times[0]}")
             raise self.request.refusal(what, "give at least one column of numbers or categories, separated by commas")
         if len(set(names)) < len(names):
             twice = sorted({name for name in names if names.count(name) > 1})

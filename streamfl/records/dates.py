@@ -56,7 +56,8 @@ _DATES = tuple(
         rf"(?P<year>\d{{4}})[-/\s]*{_WORD}[-/\s]*(?P<day>\d{{1,2}})(?!\d)",
         r"(?P<year>\d{4})-?w(?P<week>\d{2})(?:-?(?P<weekday>[1-7]))?(?!\d)",
         r"(?P<year>\d{4})-(?P<of_year>\d{3})(?!\d)",
-        r"(?P<year>\d{4})[-/](?P<number>\d{2})$",
+        r"(?P<year>\d{4})(?:[-/]|-?m)(?P<number>\d{2})$",
+        r"(?P<year>\d{4})[-/ ]?q(?P<quarter>[1-4])$",
     )
 )
 # As Unix writes it: "Sat Mar 21 13:45:06 2026", with a zone before the year or without.
@@ -167,6 +168,8 @@ def _of_parts(found: Mapping[str, str]) -> datetime | None:
         return _tried(lambda: datetime.fromisocalendar(int(year), int(found["week"]), int(found.get("weekday", 1))))
     if "of_year" in found:
         return _tried(lambda: datetime.strptime(f"{year} {found['of_year']}", "%Y %j"))
+    if "quarter" in found:
+        return _day(year, str(3 * int(found["quarter"]) - 2), "1")
     month = found["number"] if "number" in found else str(_MONTH[found["month"]])
     return _day(year, month, found.get("day", "1"))
 

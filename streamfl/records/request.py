@@ -1,7 +1,7 @@
 """A request to read a file: the roles of its columns, and what to do with bad records."""
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,7 +19,7 @@ LABEL_NAMES = ("label", "y", "target", "class")
 class Request:
     """The arguments of `read`, which describes them, as one value for the readers of all formats.
 
-    With `labelled` False no column is the label.
+    With `labelled` False no column is the label. `watch` hears how many records have been read.
     """
 
     source: str
@@ -33,6 +33,7 @@ class Request:
     labelled: bool = True
     notation: Notation = PLAIN
     encoding: str | None = None
+    watch: Callable[[int], None] | None = None
 
     def refusal(self, what: str, remedy: str) -> UsageError:
         """Return a one-line error with the file, the problem and the remedy.

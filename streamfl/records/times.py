@@ -20,7 +20,7 @@ FIRST = -62135596800.0  # the years 1 and 9999, the range of `datetime`
 LAST = 253402300800.0
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 # Usual names of columns of times.
-NAMES = frozenset({"time", "timestamp", "ts", "at", "datetime", "date", "epoch", "unixtime"})
+NAMES = frozenset({"time", "timestamp", "ts", "at", "datetime", "date", "epoch", "unixtime", "month", "period"})
 ENDINGS = ("timestamp", "_at", "_time", "_ts", "_date", "datum")
 _REMEDY = "give a date, or seconds since 1970"
 # Digits of whole numbers that are dates, as in 20260321, 202603211345 and 20260321134506, and their years.

@@ -17,7 +17,7 @@ from streamfl.protocol.records import Rejection
 from streamfl.records.assembly import Blocks, RowBlock
 from streamfl.records.cells import Cells
 from streamfl.records.csv_block import LazyTexts, columns, count
-from streamfl.records.files.csv_head import LOOKED_AT, Head, head, is_comment, separator_refusal, suspected
+from streamfl.records.files.csv_head import LOOKED_AT, Head, Spaced, head, is_comment, separator_refusal, suspected
 from streamfl.records.files.file_format import FileFormat
 from streamfl.records.files.lines import LONGEST, MOST_HELD, Begun, Lines, decoded, recoded, whole_lines
 from streamfl.records.objects import counted
@@ -60,7 +60,8 @@ def csv_file(request: Request, path: Path) -> Iterator[Blocks]:
 
 def csv_stream(request: Request, name: str, stream: Lines) -> Blocks:
     """Return the records in the lines of a CSV file: see `csv_file`."""
-    source = _Lines(request, recoded(request, stream))
+    text = recoded(request, stream)
+    source = _Lines(request, Begun(b"", Spaced(request, text)) if request.separator == " " else text)
     begin = _begin(request, source)
     request, header = begin.request, begin.names
     left_out = [column for column in begin.left_out if column.name not in {request.keep, request.time, request.label}]

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 
 from streamfl.records.cells import is_number, quoted
 from streamfl.records.columns import LeftOutColumn
+from streamfl.records.files.lines import Lines, decoded
 from streamfl.records.request import Request
 
 LOOKED_AT = 100  # lines
 _SURE = 0.8  # the share of the last lines that must have as many fields as each other
 _MARKS = ("#", "%", "//")  # of comments
 _DIRECTIVE = re.compile(r'"?sep=(?P<separator>[^"])"?', re.IGNORECASE)
-_SEPARATORS = ";\t|,"
+_SEPARATORS = ";\t|, "
 ROW_NAMES = "holds the names of rows"
 EMPTY = "is empty: each line ends with a separator"
 
@@ -178,14 +179,36 @@ def _width(rows: Sequence[list[str]]) -> int:
 
 
 def _fields(line: str, separator: str) -> list[str]:
+    line = spaced(line) if separator == " " else line
     try:
         return next(csv.reader([line.rstrip("\r\n")], delimiter=separator), [])
     except csv.Error:
         return []
 
 
+def spaced(line: str) -> str:
+    r"""Return a line whose columns are separated by any number of blanks with one blank between them.
+
+    >>> spaced("  1.5   2\t x\r\n")
+    '1.5 2 x\n'
+    """
+    return re.sub(r"[ \t]+", " ", line.strip()) + "\n"
+
+
+class Spaced:
+    """A file whose columns are separated by any number of blanks."""
+
+    def __init__(self, request: Request, stream: Lines) -> None:
+        self._request, self._stream, self._number = request, stream, 0
+
+    def readline(self, size: int = -1, /) -> bytes:
+        """Return the next line."""
+        raw = self._stream.readline(size)
+        self._number += 1
+        return spaced(decoded(self._request, self._number, raw)).encode() if raw else raw
+
+
 def separator_refusal(request: Request, mark: str) -> Exception:
     """Return the error for a file whose columns something else separates."""
-    return request.refusal(
-        f"its columns are separated by {quoted(mark)}", f"add --separator {'tab' if mark.isspace() else quoted(mark)}"
-    )
+    name = {"\t": "tab", " ": "space"}.get(mark, quoted(mark))
+    return request.refusal(f"its columns are separated by {quoted(mark)}", f"add --separator {name}")

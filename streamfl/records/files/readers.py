@@ -2,7 +2,7 @@
 
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +32,7 @@ def read(
     separator: str = ",",
     notation: Notation = PLAIN,
     encoding: str | None = None,
+    watch: Callable[[int], None] | None = None,
     stdin: BinaryIO | None = None,
 ) -> Table:
     """Read a file of labelled records, or a data set of River.
@@ -59,6 +60,8 @@ def read(
         The zone of times without one, and the order of day, month and year.
     encoding
         The encoding of a text file; None: UTF-8, or UTF-16 with a byte order mark.
+    watch
+        Called with the number of records read so far.
     stdin
         The stream to read for `-`; by default standard input.
 
@@ -78,7 +81,7 @@ def read(
     streamfl.errors.UsageError: winter.xls: no such file; correct the path
     """
     request = Request(path_or_name, label, tuple(drop), time, task, on_bad_record, keep, separator, notation=notation)
-    request = replace(request, encoding=encoding)
+    request = replace(request, encoding=encoding, watch=watch)
     _check_separator(request)
     if path_or_name.startswith(RIVER_DATA):
         return _river(request)

@@ -181,3 +181,21 @@ def test_a_series_alone_has_its_last_values_as_features(tmp_path: Path) -> None:
     assert (table.labels, table.features[:2], len(table)) == ((), ("sold[-1]", "sold[-2]"), 20)
     np.testing.assert_array_equal(table.X[:3, :2], [[np.nan, np.nan], [100, np.nan], [101, 100]])
     assert "so its last 12 values are the features" in table.notes[0]
+
+
+def test_columns_may_be_separated_by_any_number_of_blanks(tmp_path: Path) -> None:
+    text = "".join("  " + line.replace(",", "   ") + "\n" for line in PLAIN.splitlines())
+    with pytest.raises(UsageError, match='its columns are separated by " "; add --separator space'):
+        of(tmp_path, text)
+    same(of(tmp_path, text, separator=" "), of(tmp_path, PLAIN, "plain.csv"))
+
+
+def test_a_series_without_its_times_is_told_to_name_them(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="predict a number from its last values: --time day"):
+        of(tmp_path, "day,sold\n" + "".join(f"2026-03-{i + 1:02},{i}\n" for i in range(20)))
+
+
+def test_who_reads_a_large_file_hears_how_far_it_is(tmp_path: Path) -> None:
+    heard: list[int] = []
+    of(tmp_path, HEADER + ROWS * 6000, watch=heard.append)
+    assert (heard[-1], heard, len(heard)) == (72_000, sorted(heard), 3)

@@ -26,6 +26,7 @@ OF_A_TIME = [
     "20260321T134506Z", "13:45:06 21.03.2026", "2026-W12-6 13:45:06", "1774100706", "1774100706000",
     "1774100706000000", "1774100706000000000", "1774100706.0",
 ]  # fmt: skip
+OF_A_QUARTER = ["1949-04", "1949Q2", "1949m04", "1949-Q2"]
 OF_A_DAY = ["2026-03-21", "20260321", "2026-03-20 24:00", "2026W126", "2026-080", "21.3.2026", "March 21st, 2026"]
 
 
@@ -129,6 +130,12 @@ def test_rounds_by_event_time_need_a_time_that_can_be_read(tmp_path: Path) -> No
 @pytest.mark.parametrize("said", OF_A_TIME[:20] + OF_A_DAY[:2])
 def test_a_column_of_dates_of_any_name_looks_like_times(said: str) -> None:
     assert looks_like_times("a", [said, ""])
+
+
+@pytest.mark.parametrize("said", OF_A_QUARTER)
+def test_a_month_or_quarter_begins_with_its_first_day(said: str) -> None:
+    assert decoded(said).tolist() == [-654_912_000.0]
+    assert looks_like_times("month", [said])
 
 
 @pytest.mark.parametrize("word", ["may", "12", "1.2.3", "10-12", "2026-080", "12-11-10", "2026-03", "A7", "20261399"])
