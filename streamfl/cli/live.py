@@ -454,6 +454,7 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
         label=options["label"],
         drop=[name for name in options["drop"].split(",") if name],
         time=options["time"],
+        notation=settings.records.fields.notation,
         task=settings.federation.task,
         keep=client_column(options["split"]) or None,
     )
