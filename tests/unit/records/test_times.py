@@ -6,13 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from streamfl.cli.replay import _check_interval
 from streamfl.errors import UsageError
 from streamfl.records.files.readers import read
 from streamfl.records.formats import FieldMap, JsonRecords
 from streamfl.records.table import Table
 from streamfl.records.times import Notation, looks_like_times, of_cells
-from streamfl.run.dealing.dealing import deal
-from streamfl.run.replay import Replay, ReplaySettings
 
 AT = 1_774_100_706.0  # 2026-03-21 13:45:06 UTC
 DAY = 1_774_051_200.0  # its midnight
@@ -124,7 +123,7 @@ def test_numbers_are_days_only_if_all_of_a_column_are() -> None:
 def test_rounds_by_event_time_need_a_time_that_can_be_read(tmp_path: Path) -> None:
     table = csv(tmp_path, ["noon"] * 40)
     with pytest.raises(UsageError, match=r'none can be read: 40 times cannot be read; .* "noon" is not a date'):
-        Replay(table, deal(table, 2, "round-robin", 0), ReplaySettings(interval=60.0))
+        _check_interval(table, is_idle=False)
 
 
 @pytest.mark.parametrize("said", OF_A_TIME[:20] + OF_A_DAY[:2])
