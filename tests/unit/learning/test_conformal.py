@@ -8,7 +8,7 @@ import pytest
 
 from streamfl.arrays import FloatArray
 from streamfl.learning.drift.detectors.class_mix import MOST_LABELS
-from streamfl.learning.drift.detectors.conformal import BAG, TILTS, Conformal, Evidence
+from streamfl.learning.drift.detectors.conformal import BAG, SHORTEST, TILTS, Conformal, Evidence
 from streamfl.learning.drift.evidence import ClientPart, Observed
 from streamfl.protocol.alarm import Alarm
 from streamfl.protocol.messages import LabelSums
@@ -168,13 +168,24 @@ def test_a_label_that_is_new_to_the_epoch_is_an_alarm_and_a_known_one_is_not() -
 def test_the_bag_is_bounded_in_rounds_and_labels_and_whoever_left_leaves_it() -> None:
     detector = Conformal()
     for t in range(1, BAG + 10):
-        names = [*CLIENTS[1:]] if t > 8 else [*CLIENTS]
+        names = CLIENTS[1:3] if t > 8 else CLIENTS[:3]
         parts = {c: part(**{f"l{t % 60:03}": 0.2, f"m{t}": 0.2, f"n{t}": 0.2, f"o{t}": 0.3}) for c in names}
         detector.update(observed(t, parts), {})
     assert detector.counts.shape == detector.sums.shape
-    assert detector.counts.shape[:2] == (BAG, 9)
+    assert detector.counts.shape[:2] == (BAG, 2)
     assert len(detector.labels) <= MOST_LABELS
-    assert detector.clients == CLIENTS[1:]
+    assert detector.clients == CLIENTS[1:3]
+
+
+def test_with_many_clients_and_labels_the_bag_is_shorter() -> None:
+    def rounds(clients: int) -> int:
+        detector = Conformal()
+        for t in range(1, 15):
+            parts = {f"c{i:03}": part(**{f"l{j}": 0.2 for j in range(10)}) for i in range(clients)}
+            detector.update(observed(t, parts), {})
+        return len(detector.counts)
+
+    assert [rounds(20), rounds(150), rounds(200)] == [14, 13, SHORTEST]
 
 
 def test_the_order_of_clients_does_not_matter() -> None:

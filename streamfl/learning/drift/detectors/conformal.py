@@ -23,6 +23,10 @@ TILTS, STARTS = np.array([0.5, 1.0, 2.0, 4.0, 8.0]), (1, 2, 4, 8)
 # The rounds in the bag: at most, at least, and at least before the start. docs/choices.md, "Conformal".
 BAG, FEWEST, BEFORE = 48, 8, 6
 
+# With more cells than these, of rounds, clients and labels, the bag is shorter, but of so many rounds at least: it is
+# saved in every round, and many clients need fewer rounds. docs/choices.md, "Conformal".
+MOST_CELLS, SHORTEST = 20_000, 12
+
 
 @dataclass
 class Conformal(Detector):
@@ -31,7 +35,8 @@ class Conformal(Detector):
     Input: by client and label, counts and sums of the scores of one model that was frozen before (the scout). Cost:
     O(bag x clients x labels) a round, and as many numbers in the saved state.
 
-    The unit is a client's round. Let the bag be the last 48 rounds since the reset, u the client's sum in a round of
+    The unit is a client's round. Let the bag be the last 48 rounds since the reset (fewer with many clients and
+    labels), u the client's sum in a round of
     its scores less its mean over the bag for the record's label, divided by sqrt(records), and z = u over the
     deviation of u over the rounds in the bag. For the last a rounds, of which the client had records in k, and a
     tilt l,
@@ -167,7 +172,8 @@ class Conformal(Detector):
                     new[:, 0, row[client], column[sums.label]] = sums.count, sums.loss
         old = np.zeros((2, len(self.counts), len(clients), len(names)))
         old[:, :, [row[client] for client in self.clients], : len(self.labels)] = self.counts, self.sums
-        bag = np.concatenate([old, new], axis=1)[:, -BAG:]
+        most = max(SHORTEST, min(BAG, MOST_CELLS // max(1, len(clients) * len(names))))
+        bag = np.concatenate([old, new], axis=1)[:, -most:]
         stay, last = bag[0].any(axis=(0, 2)), bag[0].any(axis=(0, 1))
         self.counts, self.sums = bag[:, :, stay][..., last]
         self.clients = tuple(name for name, stays in zip(clients, stay.tolist(), strict=True) if stays)

@@ -5,7 +5,7 @@ from streamfl.learning.drift.evidence import Observed
 from streamfl.protocol.alarm import Alarm
 
 # A new label is an alarm if more than SPREAD of the clients have it, and there are fewer than KNOWN earlier records
-# of it. docs/choices.md, "Influence" and "Excess".
+# of it. docs/choices.md, "Influence", "Excess".
 SPREAD, KNOWN = 0.2, 10
 
 

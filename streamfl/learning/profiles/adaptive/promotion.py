@@ -31,6 +31,7 @@ MOST_BRANCHES = 4
 LEARNT = 1000
 
 # The intercept of a label in a scout that was frozen before it: its records score 1, as before they had a column.
+# docs/choices.md, "Conformal".
 NEVER = -64.0
 
 SCOUT = "scout"
