@@ -117,7 +117,7 @@ def test_the_rate_of_false_alarms(moves: str, worlds: int) -> None:
     random, alarms = generator(worlds, moves), 0
     for _ in range(worlds):
         detector, mix, sizes = Conformal(run_length=50.0), np.array([0.5, 0.5]), np.full(CLIENTS, 30)
-        for t in range(1, 28):
+        for t in range(1, 24):
             if moves == "mix" and t % 9 == 0:
                 mix = random.dirichlet([1.0, 1.0])
             if moves == "sizes":

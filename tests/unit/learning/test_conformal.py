@@ -60,14 +60,14 @@ EVERYBODY = dict.fromkeys(CLIENTS, 0.3)
 
 def test_a_bag_by_hand() -> None:
     # A lone client has one record a round, with a score of 0 seven times and of 1 at last: z is -1/sqrt(7) and
-    # sqrt(7). From a drift of one round there are seven before it, of two there are six; of more too few.
+    # sqrt(7). Before a drift of one round there are seven, of two six, of four four; of eight there are too few.
     counts, sums = np.ones((8, 1, 1)), np.zeros((8, 1, 1))
     sums[-1] = 1.0
     low, high = -1.0 / math.sqrt(7.0), math.sqrt(7.0)
     mean = (7.0 * np.exp(TILTS * low) + np.exp(TILTS * high)) / 8.0
-    one, two = (np.exp(TILTS * high) / mean).mean(), (np.exp(TILTS * (low + high)) / mean**2).mean()
+    ones = [(np.exp(TILTS * (high + (a - 1) * low)) / mean**a).mean() for a in (1, 2, 4)]
     # Over all and by label alike; over a few with p = 1 and a tenth.
-    of_start = [(2.0 * e + (e + 0.9 + 0.1 * e) / 2.0) / 3.0 for e in (one, two, 1.0, 1.0)]
+    of_start = [(2.0 * e + (e + 0.9 + 0.1 * e) / 2.0) / 3.0 for e in (*ones, 1.0)]
     found = Evidence.of(counts, sums)
     assert found.statistic() == pytest.approx(math.log(np.mean(of_start)))
     assert found.start() == 1
@@ -140,14 +140,22 @@ def test_a_late_client_and_one_that_comes_back_are_no_evidence_by_themselves() -
     assert not any(play.round() for _ in range(15))
 
 
-def test_it_is_silent_for_eight_rounds_after_a_reset() -> None:
+def test_it_is_silent_for_three_rounds_after_a_reset() -> None:
     play = Play()
     play.quiet()
     play.detector.reset()
-    assert [play.round(EVERYBODY if i == 6 else {}) for i in range(7)] == [None] * 7
+    assert [play.round(EVERYBODY if i == 2 else {}) for i in range(3)] == [None] * 3
     assert play.detector.reading is None
     play.round()
     assert play.detector.reading is not None
+
+
+def test_with_ten_clients_a_drift_five_rounds_after_a_reset_is_found_at_once() -> None:
+    play = Play()
+    play.quiet(5)
+    alarm = play.round(EVERYBODY)
+    assert alarm is not None
+    assert alarm.since == 6
 
 
 def test_a_label_that_is_new_to_the_epoch_is_an_alarm_and_a_known_one_is_not() -> None:

@@ -21,7 +21,7 @@ from streamfl.protocol.alarm import Alarm, Reading
 TILTS, STARTS = np.array([0.5, 1.0, 2.0, 4.0, 8.0]), (1, 2, 4, 8)
 
 # The rounds in the bag: at most, at least, and at least before the start. docs/choices.md, "Conformal".
-BAG, FEWEST, BEFORE = 48, 8, 6
+BAG, FEWEST, BEFORE = 48, 4, 3
 
 # With more cells than these, of rounds, clients and labels, the bag is shorter, but of so many rounds at least: it is
 # saved in every round, and many clients need fewer rounds. docs/choices.md, "Conformal".
