@@ -134,7 +134,7 @@ class LocalResult:
     losses, differences
         By slot, the sums of losses, and what the client sends of its step.
     new, old
-        Sums by label of the serving model's scores, on the round's records and on held-out ones.
+        Sums by label of scores: of the tested model's on the round's records, of the serving one's on held-out ones.
     relabelling
         By slot, S of shape (K, K): S[a, b] is the sum of max(log p_b, -2 ln K) over the records of label a.
     trained
@@ -173,6 +173,8 @@ class LocalRound:
         The number of labels registered when the epoch began.
     key
         Client and round, the key of randomness.
+    tested
+        The name of the slot whose scores are summed by label; None: none.
     held
         Which of the round's records are held out from training, shape (n,); None: none.
     old
@@ -202,6 +204,7 @@ class LocalRound:
     serves: str | None
     known_labels: int
     key: tuple[str, int]
+    tested: str | None = None
     held: BoolArray | None = None
     old: RoundRecords | None = None
     exponents: tuple[int, ...] = ()
@@ -229,8 +232,9 @@ class LocalRound:
             result.losses[slot.name] = self._losses(slot, history, loss=loss[i], square=square[i], proper=proper[i])
             if slot.name in relabel:
                 result.relabelling[slot.name] = self._relabelling(np.ascontiguousarray(own.T))
-            if slot.name == self.serves:
+            if slot.name == self.tested:
                 result.new = self._by_label(self.records, scores)
+            if slot.name == self.serves:
                 result.old = self._old_by_label(self.weights[slot.name])
                 result.at_start = model.predict(own.T)
                 result.served = result.at_start

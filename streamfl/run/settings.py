@@ -322,6 +322,9 @@ class PrivacySettings(_Settings):
                 profile.profile != "adaptive"
             ),
             profile.scores_again: bool(profile.scores_again),
+            f"the detector {profile.detector} needs scores by label, which noise leaves out; use glr": (
+                named_detector(profile.detector).scouts
+            ),
             "one record can change such a step without limit; leave out algorithm, l2, local_batch, gamma and step": (
                 learning.algorithm != "fedavg"
                 or learning.local_batch is not None
@@ -389,8 +392,8 @@ class ProfileSettings(_Settings):
     profile: str = "adaptive"
     """How the federation handles drift: `adaptive`, `experts`, `paper`, or a profile of another package."""
     detector: str = "excess"
-    """The drift detector of `adaptive`: `excess`, `glr`, `e-detector`, `river:NAME`, or one of another package; with
-    masked and pooled sums the default is `glr`, because `excess` scores old records again."""
+    """The drift detector of `adaptive`: `excess`, `conformal`, `glr`, `e-detector`, `river:NAME`, or one of another
+    package; with masked and pooled sums the default is `glr`, because `excess` scores old records again."""
     rho_scale: float = Field(1.0, ge=0.0)
     """Profile `paper`: the factor by which the thresholds of its tests are multiplied; smaller values make the tests
     more sensitive."""

@@ -192,6 +192,22 @@ def test_a_full_step_is_that_of_the_records_that_are_not_held_out(whitened: bool
     assert np.abs(stepped(Z, y, None) - without).max() > 1e-2
 
 
+def test_scores_by_label_are_those_of_the_tested_model() -> None:
+    Z, y = records(4, 30)
+    W, scout = np.random.default_rng(3).normal(size=(2, 4, 3))
+
+    def sums(tested: str) -> list[float]:
+        slots = [Slot(name="main", version=1, eta=0.5), Slot(name="scout", version=1, eta=0.0, trained=False)]
+        learner, batch = Learner(Softmax(), FedAvg()), RoundRecords(REGISTRY, LABELS, Z, y)
+        weights, key = {"main": W, "scout": scout}, ("c0", 1)
+        local = LocalRound(learner, batch, slots, weights, {"main"}, "main", 3, key, tested=tested)
+        result = local.run(History())
+        assert sum(x.loss for x in result.new) == pytest.approx(result.losses[tested].loss, rel=1e-6)
+        return [x.loss for x in result.new]
+
+    assert sums("main") != sums("scout")
+
+
 @pytest.mark.parametrize("weights", [(100, 300), (1, 1)])
 def test_clients_weigh_as_many_records_as_they_have(weights: tuple[int, int]) -> None:
     # One client's gradient is -2, the other's 2, eta 1: the mean difference is (2 n1 - 2 n2) / (n1 + n2).
