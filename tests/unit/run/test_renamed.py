@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 import pytest
+from structlog.testing import capture_logs
 
 from streamfl.cli.live import _loaded
 from streamfl.cli.main import cli
@@ -96,12 +97,14 @@ def test_an_old_value_of_an_option_is_taken_and_warned_of(option, values, joint)
             )
 
 
-def test_a_process_logs_an_old_setting(tmp_path, capsys) -> None:
+def test_a_process_logs_an_old_setting(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("streamfl.live.metrics.logs.configure", lambda *_: None)
     path = tmp_path / "f.toml"
-    path.write_text(FILE + "[rounds]\nleast = 3\n[logs]\nform = 'json'\n")
-    assert _loaded(path, ()).rounds.min_records == 3
-    line = json.loads(capsys.readouterr().err)
-    assert (line["event"], line["level"]) == ("setting renamed", "warning")
+    path.write_text(FILE + "[rounds]\nleast = 3\n")
+    with capture_logs() as logged:
+        assert _loaded(path, ()).rounds.min_records == 3
+    (line,) = logged
+    assert (line["event"], line["log_level"]) == ("setting renamed", "warning")
     assert "rounds.least is the old name of rounds.min_records; write rounds.min_records" in line["remedy"]
 
 
