@@ -67,17 +67,14 @@ def _service(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _loaded(path: Path, assignments: tuple[str, ...]) -> "FederationSettings":
-    import structlog  # noqa: PLC0415
-
-    from streamfl.live.metrics.logs import configure  # noqa: PLC0415
+    from streamfl.live.metrics.logs import configure, log_renamed  # noqa: PLC0415
     from streamfl.live.settings.settings import flag, load, merged  # noqa: PLC0415
 
     with warnings.catch_warnings(record=True) as renamed:
         warnings.simplefilter("always", FutureWarning)
         settings = load(path, merged([flag(text) for text in assignments]))
     configure(settings.logs.level, settings.logs.form)
-    for warning in renamed:
-        structlog.get_logger("streamfl.settings").warning("setting renamed", remedy=str(warning.message))
+    log_renamed(str(warning.message) for warning in renamed)
     return settings
 
 
