@@ -22,11 +22,12 @@ from streamfl.models import RIVER
 from streamfl.online.external.online_models import ExternalOnlineModels
 from streamfl.online.native.online_models import NativeOnlineModels
 from streamfl.plugins.algorithms import ALGORITHMS
-from streamfl.plugins.detectors import named_detector
+from streamfl.plugins.detectors import DETECTORS, named_detector
 from streamfl.plugins.models import AUTO, MODELS
 from streamfl.plugins.profiles import PROFILES
 from streamfl.protocol.messages import Update
 from streamfl.protocol.native.settings import NativeSettings
+from streamfl.protocol.registered import Registered
 
 if TYPE_CHECKING:
     from streamfl.models.river_models import FederatedRiverModel
@@ -49,6 +50,11 @@ def _is_of_river(model: object) -> bool:
     return not isinstance(model, str) or model.startswith(RIVER)
 
 
+def _registered(registry: Registered[Any]) -> dict[str, Any]:
+    """Return the values of a setting that names what is registered, for the reference: ours, and those of others."""
+    return {"enum": [*registry.own, *registry.others], "registered": True}
+
+
 class _Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -64,12 +70,11 @@ class LearningSettings(_Settings):
     ('auto', 'rounds')
     """
 
-    model: Any = "auto"
-    """The model that clients train once per round: softmax, logistic, squared, huber or that of another package
-    (`auto`: softmax for labels, squared for targets), or a River model such as
-    `river:linear_model.SoftmaxRegression`, which learns and predicts record by record."""
-    algorithm: str = "fedavg"
-    """The base algorithm with which clients train in a round: `fedavg`, `fedomd`, or one of another package."""
+    model: Any = Field(AUTO, json_schema_extra=_registered(MODELS))
+    """The model that clients train once per round (`auto`: softmax for labels, squared for targets), or a River model
+    such as `river:linear_model.SoftmaxRegression`, which learns and predicts record by record."""
+    algorithm: str = Field("fedavg", json_schema_extra=_registered(ALGORITHMS))
+    """The base algorithm with which clients train in a round."""
     mirror: Literal["euclidean", "hypentropic", "p-norm"] = "p-norm"
     """The mirror map of `fedomd`; with `euclidean` it is FedAvg."""
     average: Literal["primal", "dual"] = "primal"
@@ -386,11 +391,11 @@ class ProfileSettings(_Settings):
     'Paper'
     """
 
-    profile: str = "adaptive"
-    """How the federation handles drift: `adaptive`, `experts`, `paper`, or a profile of another package."""
-    detector: str = "excess"
-    """The drift detector of `adaptive`: `excess`, `glr`, `e-detector`, `river:NAME`, or one of another package; with
-    masked and pooled sums the default is `glr`, because `excess` scores old records again."""
+    profile: str = Field("adaptive", json_schema_extra=_registered(PROFILES))
+    """How the federation handles drift."""
+    detector: str = Field("excess", json_schema_extra=_registered(DETECTORS))
+    """The drift detector of `adaptive`; `river:NAME` is one of River's. With masked and pooled sums the default is
+    `glr`, because `excess` scores old records again."""
     rho_scale: float = Field(1.0, ge=0.0)
     """Profile `paper`: the factor by which the thresholds of its tests are multiplied; smaller values make the tests
     more sensitive."""
