@@ -68,11 +68,11 @@ def _service(command: Callable[..., None]) -> Callable[..., None]:
 
 def _loaded(path: Path, assignments: tuple[str, ...]) -> "FederationSettings":
     from streamfl.live.metrics.logs import configure, log_renamed  # noqa: PLC0415
-    from streamfl.live.settings.settings import flag, load, merged  # noqa: PLC0415
+    from streamfl.live.settings.settings import flag, load, merge  # noqa: PLC0415
 
     with warnings.catch_warnings(record=True) as renamed:
         warnings.simplefilter("always", FutureWarning)
-        settings = load(path, merged([flag(text) for text in assignments]))
+        settings = load(path, merge([flag(text) for text in assignments]))
     configure(settings.logs.level, settings.logs.form)
     log_renamed(str(warning.message) for warning in renamed)
     return settings
@@ -517,7 +517,7 @@ def init(file: str | None, assignments: tuple[str, ...], **options: Any) -> None
     kafka.security_protocol=SASL_SSL. Passwords are not written to the file: give them in the environment.
     """
     from streamfl.live.operator.init.command import InitRequest, write  # noqa: PLC0415
-    from streamfl.live.settings.settings import flag, merged  # noqa: PLC0415
+    from streamfl.live.settings.settings import flag, merge  # noqa: PLC0415
     from streamfl.records.request import Request  # noqa: PLC0415
 
     request = Request(
@@ -528,7 +528,7 @@ def init(file: str | None, assignments: tuple[str, ...], **options: Any) -> None
         options["task"],
         separator="\t" if options["separator"] in {"tab", "\\t"} else options["separator"],
     )
-    settings = merged([flag(text) for text in assignments])
+    settings = merge([flag(text) for text in assignments])
     named = {name: options[name] for name in ("topics", "broker", "name", "clients", "client", "out")}
     for line in write(InitRequest(request, settings=settings, **named)):
         echo_line(line)

@@ -222,7 +222,7 @@ class LocalRound:
         if not self.slots:
             return result
         outputs = self._outputs()
-        judged = model.judged(outputs, y, self.known_labels, self._trained)
+        judged = model.score_all(outputs, y, self.known_labels, self._trained)
         loss, proper = in_short(judged.scores.sum(axis=1)), in_short(judged.proper.sum(axis=1))
         square = in_short(np.einsum("ij,ij->i", judged.scores, judged.scores))
         for i, (slot, own, scores) in enumerate(zip(self.slots, outputs, judged.scores, strict=True)):

@@ -123,13 +123,13 @@ class LearningSettings(_Settings):
 
             given(model)
         elif model != AUTO:
-            MODELS.named(model)
+            MODELS.find(model)
         return model
 
     @field_validator("algorithm")
     @classmethod
     def _algorithm_exists(cls, name: str) -> str:
-        ALGORITHMS.named(name)
+        ALGORITHMS.find(name)
         return name
 
     @field_validator("bytes", mode="before")
@@ -149,7 +149,7 @@ class LearningSettings(_Settings):
 
     @model_validator(mode="after")
     def _options_have_an_effect(self) -> Self:
-        idle = sorted((OF_SOME & self.model_fields_set) - set(ALGORITHMS.named(self.algorithm).takes))
+        idle = sorted((OF_SOME & self.model_fields_set) - set(ALGORITHMS.find(self.algorithm).takes))
         if idle:
             names = " and ".join(idle)
             others = " or ".join(name for name, kind in ALGORITHMS.items() if set(idle) <= set(kind.takes))
@@ -268,7 +268,7 @@ class LearningSettings(_Settings):
         return own or ("softmax" if task == "classification" else "squared")
 
     def _algorithm(self) -> Algorithm:
-        return ALGORITHMS.named(self.algorithm).of(
+        return ALGORITHMS.find(self.algorithm).of(
             AlgorithmOptions(radius=self.radius, mirror=self.mirror, average=self.average, l1=self.l1)
         )
 
@@ -394,8 +394,8 @@ class ProfileSettings(_Settings):
     profile: str = Field("adaptive", json_schema_extra=_registered(PROFILES))
     """How the federation handles drift."""
     detector: str = Field("excess", json_schema_extra=_registered(DETECTORS))
-    """The drift detector of `adaptive`; `river:NAME` is one of River's. With masked and pooled sums the default is
-    `glr`, because `excess` scores old records again."""
+    """The drift detector of `adaptive`, where `river:NAME` is one of River's; with masked and pooled sums the default
+    is `glr`, because `excess` scores old records again."""
     rho_scale: float = Field(1.0, ge=0.0)
     """Profile `paper`: the factor by which the thresholds of its tests are multiplied; smaller values make the tests
     more sensitive."""
@@ -421,7 +421,7 @@ class ProfileSettings(_Settings):
     @field_validator("profile")
     @classmethod
     def _profile_exists(cls, name: str) -> str:
-        PROFILES.named(name)
+        PROFILES.find(name)
         return name
 
     @field_validator("detector")
@@ -460,7 +460,7 @@ class ProfileSettings(_Settings):
 
     def create(self, horizon: int, learner: Learner) -> Profile:
         """Return the profile in its initial state, for a stream of `horizon` rounds."""
-        return PROFILES.named(self.profile).of(
+        return PROFILES.find(self.profile).of(
             ProfileOptions(
                 learner=learner,
                 horizon=horizon,

@@ -330,7 +330,7 @@ class Host(Protocol):
 
     counts: ReadingCounts
 
-    def hosted(self) -> Mapping[str, Source]:
+    def poll_clients(self) -> Mapping[str, Source]:
         """Read records, and return this host's clients with their sources; they change as the group does."""
         ...
 
@@ -428,7 +428,7 @@ class Scorer(Protocol):
 
     counts: ScoringCounts
 
-    def published(self) -> Iterable[FromCoordinator]:
+    def poll_models(self) -> Iterable[FromCoordinator]:
         """Return what the coordinator has published since the last call; each message may be read when it is due.
 
         At first that is all that is needed to follow it: the open round, and the current models with their changes.

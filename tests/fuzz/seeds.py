@@ -41,7 +41,7 @@ from streamfl.run.settings import LearningSettings
 from streamfl.runtime.log import commands, predictions, updates
 from streamfl.runtime.log.control import written
 from streamfl.runtime.log.parts import cut
-from streamfl.runtime.log.signatures import sealed
+from streamfl.runtime.log.signatures import seal
 from streamfl.testing import Simulation
 from streamfl.wire import array_bytes, messages
 from streamfl.wire import integers as whole_numbers
@@ -230,8 +230,8 @@ groups = ["north"]
     return {
         "command": {one.action: commands.written(one, None)[0] for one in orders},
         "signed": {
-            "some": sealed(HOST_SIGNER, updates.PLACE, b"data"),
-            "none": sealed(HOST_SIGNER, updates.PLACE, b""),
+            "some": seal(HOST_SIGNER, updates.PLACE, b"data"),
+            "none": seal(HOST_SIGNER, updates.PLACE, b""),
         },
         "members": {"all": listed.encode()},
     }

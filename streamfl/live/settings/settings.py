@@ -179,7 +179,7 @@ class RoundSettings(_Table):
     @field_validator("aggregation")
     @classmethod
     def _aggregation_exists(cls, name: str) -> str:
-        AGGREGATORS.named(name)
+        AGGREGATORS.find(name)
         return name
 
     @model_validator(mode="after")
@@ -224,7 +224,7 @@ class Records(_Table):
     @field_validator("format")
     @classmethod
     def _format_exists(cls, name: str) -> str:
-        RECORD_FORMATS.named(name)
+        RECORD_FORMATS.find(name)
         return name
 
     @model_validator(mode="after")
@@ -750,7 +750,7 @@ def texts_of(environment: Mapping[str, str], sections: Collection[str]) -> dict[
             for name in reversed(names):
                 nested = {name: nested}
             found.append({table: nested})
-    return merged(found)
+    return merge(found)
 
 
 def _listed(text: str) -> Any:
@@ -804,15 +804,15 @@ def _value(text: str) -> Any:
         return text
 
 
-def merged(flags: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def merge(flags: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return several nested mappings merged into one; later ones override earlier ones.
 
-    >>> merged([{"rounds": {"size": 5}}, {"rounds": {"quorum": 2}}, {"rounds": {"size": 6}}])
+    >>> merge([{"rounds": {"size": 5}}, {"rounds": {"quorum": 2}}, {"rounds": {"size": 6}}])
     {'rounds': {'size': 6, 'quorum': 2}}
     """
     result: dict[str, Any] = {}
     for nested in flags:
         for key, value in nested.items():
             both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
-            result[key] = merged([result[key], value]) if both else value
+            result[key] = merge([result[key], value]) if both else value
     return result

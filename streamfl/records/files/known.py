@@ -39,4 +39,4 @@ def endings() -> str:
     >>> endings()
     '.csv, .csv.gz, .jsonl, .parquet or .npz'
     """
-    return FILE_FORMATS.listed(".{}")
+    return FILE_FORMATS.listing(".{}")

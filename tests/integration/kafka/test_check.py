@@ -454,11 +454,11 @@ class TestRights:
         host = connector.host("h", Placement((f"{federation}.records.*",)), JSON)
         try:
             until = time.monotonic() + 30
-            while not (hosted := host.hosted()):
+            while not (hosted := host.poll_clients()):
                 assert time.monotonic() < until, "no client after 30 s"
             while not (batches := hosted["c0"].poll(10)):
                 assert time.monotonic() < until, "no record after 30 s"
-                host.hosted()
+                host.poll_clients()
             assert [len(batch) for batch in batches] == [1]
             host.link("c0").send(Leave(client="c0", nonce="1"))
         finally:

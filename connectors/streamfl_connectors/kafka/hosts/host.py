@@ -71,7 +71,7 @@ class KafkaHost:
         """
         return self._records.subscribe()
 
-    def hosted(self) -> Mapping[str, Source]:
+    def poll_clients(self) -> Mapping[str, Source]:
         """Read further records if it is time, and return the sources of this host's clients, by client.
 
         Answers are in the log before the group may give a partition to another host.
