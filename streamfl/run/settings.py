@@ -91,8 +91,6 @@ class LearningSettings(_Settings):
     """The number of records in a client's training step."""
     gamma: float = Field(1.0, gt=0.0, le=1.0)
     """The share of a round's records that a client trains on."""
-    exchange: Literal["difference", "model"] = "difference"
-    """Whether clients send the change of the model, or the whole model."""
     features: Literal["auto", "linear", "ferns", "rounds"] = "auto"
     """The models that learn record by record: `linear` models, `ferns` (fast random trees), both (`auto`), or none
     (`rounds`: a round is one step); the default is `rounds` if the profile is not `adaptive`, or if `model`,
@@ -238,7 +236,6 @@ class LearningSettings(_Settings):
             l2=self.l2,
             local_batch=self.local_batch,
             gamma=self.gamma,
-            exchange=self.exchange,
             seed=seed,
             online=self._online(task, seed),
         )
@@ -367,8 +364,6 @@ class PrivacySettings(_Settings):
             "what online models learn cannot be sent as a sum of fixed length; set learning.features to rounds": (
                 learning.features != "rounds"
             ),
-            "sums need differences of models, not whole models; leave learning.exchange out": learning.exchange
-            == "model",
             f"the aggregation {aggregation} compares clients, which sums hide; use mean": aggregation != "mean",
             f"two totals could reveal one client, because {profile.scores_again}": (
                 self.secure_aggregation == "masked" and bool(profile.scores_again)
