@@ -42,7 +42,7 @@ from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import CoordinatorNode
 from streamfl.runtime.ports import (
     Connector,
-    DelayedLabels,
+    LabelTopics,
     Placement,
     RecordFormat,
     ServedCoordinatorLink,
@@ -382,7 +382,7 @@ class ServingCoordinator:
         return measures.not_ready(machine)
 
     @property
-    def place(self) -> tuple[Placement, RecordFormat, DelayedLabels | None, WrongState]:
+    def place(self) -> tuple[Placement, RecordFormat, LabelTopics | None, WrongState]:
         """Return what a connector asks for: the topics and format of records, and which states cannot be used."""
         settings = self.settings
         return settings.placement, settings.record_format, settings.delayed_labels, wrong_state(settings)

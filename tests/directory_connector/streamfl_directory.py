@@ -32,7 +32,7 @@ from streamfl.runtime.ports import (
     CheckResult,
     ClientProgress,
     Decoded,
-    DelayedLabels,
+    LabelTopics,
     LoggedDeadLetter,
     LoggedMessage,
     Placement,
@@ -369,7 +369,7 @@ class DirectorySettings(BaseModel):
     path: Path
 
 
-def _refuse(delayed_labels: DelayedLabels | None) -> None:
+def _refuse(delayed_labels: LabelTopics | None) -> None:
     if delayed_labels is not None:
         raise UsageError("[labels]: in directories labels come with their records; leave it out")
 
@@ -418,14 +418,14 @@ class DirectoryConnector:
         self,
         placement: Placement,
         records: RecordFormat,
-        delayed_labels: DelayedLabels | None = None,
+        delayed_labels: LabelTopics | None = None,
         wrong: WrongState = CoordinatorState.wrong,
     ) -> DirectoryCoordinatorLink:
         _refuse(delayed_labels)
         return DirectoryCoordinatorLink(self._place, placement, records.stride, wrong)
 
     def host(
-        self, name: str, placement: Placement, records: RecordFormat, delayed_labels: DelayedLabels | None = None
+        self, name: str, placement: Placement, records: RecordFormat, delayed_labels: LabelTopics | None = None
     ) -> DirectoryHost:
         _refuse(delayed_labels)
         return DirectoryHost(self._place, placement, records)
@@ -461,7 +461,7 @@ class DirectoryConnector:
         placement: Placement,
         records: RecordFormat,
         asked: tuple[Unlabelled, RecordFormat] | None = None,
-        delayed_labels: DelayedLabels | None = None,
+        delayed_labels: LabelTopics | None = None,
     ) -> Sequence[CheckResult]:
         _refuse(delayed_labels)
         if not self._place.path.is_dir():

@@ -46,7 +46,7 @@ from streamfl.run.renamed import settings_now
 from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
 from streamfl.runtime.log.placement import pattern
 from streamfl.runtime.log.topics import Topics
-from streamfl.runtime.ports import DelayedLabels, Placement, RecordFormat, Unlabelled
+from streamfl.runtime.ports import LabelTopics, Placement, RecordFormat, Unlabelled
 from streamfl.wire import messages
 from streamfl.wire.masking import expand
 
@@ -579,12 +579,12 @@ class FederationSettings(BaseSettings):
         return Placement(at.topics, at.clients, at.partitions, at.start, at.lost, at.late_after)
 
     @property
-    def delayed_labels(self) -> DelayedLabels | None:
+    def delayed_labels(self) -> LabelTopics | None:
         """Return the delayed labels; None if they come with these."""
         labels, task = self.labels, self.federation.task
         if not labels.topic:
             return None
-        return DelayedLabels(
+        return LabelTopics(
             replace(self.placement, topics=(labels.topic,)),
             record_format("json", self.label_map, self.limits),
             labels.window,

@@ -10,7 +10,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from streamfl.protocol.messages import Leave
 from streamfl.records.formats import FieldMap, JsonRecords, record_format
 from streamfl.records.formats.field_map import LabelMap
-from streamfl.runtime.ports import DelayedLabels, Placement
+from streamfl.runtime.ports import LabelTopics, Placement
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.coordinator import link as coordinator_link
@@ -37,7 +37,7 @@ def test_a_host_takes_a_new_partition_when_its_labels_have_one_too(broker, monke
     name = f"added-{uuid.uuid4().hex[:8]}"
     of_records, of_labels = f"{name}.r", f"{name}.l"
     form = record_format("json", FieldMap(task="unlabelled", key="id"))
-    delayed_labels = DelayedLabels(Placement((of_labels,), "partition"), JsonRecords(LabelMap(key="id")), 10)
+    delayed_labels = LabelTopics(Placement((of_labels,), "partition"), JsonRecords(LabelMap(key="id")), 10)
     connector = KafkaConnector(name, settings(broker))
     connector.prepare()
     with KafkaAdminClient(bootstrap_servers=broker.bootstrap) as admin:
