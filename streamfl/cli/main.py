@@ -52,7 +52,7 @@ def _named(what: str) -> Callable[[click.Context, click.Parameter, str], str]:
     def check(context: click.Context, parameter: click.Parameter, name: str) -> str:
         if name != parameter.default:
             try:
-                registry(REGISTRIES[f"{{{what}s}}"]).named(name)
+                registry(REGISTRIES[f"{{{what}s}}"]).find(name)
             except UsageError as error:
                 raise click.BadParameter(str(error)) from error
         return name
@@ -531,7 +531,7 @@ def _check_profile(profile: str) -> None:
     """Refuse an option that the chosen profile does not use: it would change nothing."""
     from streamfl.plugins.profiles import PROFILES  # noqa: PLC0415
 
-    source, takes = click.get_current_context().get_parameter_source, PROFILES.named(profile).takes
+    source, takes = click.get_current_context().get_parameter_source, PROFILES.find(profile).takes
     for name in OF_SOME_PROFILES:
         if name not in takes and source(name) is click.core.ParameterSource.COMMANDLINE:
             flag, of = name.replace("_", "-"), [one for one, kind in PROFILES.items() if name in kind.takes]

@@ -91,7 +91,7 @@ class ScoringNode:
 
     def step(self, now: float) -> None:
         """Follow the models, then answer the next records; without models it waits."""
-        for message in self.scorer.published():
+        for message in self.scorer.poll_models():
             for error in self.follower.take(message):
                 self._unusable.note("models", str(error))
             if isinstance(message, Ended):

@@ -33,4 +33,4 @@ def named_detector(name: str) -> Detector:
         from streamfl.models.river_drift import RiverDetector  # noqa: PLC0415
 
         return RiverDetector(name.removeprefix(RIVER))
-    return DETECTORS.named(name)()
+    return DETECTORS.find(name)()

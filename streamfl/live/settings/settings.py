@@ -46,7 +46,7 @@ from streamfl.run.renamed import settings_now
 from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
 from streamfl.runtime.log.placement import pattern
 from streamfl.runtime.log.topics import Topics
-from streamfl.runtime.ports import DelayedLabels, Placement, RecordFormat, Unlabelled
+from streamfl.runtime.ports import LabelTopics, Placement, RecordFormat, Unlabelled
 from streamfl.wire import messages
 from streamfl.wire.masking import expand
 
@@ -179,7 +179,7 @@ class RoundSettings(_Table):
     @field_validator("aggregation")
     @classmethod
     def _aggregation_exists(cls, name: str) -> str:
-        AGGREGATORS.named(name)
+        AGGREGATORS.find(name)
         return name
 
     @model_validator(mode="after")
@@ -227,7 +227,7 @@ class Records(_Table):
     @field_validator("format")
     @classmethod
     def _format_exists(cls, name: str) -> str:
-        RECORD_FORMATS.named(name)
+        RECORD_FORMATS.find(name)
         return name
 
     @model_validator(mode="after")
@@ -582,12 +582,12 @@ class FederationSettings(BaseSettings):
         return Placement(at.topics, at.clients, at.partitions, at.start, at.lost, at.late_after)
 
     @property
-    def delayed_labels(self) -> DelayedLabels | None:
+    def delayed_labels(self) -> LabelTopics | None:
         """Return the delayed labels; None if they come with these."""
         labels, task = self.labels, self.federation.task
         if not labels.topic:
             return None
-        return DelayedLabels(
+        return LabelTopics(
             replace(self.placement, topics=(labels.topic,)),
             record_format("json", self.label_map, self.limits),
             labels.window,
@@ -753,7 +753,7 @@ def texts_of(environment: Mapping[str, str], sections: Collection[str]) -> dict[
             for name in reversed(names):
                 nested = {name: nested}
             found.append({table: nested})
-    return merged(found)
+    return merge(found)
 
 
 def _listed(text: str) -> Any:
@@ -807,15 +807,15 @@ def _value(text: str) -> Any:
         return text
 
 
-def merged(flags: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def merge(flags: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return several nested mappings merged into one; later ones override earlier ones.
 
-    >>> merged([{"rounds": {"size": 5}}, {"rounds": {"quorum": 2}}, {"rounds": {"size": 6}}])
+    >>> merge([{"rounds": {"size": 5}}, {"rounds": {"quorum": 2}}, {"rounds": {"size": 6}}])
     {'rounds': {'size': 6, 'quorum': 2}}
     """
     result: dict[str, Any] = {}
     for nested in flags:
         for key, value in nested.items():
             both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
-            result[key] = merged([result[key], value]) if both else value
+            result[key] = merge([result[key], value]) if both else value
     return result

@@ -27,7 +27,7 @@ from streamfl.errors import UsageError
 from streamfl.protocol.messages import Leave, Left
 from streamfl.records.formats import FieldMap, JsonRecords, LabelMap, Packed, record_format
 from streamfl.runtime.log.sample import listed
-from streamfl.runtime.ports import DelayedLabels, Placement, RecordAnswer, Unlabelled
+from streamfl.runtime.ports import LabelTopics, Placement, RecordAnswer, Unlabelled
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.writer import END_OF_STREAM
@@ -454,11 +454,11 @@ class TestRights:
         host = connector.host("h", Placement((f"{federation}.records.*",)), JSON)
         try:
             until = time.monotonic() + 30
-            while not (hosted := host.hosted()):
+            while not (hosted := host.poll_clients()):
                 assert time.monotonic() < until, "no client after 30 s"
             while not (batches := hosted["c0"].poll(10)):
                 assert time.monotonic() < until, "no record after 30 s"
-                host.hosted()
+                host.poll_clients()
             assert [len(batch) for batch in batches] == [1]
             host.link("c0").send(Leave(client="c0", nonce="1"))
         finally:
@@ -590,7 +590,7 @@ def test_topics_of_labels_are_checked_and_read(broker, name):
     settings = KafkaSettings.model_validate({"bootstrap_servers": broker.bootstrap, "patience": 5})
     connector = KafkaConnector(name, settings)
     placement = Placement((records,), by="partition")
-    delayed_labels = DelayedLabels(Placement((labels,), by="partition"), told, 10)
+    delayed_labels = LabelTopics(Placement((labels,), by="partition"), told, 10)
 
     def findings():
         return connector.findings(placement, features, delayed_labels=delayed_labels)

@@ -11,12 +11,10 @@ import pytest
 from streamfl.learning.algorithms import Algorithm, FedAvg, FedOMD, LocalProblem, combine, local_model
 from streamfl.learning.algorithms.base import AlgorithmOptions
 from streamfl.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
-from streamfl.learning.drift.evidence import LiveModel
 from streamfl.learning.history import History
 from streamfl.learning.local_round import Learner, LocalRound, RoundRecords
 from streamfl.learning.model import gradient
-from streamfl.machines.coordinator.round.aggregate import Aggregation, Contribution, as_differences
-from streamfl.machines.coordinator.saved.agreement import Agreement
+from streamfl.machines.coordinator.round.aggregate import Contribution
 from streamfl.models import Linear, Softmax
 from streamfl.protocol.messages import Slot
 from streamfl.protocol.registry import Registry
@@ -132,23 +130,6 @@ def test_primal_averaging_is_the_mean_of_the_models() -> None:
     np.testing.assert_allclose(pooled_step(algorithm, parts, W), 0.25 * models[0] + 0.75 * models[1], atol=1e-12)
     dual = pooled_step(FedOMD(PNorm(p=1.3), average="dual"), parts, W)
     assert np.abs(dual - pooled_step(algorithm, parts, W)).max() > 1e-4
-
-
-@pytest.mark.parametrize("algorithm", ALGORITHMS.values(), ids=ALGORITHMS)
-def test_exchanging_models_is_the_same_as_exchanging_differences(algorithm: Algorithm) -> None:
-    W = np.random.default_rng(3).normal(size=(4, 3))
-    results = []
-    for exchange in ("difference", "model"):
-        learner = Learner(Softmax(), algorithm, local_batch=4, exchange=exchange)
-        sent = [contribution(learner, W, i, n) for i, n in enumerate((3, 10, 200))]
-        live = LiveModel("main", W, 0.5)
-        sent = [as_differences(one, [live], learner) for one in sent]
-        played = Aggregation(learner, Agreement(REGISTRY, 1.0), LABELS).played(live, sent)
-        assert played is not None
-        results.append(played.stepped)
-    # Sums are rounded to 2^-32.
-    np.testing.assert_allclose(results[0], results[1], rtol=0, atol=1e-9)
-    assert np.abs(results[0] - W).max() > 1e-2
 
 
 def contribution(learner: Learner, W: np.ndarray, seed: int, n: int) -> Contribution:
