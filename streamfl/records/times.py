@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.records.cells import MISSING, Cells, quoted
+from streamfl.records.cells import Cells, quoted
+from streamfl.records.missing import WORDS
 
 MILLISECONDS_FROM = 1e11  # in seconds the year 5138, in milliseconds 1973: larger numbers are milliseconds
 FIRST = -62135596800.0  # the years 1 and 9999, the range of `datetime`
@@ -134,7 +135,7 @@ def _usual(cell: object) -> object:
     if not isinstance(cell, str):
         return cell
     text = cell.strip()
-    if text.lower() in MISSING:
+    if text.lower() in WORDS:
         return None
     if _NUMBER.fullmatch(text):
         return _in_milliseconds(float(text))

@@ -640,10 +640,11 @@ class ServedModel:
         if unnamed := self.unnamed(columns, client):
             remedy = '; say client=, or client="" if they are of none of these' if client is None else ""
             warnings.warn(unnamed + remedy, stacklevel=3)
-        names, X, wrong = self.encoding.encoded(columns)
-        if wrong:
+        names, X, odd = self.encoding.encoded(columns)
+        for name, wrong in odd.items():
             i = min(wrong)
-            raise UsageError(f"X must be rows of numbers, NaN where one is missing: record {i}, {wrong[i]}")
+            what = f"{len(wrong)} of {n} cells are not numbers and count as missing"
+            warnings.warn(f"column {quoted(name)}: {what}; the first one, of record {i}: {wrong[i]}", stacklevel=3)
         return names, X, self.rows_by_branch(columns, n, client)
 
     def check_names(

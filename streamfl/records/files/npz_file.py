@@ -228,7 +228,7 @@ def _kept(request: Request, arrays: _Arrays) -> npt.NDArray[np.generic]:
 
 
 def _targets(request: Request, y: Labels) -> tuple[FloatArray, tuple[str, ...], dict[int, str]]:
-    seen = LabelTexts()
+    seen = LabelTexts(reading=request.reading)
     codes: IntArray = np.empty(len(y), np.int64)
     reasons: dict[int, str] = {}
     for start in range(0, len(y), ROWS):
@@ -236,7 +236,7 @@ def _targets(request: Request, y: Labels) -> tuple[FloatArray, tuple[str, ...], 
         reasons |= {start + i: f'record {start + i + 1}, column "y": {why}' for i, why in wrong.items()}
     values = np.full(len(y), np.nan)
     good = codes >= 0
-    values[good], labels = resolve(request, list(seen.codes), codes[good])
+    values[good], labels = resolve(request, seen, codes[good])
     for i in np.flatnonzero(np.isnan(values) & good).tolist():
         reasons[i] = f'record {i + 1}, column "y": {quoted(y[i])} is not a number, and the task is regression'
     return values, labels, reasons

@@ -148,11 +148,11 @@ def _labels(request: Request, label: str, cells: Cells) -> tuple[tuple[str, ...]
     values = list(cells[:])
     if any(isinstance(value, list) for value in values):
         raise request.refusal(f"the label {label!r} holds lists", "name another one with --label")
-    seen = LabelTexts()
+    seen = LabelTexts(reading=request.reading)
     codes, _ = seen.add(values)
     if not (codes >= 0).any():
         raise request.refusal(f"no record has a value in the label {label!r}", "name another one with --label")
-    _, labels = resolve(request, list(seen.codes), codes[codes >= 0])
+    _, labels = resolve(request, seen, codes[codes >= 0])
     remark = identifier(label, codes[codes >= 0]) if labels else ""
     return labels, [f"{remark}; name another with --label"] if remark else []
 
