@@ -136,6 +136,18 @@ _separator = click.option(
     show_default=True,
     help="Separator of a CSV file: one character, or tab.",
 )
+_missing_values = click.option(
+    "--missing-values",
+    metavar="VALUE,...",
+    default="",
+    help="More values that count as missing, in any column and in the label, such as -999; not:NA means that NA is a "
+    "value. Missing without it: an empty cell, NA, null, None, ?, -, #DIV/0! and the like.",
+)
+_decimal = click.option(
+    "--decimal",
+    type=click.Choice([".", ","]),
+    help="The decimal mark of numbers. Default: the one with which all numbers of a column can be read.",
+)
 _on_bad_record = click.option(
     "--on-bad-record",
     type=click.Choice(["reject", "stop"]),
@@ -161,12 +173,14 @@ _on_bad_record = click.option(
     "Records keep the order of the file.",
 )
 @_separator
+@_missing_values
+@_decimal
 @click.option(
     "--task",
     type=click.Choice(["auto", "classification", "regression"]),
     default="auto",
     show_default=True,
-    help="auto: regression if any label is a number with a fractional part.",
+    help="auto: regression if labels are numbers and some have a fractional part.",
 )
 @click.option(
     "--clients",
@@ -419,7 +433,10 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
 )
 @_drop
 @_separator
+@_missing_values
+@_decimal
 @click.option(
+    "--missing-columns",
     "--missing",
     type=click.Choice(["warn", "mean", "refuse"]),
     default="warn",
@@ -458,7 +475,7 @@ def predict(file: str, **options: Any) -> None:
         options["model"],
         csv=options["csv_to"],
         json=options["json_to"],
-        missing=raises.get(options["missing"], options["missing"]),
+        missing=raises.get(options["missing_columns"], options["missing_columns"]),
         unknown=raises.get(options["unknown"], options["unknown"]),
         client=options["client"],
     )
@@ -471,6 +488,8 @@ def _of_file(options: dict[str, Any]) -> dict[str, Any]:
         "label": options["label"],
         "drop": tuple(name for name in options["drop"].split(",") if name),
         "on_bad_record": options["on_bad_record"],
+        "missing_values": tuple(value for value in options["missing_values"].split(",") if value),
+        "decimal": options["decimal"],
         "separator": "\t" if options["separator"] in {"tab", "\\t"} else options["separator"],
     }
 

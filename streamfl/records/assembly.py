@@ -10,6 +10,7 @@ from streamfl.protocol.records import Rejection, without_infinity
 from streamfl.records.cells import Cells, listed, quoted, texts
 from streamfl.records.columns import NOTATION, Column, LeftOutColumn, TextColumn, decimals, describe, infer
 from streamfl.records.labels import LabelTexts, resolve
+from streamfl.records.missing import WORDS
 from streamfl.records.numerals import Decimal
 from streamfl.records.odd_cells import OddCells, missing_words
 from streamfl.records.request import Request
@@ -222,7 +223,7 @@ class Assembly:
 
     def _notes(self) -> tuple[str, ...]:
         notes = [describe(self.request, self._left_out)] if self._left_out else []
-        if written := self._labels.written:
+        if written := {word: n for word, n in self._labels.written.items() if word.lower() in WORDS}:
             where = f"the label {quoted(self.label)[1:-1]}, without which a record is rejected"
             notes.append(missing_words(where, written, "label"))
         return (*notes, *self._odd.notes(), *unknown(self._no_times))

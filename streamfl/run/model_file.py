@@ -674,7 +674,7 @@ class ServedModel:
             remedy = "leave them out, or " + ("add --unknown ignore" if flags else 'say unknown="ignore"')
             raise UsageError(f"the model does not know {listed(others)}; it knows {known}; {remedy}")
         if lacking and missing == "raise":
-            remedy = "add them, or " + ("leave --missing refuse out" if flags else 'say missing="mean"')
+            remedy = "add them, or " + ("leave --missing-columns refuse out" if flags else 'say missing="mean"')
             raise UsageError(f"{listed(lacking)} of the model's features are missing; {remedy}")
         what = f"{listed(lacking)} of the model's features are missing and count as their means"
         return what if lacking and missing == "warn" else ""

@@ -260,7 +260,7 @@ class _Run:
         if not self._columns:
             lacking = self.model.check_names(tuple(new), self.asked.missing, self.asked.unknown, flags=True)
             if lacking:
-                self._say(f"{lacking}; add --missing mean if this is intended", "yellow")
+                self._say(f"{lacking}; add --missing-columns mean if this is intended", "yellow")
         elif new and self.asked.unknown == "raise" and (others := self.model.encoding.unknown(new)):
             self.model.check_names((*self.model.encoding.columns, *others), flags=True)
         self._columns.update(new)

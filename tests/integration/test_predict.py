@@ -158,7 +158,7 @@ def test_blocks_are_predicted_as_one_file(predict: Predict):
     y = np.where(x > 0.0, "yes", "no")
     rows = [f"{a},blue,{b}" for a, b in zip(x.tolist(), y.tolist(), strict=True)]
     Path("records.csv").write_text("\n".join(["x,colour,kind", *rows]) + "\n")
-    ended = predict("records.csv", "--label", "kind", "--json", "-", "--missing", "refuse")
+    ended = predict("records.csv", "--label", "kind", "--json", "-", "--missing-columns", "refuse")
     lines = [json.loads(line) for line in ended.out.splitlines()]
     assert [line["record"] for line in lines] == list(range(20_000))
     right = np.mean([line["predicted"] == line["label"] for line in lines])
@@ -175,8 +175,8 @@ def test_columns_that_do_not_fit_are_refused_or_filled_as_asked(predict: Predict
     ended = predict("records.csv", "--unknown", "ignore")
     assert [line.split(",")[1] for line in ended.out.splitlines()[1:]] == ["yes", "no"]
     assert "colour of the model's features are missing and count as their means" in ended.err
-    assert "colour" not in predict("records.csv", "--drop", "weight", "--missing", "mean").err
-    ended = predict("records.csv", "--drop", "weight", "--missing", "refuse")
+    assert "colour" not in predict("records.csv", "--drop", "weight", "--missing-columns", "mean").err
+    ended = predict("records.csv", "--drop", "weight", "--missing-columns", "refuse")
     assert (ended.code, "colour of the model's features are missing; add them" in ended.err) == (2, True)
 
 
@@ -253,7 +253,7 @@ def test_a_model_predicts_the_file_that_it_was_trained_on(
     monkeypatch.setattr(sys, "argv", argv.split())
     main()
     capsys.readouterr()
-    ended = predict("stream.csv", "--label", "kind", "--missing", "refuse", model="made")
+    ended = predict("stream.csv", "--label", "kind", "--missing-columns", "refuse", model="made")
     assert ended.code == 0, ended.err
     told = json.loads(Path("told.json").read_text())["accuracy"]
     right = float(ended.err.split("accuracy   ")[1].split()[0])

