@@ -415,7 +415,7 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
         echo_line(sentence)
 
 
-@cli.command()
+@cli.command(cls=NamingCommand)
 @click.argument("file")
 @click.option(
     "--model",

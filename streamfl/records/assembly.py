@@ -7,7 +7,7 @@ import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.protocol.records import Rejection, without_infinity
-from streamfl.records.cells import Cells, listed, quoted, texts
+from streamfl.records.cells import NAMES, Cells, listed, quoted, texts
 from streamfl.records.columns import NOTATION, Column, LeftOutColumn, TextColumn, decimals, describe, infer
 from streamfl.records.labels import LabelTexts, resolve
 from streamfl.records.missing import WORDS
@@ -169,7 +169,7 @@ class Assembly:
         self._rest.places.append(block.places[good])
         self._rest.lines.append(block.lines[good])
         if block.kept is not None:
-            self._rest.kept.append(texts(block.kept)[good])
+            self._rest.kept.append(texts(block.kept, NAMES)[good])
         if block.times is not None:
             self._add_times(block.times, good)
 

@@ -50,6 +50,8 @@ class Reading:
 
 
 USUAL = Reading()
+NAMES = Reading(Missing(frozenset({"", "nan"})))
+"""How names of clients are read: one may be called NA."""
 
 
 def number(cell: object, reading: Reading = USUAL) -> float:

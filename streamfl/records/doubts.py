@@ -87,9 +87,7 @@ def _without_codes(request: Request, table: Table) -> Table:
     X = table.X
     for value in dict.fromkeys(code.value for some in found.values() for code in some):
         at = {j: code for j, some in found.items() for code in some if code.value == value}
-        shares = ", ".join(
-            f"{listed([table.features[j]])} ({code.share:.1%} of records)" for j, code in at.items()
-        )
+        shares = ", ".join(f"{listed([table.features[j]])} ({code.share:.1%} of records)" for j, code in at.items())
         shown, of = f"{value:.10g}", "column" if len(at) == 1 else "columns"
         if value not in usual:
             notes.append(
@@ -167,19 +165,25 @@ def is_code(value: float) -> bool:
     return value in CODES or (len(digits) > 1 and set(digits) == {"9"})
 
 
+def counts_up(column: Numbers) -> bool:
+    """Return whether a column of so many records only rises, or only falls.
+
+    >>> counts_up(np.arange(60.0)), counts_up(np.arange(60.0) % 50), counts_up(np.arange(5.0))
+    (True, False, False)
+    """
+    steps = np.diff(column[np.isfinite(column)])
+    return len(steps) >= FEWEST - 1 and _is_monotone(steps)
+
+
 def _counts(request: Request, table: Table, j: int) -> bool:
     """Return whether a column only rises, or only falls, within the records of each client."""
+    column = table.X[:, j]
     if request.keep is None:
-        first = table.X[:LOOKED_AT, j]
-        if not _is_monotone(np.diff(first[np.isfinite(first)])):
-            return False
-        steps = np.diff(table.X[np.isfinite(table.X[:, j]), j])
-    else:
-        column, texts = table.X[:, j], table.columns[request.keep]
-        order = np.argsort(texts, kind="stable")
-        same = texts[order][1:] == texts[order][:-1]
-        steps = np.diff(column[order])[same]
-        steps = steps[np.isfinite(steps)]
+        return counts_up(column[:LOOKED_AT]) and counts_up(column)
+    texts = table.columns[request.keep]
+    order = np.argsort(texts, kind="stable")
+    steps = np.diff(column[order])[texts[order][1:] == texts[order][:-1]]
+    steps = steps[np.isfinite(steps)]
     return len(steps) >= FEWEST - 1 and _is_monotone(steps)
 
 

@@ -25,7 +25,7 @@ from streamfl.protocol.fingerprint import fingerprint
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.records import Batch, Span
 from streamfl.protocol.registry import Registry, wrong_registry
-from streamfl.records.cells import Cells, listed, quoted, text
+from streamfl.records.cells import NAMES, Cells, listed, quoted, text, words
 from streamfl.records.encoding import Encoding, columns_of
 from streamfl.run.settings import LearningSettings, ProfileSettings, Task
 from streamfl.wire import codec, safe_file
@@ -503,7 +503,7 @@ class ServedModel:
             return {}
         found: dict[str, list[int]] = {}
         for i, cell in enumerate(given[self.client_column]):
-            if (named := self.branch_named(text(cell))) is not None:
+            if (named := self.branch_named(text(cell, NAMES))) is not None:
                 found.setdefault(named, []).append(i)
         return {named: np.array(rows, np.intp) for named, rows in found.items()}
 
@@ -533,7 +533,7 @@ class ServedModel:
         ['East']
         """
         known = {"", *self.clients, *(name.removeprefix(f"{self.client_column}=") for name in self.clients)}
-        return [name for name in dict.fromkeys(map(text, cells)) if name not in known] if self.clients else []
+        return [name for name in dict.fromkeys(words(cells, NAMES)) if name not in known] if self.clients else []
 
     def unnamed(self, given: Mapping[str, Cells], client: str | None = None) -> str:
         """Return a warning if clients have models of their own and nothing known names a record's client.
@@ -561,7 +561,7 @@ class ServedModel:
             of = f"the run had no client called {strangers}{by}"
             return f"{of}; the model of all clients predicts them" if strangers else ""
         others = listed(
-            [name for name in dict.fromkeys(map(text, named)) if name and self.branch_named(name) is None]
+            [name for name in dict.fromkeys(words(named, NAMES)) if name and self.branch_named(name) is None]
         )
         of = f"the model does not say whether a client is called {others}{by}; only {alone} have models of their own"
         return f"{of}; the model of all clients predicts all others" if others else ""

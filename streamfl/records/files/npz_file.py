@@ -13,7 +13,7 @@ import numpy.typing as npt
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.protocol.records import Rejection, without_infinity
 from streamfl.records.assembly import Blocks, RowBlock
-from streamfl.records.cells import quoted, texts
+from streamfl.records.cells import NAMES, quoted, texts
 from streamfl.records.files.file_format import FileFormat
 from streamfl.records.files.npz_rows import MOST_WHOLE, ArrayRows, opened, readable
 from streamfl.records.labels import LabelTexts, resolve
@@ -63,7 +63,7 @@ def read_npz(request: Request, path: Path) -> Table:
     rows = np.flatnonzero(good)
     X = arrays.X[rows] if reasons else arrays.X
     rejected = tuple(Rejection(i, reasons[i]) for i in sorted(reasons))
-    columns = {request.keep: texts(kept[rows].tolist())} if request.keep is not None else {}
+    columns = {request.keep: texts(kept[rows].tolist(), NAMES)} if request.keep is not None else {}
     infinite = _made_missing(X)
     places = rows.astype(np.int64)
     times, notes = _times(request, found, rows)

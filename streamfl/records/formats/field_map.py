@@ -43,7 +43,8 @@ class FieldMap(BaseModel):
     key: str | None = Field(None, json_schema_extra={"set_by": "labels.key"})
     """The field that names the record, if labels come later: a text or a whole number."""
     features: tuple[str, ...] = ()
-    """The features: fields with numbers or booleans; if empty, all fields that have no other role."""
+    """The features: fields with numbers or booleans; if empty, every number in the record that has no other
+    role."""
     drop: tuple[str, ...] = ()
     """Fields to ignore, with all their inner fields."""
     categories: dict[str, tuple[str, ...]] = {}

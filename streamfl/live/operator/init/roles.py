@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.bounds import is_name
-from streamfl.records.cells import Cells, listed, numbers, quoted, text
+from streamfl.records.cells import Cells, listed, text
 from streamfl.records.columns import SAMPLE, TIMES, Column, LeftOutColumn, TextColumn, infer
 from streamfl.records.labels import LabelTexts, identifier, resolve
 from streamfl.records.request import LABEL_NAMES, Request, check_names
@@ -173,13 +173,8 @@ def _why_of_no_use(name: str, cells: Cells) -> str:
     if _names_a_key(name) and len(words) > 1 and len(set(words)) == len(words):
         return "names the record: another value in each"
     column = _inferred(name, values)
-    if isinstance(column, TextColumn):
-        long = any(not is_name(f"{name}={value}") for value in column.values)
-        return "holds texts that are too long for a category" if long else ""
-    if isinstance(column, LeftOutColumn):
-        return ""
-    wrong = numbers(values)[1]
-    return f"holds numbers and texts such as {quoted(values[min(wrong)])}" if wrong else ""
+    long = isinstance(column, TextColumn) and any(not is_name(f"{name}={value}") for value in column.values)
+    return "holds texts that are too long for a category" if long else ""
 
 
 def _inferred(name: str, cells: Cells) -> Column | None:
