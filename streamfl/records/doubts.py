@@ -31,6 +31,7 @@ class Code(NamedTuple):
 
 def looked_over(request: Request, table: Table) -> Table:
     """Return a table whose codes are missing values and whose counters are left out, with a note on each doubt."""
+    table = replace(table, missing_values=request.missing_values)
     if len(table) < FEWEST:
         return table
     table, notes = _without_codes(request, table), list[str]()
@@ -84,7 +85,7 @@ def _without_codes(request: Request, table: Table) -> Table:
     for j in found if usual else ():  # a code of one column is one of all columns outside whose values it lies
         have = {code.value for code in found[j]}
         found[j] += list(_repeated_ends(table.X[:, j], usual - have))
-    X = table.X
+    X, missing = table.X, dict[str, tuple[float, ...]]()
     for value in dict.fromkeys(code.value for some in found.values() for code in some):
         at = {j: code for j, some in found.items() for code in some if code.value == value}
         shares = ", ".join(f"{listed([table.features[j]])} ({code.share:.1%} of records)" for j, code in at.items())
@@ -98,11 +99,12 @@ def _without_codes(request: Request, table: Table) -> Table:
         X = X if X.dtype.kind == "f" else X.astype(np.float64)
         for j in at:
             X[X[:, j] == value, j] = np.nan
+            missing[table.features[j]] = (*missing.get(table.features[j], ()), value)
         notes.append(
             f"{of} {shares}: {shown} repeats far outside the other values and counts as missing; if it is a "
             f"measurement, add --missing-values {NOT}{shown}"
         )
-    return replace(table, X=X, notes=(*table.notes, *notes)) if notes else table
+    return replace(table, X=X, notes=(*table.notes, *notes), codes=missing) if notes else table
 
 
 def codes(column: Numbers, kept: frozenset[float] = frozenset()) -> Iterator[Code]:

@@ -1,7 +1,7 @@
 """Encodes records of any form as the features of a finished model, as the records that it learnt were."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,8 +11,9 @@ import numpy.typing as npt
 from streamfl.arrays import FloatArray
 from streamfl.errors import UsageError
 from streamfl.protocol.records import without_infinity
-from streamfl.records.cells import USUAL, Cells, Reading, listed
+from streamfl.records.cells import Cells, Reading, listed
 from streamfl.records.columns import NumberColumn, TextColumn, decimals
+from streamfl.records.missing import Missing
 from streamfl.records.numerals import Decimal
 from streamfl.records.objects import flat, names
 
@@ -29,6 +30,10 @@ class Encoding:
         The values of each text column; value v of column c is the feature `c=v`.
     others
         Columns that are no features and are ignored: the label, and those that were left out of training.
+    missing_values
+        What else was missing in training; `not:NA` means that NA was a value.
+    codes
+        By column, the numbers that stood for a missing value.
 
     Examples
     --------
@@ -43,6 +48,8 @@ class Encoding:
     features: tuple[str, ...]
     categories: Mapping[str, tuple[str, ...]]
     others: frozenset[str] = frozenset()
+    missing_values: tuple[str, ...] = ()
+    codes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -64,8 +71,15 @@ class Encoding:
             if column not in covered and covered.isdisjoint(f"{column}={v}" for v in self.categories.get(column, ()))
         ]
 
+    def _of_numbers(self, column: str, reading: Reading, mark: Decimal | None) -> Reading:
+        missing = replace(reading.missing, numbers=reading.missing.numbers | {*self.codes.get(column, ())})
+        return replace(reading, missing=missing, decimal=reading.decimal or mark)
+
     def encoded(
-        self, given: Mapping[str, Cells], reading: Reading = USUAL, marks: Mapping[str, Decimal | None] | None = None
+        self,
+        given: Mapping[str, Cells],
+        reading: Reading | None = None,
+        marks: Mapping[str, Decimal | None] | None = None,
     ) -> tuple[tuple[str, ...], FloatArray, dict[str, dict[int, str]]]:
         """Return the features that are given, their values, and what is not a number and counts as missing.
 
@@ -74,7 +88,7 @@ class Encoding:
         given
             The cells of each column, all equally many; columns that the model does not know are ignored.
         reading
-            How cells are read.
+            How cells are read; by default as in training.
         marks
             The decimal mark of columns, if `reading` has none; by default it is found out from these cells.
 
@@ -83,13 +97,15 @@ class Encoding:
         Names of features; their values, shape (n, features), NaN where one is missing; by column, reasons by index of
         the record.
         """
+        if reading is None:
+            reading = Reading(Missing.of(self.missing_values))
         known, n = {*self.features, *self.columns}, max(map(len, given.values()), default=0)
         numbers = {name: cells for name, cells in given.items() if name in known and name not in self.categories}
         marks = decimals(numbers) if marks is None and reading.decimal is None else marks or {}
         columns = [
             TextColumn(name, self.categories[name], reading.keeping(self.categories[name]))
             if name in self.categories
-            else NumberColumn(name, replace(reading, decimal=reading.decimal or marks.get(name)))
+            else NumberColumn(name, self._of_numbers(name, reading, marks.get(name)))
             for name in given
             if name in known
         ]

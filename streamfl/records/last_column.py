@@ -31,7 +31,7 @@ def label_of(request: Request, last: str, blocks: Iterator[RowBlock]) -> tuple[s
         return last, "", blocks if first is None else chain([first], blocks)
     all_ = chain([first], blocks)
     why = _why_no_label(first.label)
-    others = [name for name, cells in reversed(first.features.items()) if _may_be_label(name, cells)]
+    others = [name for name, cells in reversed(list(first.features.items())) if _may_be_label(name, cells)]
     if not why or not others:
         return last, "", all_
     note = (

@@ -91,5 +91,5 @@ def missing_words(where: str, words: Mapping[str, int], what: str = "value") -> 
 
 
 def _missing(X: FloatArray) -> list[int]:
-    missing: list[int] = np.isnan(X).all(axis=1).nonzero()[0].tolist()
+    missing: list[int] = np.flatnonzero(np.all(np.isnan(X), axis=1)).tolist()
     return missing

@@ -187,6 +187,8 @@ class ServedModel:
     left_out: tuple[str, ...] = ()
     client_column: str = ""
     clients: tuple[str, ...] = ()
+    missing_values: tuple[str, ...] = ()
+    codes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, machine: Coordinator, learning: LearningSettings, **names: Any) -> "ServedModel":
@@ -199,7 +201,7 @@ class ServedModel:
         learning
             How the federation learns.
         names
-            `categories`, `label`, `left_out` and `client_column`.
+            `categories`, `label`, `left_out`, `client_column`, `missing_values` and `codes`.
 
         Raises
         ------
@@ -235,7 +237,7 @@ class ServedModel:
         learning, task
             How the federation learns, and what.
         names
-            `categories`, `label`, `left_out` and `client_column`.
+            `categories`, `label`, `left_out`, `client_column`, `missing_values` and `codes`.
 
         Raises
         ------
@@ -330,7 +332,7 @@ class ServedModel:
     def encoding(self) -> Encoding:
         """Return how records become features."""
         others = frozenset({self.label, self.client_column, *self.left_out})
-        return Encoding(self.registry.features, self.categories, others)
+        return Encoding(self.registry.features, self.categories, others, self.missing_values, self.codes)
 
     def predict(
         self,

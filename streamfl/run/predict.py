@@ -21,9 +21,10 @@ from streamfl.arrays import FloatArray, IntArray
 from streamfl.errors import UsageError
 from streamfl.protocol.records import Rejection
 from streamfl.records.assembly import Blocks, RowBlock
-from streamfl.records.cells import Cells, listed, numbers, words
+from streamfl.records.cells import Cells, Reading, listed, numbers, words
 from streamfl.records.columns import NumberColumn, decimals
 from streamfl.records.files.readers import STDIN, blocks
+from streamfl.records.missing import Missing as MissingValues
 from streamfl.records.numerals import Decimal
 from streamfl.records.odd_cells import OddCells
 from streamfl.records.request import Request
@@ -246,13 +247,19 @@ class _Run:
         request = self.asked.request
         if new := {name: cells for name, cells in columns.items() if name not in self._decimals}:
             self._decimals |= decimals(new, request.usual_decimal)
-        reading = request.reading
+        reading = self._reading()
         features, X, odd = self.model.encoding.encoded(columns, reading, self._decimals)
         for name, wrong in odd.items():
             self._odd.add(NumberColumn(name), columns[name], wrong, block.lines)
         if request.on_bad_record != "stop":
             return features, X, {}
         return features, X, {i: f'column "{name}": {why}' for name, wrong in odd.items() for i, why in wrong.items()}
+
+    def _reading(self) -> Reading:
+        """Return how cells are read: as in training, unless the caller says what is missing."""
+        request = self.asked.request
+        changes = request.missing_values or self.model.missing_values
+        return Reading(MissingValues.of(changes), request.decimal)
 
     def _check_names(self, columns: Mapping[str, Cells]) -> None:
         """Check all names of the first block, and those that are new in later ones."""
@@ -273,7 +280,7 @@ class _Run:
         """Return labels as text, or targets; and why some are none."""
         if not len(cells):
             return [], {}
-        reading = self.asked.request.reading
+        reading = self._reading()
         if self.model.task == "classification":
             labels: list[object] = [*words(cells, reading)]
             return labels, {i: self._of_label("the label is missing") for i, label in enumerate(labels) if not label}

@@ -146,6 +146,15 @@ def test_a_cell_that_is_no_number_is_missing_and_told():
     assert told[0].filename == __file__
 
 
+def test_a_model_reads_what_is_missing_as_its_training_did():
+    model = replace(ENCODED, missing_values=("-1",), codes={"x": (-999.0,)})
+    of = {"colour": "red"}
+    missing = model.predict_proba([{"x": None, **of}]).tolist()
+    assert model.predict_proba([{"x": -999, **of}]).tolist() == model.predict_proba([{"x": "-1", **of}]).tolist()
+    assert model.predict_proba([{"x": -999, **of}]).tolist() == missing
+    assert ENCODED.predict_proba([{"x": -999, **of}]).tolist() != missing
+
+
 def test_no_records_have_no_predictions():
     assert ENCODED.predict([]) == []
     assert ENCODED.predict_proba(pl.DataFrame({"x": []})).shape == (0, 2)
@@ -340,7 +349,7 @@ def test_a_target_of_all_experts_is_explained_up_to_what_ferns_say():
     ("lie", "said"),
     [
         (lambda native: replace(native, cells=native.cells + 1e6), "rows that the table"),
-        (lambda native: replace(native, cells=native.cells[[0] * len(native.cells)]), "rows of models"),
+        (lambda native: replace(native, cells=native.cells[[0] * len(native.cells)]), "rows of online models"),
         (
             lambda native: replace(native, settings=NativeSettings("linear", neighbours=False, last_answer=False)),
             "rows that the table",
