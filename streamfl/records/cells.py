@@ -25,7 +25,7 @@ _WHOLE = re.compile(r"[-+]?\d+(?:\.0+|,0{1,2})")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CellRules:
     """How cells are read, wherever they come from.
 
     Parameters
@@ -39,7 +39,7 @@ class Reading:
     missing: Missing = USUAL_MISSING
     decimal: Decimal | None = None
 
-    def keeping(self, values: Sequence[str]) -> "Reading":
+    def keeping(self, values: Sequence[str]) -> "CellRules":
         """Return the same reading, but these are values: somebody has declared them, or a model has learnt them.
 
         >>> text("none"), text("none", USUAL.keeping(["none", "red"]))
@@ -49,12 +49,12 @@ class Reading:
         return replace(self, missing=replace(self.missing, words=self.missing.words - kept)) if kept else self
 
 
-USUAL = Reading()
-NAMES = Reading(Missing(frozenset({"", "nan"})))
+USUAL = CellRules()
+NAMES = CellRules(Missing(frozenset({"", "nan"})))
 """How names of clients are read: one may be called NA."""
 
 
-def number(cell: object, reading: Reading = USUAL) -> float:
+def number(cell: object, reading: CellRules = USUAL) -> float:
     """Return a cell as a number, possibly infinite; NaN for a missing value.
 
     Parameters
@@ -88,7 +88,7 @@ def number(cell: object, reading: Reading = USUAL) -> float:
     return math.nan if value in reading.missing.numbers else value
 
 
-def _of_text(cell: str, reading: Reading) -> float:
+def _of_text(cell: str, reading: CellRules) -> float:
     if cell.strip().lower() in reading.missing.words:
         return math.nan
     value = None
@@ -105,7 +105,7 @@ def _of_text(cell: str, reading: Reading) -> float:
     return math.nan if value in reading.missing.numbers else value
 
 
-def is_number(cell: object, reading: Reading = USUAL) -> bool:
+def is_number(cell: object, reading: CellRules = USUAL) -> bool:
     """Return whether a cell holds a number, finite or infinite; a missing value is not one."""
     try:
         return not math.isnan(number(cell, reading))
@@ -113,7 +113,7 @@ def is_number(cell: object, reading: Reading = USUAL) -> bool:
         return False
 
 
-def text(cell: object, reading: Reading = USUAL) -> str:
+def text(cell: object, reading: CellRules = USUAL) -> str:
     """Return a cell as text, "" for a missing value. The same value has the same text, however it is written.
 
     >>> text(" red "), text(3.0), text("3.00"), text(0.5), text(float("nan")), text("NA"), text(True), text("true")
@@ -148,7 +148,7 @@ def whole(word: str) -> str:
     return "0" if digits == "-0" else digits
 
 
-def numbers(cells: Cells, reading: Reading = USUAL) -> tuple[FloatArray, dict[int, str]]:
+def numbers(cells: Cells, reading: CellRules = USUAL) -> tuple[FloatArray, dict[int, str]]:
     """Read a column as numbers.
 
     Returns
@@ -168,13 +168,13 @@ def numbers(cells: Cells, reading: Reading = USUAL) -> tuple[FloatArray, dict[in
     return _looked_up(_hashable(cells), reading)
 
 
-def _without(values: FloatArray, reading: Reading) -> FloatArray:
+def _without(values: FloatArray, reading: CellRules) -> FloatArray:
     if not reading.missing.numbers:
         return values
     return np.where(np.isin(values, list(reading.missing.numbers)), np.nan, values)
 
 
-def _looked_up(cells: Sequence[object], reading: Reading) -> tuple[FloatArray, dict[int, str]]:
+def _looked_up(cells: Sequence[object], reading: CellRules) -> tuple[FloatArray, dict[int, str]]:
     """Parse each distinct cell once: columns repeat values, and a look-up is faster than parsing."""
     table, wrong = _table(set(cells), reading)
     values = np.fromiter(map(table.__getitem__, cells), np.float64, len(cells))
@@ -182,7 +182,7 @@ def _looked_up(cells: Sequence[object], reading: Reading) -> tuple[FloatArray, d
     return values, bad
 
 
-def _table(cells: set[object], reading: Reading) -> tuple[dict[object, float], dict[object, str]]:
+def _table(cells: set[object], reading: CellRules) -> tuple[dict[object, float], dict[object, str]]:
     kinds = set(map(type, cells))
     plain = reading.decimal != "," and not reading.missing.numbers
     if plain and (kinds <= {int, float, bool} or (kinds == {str} and "_" not in "".join(cast(set[str], cells)))):
@@ -207,12 +207,12 @@ def _hashable(cells: Sequence[object]) -> Sequence[object]:
     return cells
 
 
-def texts(cells: Cells, reading: Reading = USUAL) -> npt.NDArray[np.str_]:
+def texts(cells: Cells, reading: CellRules = USUAL) -> npt.NDArray[np.str_]:
     """Return each cell of a column as text."""
     return np.array(words(cells, reading), np.str_)
 
 
-def words(cells: Cells, reading: Reading = USUAL) -> list[str]:
+def words(cells: Cells, reading: CellRules = USUAL) -> list[str]:
     """Return each cell of a column as text; each distinct one is read once.
 
     >>> words([1, True, "1.0", "true", None])

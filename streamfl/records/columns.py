@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.records.cells import USUAL, Cells, Reading, is_number, listed, numbers, quoted, text, words
+from streamfl.records.cells import USUAL, CellRules, Cells, is_number, listed, numbers, quoted, text, words
 from streamfl.records.numerals import Decimal, decimal_marks, in_other_notation
 from streamfl.records.request import Request
 from streamfl.records.times import looks_like_times, named_as_times
@@ -21,7 +21,7 @@ class NumberColumn:
     """A column of numbers: one feature of the same name. A cell that is not a number is missing."""
 
     name: str
-    reading: Reading = USUAL
+    reading: CellRules = USUAL
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ class TextColumn:
 
     name: str
     values: tuple[str, ...]
-    reading: Reading = USUAL
+    reading: CellRules = USUAL
     late: frozenset[str] = frozenset()
 
     @property
@@ -119,7 +119,7 @@ NOTATION = "looks like numbers in another notation, such as "
 Column = NumberColumn | TextColumn | LeftOutColumn
 
 
-def infer(name: str, cells: Cells, reading: Reading = USUAL) -> Column | None:
+def infer(name: str, cells: Cells, reading: CellRules = USUAL) -> Column | None:
     """Infer the kind of a column from its first records; None while all its cells are missing.
 
     A column is of numbers if most of its values in the first 1000 records are. Else it is left out if they look like

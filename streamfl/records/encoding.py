@@ -11,7 +11,7 @@ import numpy.typing as npt
 from streamfl.arrays import FloatArray
 from streamfl.errors import UsageError
 from streamfl.protocol.records import without_infinity
-from streamfl.records.cells import Cells, Reading, listed
+from streamfl.records.cells import CellRules, Cells, listed
 from streamfl.records.columns import NumberColumn, TextColumn, decimals
 from streamfl.records.missing import Missing
 from streamfl.records.numerals import Decimal
@@ -71,14 +71,14 @@ class Encoding:
             if column not in covered and covered.isdisjoint(f"{column}={v}" for v in self.categories.get(column, ()))
         ]
 
-    def _of_numbers(self, column: str, reading: Reading, mark: Decimal | None) -> Reading:
+    def _of_numbers(self, column: str, reading: CellRules, mark: Decimal | None) -> CellRules:
         missing = replace(reading.missing, numbers=reading.missing.numbers | {*self.codes.get(column, ())})
         return replace(reading, missing=missing, decimal=reading.decimal or mark)
 
     def encoded(
         self,
         given: Mapping[str, Cells],
-        reading: Reading | None = None,
+        reading: CellRules | None = None,
         marks: Mapping[str, Decimal | None] | None = None,
     ) -> tuple[tuple[str, ...], FloatArray, dict[str, dict[int, str]]]:
         """Return the features that are given, their values, and what is not a number and counts as missing.
@@ -98,7 +98,7 @@ class Encoding:
         the record.
         """
         if reading is None:
-            reading = Reading(Missing.of(self.missing_values))
+            reading = CellRules(Missing.of(self.missing_values))
         known, n = {*self.features, *self.columns}, max(map(len, given.values()), default=0)
         numbers = {name: cells for name, cells in given.items() if name in known and name not in self.categories}
         marks = decimals(numbers) if marks is None and reading.decimal is None else marks or {}

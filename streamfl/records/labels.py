@@ -9,7 +9,7 @@ import numpy as np
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.bounds import NAME_BYTES, NAMED, is_name
 from streamfl.protocol.registry import ordered
-from streamfl.records.cells import USUAL, Cells, Reading, number, plain_cells, quoted, whole, words
+from streamfl.records.cells import USUAL, CellRules, Cells, number, plain_cells, quoted, whole, words
 from streamfl.records.numerals import in_other_notation
 from streamfl.records.request import Request
 
@@ -45,7 +45,7 @@ class LabelTexts:
     """
 
     codes: dict[str, int] = field(default_factory=dict)
-    reading: Reading = USUAL
+    reading: CellRules = USUAL
     written: Counter[str] = field(default_factory=Counter)
     fractions: bool = False
 
@@ -81,7 +81,7 @@ def _is_fraction(cell: str) -> bool:
     return whole(word := cell.strip()) != word
 
 
-def _value(label: str, reading: Reading) -> float:
+def _value(label: str, reading: CellRules) -> float:
     """Return a label as a number, NaN if it is not one."""
     try:
         return number(label, reading)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from streamfl.errors import UsageError
-from streamfl.records.cells import Reading, listed
+from streamfl.records.cells import CellRules, listed
 from streamfl.records.missing import Missing, kept
 from streamfl.records.numerals import Decimal
 
@@ -36,9 +36,9 @@ class Request:
     decimal: Decimal | None = None
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> CellRules:
         """How the cells are read."""
-        return Reading(Missing.of(self.missing_values), self.decimal)
+        return CellRules(Missing.of(self.missing_values), self.decimal)
 
     @property
     def values_kept(self) -> frozenset[float]:

@@ -21,7 +21,7 @@ from streamfl.arrays import FloatArray, IntArray
 from streamfl.errors import UsageError
 from streamfl.protocol.records import Rejection
 from streamfl.records.assembly import Blocks, RowBlock
-from streamfl.records.cells import Cells, Reading, listed, numbers, words
+from streamfl.records.cells import CellRules, Cells, listed, numbers, words
 from streamfl.records.columns import NumberColumn, decimals
 from streamfl.records.files.readers import STDIN, blocks
 from streamfl.records.missing import Missing as MissingValues
@@ -255,11 +255,11 @@ class _Run:
             return features, X, {}
         return features, X, {i: f'column "{name}": {why}' for name, wrong in odd.items() for i, why in wrong.items()}
 
-    def _reading(self) -> Reading:
+    def _reading(self) -> CellRules:
         """Return how cells are read: as in training, unless the caller says what is missing."""
         request = self.asked.request
         changes = request.missing_values or self.model.missing_values
-        return Reading(MissingValues.of(changes), request.decimal)
+        return CellRules(MissingValues.of(changes), request.decimal)
 
     def _check_names(self, columns: Mapping[str, Cells]) -> None:
         """Check all names of the first block, and those that are new in later ones."""

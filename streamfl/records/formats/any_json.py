@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from streamfl.bounds import is_name
-from streamfl.records.cells import Reading, number, quoted
+from streamfl.records.cells import CellRules, number, quoted
 from streamfl.records.formats.field_map import FieldMap
 from streamfl.records.objects import Object, flat
 from streamfl.wire.codec import refuse_surrogates
@@ -212,7 +212,7 @@ def _cell(name: str, cell: object) -> Cell:
     raise ValueError(f"field {quoted(name)}: a list instead of one value")
 
 
-def _number(cell: object, reading: Reading) -> float:
+def _number(cell: object, reading: CellRules) -> float:
     value = number(cell, reading)
     if math.isinf(value):
         raise ValueError(f"{quoted(cell)} is infinite" if isinstance(cell, str) else "a number too large")

@@ -8,7 +8,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from streamfl.bounds import is_name
-from streamfl.records.cells import USUAL, Reading, listed, quoted, text
+from streamfl.records.cells import USUAL, CellRules, listed, quoted, text
 from streamfl.records.missing import Missing
 from streamfl.records.numerals import Decimal
 
@@ -65,11 +65,11 @@ class FieldMap(BaseModel):
     """The decimal mark of numbers that are texts."""
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> CellRules:
         """Return how cells are read."""
         return _reading(self.missing_values, self.decimal)
 
-    def reading_of(self, declared: Sequence[str]) -> Reading:
+    def reading_of(self, declared: Sequence[str]) -> CellRules:
         """Return how cells are read where these values are declared: they are values, even if one is called none."""
         return self.reading.keeping([value for value in declared if value.lower() != "nan"])
 
@@ -167,8 +167,8 @@ class FieldMap(BaseModel):
 
 
 @lru_cache(maxsize=64)
-def _reading(missing_values: tuple[str, ...], decimal: Decimal | None) -> Reading:
-    return Reading(Missing.of(missing_values), decimal)
+def _reading(missing_values: tuple[str, ...], decimal: Decimal | None) -> CellRules:
+    return CellRules(Missing.of(missing_values), decimal)
 
 
 def _as_read(value: str) -> str:

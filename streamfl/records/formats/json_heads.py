@@ -7,7 +7,7 @@ import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.bounds import NAME_BYTES, is_name
-from streamfl.records.cells import USUAL, Reading, number, quoted, text
+from streamfl.records.cells import USUAL, CellRules, number, quoted, text
 from streamfl.records.formats.any_json import Cell, client_text
 from streamfl.records.formats.classes import classes
 from streamfl.records.formats.field_map import FieldMap
@@ -101,7 +101,7 @@ def _in_field(name: str | None, wrong: Mapping[int, str]) -> Errors:
     return {i: f"field {quoted(name)}: {reason}" for i, reason in wrong.items()}
 
 
-def labels(cells: Sequence[Cell], reading: Reading = USUAL) -> tuple[IntArray, tuple[str, ...], Errors]:
+def labels(cells: Sequence[Cell], reading: CellRules = USUAL) -> tuple[IntArray, tuple[str, ...], Errors]:
     """Number the labels of some records; each distinct one is read once.
 
     Returns
@@ -121,7 +121,7 @@ def labels(cells: Sequence[Cell], reading: Reading = USUAL) -> tuple[IntArray, t
     return found, tuple(numbered.codes), {i: reasons[cells[i]] for i in np.flatnonzero(found < 0).tolist()}
 
 
-def targets(cells: Sequence[Cell], reading: Reading = USUAL) -> tuple[FloatArray, Errors]:
+def targets(cells: Sequence[Cell], reading: CellRules = USUAL) -> tuple[FloatArray, Errors]:
     """Read the targets of some records, NaN where bad.
 
     >>> values, wrong = targets([1, "2.5", None, True])
@@ -135,14 +135,14 @@ def targets(cells: Sequence[Cell], reading: Reading = USUAL) -> tuple[FloatArray
     return values, {i: _not_a_target(cells[i], reading) for i in bad}
 
 
-def _target(cell: Cell, reading: Reading) -> float:
+def _target(cell: Cell, reading: CellRules) -> float:
     try:
         return np.nan if isinstance(cell, bool) else number(cell, reading)
     except ValueError:
         return np.nan
 
 
-def _not_a_target(cell: Cell, reading: Reading) -> str:
+def _not_a_target(cell: Cell, reading: CellRules) -> str:
     if not text(cell, reading):
         return "the label is missing"
     if np.isinf(_target(cell, reading)):
@@ -176,7 +176,7 @@ def _no_name(name: str, what: str) -> str:
     return f"the {said} has more than {NAME_BYTES} bytes: {quoted(name)}"
 
 
-def one_hot(cells: Sequence[Cell], values: tuple[str, ...], reading: Reading = USUAL) -> FloatArray:
+def one_hot(cells: Sequence[Cell], values: tuple[str, ...], reading: CellRules = USUAL) -> FloatArray:
     """Return 0/1 columns for the declared values, shape (n, number of values), NaN where missing.
 
     >>> one_hot(["red", "green", None], ("blue", "red"))
