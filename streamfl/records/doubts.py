@@ -50,12 +50,15 @@ def looked_over(request: Request, table: Table) -> Table:
     constant = [j for j in numbers if _is_constant(table.X[:, j])]
     if constant:
         notes.append(_note(table, constant, "has one value in all records"))
+    names = [j for j in numbers if _names_records(table.X[:, j])]
+    if names:
+        notes.append(_note(table, names, "has another whole number in each record, as an identifier has"))
     notes.extend(
         f"column {listed([table.features[j]])} equals column {listed([table.features[first]])}"
         for first, j in _twins(table.X, [j for j in numbers if j not in set(constant)])
     )
     if notes:
-        drop = [table.features[j] for j in constant]
+        drop = [table.features[j] for j in (*constant, *names)]
         remedy = f"; leave columns of no use out with --drop {','.join(drop)}" if drop else ""
         return replace(table, notes=(*table.notes, f"{'; '.join(notes)}{remedy}"))
     return table
@@ -80,7 +83,9 @@ def _without_codes(request: Request, table: Table) -> Table:
             f"others, and is probably no measurement: leave these records out with --missing-values {shown}, or add "
             f"--missing-values {NOT}{shown} if it is one"
         )
-    found = {j: list(codes(table.X[:, j], request.values_kept)) for j in _numbers(table)}
+    numbers = _numbers(table)
+    found = {j: list[Code]() for j in numbers}
+    found |= {j: list(codes(table.X[:, j], request.values_kept)) for j in _suspects(table.X, numbers)}
     usual = {code.value for some in found.values() for code in some if code.is_usual}
     for j in found if usual else ():  # a code of one column is one of all columns outside whose values it lies
         have = {code.value for code in found[j]}
@@ -107,6 +112,20 @@ def _without_codes(request: Request, table: Table) -> Table:
     return replace(table, X=X, notes=(*table.notes, *notes), codes=missing) if notes else table
 
 
+def _suspects(X: Numbers, places: Sequence[int]) -> Iterator[int]:
+    """Yield the columns whose least or greatest number may be a code, without a look at each column of its own."""
+    sample = X[:: max(1, len(X) // LOOKED_AT)].astype(np.float64)
+    least, greatest = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
+    for j in places:
+        others = sample[np.isfinite(sample[:, j]), j]
+        if any(_may_be_code(end, others) for end in (float(least[j]), float(greatest[j]))):
+            yield j
+
+
+def _may_be_code(end: float, sample: FloatArray) -> bool:
+    return _is_outside(end, sample[sample != end], (0.1, 0.9), FAR if is_code(end) else VERY_FAR)
+
+
 def codes(column: Numbers, kept: frozenset[float] = frozenset()) -> Iterator[Code]:
     """Yield the numbers of a column that repeat far outside all others: they probably stand for missing values.
 
@@ -129,16 +148,13 @@ def codes(column: Numbers, kept: frozenset[float] = frozenset()) -> Iterator[Cod
 
 
 def _code(left: FloatArray, end: float, n: int) -> Code | None:
-    usual = is_code(end)
-    times = FAR if usual else VERY_FAR
-    sample = left[:: max(1, len(left) // LOOKED_AT)]
-    if not _is_outside(end, sample[sample != end], (0.1, 0.9), times):  # the common case, found by few values
+    if not _may_be_code(end, left[:: max(1, len(left) // LOOKED_AT)]):  # the common case, found by few values
         return None
-    others = left[left != end]
+    usual, others = is_code(end), left[left != end]
     found = len(left) - len(others)
     if not max(LEAST, LEAST_SHARE * n) <= found <= MOST_SHARE * len(left) or len(np.unique(others)) < LEAST:
         return None
-    return Code(end, found / n, usual) if _is_outside(end, others, (0.01, 0.99), times) else None
+    return Code(end, found / n, usual) if _is_outside(end, others, (0.01, 0.99), FAR if usual else VERY_FAR) else None
 
 
 def _is_outside(end: float, others: FloatArray, within: tuple[float, float], times: float) -> bool:
@@ -202,6 +218,15 @@ def _is_constant(column: Numbers) -> bool:
             return False
     known = column[~np.isnan(column)]
     return len(known) > 0 and bool(known.min() == known.max())
+
+
+def _names_records(column: Numbers) -> bool:
+    """Return whether all values are whole numbers, and all differ."""
+    return len(column) >= LOOKED_AT and _all_differ(column[:LOOKED_AT]) and _all_differ(column)
+
+
+def _all_differ(column: Numbers) -> bool:
+    return bool((column == np.round(column)).all()) and len(np.unique(column)) == len(column)
 
 
 def _twins(X: Numbers, places: Sequence[int]) -> Iterator[tuple[int, int]]:

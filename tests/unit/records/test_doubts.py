@@ -99,6 +99,17 @@ def test_a_counter_is_left_out_and_a_constant_and_a_duplicate_are_named_in_one_m
         assert part in note
 
 
+def test_a_column_of_numbers_that_names_the_record_is_told(tmp_path: Path) -> None:
+    n = 1200
+    numbers = np.random.default_rng(2).permutation(10 * n)[:n]
+    table = csv(tmp_path, {"serial": numbers, "a": np.arange(n) % 7, "y": np.arange(n) % 2})
+    assert table.features == ("serial", "a")
+    assert (
+        "column serial has another whole number in each record" in table.notes[0]
+        and "--drop serial" in table.notes[0]
+    )
+
+
 def test_a_counter_of_each_client_is_found_where_clients_have_a_column(tmp_path: Path) -> None:
     site = np.array(["east", "west"])[np.arange(N) % 2]
     count = np.where(site == "east", np.arange(N), 5000 + np.arange(N) * 3)
