@@ -36,8 +36,8 @@ class LabelTexts:
         How cells are read.
     written
         The words that were missing labels, with their number.
-    fractions
-        Whether a whole number was written with a fraction, such as 17.0.
+    as_amounts
+        Whether a number was written as amounts are, with a fraction or separators: 17.0 or 1,234.
 
     >>> labels = LabelTexts()
     >>> labels.add(["a", "b", "", "a", "inf"])
@@ -47,7 +47,7 @@ class LabelTexts:
     codes: dict[str, int] = field(default_factory=dict)
     reading: CellRules = USUAL
     written: Counter[str] = field(default_factory=Counter)
-    fractions: bool = False
+    as_amounts: bool = False
 
     def add(self, cells: Cells) -> tuple[IntArray, dict[int, str]]:
         """Number a block of labels; return the numbers, -1 for bad ones, and the errors by index."""
@@ -56,14 +56,18 @@ class LabelTexts:
         for new in dict.fromkeys(names):
             if new not in self.codes and not self._wrong(new):
                 self.codes[new] = len(self.codes)
-        if not self.fractions:
-            self.fractions = any(_is_fraction(cell) for cell in set(cells[:LOOKED_AT]) if isinstance(cell, str))
+        if not self.as_amounts:
+            texts = {cell.strip() for cell in cells[:LOOKED_AT] if isinstance(cell, str)}
+            self.as_amounts = any(whole(word) != word or self._has_separators(word) for word in texts)
         codes = np.fromiter((self.codes.get(name, -1) for name in names), np.int64, len(names))
         bad = np.flatnonzero(codes < 0).tolist()
         self.written.update(
             word for i in bad if not names[i] and isinstance(cell := cells[i], str) and (word := cell.strip())
         )
         return codes, {i: self._wrong(names[i]) for i in bad}
+
+    def _has_separators(self, word: str) -> bool:
+        return not word.lstrip("+-").isalnum() and "." not in word and not np.isnan(_value(word, self.reading))
 
     def _wrong(self, label: str) -> str:
         if not label:
@@ -75,10 +79,6 @@ class LabelTexts:
     def values(self) -> FloatArray:
         """Return the labels as numbers, NaN where they are none."""
         return np.array([_value(label, self.reading) for label in self.codes])
-
-
-def _is_fraction(cell: str) -> bool:
-    return whole(word := cell.strip()) != word
 
 
 def _value(label: str, reading: CellRules) -> float:
@@ -142,7 +142,7 @@ def _are_targets(labels: LabelTexts, values: FloatArray) -> bool:
     known = values[~np.isnan(values)]
     if not len(known) or len(known) < MOSTLY * len(values):
         return False
-    return _fractional(known) or (labels.fractions and len(np.unique(known)) > WITH_FRACTIONS)
+    return _fractional(known) or (labels.as_amounts and len(np.unique(known)) > WITH_FRACTIONS)
 
 
 def _refuse_notation(request: Request, names: Sequence[str]) -> None:
@@ -158,7 +158,7 @@ def amounts(labels: Sequence[str]) -> bool:
     >>> amounts([str(i) for i in range(60)] + ["off"]), amounts([str(i) for i in range(10)])
     (True, False)
     """
-    numbers = sum(label.lstrip("-").isdecimal() for label in labels)
+    numbers = sum(not np.isnan(_value(label, USUAL)) for label in labels)
     return len(labels) > AMOUNTS and numbers >= NEARLY_ALL * len(labels)
 
 

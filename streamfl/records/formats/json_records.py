@@ -256,11 +256,11 @@ class JsonRecords(MessageFormat):
             if len(self._odd) >= MOST_REPORTED:
                 self._remarks.add("odd", "cells of more fields are not numbers; the first fields were reported")
                 return
-            if name not in self._odd:
-                self._odd.add(name)
+            if (short := name[:NAME_BYTES]) not in self._odd:
+                self._odd.add(short)
                 becomes = "such cells count as missing" if name in known else "the field is no feature"
                 remedy = "declare its values under categories, or drop it"
-                self._remarks.add(f"odd {name}", f"field {quoted(name)}: {why}; {becomes}; {remedy}")
+                self._remarks.add(f"odd {short}", f"field {quoted(name)}: {why}; {becomes}; {remedy}")
 
     def _others(self, messages: Sequence[bytes]) -> int:
         """Count the fields of good records that the closed map does not name."""

@@ -174,6 +174,8 @@ def test_whole_numbers_with_a_fraction_are_labels_if_few_and_targets_if_many(tmp
     assert few.labels == ("0", "1", "2")
     many = written(tmp_path, "a;y\n" + "".join(f"{i % 7};{i},0\n" for i in range(30)), separator=";")
     assert (many.labels, many.y.tolist()) == ((), [float(i) for i in range(30)])
+    thousands = written(tmp_path, "a,y\n" + "".join(f'{i % 7},"{1000 + i:,}"\n' for i in range(30)))
+    assert (thousands.labels, thousands.y.tolist()) == ((), [1000.0 + i for i in range(30)])
 
 
 @pytest.mark.parametrize("word", ["NA", "?", "--", "No Data", "#DIV/0!", "-nan(ind)", "1.#QNAN", "\\N", ".", "None"])
