@@ -7,7 +7,7 @@ import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.protocol.records import Rejection, without_infinity
-from streamfl.records.cells import NAMES, Cells, listed, quoted, texts
+from streamfl.records.cells import NAMES, Cells, listed, quoted, texts, words
 from streamfl.records.columns import NOTATION, Column, LeftOutColumn, TextColumn, decimals, describe, infer
 from streamfl.records.labels import LabelTexts, resolve
 from streamfl.records.missing import WORDS
@@ -141,6 +141,7 @@ class Assembly:
     _rejected: list[Rejection] = field(default_factory=list)
     _no_times: list[str] = field(default_factory=list)
     _infinite: int = 0
+    _late: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._odd = OddCells(self.unit)
@@ -223,6 +224,9 @@ class Assembly:
 
     def _notes(self) -> tuple[str, ...]:
         notes = [describe(self.request, self._left_out)] if self._left_out else []
+        if self._late:
+            first = f"{self.unit} {min(self._late.values())}"
+            notes.append(f"columns that come from {first} on, and count as missing before: {listed([*self._late])}")
         if written := {word: n for word, n in self._labels.written.items() if word.lower() in WORDS}:
             where = f"the label {quoted(self.label)[1:-1]}, without which a record is rejected"
             notes.append(missing_words(where, written, "label"))
@@ -260,6 +264,9 @@ class Assembly:
             if (known := self._columns.get(name)) is None:
                 reading = replace(self.request.reading, decimal=self.request.decimal or self._decimals.get(name))
                 known = infer(name, cells, reading)
+                if known is not None and self._rows and name not in self._columns:
+                    first = next(i for i, word in enumerate(words(cells, reading)) if word)
+                    self._late[name] = int(block.lines[first])
             self._columns[name] = None if known is None else known.followed(cells)
         if len(self._columns) > MAX_COLUMNS:
             raise too_many(self.request)

@@ -13,6 +13,7 @@ from streamfl.errors import UsageError
 from streamfl.protocol.delayed import Half
 from streamfl.protocol.records import Rejection
 from streamfl.records.cells import quoted
+from streamfl.records.columns import SAMPLE
 from streamfl.records.formats.any_json import AnyJson, ReadRecord, UnusableRecordError
 from streamfl.records.formats.field_map import FieldMap
 from streamfl.records.formats.flat_json import Cells, FlatJson
@@ -89,6 +90,8 @@ class JsonRecords(MessageFormat):
         self._any = AnyJson(fields)
         self._columns: dict[str, int] = {}
         self._odd: set[str] = set()
+        self._new: set[str] = set()
+        self._records = 0
         self._reserved = frozenset(fields.category_features)
         self._writer: JsonWriter | None = None
         self._set_columns(fields.features)
@@ -119,6 +122,7 @@ class JsonRecords(MessageFormat):
         wrong, ignored = self._take_names(block, wrong) if block.slow else (wrong, 0)
         X = self._matrix(flat, block, heads, wrong)
         good = np.delete(np.arange(len(block.index)), list(wrong))
+        self._records += len(good)
         y, labels = heads.targets(good)
         bad = {block.index[i]: _Bad(reason, heads.clients[i], heads.keys[i]) for i, reason in wrong.items()}
         bad |= block.refused
@@ -245,10 +249,18 @@ class JsonRecords(MessageFormat):
                 ignored += len(record.odd)
                 self._report(record.odd, known)
         if len(known) > len(self._columns):
+            if self._records >= SAMPLE:
+                self._report_new([*known][len(self._columns) :])
             self._set_columns(tuple(known))
         if beyond:
             self._remarks.add("features", left_out(self._limits))
         return refused, ignored
+
+    def _report_new(self, names: Sequence[str]) -> None:
+        """Report features that first come after so many records, up to a limit."""
+        for name in names[: max(0, MOST_REPORTED - len(self._new))]:
+            self._new.add(name)
+            self._remarks.add(f"new {name}", f"field {quoted(name)} is new, and a feature from here on")
 
     def _report(self, odd: Mapping[str, str], known: Container[str]) -> None:
         """Report each field with a cell that is no number once, up to a limit."""

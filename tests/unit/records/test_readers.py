@@ -246,6 +246,7 @@ def test_jsonl_records_lack_bring_and_nest_features(tmp_path: Path) -> None:
 def test_a_jsonl_feature_of_a_later_block_is_missing_before(tmp_path: Path) -> None:
     table = jsonl(tmp_path, [{"a": i % 9, "y": 0} for i in range(9000)] + [{"b": "up", "y": 0}] * 9000)
     assert table.features == ("a", "b=up")
+    assert table.notes == ("columns that come from line 9001 on, and count as missing before: b",)
     np.testing.assert_array_equal(table.X[[0, 8999, 9000]], [[0, math.nan], [8, math.nan], [math.nan, 1]])
 
 

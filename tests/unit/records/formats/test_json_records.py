@@ -139,6 +139,18 @@ def test_fields_that_are_reported_are_bounded_whoever_invents_them() -> None:
     assert reader.decode([500], [b'{"label":"a","x":1,"g":"text"}']).remarks == ()
 
 
+def test_a_field_that_comes_after_many_records_or_becomes_an_object_is_told_once() -> None:
+    reader = JsonRecords(FieldMap())
+    assert reader.decode(range(1000), [b'{"label":"a","x":1,"y":1}'] * 1000).remarks == ()
+    found = reader.decode([1000], [b'{"label":"a","x":{"raw":3,"unit":"C"},"y":2}'])
+    assert (found.rejected, rows(found)) == ((), [{"x.raw": 3.0, "y": 2.0}])
+    assert [remark.split(";")[0] for remark in found.remarks] == [
+        'field "x.unit": "C" is not a number',
+        'field "x.raw" is new, and a feature from here on',
+    ]
+    assert reader.decode([1001], [b'{"label":"a","x":{"raw":3,"unit":"C"},"y":2}']).remarks == ()
+
+
 def test_missing_values_may_be_added_and_taken_away() -> None:
     fields = FieldMap(missing_values=("-999", "broken", "not:NA"), categories={"kind": ("none", "a")})
     reader = JsonRecords(fields)
