@@ -265,8 +265,7 @@ class Assembly:
                 reading = replace(self.request.reading, decimal=self.request.decimal or self._decimals.get(name))
                 known = infer(name, cells, reading)
                 if known is not None and self._rows and name not in self._columns:
-                    first = next(i for i, word in enumerate(words(cells, reading)) if word)
-                    self._late[name] = int(block.lines[first])
+                    self._late[name] = next((int(block.lines[i]) for i, word in enumerate(words(cells)) if word), 0)
             self._columns[name] = None if known is None else known.followed(cells)
         if len(self._columns) > MAX_COLUMNS:
             raise too_many(self.request)
