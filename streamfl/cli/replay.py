@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
+import numpy as np
 from rich.console import Console
 
 from streamfl.errors import UsageError
@@ -283,6 +284,11 @@ def _check_interval(table: Table, *, is_idle: bool) -> None:
     if not len(table.times):
         raise UsageError(
             f"{table.name}: rounds by event time need the times of the records; name their column with --time"
+        )
+    if np.isnan(table.times).all():
+        why = next((note for note in table.notes if "cannot be read" in note), "they are all missing")
+        raise UsageError(
+            f"{table.name}: rounds by event time need the times of the records, and none can be read: {why}"
         )
     if is_idle:
         raise UsageError(

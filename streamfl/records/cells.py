@@ -218,6 +218,9 @@ def words(cells: Cells, reading: CellRules = USUAL) -> list[str]:
     >>> words([1, True, "1.0", "true", None])
     ['1', 'True', '1', 'True', '']
     """
+    if isinstance(cells, LazyTexts):
+        codes, distinct = cells.coded()
+        return np.array([text(cell, reading) for cell in distinct], np.object_)[codes].tolist()
     plain = _hashable(plain_cells(cells))
     kinds = set(map(type, plain))
     if len(kinds) > 1 and kinds != {str, type(None)}:  # 1 and True are one key of a dict

@@ -129,13 +129,16 @@ def infer(name: str, cells: Cells, reading: CellRules = USUAL) -> Column | None:
     if isinstance(cells, np.ndarray):
         shown = [text(cell) for cell in cells[:SAMPLE].tolist()] if named_as_times(name) else []
         return LeftOutColumn(name, TIMES) if looks_like_times(name, shown) else NumberColumn(name, reading)
-    found = [cell for cell in cells[:SAMPLE] if text(cell, reading)] or [c for c in cells if text(c, reading)]
+    said = [(cell, text(cell, reading)) for cell in cells[:SAMPLE]]
+    found = [one for one in said if one[1]] or [
+        one for one in zip(cells, words(cells, reading), strict=True) if one[1]
+    ]
     if not found:
         return None
-    if looks_like_times(name, [text(cell) for cell in found]):
+    if looks_like_times(name, [word for _, word in found]):
         return LeftOutColumn(name, TIMES)
-    values = {text(cell, reading) for cell in found if isinstance(cell, str)}
-    if sum(is_number(cell, reading) for cell in found) >= MOSTLY * len(found):
+    values = {word for cell, word in found if isinstance(cell, str)}
+    if sum(is_number(cell, reading) for cell, _ in found) >= MOSTLY * len(found):
         return NumberColumn(name, reading)
     if not values:
         return LeftOutColumn(name, "holds lists")

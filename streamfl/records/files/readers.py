@@ -2,7 +2,7 @@
 
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from streamfl.records.files.known import FILE_FORMATS, ending, endings
 from streamfl.records.numerals import Decimal
 from streamfl.records.request import OnBadRecord, Request, Task
 from streamfl.records.table import Table
+from streamfl.records.times import PLAIN, Notation
 
 STDIN = "-"
 RIVER_DATA = "river:"
@@ -33,6 +34,9 @@ def read(
     separator: str = ",",
     missing_values: Sequence[str] = (),
     decimal: Decimal | None = None,
+    notation: Notation = PLAIN,
+    encoding: str | None = None,
+    watch: Callable[[int], None] | None = None,
     stdin: BinaryIO | None = None,
 ) -> Table:
     """Read a file of labelled records, or a data set of River.
@@ -61,6 +65,12 @@ def read(
         More values that count as missing; `not:NA` means that NA is a value.
     decimal
         The decimal mark. None: the one with which all numbers of a column can be read.
+    notation
+        The zone of times without one, and the order of day, month and year.
+    encoding
+        The encoding of a text file; None: UTF-8, or UTF-16 with a byte order mark.
+    watch
+        Called with the number of records read so far.
     stdin
         The stream to read for `-`; by default standard input.
 
@@ -90,6 +100,9 @@ def read(
         separator,
         missing_values=tuple(missing_values),
         decimal=decimal,
+        notation=notation,
+        encoding=encoding,
+        watch=watch,
     )
     _check_separator(request)
     if path_or_name.startswith(RIVER_DATA):

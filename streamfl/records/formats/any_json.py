@@ -2,6 +2,7 @@
 
 import json
 import math
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ import numpy as np
 
 from streamfl.bounds import is_name
 from streamfl.records.cells import CellRules, number, quoted
+from streamfl.records.dates import LONGEST
 from streamfl.records.formats.field_map import FieldMap
 from streamfl.records.objects import Object, flat
 from streamfl.wire.codec import refuse_surrogates
@@ -107,6 +109,7 @@ class AnyJson:
     def _object(self, message: bytes) -> Object:
         if not message:
             raise ValueError("the message is empty")
+        message = message.removeprefix(BOM_UTF8)
         if not is_utf8(message):
             raise ValueError("not UTF-8")
         try:
@@ -115,7 +118,7 @@ class AnyJson:
             record = self._in_parts(message)
         if not isinstance(record, dict):
             raise ValueError("not a JSON object")  # noqa: TRY004  the caller catches ValueError
-        return flat({name: cell for name, cell in record.items() if not self._ignored(name)})
+        return flat({name: cell for name, cell in record.items() if not self._ignored(name)}, self.fields.wanted)
 
     def _in_parts(self, message: bytes) -> dict[str, object]:
         """Decode the fields one by one, to name the bad one."""
@@ -135,6 +138,8 @@ class AnyJson:
     def _head(self, name: str, cell: object) -> Cell:
         if not isinstance(cell, _CELL) and name in self.fields.categories:
             return None
+        if not isinstance(cell, _CELL) and name == self.fields.time:  # it is no time, but costs no record
+            return str(cell)[:LONGEST]
         return _cell(name, cell)
 
     def _numbers(self, record: Object) -> tuple[dict[str, float], dict[str, str]]:

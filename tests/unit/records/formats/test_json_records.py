@@ -46,7 +46,6 @@ POISON = {
     "text": (b"hello", "not JSON", ""),
     "half": (GOOD[:-1], "not JSON", ""),
     "two objects": (GOOD + GOOD, "not JSON", ""),
-    "byte order mark": (b"\xef\xbb\xbf" + GOOD, "not JSON", ""),
     "half a surrogate pair": (GOOD.replace(b"up", b"\\ud800"), "not JSON", ""),
     "not UTF-8": (GOOD.replace(b"up", b"\xff"), "not UTF-8", ""),
     "name not UTF-8": (GOOD.replace(b'"y"', b'"\xff"'), "not UTF-8", ""),
@@ -67,11 +66,6 @@ POISON = {
     "client fraction": (GOOD.replace(b'"d1"', b"1.5"), 'field "device": "1.5" names no client', ""),
     "client true": (GOOD.replace(b'"d1"', b"true"), 'field "device": "True" names no client', ""),
     "client list": (GOOD.replace(b'"d1"', b'["d1"]'), 'field "device": "[\'d1\']" names no client', ""),
-    "time in words": (GOOD.replace(b"1.5", b'"noon"'), 'field "t": the time "noon" is not a date; give', "d1"),
-    "time true": (GOOD.replace(b"1.5", b"true"), 'field "t": the time "True" is not a date', "d1"),
-    "time in microseconds": (GOOD.replace(b"1.5", b"1700000000000000"), 'field "t": the time 17000', "d1"),
-    "time huge": (GOOD.replace(b"1.5", b"9" * 400), 'field "t": the time inf is not a date', "d1"),
-    "time of no calendar": (GOOD.replace(b"1.5", b'"2023-02-30"'), 'field "t": the time "2023-02-30"', "d1"),
     "nested too deeply": (nested(100_000), "too deeply", ""),
     "a list too deep": (b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "too deeply", ""),
     "name of a category's feature": (
@@ -90,7 +84,7 @@ ODD = {
     "broken digits": (b'"1_0"', '"1_0" is not a number'),
     "two numbers": (b'"1,234"', '"1,234" may be 1234 or 1.234: name the decimal mark'),
     "infinite text": (b'"-inf"', '"-inf" is infinite'),
-    "list": (b"[0.5]", '"[0.5]" is not a number'),
+    "list": (b'["a"]', '"[\'a\']" is not a number'),
     "object": (b'{"a":"b"}', ""),
     "float too large": (b"1e999", "a number too large"),
     "integer too large": (b"-" + b"9" * 400, "a number too large"),
@@ -729,15 +723,15 @@ def test_features_carry_keys_and_no_label():
 
 
 def test_a_rejected_record_carries_its_key_if_that_can_be_read():
-    fields = FieldMap(task="unlabelled", key="id", features=("x",), time="t")
+    fields = FieldMap(task="unlabelled", key="id", features=("x",), client="c")
     messages = [
-        b'{"id":"k","t":"noon"}',
-        b'{"id":7,"x":1,"t":"noon"}',
-        b'{"t":1e999,"id":"l"}',
+        b'{"id":"k","x":1}',
+        b'{"id":7,"x":1,"c":" "}',
+        b'{"x":1e999,"id":"l"}',
         b'{"id":"m","x":',
         b"",
     ]
-    bad = told(fields, *messages, b'{"id":" ","x":1}').rejected
+    bad = told(fields, *messages, b'{"id":" ","x":1,"c":"a"}').rejected
     assert [(one.position, one.key) for one in bad] == [(0, "k"), (1, "7"), (2, "l"), (3, ""), (4, ""), (5, "")]
 
 
