@@ -220,7 +220,8 @@ def words(cells: Cells, reading: CellRules = USUAL) -> list[str]:
     """
     if isinstance(cells, LazyTexts):
         codes, distinct = cells.coded()
-        return np.array([text(cell, reading) for cell in distinct], np.object_)[codes].tolist()
+        read = [text(cell, reading) for cell in distinct]
+        return [read[code] for code in codes.tolist()]
     plain = _hashable(plain_cells(cells))
     kinds = set(map(type, plain))
     if len(kinds) > 1 and kinds != {str, type(None)}:  # 1 and True are one key of a dict

@@ -629,8 +629,8 @@ class FederationSettings(BaseSettings):
         """Return the map of fields of whole records; the key of delayed labels is no feature."""
         drop = (*self.records.fields.drop, *([self.labels.key] if self.labels.topic else []))
         update = {"task": self.federation.task, "closed": self.records.shape == "closed", "drop": drop}
-        read = {"missing_values": self.records.missing_values, "decimal": self.records.decimal}
-        read["registry"] = self.records.registry
+        records = self.records
+        read = {"missing_values": records.missing_values, "decimal": records.decimal, "registry": records.registry}
         return self.records.fields.model_copy(update=update | read)
 
     @property
