@@ -84,7 +84,7 @@ ODD = {
     "broken digits": (b'"1_0"', '"1_0" is not a number'),
     "two numbers": (b'"1,234"', '"1,234" may be 1234 or 1.234: name the decimal mark'),
     "infinite text": (b'"-inf"', '"-inf" is infinite'),
-    "list": (b'["a"]', '"[\'a\']" is not a number'),
+    "list": (b'["a"]', "\"['a']\" is not a number"),
     "object": (b'{"a":"b"}', ""),
     "float too large": (b"1e999", "a number too large"),
     "integer too large": (b"-" + b"9" * 400, "a number too large"),
