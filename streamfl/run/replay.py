@@ -495,6 +495,8 @@ class Replay:
             label=self.table.label,
             left_out=(*self.table.left_out, *self.table.excluded),
             client_column=self.client_column,
+            missing_values=self.table.missing_values,
+            codes=dict(self.table.codes),
         )
 
     def _figures(self, measure: Literal["accuracy", "mae", "rmse"]) -> Figures:
