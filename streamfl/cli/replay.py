@@ -27,12 +27,12 @@ from streamfl.protocol.messages import (
 )
 from streamfl.records.labels import amounts, identifier
 from streamfl.records.table import Table
-from streamfl.run.answers_file import AnswersFile
 from streamfl.run.dealing.dealing import FEWEST, Log, client_column, deal, usual_size
 from streamfl.run.dealing.imposed_drift import Injection, inject
 from streamfl.run.dealing.order import follow_each_other, keeps_order, moments, usual_period
 from streamfl.run.evaluation.result import Result
 from streamfl.run.page.report import render
+from streamfl.run.predictions.answers_file import AnswersFile
 from streamfl.run.replay import MOST_OF_PERIOD, Replay, Replayed, ReplaySettings
 from streamfl.run.report.display import Progress, local_text, notice_text, summary
 from streamfl.run.report.story import file_text

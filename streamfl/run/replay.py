@@ -585,7 +585,8 @@ class Replay:
         log = self.logs[client.name]
         return len(log) - (client.accounted or 0) - client.pending if client.is_alone else 0
 
-    def _result(self, state: CoordinatorState, seconds: float, clients: Sequence[Client]) -> Result:
+    def _counted(self, clients: Sequence[Client]) -> tuple[int, int]:
+        """Return the records read, and those of them that no entry names yet; every other one is in one entry."""
         history = self.history
         pending = sum(client.pending + self._unread(client) for client in clients)
         records = sum(map(len, self.logs.values()))
@@ -593,6 +594,11 @@ class Replay:
             raise BrokenInvariantError(
                 f"{records} read, {history.accepted} accepted, {history.rejected} rejected, {pending} pending"
             )
+        return records, pending
+
+    def _result(self, state: CoordinatorState, seconds: float, clients: Sequence[Client]) -> Result:
+        history = self.history
+        records, pending = self._counted(clients)
         classes = self.task == "classification"
         rmse = None if classes else self._figures("rmse")
         return Result(
