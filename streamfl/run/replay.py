@@ -50,6 +50,7 @@ from streamfl.run.evaluation.result import (
     Privacy,
     Result,
 )
+from streamfl.run.evaluation.source_figures import missing, r2
 from streamfl.run.model_file import Provenance, ServedModel, settings_told
 from streamfl.run.report.changes import sentence
 from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
@@ -120,7 +121,7 @@ class ReplaySettings:
     def __post_init__(self) -> None:
         object.__setattr__(self, "learning", self.learning.beside(self.profile, self.privacy))
         object.__setattr__(self, "profile", self.profile.beside(self.privacy))
-        AGGREGATORS.named(self.aggregation)
+        AGGREGATORS.find(self.aggregation)
         if not 0 <= self.label_delay <= MOST_DELAY:
             raise UsageError(f"a label delay of {self.label_delay} records: give 0 to {MOST_DELAY:,}")
         if self.interval is not None and not 0.0 < self.interval < math.inf:
@@ -179,7 +180,7 @@ class RunHistory:
             self.unlearnt += closed.unlearnt
         self.model, self.time = closed.model, time
         if closed.records:
-            self.rounds.append(closed.line)
+            self.rounds.append(replace(closed.line, time=time))
 
     def _dated(self, line: type[Line], found: Finding) -> Line:
         """Return a finding as a line of the result: its time is that of the last record of all clients."""
@@ -494,6 +495,8 @@ class Replay:
             label=self.table.label,
             left_out=(*self.table.left_out, *self.table.excluded),
             client_column=self.client_column,
+            missing_values=self.table.missing_values,
+            codes=dict(self.table.codes),
         )
 
     def _figures(self, measure: Literal["accuracy", "mae", "rmse"]) -> Figures:
@@ -591,6 +594,7 @@ class Replay:
                 f"{records} read, {history.accepted} accepted, {history.rejected} rejected, {pending} pending"
             )
         classes = self.task == "classification"
+        rmse = None if classes else self._figures("rmse")
         return Result(
             streamfl=__version__,
             source=self.table.name,
@@ -606,6 +610,7 @@ class Replay:
             answered=sum(client.answered for client in clients),
             ahead=self._ahead.most if self.settings.measure and not self.answers else None,
             infinite=self.table.infinite,
+            missing=missing(self.table),
             **self._late_labels(clients),
             rounds=len(history.rounds),
             clients=len(self.logs),
@@ -617,7 +622,8 @@ class Replay:
             accuracy=self._figures("accuracy") if classes else None,
             kappa=history.figures.kappa() if classes else None,
             mae=None if classes else self._figures("mae"),
-            rmse=None if classes else self._figures("rmse"),
+            rmse=rmse,
+            r2=None if rmse is None else r2(rmse.prequential, self.table.y),
             loss=Loss(prequential=history.mean_loss()),
             by_client=history.figures.by_client("accuracy" if classes else "mae"),
             by_class=history.figures.by_class() if classes else None,

@@ -5,9 +5,10 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from streamfl.arrays import BoolArray, FloatArray, IntArray
 from streamfl.records.table import Table
@@ -22,6 +23,8 @@ LEAST, SURE, MOST = 0.5, 3.0, 3
 ENOUGH = 1.0
 # Compared are the newest records before a change and before its alarm: so many rounds back, and so many values.
 ROUNDS, VALUES = 64, 500_000
+# Bars of a histogram.
+BARS = 12
 # A value is far out if it lies so many times as far from the median as three quarters of the values; if these are all
 # equal, as all but a fortieth. Far values, such as -9999 for "no value", are left out.
 FAR, NEAR, NEARLY_ALL = 10.0, 0.75, 0.975
@@ -40,13 +43,16 @@ Kind = Literal["restart", "local drift"]
 class Moved(ResultPart):
     """A feature whose mean moved: `before` the change, and `since`.
 
-    `deviations` is their difference in standard deviations of all the records compared.
+    `deviations` is their difference in standard deviations of all the records compared. `counts` are histograms of
+    the records before and since, of BARS bars from the lowest to the highest value of both, the `span`.
     """
 
     feature: str
     before: float
     since: float
     deviations: float
+    span: tuple[float, float] | None = Field(default=None, repr=False)
+    counts: tuple[tuple[int, ...], ...] = Field(default=(), repr=False)
 
 
 class Change(ResultPart):
@@ -89,10 +95,22 @@ def moved(features: Sequence[str], before: FloatArray, since: FloatArray) -> tup
             before=float(f"{means[0][j]:.4g}"),
             since=float(f"{means[1][j]:.4g}"),
             deviations=round(float(deviations[j]), 3),
+            **_histograms(before[:, j], since[:, j]),
         )
         for j in order.tolist()
         if size[j] > 0.0
     )
+
+
+def _histograms(before: FloatArray, since: FloatArray) -> dict[str, Any]:
+    """Return the histograms of the values of one feature before and since, over what both span."""
+    known = [values[np.isfinite(values)] for values in (before, since)]
+    both = np.concatenate(known)
+    span = float(both.min()), float(both.max())
+    if not math.isfinite(span[1] - span[0]) or span[0] == span[1]:
+        return {}
+    counts = (np.histogram(values, BARS, span)[0].tolist() for values in known)
+    return {"span": tuple(float(f"{end:.4g}") for end in span), "counts": tuple(map(tuple, counts))}
 
 
 def _without_far(before: FloatArray, since: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -118,6 +118,7 @@ class OpenRound:
             pooled=pooled,
             roster=0 if state.roster is None else state.roster.version,
             repeats=state.repeats or None,
+            tested=plan.tested,
         )
         closes = None if interval is None else now + interval
         return cls(plan, message, published(plan.live, state), now, closes, grid_of(plan.live, state), state.roster)
