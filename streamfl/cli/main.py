@@ -226,7 +226,7 @@ _on_bad_record = click.option(
     type=click.FloatRange(SHORTEST, LONGEST),
     metavar="SECONDS",
     help="Rounds by event time: each round takes the records of this many seconds, according to --time. Replaces "
-    "--round-size.",
+    "--round-size. Default: chosen if clients have records at different rates.",
 )
 @click.option(
     "--min-records",

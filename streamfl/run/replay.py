@@ -544,6 +544,12 @@ class Replay:
         up, down = self._traffic.a_record
         return BytesARecord(up=round(up, 1), down=round(down, 1), raw=4.0 * len(self.table.features))
 
+    def _in_time(self, clients: Sequence[Client]) -> dict[str, int | None]:
+        """Return what the result tells of records that were answered where they are, of the order, of late labels."""
+        ahead = self._ahead.most if self.settings.measure and not self.answers else None
+        answered = sum(client.answered for client in clients)
+        return {"answered": answered, "ahead": ahead, **self._late_labels(clients)}
+
     def _late_labels(self, clients: Sequence[Client]) -> dict[str, int]:
         """Return what the result tells of labels that come later than their records; nothing if they do not."""
         if not self.settings.label_delay:
@@ -613,11 +619,9 @@ class Replay:
             held_out=history.accepted - history.trained,
             rejected=history.rejected,
             pending=pending,
-            answered=sum(client.answered for client in clients),
-            ahead=self._ahead.most if self.settings.measure and not self.answers else None,
             infinite=self.table.infinite,
             missing=missing(self.table),
-            **self._late_labels(clients),
+            **self._in_time(clients),
             rounds=len(history.rounds),
             clients=len(self.logs),
             seconds=round(seconds, 3),
