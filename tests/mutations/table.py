@@ -233,8 +233,8 @@ OF_LEARNING = (
     Mutation(
         "the losses of a client that counts as fewer records are not reduced",
         COORDINATOR + "kinds/bounded.py",
-        "losses={name: _part_of(losses, part) for name, losses in update.losses.items()},",
-        "losses=update.losses,",
+        "losses={name: _part_of(losses, part) for name, losses in numbers.losses.items()},",
+        "losses=numbers.losses,",
         "a mean score lies in [0, 1]",
     ),
     Mutation(

@@ -79,7 +79,7 @@ def unusable(message: FromCoordinator, between: BetweenRounds[Any, Any] | None) 
 
 def unprotected(opened: RoundOpened, settings: ClientSettings) -> str | None:
     """Return why a round tells more of a client's records than its settings allow, or None."""
-    sums = ("masked" if opened.roster else "pooled") if opened.pooled else "by-client"
+    sums = ("masked" if opened.totals.roster else "pooled") if opened.totals.pooled else "by-client"
     if sums != settings.sums:
         return f"a round with sums {sums}, and this client's settings say {settings.sums}"
     if opened.scores_again and sums == "masked":
@@ -89,7 +89,7 @@ def unprotected(opened: RoundOpened, settings: ClientSettings) -> str | None:
     if opened.scores_again:
         return "a round that scores old records again, and noise is to hide each of them"
     steps = all(slot.whitened for slot in opened.slots if slot.trained)
-    if not steps or opened.moments:
+    if not steps or opened.asks.moments:
         return "a round that asks for sums that one record can change without bound, and noise is to hide it"
     return None
 
@@ -109,10 +109,10 @@ def _wrong_slots(message: RoundOpened | Score) -> str | None:
 
 
 def _wrong_opening(opened: RoundOpened) -> str | None:
-    held = opened.held.per_label if opened.held is not None else 0
+    held = opened.earlier.held.per_label if opened.earlier.held is not None else 0
     if opened.period is not None and not abs(opened.period) < MOST_POSITIONS:
         return "a round of a period that no time has"
-    if min(opened.entry, opened.round) < 1 or min(opened.known_labels, opened.keep, held) < 0:
+    if min(opened.entry, opened.round) < 1 or min(opened.known_labels, opened.earlier.keep, held) < 0:
         return "a round with impossible numbers"
     if not {opened.serves, *(group.serves for group in opened.apart)} <= {slot.name for slot in opened.slots}:
         return "a round that is served by a model that it does not name"

@@ -35,9 +35,18 @@ from streamfl.protocol.messages.models import (
     ModelsChanged,
     RegistryPublished,
 )
-from streamfl.protocol.messages.rounds import BranchGroup, HoldoutRule, RoundOpened, Slot, asked_of
+from streamfl.protocol.messages.rounds import (
+    BranchGroup,
+    EarlierRecords,
+    HoldoutRule,
+    MomentsAsked,
+    RoundOpened,
+    Slot,
+    TotalsAsked,
+    asked_of,
+)
 from streamfl.protocol.messages.scores import Score, Scores
-from streamfl.protocol.messages.updates import LabelSums, Learnt, Served, SlotLosses, Update
+from streamfl.protocol.messages.updates import KeptRecords, LabelSums, Learnt, Numbers, Served, SlotLosses, Update
 
 __all__ = [
     "BEFORE",
@@ -49,6 +58,7 @@ __all__ = [
     "BranchGroup",
     "Command",
     "Disclosed",
+    "EarlierRecords",
     "Ended",
     "Fenced",
     "Finding",
@@ -58,6 +68,7 @@ __all__ = [
     "HoldoutRule",
     "Join",
     "Joined",
+    "KeptRecords",
     "LabelSums",
     "Learnt",
     "Leave",
@@ -69,7 +80,9 @@ __all__ = [
     "Message",
     "ModelPublished",
     "ModelsChanged",
+    "MomentsAsked",
     "Noticed",
+    "Numbers",
     "Refusal",
     "RegistryPublished",
     "Restarted",
@@ -82,6 +95,7 @@ __all__ = [
     "Served",
     "Slot",
     "SlotLosses",
+    "TotalsAsked",
     "Unmask",
     "Unmasked",
     "Update",

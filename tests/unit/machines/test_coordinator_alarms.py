@@ -1,6 +1,5 @@
 """Scripts for the coordinator machine: what follows an alarm."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from streamfl.protocol.messages import (
     Update,
 )
 from streamfl.run.settings import LearningSettings
+from streamfl.testing.fields import altered, field_of
 from streamfl.wire import codec
 
 NAMES = ("c0", "c1", "c2")
@@ -308,11 +308,12 @@ def test_a_logistic_model_with_one_known_label_has_no_labels_to_exchange():
 
 
 def one_column(message: Any) -> Any:
-    return replace(message, differences={name: x[:, :1] for name, x in message.differences.items()})
+    differences = field_of(message, "differences")
+    return altered(message, differences={name: x[:, :1] for name, x in differences.items()})
 
 
 def stepping(update: Update, step: np.ndarray) -> Update:
-    return replace(update, differences=dict.fromkeys(update.differences, step))
+    return altered(update, differences=dict.fromkeys(update.numbers.differences, step))
 
 
 def test_an_answer_that_comes_a_stage_late_is_refused_and_the_client_left_out():

@@ -56,6 +56,7 @@ from streamfl.protocol.messages import (
 )
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.records import Span
+from streamfl.testing.fields import altered
 from streamfl.wire import codec
 
 # --- joining ---------------------------------------------------------------------------------------------------
@@ -299,7 +300,7 @@ def test_an_entry_tells_how_good_each_clients_predictions_were_beside_no_change(
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
     served = Served(records=4, correct=3, no_change=1.0)
-    (commit,) = feed(machine, replace(answer(opened, "c0", records=4), served=served), answer(opened, "c1"))
+    (commit,) = feed(machine, altered(answer(opened, "c0", records=4), served=served), answer(opened, "c1"))
     closed = commit.messages[0]
     assert {one.client: one.measured for one in closed.accepted} == {"c0": (3.0, 1.0), "c1": None}
     assert (closed.served.correct, closed.served.no_change) == (3, 1.0)
@@ -433,16 +434,16 @@ def test_a_coordinator_without_a_deadline_waits_for_everyone():
 
 
 def without(update: Update, slot: str) -> Update:
-    return replace(update, losses={k: v for k, v in update.losses.items() if k != slot})
+    return altered(update, losses={k: v for k, v in update.numbers.losses.items() if k != slot})
 
 
 def stepping(update: Update, value: object) -> Update:
-    return replace(update, differences={**update.differences, "step 16": np.asarray(value, np.float64)})
+    return altered(update, differences={**update.numbers.differences, "step 16": np.asarray(value, np.float64)})
 
 
 def scoring(update: Update, **sums: float) -> Update:
     losses = SlotLosses(**({"loss": 1.0, "square": 1.0, "proper": 1.0} | sums))
-    return replace(update, losses={**update.losses, "step 16": losses})
+    return altered(update, losses={**update.numbers.losses, "step 16": losses})
 
 
 REFUSED: dict[str, tuple[Callable[[Update], Update], str]] = {
@@ -473,11 +474,11 @@ REFUSED: dict[str, tuple[Callable[[Update], Update], str]] = {
     "trained on more than read": (lambda u: replace(u, trained=u.records + 1), "impossible counts"),
     "a model was not scored": (lambda u: without(u, "step 1"), "losses of other models"),
     "unknown slot scored": (
-        lambda u: replace(u, losses={**u.losses, "what": SlotLosses(loss=1.0, square=1.0, proper=1.0)}),
+        lambda u: altered(u, losses={**u.numbers.losses, "what": SlotLosses(loss=1.0, square=1.0, proper=1.0)}),
         "losses of other models",
     ),
     "unknown slot stepped": (
-        lambda u: replace(u, differences={**u.differences, "what": np.zeros((2, 2))}),
+        lambda u: altered(u, differences={**u.numbers.differences, "what": np.zeros((2, 2))}),
         "differences of other models than are trained",
     ),
 }
@@ -615,8 +616,8 @@ def test_a_client_machine_apart_does_what_the_coordinator_admits():
     answered = feed(machine, join("c1", question=1))
     (joined,), (registry,) = broadcast(answered, Joined), broadcast(answered, RegistryPublished)
     (update,) = sent(feed(other, joined, registry, *broadcast(answered, ModelPublished), opened), Update)
-    assert set(update.losses) == {slot.name for slot in opened.slots}
-    assert set(update.differences) == {"step 1"}
+    assert set(update.numbers.losses) == {slot.name for slot in opened.slots}
+    assert set(update.numbers.differences) == {"step 1"}
     commit = feed(machine, update, answer(opened, "c0", loss=0.5))
     assert refusals(commit) == []
     weights = {model.slot: model.weights for model in broadcast(commit, ModelPublished)}
@@ -642,7 +643,7 @@ def whitening(**more: object) -> Promotion:
 def test_whitened_steps_are_taken_by_the_coordinator_in_the_metric_of_the_past_and_of_the_round_itself():
     machine = coordinator(2, profile=whitening())
     opened = begun(machine, "c0", "c1")
-    assert opened.second_moments
+    assert opened.asks.second_moments
     assert [(slot.eta, slot.whitened) for slot in opened.slots] == [(16.0, True), (8.0, True), (4.0, True)]
     seen = {"second_moments": np.diag([12.0, 4.0]), "squared_norm": 16.0}
     commit = feed(machine, *(answer(opened, name, **seen) for name in ("c0", "c1")))
@@ -663,10 +664,10 @@ def test_where_features_become_too_many_second_moments_are_let_go(monkeypatch: p
         monkeypatch.setattr(module, "EVER", 2)
     machine = coordinator(1, profile=whitening())
     (opened,) = broadcast(feed(machine, answer(begun(machine, "c0"), "c0")), RoundOpened)
-    assert opened.second_moments
+    assert opened.asks.second_moments
     assert machine.state.agreement.second is not None
     (opened,) = broadcast(feed(machine, answer(opened, "c0", start=4, new_features=("late",))), RoundOpened)
-    assert not opened.second_moments
+    assert not opened.asks.second_moments
     assert machine.state.agreement.second is None
 
 
@@ -696,7 +697,7 @@ def awkward(opened: RoundOpened, name: str) -> Update:
     steps = {slot.name: rng.normal(size=(2, 2 + len(labels))) * 10.0 ** rng.integers(-6, 3) for slot in opened.slots}
     norms = {"squared_norm": float(rng.exponential() * 10.0 ** (i - 2)), "largest_norm": float(i)}
     moments = Moments(("x",), np.array([3.0 + i]), rng.normal(size=1), np.array([0.1 + i]))
-    return replace(update, differences=steps, moments=moments, **norms)
+    return altered(update, differences=steps, moments=moments, **norms)
 
 
 NAMES = ("c0", "c1", "c2", "c3", "c4")

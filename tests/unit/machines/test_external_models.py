@@ -320,8 +320,8 @@ def test_a_client_waits_for_the_agreed_state_and_asks_for_it():
     assert machine.wakes_at == 5.0
     fresh = ExternalState(export(NB), ("a", "b"))
     (update,) = sent(feed(machine, BetweenPublished(version=1, agreed=fresh)), Update)
-    assert update.learnt is not None
-    assert tables(update.learnt.state) == tables(exported("abab"))
+    assert update.numbers.learnt is not None
+    assert tables(update.numbers.learnt.state) == tables(exported("abab"))
 
 
 def test_a_round_of_bad_records_only_sends_no_models():
@@ -329,7 +329,7 @@ def test_a_round_of_bad_records_only_sends_no_models():
     feed(machine, RecordsRead((batch("!!!!"),)), BufferDue(), joined())
     fresh = ExternalState(export(NB), ("a", "b"))
     (update,) = sent(feed(machine, *external_opening(1, fresh)), Update)
-    assert (update.rejected, update.learnt) == (4, None)
+    assert (update.rejected, update.numbers.learnt) == (4, None)
 
 
 def test_records_learnt_before_the_federation_began_are_learnt_again_from_what_all_agree_on():
@@ -343,8 +343,8 @@ def test_records_learnt_before_the_federation_began_are_learnt_again_from_what_a
     over = RiverPass(linear_model.PAClassifier(), labels=("a", "b"))
     for row, label in enumerate("bbab"):
         over.learn_one({"x": float(records.X[row, 0])}, label)
-    assert update.learnt is not None
-    assert tables(update.learnt.state) == tables(over.export())
+    assert update.numbers.learnt is not None
+    assert tables(update.numbers.learnt.state) == tables(over.export())
 
 
 def test_another_model_than_was_federated_begins_fresh():

@@ -12,6 +12,7 @@ from streamfl.bounds import MOST_POSITIONS
 from streamfl.machines.coordinator.gate import admission
 from streamfl.machines.coordinator.gate.checks import Claim, refusal
 from streamfl.protocol.messages import Joined, Mark, SampledRound, Update
+from streamfl.testing.fields import altered, field_of
 from streamfl.wire import messages, state_bytes
 
 
@@ -23,7 +24,7 @@ class Seen:
 
     def refused(self, **forged: Any) -> str | None:
         """Return why the update is refused with other fields."""
-        found = refusal(replace(self.claim, update=replace(self.claim.update, **forged)))
+        found = refusal(replace(self.claim, update=altered(self.claim.update, **forged)))
         assert found is None or found.is_fault
         return None if found is None else found.reason
 
@@ -49,7 +50,7 @@ def seen(profile: str) -> tuple[Seen, ...]:
 def later(profile: str = "adaptive", part: str = "mark") -> Seen:
     """Return the last update with a part."""
     return next(
-        one for one in reversed(seen(profile)) if getattr(one.claim.update, part) and one.claim.update.records
+        one for one in reversed(seen(profile)) if field_of(one.claim.update, part) and one.claim.update.records
     )
 
 
@@ -102,11 +103,11 @@ def test_a_record_held_out_or_sampled_whose_features_are_nowhere_is_refused(plac
     one = later("adaptive", "held")
     assert one.claim.update.mark is not None
     position = one.claim.update.mark.features if place == "end" else place
-    held = (replace(one.claim.update.held[0], beside=position), *one.claim.update.held[1:])
+    held = (replace(one.claim.update.kept.held[0], beside=position), *one.claim.update.kept.held[1:])
     assert one.refused(held=held) == "a record held out whose features are nowhere"
 
     one = later("paper", "sample")
-    sample: SampledRound | None = one.claim.update.sample
+    sample: SampledRound | None = one.claim.update.kept.sample
     assert sample is not None and one.claim.update.mark is not None
     ((partition, places),) = sample.beside.items()
     position = one.claim.update.mark.features if place == "end" else place
@@ -121,7 +122,7 @@ def test_without_a_mark_no_record_may_name_features():
     whole = replace(one.claim.member, mark=None)
     there = Seen(replace(one.claim, update=replace(one.claim.update, mark=None), member=whole))
     assert there.refused() == "a record held out whose features are nowhere"
-    assert there.refused(held=tuple(replace(held, beside=None) for held in one.claim.update.held)) is None
+    assert there.refused(held=tuple(replace(held, beside=None) for held in one.claim.update.kept.held)) is None
 
 
 # --- on the wire ---------------------------------------------------------------------------------------------------
@@ -133,7 +134,11 @@ def test_updates_with_marks_are_read_as_they_were_written_also_in_the_compact_fo
         for update in (one.claim.update, replace(one.claim.update, mark=None)):
             read = messages.decode(messages.encode(update))
             assert isinstance(read, Update)
-            assert (read.mark, read.held, read.sample) == (update.mark, update.held, update.sample)
+            assert (read.mark, read.kept.held, read.kept.sample) == (
+                update.mark,
+                update.kept.held,
+                update.kept.sample,
+            )
 
 
 @pytest.mark.parametrize("name", ["mark", "beside"])

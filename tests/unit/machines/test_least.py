@@ -125,14 +125,14 @@ def test_a_client_whose_round_closes_early_sends_nothing_about_too_few_records()
 def test_an_update_without_records_says_nothing_about_held_out_ones():
     machine = client(least=2, round_size=80)
     update = first_update(machine, batch("ab" * 40), held=HoldoutRule(per_label=10, since=1))
-    assert update.held
+    assert update.kept.held
     feed(machine, closed(1, update), RecordsRead((batch("a", start=80),)), BufferDue())
     held = HoldoutRule(per_label=10, since=2)  # those of round 1 are to be dropped, which would reveal whose they are
     (empty,) = sent(feed(machine, *opening(2, held=held, second_moments=True, moments=True)), Update)
     assert content(empty) == ABOUT_NO_RECORD - {"rejected", "spans"}
-    assert len(machine.held_back) == len(update.held)
+    assert len(machine.held_back) == len(update.kept.held)
     feed(machine, closed(2, empty))
-    assert len(machine.held_back) == len(update.held)
+    assert len(machine.held_back) == len(update.kept.held)
 
 
 def test_scores_of_a_round_without_records_are_empty():

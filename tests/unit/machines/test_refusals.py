@@ -505,7 +505,7 @@ def handled(saved, message, at):
 
 def scaled(opened, name, **more):
     """An update as an honest client sends it in the adaptive profile."""
-    return answer(opened, name, moments=join(name).moments if opened.moments else None, **more)
+    return answer(opened, name, moments=join(name).moments if opened.asks.moments else None, **more)
 
 
 def to_the_end(saved, opened, start):

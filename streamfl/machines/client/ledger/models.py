@@ -126,7 +126,7 @@ class ClientModels:
         return (
             None
             if self.between is None or not opened.between
-            else self.between.learnt(limits, self.client, measured=opened.is_measured(self.client), coarser=coarser)
+            else self.between.learnt(limits, self.client, measured=opened.asks.of(self.client), coarser=coarser)
         )
 
     def served(self, records: RoundRecords, by_rounds: FloatArray) -> FloatArray:

@@ -126,16 +126,18 @@ class MaskedSums(PlainSums):
     def may_work(self, opened: RoundOpened) -> bool:
         """Tell whether sums may be masked for a round: its roster is here, and has this start."""
         roster, masks = self._roster, self._masks
-        if roster is None or roster.version != opened.roster:
+        if roster is None or roster.version != opened.totals.roster:
             return False
-        if masks is not None and (masks.entry, masks.roster.version) > (opened.entry, opened.roster):
+        if masks is not None and (masks.entry, masks.roster.version) > (opened.entry, opened.totals.roster):
             return False  # seeds may have been told: the coordinator has gone back
         return roster.keys.get(self.client) == self.key and len(roster.keys) >= self.settings.fewest
 
     def is_alone(self, opened: RoundOpened) -> bool:
         """Tell whether too few clients are left to mask sums."""
         roster = self._roster
-        return roster is not None and roster.version == opened.roster and len(roster.keys) < self.settings.fewest
+        return (
+            roster is not None and roster.version == opened.totals.roster and len(roster.keys) < self.settings.fewest
+        )
 
     def begin(self, opened: RoundOpened) -> None:
         """Make the masks of an entry, which all attempts for it share."""
@@ -160,7 +162,7 @@ class MaskedSums(PlainSums):
         first, answer = not masks.has_told, masks.unmasked(asked)
         if first and answer is not None and self.settings.fewest > 1:
             about = replace(sent.update, spans=masks.told_about)  # which may be an earlier attempt
-            told = Disclosed.of(about, opened.repeats or opened.entry, asked.attempts)
+            told = Disclosed.of(about, opened.totals.repeats or opened.entry, asked.attempts)
             self._told_about = self._disclosed = told
         return answer
 

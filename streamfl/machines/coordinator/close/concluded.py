@@ -127,7 +127,11 @@ def _merged(
         return (None if between is None else between.initial(labels)), None
     merged: tuple[AgreedState, Any] = between.after(
         state.between,
-        {update.client: update.learnt for update in closing.counted.updates if update.learnt is not None},
+        {
+            update.client: update.numbers.learnt
+            for update in closing.counted.updates
+            if update.numbers.learnt is not None
+        },
         labels,
         apart=closing.opened.apart,
         renewal=None if restart is None else Renewal(restart.chosen == "incumbent", restart.permutation),

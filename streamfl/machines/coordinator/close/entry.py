@@ -48,7 +48,7 @@ def entered(closing: Closing, members: Mapping[str, Member], refused: int) -> tu
         model="",
         registry=message.registry,
         refused=refused,
-        unlearnt=sum(update.learnt.unlearnt for update in updates if update.learnt is not None),
+        unlearnt=sum(update.numbers.learnt.unlearnt for update in updates if update.numbers.learnt is not None),
     )
     return entry, after
 

@@ -17,7 +17,8 @@ def observed(
     opened, counted = closing.opened, closing.counted
     live, serves = opened.plan.live, opened.plan.serves
     without = {client for client, share in counted.shares.items() if share == 0.0}
-    odd = odd_in([update for update in counted.updates if update.client not in opened.apart], live) | without
+    common = [update for update in counted.updates if update.client not in opened.apart]
+    odd = odd_in(((u.client, u.records, u.numbers.losses) for u in common), live) | without
     aggregation = Aggregation.of(
         settings.learner, state.agreed, counted.updates, opened.apart, odd, settings.aggregation
     )

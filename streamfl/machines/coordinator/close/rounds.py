@@ -203,7 +203,7 @@ class Rounds:
         if closing is None:
             return self._settled(() if silent else answers, now)
         if silent:
-            self.state.repeats = 0 if closing.opened.message.repeats else self.state.repeats
+            self.state.repeats = 0 if closing.opened.message.totals.repeats else self.state.repeats
             return self.void(now, silent)
         counted = self.kind.total(closing, unmasking.asked.attempts, answers, self.state.registry)
         return self._decide(replace(closing, counted=counted), now)

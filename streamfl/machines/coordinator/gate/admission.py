@@ -60,14 +60,15 @@ def named(update: Update, state: CoordinatorState, between: BetweenRounds[Any, A
     """
     if state.agreement is None:  # no update counts yet
         return update
-    moments, learnt = update.moments, update.learnt
+    numbers = update.numbers
+    moments, learnt = numbers.moments, numbers.learnt
     if moments is not None and not moments.features and moments.count.size:
         moments = replace(moments, features=(*state.registry.features, *update.new_features))
     if between is not None:
         learnt = between.completed(learnt, state.between)
-    if moments is update.moments and learnt is update.learnt:
+    if moments is numbers.moments and learnt is numbers.learnt:
         return update
-    return replace(update, moments=moments, learnt=learnt)
+    return replace(update, numbers=replace(numbers, moments=moments, learnt=learnt))
 
 
 @dataclass
@@ -216,18 +217,18 @@ class Admission:
         """Return what is wrong with `learnt`, or with the names of experts in `served`."""
         between, registry = self.settings.learner.between, state.registry
         if between is None:
-            wrong = None if update.learnt is None else "models between rounds that not all have"
-            return wrong or ("answers of unknown models" if update.served.shares else None)
+            wrong = None if update.numbers.learnt is None else "models between rounds that not all have"
+            return wrong or ("answers of unknown models" if update.numbers.served.shares else None)
         covered = Covered(
             records=update.records,
             features={*registry.features, *update.new_features},
             labels={*registry.labels, *update.new_labels},
             members=len(state.members),
             limits=self.settings.limits,
-            measured=opened.is_measured(update.client),
+            measured=opened.asks.of(update.client),
         )
-        answering = between.names >= update.served.shares.keys()
-        wrong = between.refusal(update.learnt, state.between, covered)
+        answering = between.names >= update.numbers.served.shares.keys()
+        wrong = between.refusal(update.numbers.learnt, state.between, covered)
         return wrong or (None if answering else "answers of unknown models")
 
     def _wrong_places(self, update: Update, state: CoordinatorState) -> str | None:

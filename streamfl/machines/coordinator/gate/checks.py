@@ -28,6 +28,7 @@ from streamfl.protocol.messages import (
     Join,
     LabelSums,
     Leave,
+    Numbers,
     RoundOpened,
     SampledRound,
     Score,
@@ -108,7 +109,8 @@ def _wrong_losses(claim: Claim) -> str | None:
     """Return what is wrong with the losses and steps of the round's models."""
     update, registry = claim.update, claim.registry
     return _wrong_models(
-        update,
+        update.numbers,
+        update.client,
         claim.opened,
         asked_of(update.client, claim.opened.slots),
         records=update.records,
@@ -330,6 +332,7 @@ def wrong_scores(
     relabelled = {slot.name for slot in slots} & set(asked.relabel)
     return _wrong_models(
         scores,
+        scores.client,
         opened,
         slots,
         records=update.records,
@@ -342,26 +345,15 @@ def wrong_scores(
 
 def _wrong_empty(update: Update) -> str | None:
     """Return what an update without good records wrongly says about records, or None; it may only pass bad ones."""
-    per_label = (update.losses, update.differences, update.new, update.old, update.new_labels, update.new_features)
-    held = (update.held, update.let_go)
-    parts = (update.sample, update.moments, update.second_moments, update.learnt, update.times)
-    if any(map(len, (*per_label, *held))) or any(part is not None for part in parts):
-        return "no records, and data about them"
-    is_empty = _has_no_numbers(update) and not update.sums
-    return None if is_empty else "no records, and numbers about them"
-
-
-def _has_no_numbers(update: Update) -> bool:
-    norms = update.squared_norm == update.largest_norm == 0.0
-    return norms and update.target == TargetUnit() and update.served == Served()
+    kept = update.kept
+    lists = any(map(len, (update.new_labels, update.new_features, kept.held, kept.let_go, update.sums)))
+    is_empty = update.numbers.are_none and kept.sample is None and not lists
+    return None if is_empty else "no records, and data about them"
 
 
 def tells_of_records(update: Update) -> str | None:
     """Return that an update tells what only sums over all clients are to tell, or None."""
-    told = any(map(len, (update.losses, update.differences, update.new, update.old)))
-    parts = (update.moments, update.second_moments, update.learnt, update.times)
-    only_sums = not told and all(part is None for part in parts) and _has_no_numbers(update)
-    return None if only_sums else "numbers about records beside their sums"
+    return None if update.numbers.are_none else "numbers about records beside their sums"
 
 
 def wrong_pooled_scores(scores: Scores, update: Update, layout: Layout) -> str | None:
@@ -372,7 +364,8 @@ def wrong_pooled_scores(scores: Scores, update: Update, layout: Layout) -> str |
 
 
 def _wrong_models(
-    message: Update | Scores,
+    told: Numbers | Scores,
+    client: str,
     opened: RoundOpened,
     slots: Sequence[Slot],
     *,
@@ -383,16 +376,16 @@ def _wrong_models(
     sample: Sequence[SampledRound],
 ) -> str | None:
     """Return what is wrong with the losses and differences of the slots that a client was asked about, or None."""
-    if set(message.losses) != {slot.name for slot in slots}:
+    if set(told.losses) != {slot.name for slot in slots}:
         return "losses of other models than were asked for"
-    if not all(_is_loss(message.losses[slot.name], records, _sampled(slot, sample)) for slot in slots):
+    if not all(_is_loss(told.losses[slot.name], records, _sampled(slot, sample)) for slot in slots):
         return "a loss that no scores in [0, 1] add up to"
-    trains = opened.trained_by(message.client, slots)
-    if set(message.differences) != (trains if trained else set()):
+    trains = opened.trained_by(client, slots)
+    if set(told.differences) != (trains if trained else set()):
         return "differences of other models than are trained"
     sums = {slot.name for slot in slots if slot.whitened}
-    largest = {name: largest_part(1 if name in sums else trained, members) for name in message.differences}
-    wrong = (_wrong_difference(name, x, shape, largest[name]) for name, x in message.differences.items())
+    largest = {name: largest_part(1 if name in sums else trained, members) for name in told.differences}
+    wrong = (_wrong_difference(name, x, shape, largest[name]) for name, x in told.differences.items())
     return next((reason for reason in wrong if reason), None)
 
 
@@ -493,36 +486,38 @@ def _wrong_mark(update: Update, member: Member, limits: Limits) -> str | None:
 
 def _wrong_held(update: Update, opened: RoundOpened, member: Member) -> str | None:
     """Return why newly held-out records are impossible: each must be of this round, and there once."""
-    if opened.held is None:
-        return "records held out that were not asked for" if update.held or update.let_go else None
-    if len(update.held) + update.trained > update.records:
+    held = update.kept.held
+    if opened.earlier.held is None:
+        return "records held out that were not asked for" if held or update.kept.let_go else None
+    if len(held) + update.trained > update.records:
         return "records both trained on and held out"
     spans = {span.partition: span for span in update.spans}
     ordinals = range(member.read, member.read + update.records + update.rejected)
-    for record in update.held:
+    for record in held:
         span = spans.get(record.partition)
         if record.round != opened.round or span is None or not span.start <= record.position < span.end:
             return "a record held out that is not of this round"
         if record.ordinal not in ordinals:
             return "a record held out under another's number"
-    if not _are_beside([record.beside for record in update.held], update):
+    if not _are_beside([record.beside for record in held], update):
         return "a record held out whose features are nowhere"
-    in_order = [record.ordinal for record in update.held]
-    places = {(record.partition, record.position) for record in update.held}
-    if len(places) < len(update.held) or any(a >= b for a, b in pairwise(in_order)):
+    in_order = [record.ordinal for record in held]
+    places = {(record.partition, record.position) for record in held}
+    if len(places) < len(held) or any(a >= b for a, b in pairwise(in_order)):
         return "a record held out twice, or out of order"
     return None
 
 
 def _wrong_hoard(update: Update, member: Member, known: int) -> str | None:
     """Return why a client holds out too many records: places that it never releases would be kept for ever."""
-    if not update.held:
+    held, let_go = update.kept.held, update.kept.let_go
+    if not held:
         return None
     most = MOST_HELD * max(1, known + len(update.new_labels))
-    if len(member.held) + len(update.held) <= most:
+    if len(member.held) + len(held) <= most:
         return None  # whatever it releases
-    left = len(member.held) - len({record.ordinal for record in member.held}.intersection(update.let_go))
-    return None if left + len(update.held) <= most else "more records held out than were asked for"
+    left = len(member.held) - len({record.ordinal for record in member.held}.intersection(let_go))
+    return None if left + len(held) <= most else "more records held out than were asked for"
 
 
 def _are_beside(positions: Sequence[int | None], update: Update) -> bool:
@@ -535,11 +530,11 @@ def _are_beside(positions: Sequence[int | None], update: Update) -> bool:
 
 def _wrong_sample(update: Update, opened: RoundOpened, member: Member) -> str | None:
     """Return why a history sample is impossible: its records must be of this round, each once."""
-    kept = update.sample
+    kept = update.kept.sample
     if kept is None:
         return None
     places = [(partition, position) for partition, positions in kept.positions.items() for position in positions]
-    if kept.round != opened.round or len(places) > opened.keep or len(kept.ordinals) != len(places):
+    if kept.round != opened.round or len(places) > opened.earlier.keep or len(kept.ordinals) != len(places):
         return "a sample that was not asked for"
     spans = {span.partition: range(span.start, span.end) for span in update.spans}
     here = spans.keys() >= kept.positions.keys() and all(position in spans[name] for name, position in places)
@@ -557,7 +552,8 @@ def _wrong_sample(update: Update, opened: RoundOpened, member: Member) -> str | 
 
 def _wrong_served(update: Update, registry: Registry) -> str | None:
     """Return why the counts of predictions are impossible, or None; a comparison with NaN is false."""
-    served, n = update.served, update.served.records
+    served = update.numbers.served
+    n = served.records
     if served == Served():
         return None
     if not 0 <= served.correct <= n <= update.records or n == 0:
@@ -577,22 +573,23 @@ def _wrong_served(update: Update, registry: Registry) -> str | None:
 
 def _wrong_times(update: Update) -> str | None:
     """Return why the times of the first and the last record are impossible, or None."""
-    if update.times is None:
+    times = update.numbers.times
+    if times is None:
         return None
-    first, last = update.times
+    first, last = times
     return None if TIMES[0] <= first <= last <= TIMES[1] else "times that no records have"
 
 
 def _wrong_label_sums(update: Update, registry: Registry) -> str | None:
     """Return what is wrong with the scores by label of the serving model, or None."""
-    labels = {*registry.labels, *update.new_labels} or {""}
-    for sums, most in ((update.new, update.records), (update.old, MOST_HELD)):
+    labels, new = {*registry.labels, *update.new_labels} or {""}, update.numbers.new
+    for sums, most in ((new, update.records), (update.numbers.old, MOST_HELD)):
         named = {x.label for x in sums}
         if len(named) < len(sums) or not named <= labels:
             return "losses of a label that is not known, or comes twice"
         if [x for x in sums if not (0 <= x.count <= most and _is_sum(x))]:
             return "losses by label that no scores in [0, 1] add up to"
-    return None if sum([x.count for x in update.new]) <= update.records else "losses of more records than there are"
+    return None if sum([x.count for x in new]) <= update.records else "losses of more records than there are"
 
 
 def _is_sum(sums: LabelSums) -> bool:
@@ -603,18 +600,18 @@ def _is_sum(sums: LabelSums) -> bool:
 
 def _wrong_second_moments(update: Update, opened: RoundOpened, rows: int) -> str | None:
     """Return why second moments cannot be of the update's records: their trace is the sum of squared norms."""
-    C = update.second_moments
-    if (C is not None) != (opened.second_moments and opened.is_measured(update.client)):
+    C, norm = update.numbers.second_moments, update.numbers.squared_norm
+    if (C is not None) != (opened.asks.second_moments and opened.asks.of(update.client)):
         return "second moments that were not asked for, or none"
     if C is None:
         return None
     if C.shape != (rows, rows) or not np.isfinite(C).all():
         return "second moments of another shape, or not finite"
-    steps = second_steps(opened.exponents, rows)
-    diagonal, slack = np.diag(C), 1e-6 * (1.0 + update.squared_norm) + np.diag(steps)
-    if not 0.0 <= diagonal.min() <= diagonal.max() <= update.squared_norm + slack.max():
+    steps = second_steps(opened.asks.exponents, rows)
+    diagonal, slack = np.diag(C), 1e-6 * (1.0 + norm) + np.diag(steps)
+    if not 0.0 <= diagonal.min() <= diagonal.max() <= norm + slack.max():
         return "second moments of other records than the norms"
-    if abs(float(diagonal.sum()) - update.squared_norm) > slack.sum():
+    if abs(float(diagonal.sum()) - norm) > slack.sum():
         return "second moments of other records than the norms"
     sizes = np.sqrt(diagonal + slack)
     if not np.array_equal(C, C.T) or (np.abs(C) > np.outer(sizes, sizes) + steps).any():
@@ -623,14 +620,15 @@ def _wrong_second_moments(update: Update, opened: RoundOpened, rows: int) -> str
 
 
 def _wrong_numbers(update: Update, registry: Registry) -> str | None:
+    numbers, records = update.numbers, update.records
     farthest = max(registry.farthest, 1.0) ** 2 * registry.rows  # the constant 1 has a row, too
     longest = math.sqrt(farthest) * (1.0 + ROUNDING)
     if not (
-        0.0 <= update.squared_norm <= update.records * farthest * (1.0 + ROUNDING)
-        and 0.0 <= update.largest_norm <= longest
+        0.0 <= numbers.squared_norm <= records * farthest * (1.0 + ROUNDING)
+        and 0.0 <= numbers.largest_norm <= longest
     ):
         return "an impossible norm"
-    return (_wrong_moments(update.moments, update.records) if update.moments else None) or _wrong_unit(update.target)
+    return (_wrong_moments(numbers.moments, records) if numbers.moments else None) or _wrong_unit(numbers.target)
 
 
 def _wrong_moments(moments: Moments, records: int) -> str | None:

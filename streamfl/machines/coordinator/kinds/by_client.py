@@ -1,8 +1,10 @@
 """Rounds in which each client sends an update of its own: the influence of each is bounded."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from streamfl.learning.drift.evidence import LiveModel
+from streamfl.learning.local_round import Learner
 from streamfl.machines.coordinator.kinds.base import RoundKind
 from streamfl.machines.coordinator.kinds.bounded import bounded, bounded_scores
 from streamfl.machines.coordinator.round.aggregate import as_differences
@@ -21,7 +23,7 @@ class ClientUpdates(RoundKind):
         """Bound the influence of each update."""
         learner, secret, plan = self.settings.learner, self.settings.secret, closing.opened.plan
         made = bounded(
-            [as_differences(update, plan.live, learner) for update in closing.granted],
+            [_with_differences(update, plan.live, learner) for update in closing.granted],
             plan.live,
             state.agreed,
             state.influence.shown(secret),
@@ -38,6 +40,14 @@ class ClientUpdates(RoundKind):
     ) -> Sequence[tuple[Update, Scores]]:
         """Return each client's scores; steps of candidates count as much as those of its update did."""
         counted, learner = alarm.closing.counted, self.settings.learner
-        made = {client: as_differences(one, alarm.live, learner) for client, one in scores.items()}
+        made = {
+            client: replace(one, differences=as_differences(one.differences, alarm.live, learner))
+            for client, one in scores.items()
+        }
         shares = {client: bounded_scores(one, counted.shares.get(client, 1.0)) for client, one in made.items()}
         return [(update, shares[update.client]) for update in counted.updates if update.client in scores]
+
+
+def _with_differences(update: Update, live: Sequence[LiveModel], learner: Learner) -> Update:
+    differences = as_differences(update.numbers.differences, live, learner)
+    return replace(update, numbers=replace(update.numbers, differences=differences))

@@ -102,13 +102,13 @@ def with_noise(update: Update, deviations: Mapping[str, float], clients: int) ->
     moments have no eigenvalue below what noise alone reaches, so that no step is long because of it.
     """
     variance = clients * deviations["losses"] ** 2
-    losses = {name: replace(one, square=one.square + variance) for name, one in update.losses.items()}
-    C = update.second_moments
+    losses = {name: replace(one, square=one.square + variance) for name, one in update.numbers.losses.items()}
+    C = update.numbers.second_moments
     if C is not None:
         least = 2.0 * math.sqrt(clients * len(C)) * deviations["second"]
         values, vectors = np.linalg.eigh(C)
         C = (vectors * np.maximum(values, least)) @ vectors.T
-    return replace(update, losses=losses, second_moments=C)
+    return replace(update, numbers=replace(update.numbers, losses=losses, second_moments=C))
 
 
 def without_everybody(decision: Restart | LocalDrift) -> Restart | LocalDrift:

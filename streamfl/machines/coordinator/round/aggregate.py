@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from streamfl.learning.model import score_bound
 from streamfl.learning.profiles.base import Answer
 from streamfl.machines.coordinator.aggregations import AGGREGATORS, Aggregator
 from streamfl.machines.coordinator.saved.agreement import Agreement, labels_seen_first
-from streamfl.protocol.messages import Scores, Served, SlotLosses, Update
+from streamfl.protocol.messages import Numbers, Scores, Served, SlotLosses, Update
 from streamfl.protocol.registry import placed_columns
 
 
@@ -31,9 +30,6 @@ class Contribution:
     labels: tuple[str, ...]
     losses: Mapping[str, SlotLosses]
     differences: Mapping[str, FloatArray]
-
-
-Sent = TypeVar("Sent", Update, Scores, Contribution)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,11 +116,15 @@ class Aggregation:
         return Observed(
             round=t,
             records=sum(update.records for update in updates),
-            played=self._all_played(live, [self._contribution(update, update) for update in updates]),
-            largest_norm=max(update.largest_norm for update in updates),
+            played=self._all_played(live, [self._contribution(update, update.numbers) for update in updates]),
+            largest_norm=max(update.numbers.largest_norm for update in updates),
             loss_bound=score_bound(len(known_labels)),
             known_labels=known_labels,
-            clients={u.client: ClientPart(u.records, _sums(u), u.new, u.old) for u in updates if u.records},
+            clients={
+                u.client: ClientPart(u.records, _sums(u.numbers), u.numbers.new, u.numbers.old)
+                for u in updates
+                if u.records
+            },
             live=live,
             serves=serves,
         )
@@ -145,7 +145,8 @@ class Aggregation:
         """Return the clients whose scores of candidates for all clients are left out; of a few clients none is."""
         if any(model.clients is not None for model in live):
             return frozenset()
-        return self.odd | odd_in([c for c in contributions if c.client not in self.apart], live)
+        common = [c for c in contributions if c.client not in self.apart]
+        return self.odd | odd_in(((c.client, c.records, c.losses) for c in common), live)
 
     def played(self, model: LiveModel, contributions: Sequence[Contribution]) -> Played | None:
         """Return the measurements of a model, and the model after its step; None if no client scored it."""
@@ -172,12 +173,10 @@ class Aggregation:
         played_by_name = {model.name: self.played(model, contributions) for model in live}
         return {name: played for name, played in played_by_name.items() if played is not None}
 
-    def _contribution(self, update: Update, message: Update | Scores) -> Contribution:
+    def _contribution(self, update: Update, told: Numbers | Scores) -> Contribution:
         """Return a client's contribution, from its update or from its scores for the same records."""
         labels = (*self.agreement.registry.labels, *update.new_labels)
-        return Contribution(
-            update.client, update.records, update.trained, labels, message.losses, message.differences
-        )
+        return Contribution(update.client, update.records, update.trained, labels, told.losses, told.differences)
 
     def _is_for(self, model: LiveModel, contribution: Contribution) -> bool:
         return model.clients is not None or contribution.client not in self.apart
@@ -224,11 +223,14 @@ class Aggregation:
         return self.learner.model.columns(len(self.labels))
 
 
-def odd_in(contributions: Sequence[Contribution | Update], live: Sequence[LiveModel]) -> frozenset[str]:
-    """Return the clients whose losses of the models of all clients stand out."""
+def odd_in(losses: Iterable[tuple[str, int, Mapping[str, SlotLosses]]], live: Sequence[LiveModel]) -> frozenset[str]:
+    """Return the clients whose losses of the models of all clients stand out.
+
+    `losses` are each client's name, records and losses by model.
+    """
     names = [model.name for model in live if model.clients is None]
-    there = [c for c in contributions if c.records and c.losses.keys() >= set(names)]
-    means = {c.client: np.array([_means(c.losses[name], c.records) for name in names]).ravel() for c in there}
+    there = [(client, n, each) for client, n, each in losses if n and each.keys() >= set(names)]
+    means = {client: np.array([_means(each[name], n) for name in names]).ravel() for client, n, each in there}
     return odd(means) if names else frozenset()
 
 
@@ -236,21 +238,23 @@ def _means(losses: SlotLosses, records: int) -> tuple[float, float]:
     return losses.loss / records, losses.proper / records
 
 
-def as_differences(message: Sent, live: Iterable[LiveModel], learner: Learner) -> Sent:
-    """Return a message with differences, where clients send whole models: all that follows is about differences."""
+def as_differences(
+    sent: Mapping[str, FloatArray], live: Iterable[LiveModel], learner: Learner
+) -> Mapping[str, FloatArray]:
+    """Return differences, where clients send whole models: all that follows is about differences."""
     if learner.exchange != "model":
-        return message
-    differences = dict(message.differences)
+        return sent
+    differences = dict(sent)
     for model in live:
         if model.name in differences and not model.whitened:
             before, x = learner.algorithm.to_average(model.W), differences[model.name]
             differences[model.name] = x - placed_columns(before, np.arange(before.shape[1]), x.shape[1])
-    return replace(message, differences=differences)
+    return differences
 
 
 def served_in_all(updates: Sequence[Update]) -> Served:
     """Return the counts of all clients' served predictions."""
-    parts = [update.served for update in updates]
+    parts = [update.numbers.served for update in updates]
     names = dict.fromkeys(name for p in parts for name in p.shares)
     return Served(
         records=sum(p.records for p in parts),
@@ -261,5 +265,5 @@ def served_in_all(updates: Sequence[Update]) -> Served:
     )
 
 
-def _sums(message: Update | Scores) -> dict[str, float]:
-    return {name: losses.loss for name, losses in message.losses.items()}
+def _sums(told: Numbers | Scores) -> dict[str, float]:
+    return {name: losses.loss for name, losses in told.losses.items()}

@@ -14,13 +14,16 @@ from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.changes import WHOLE_EVERY, changed
 from streamfl.protocol.messages import (
     BetweenPublished,
+    EarlierRecords,
     FromCoordinator,
     ModelPublished,
     ModelsChanged,
+    MomentsAsked,
     RegistryPublished,
     Roster,
     RoundOpened,
     Slot,
+    TotalsAsked,
 )
 
 # One client in so many sends moments in a round, in turn; all do in the first rounds after a restart; never more than
@@ -94,7 +97,7 @@ class OpenRound:
         second = whitened and wanted(rounds, state.registry.rows)
         if pooled:
             second = second and _is_turn_of_all(state, rounds)
-        asked = second or moments or state.between is not None
+        in_turn = second or moments or state.between is not None
         message = RoundOpened(
             entry=state.entry,
             round=state.round,
@@ -107,17 +110,19 @@ class OpenRound:
             closes=interval,
             period=state.period,
             apart=plan.apart,
-            moments=moments,
-            second_moments=second,
-            measured=state.measured if rounds > ALL_MEASURED and asked and not pooled else None,
-            exponents=state.agreed.exponents if whitened and not noisy else (),
-            keep=plan.keep,
-            sampled=plan.sampled,
-            held=plan.held,
+            asks=MomentsAsked(
+                moments=moments,
+                second_moments=second,
+                measured=state.measured if rounds > ALL_MEASURED and in_turn and not pooled else None,
+                exponents=state.agreed.exponents if whitened and not noisy else (),
+            ),
+            earlier=EarlierRecords(keep=plan.keep, sampled=plan.sampled, held=plan.held),
+            totals=TotalsAsked(
+                pooled=pooled,
+                roster=0 if state.roster is None else state.roster.version,
+                repeats=state.repeats or None,
+            ),
             between=state.between is not None,
-            pooled=pooled,
-            roster=0 if state.roster is None else state.roster.version,
-            repeats=state.repeats or None,
         )
         closes = None if interval is None else now + interval
         return cls(plan, message, published(plan.live, state), now, closes, grid_of(plan.live, state), state.roster)

@@ -79,7 +79,8 @@ def wrong_update_names(update: Update, registry: Registry, limits: Limits) -> st
     if reason is not None:
         return reason
     named = {*registry.features, *update.new_features}
-    if update.moments is not None and not named.issuperset(update.moments.features):
+    moments = update.numbers.moments
+    if moments is not None and not named.issuperset(moments.features):
         return "moments of a feature that no record has"
     return None
 
@@ -247,15 +248,19 @@ class Grant:
         """Return an update without the names that are not granted."""
         if self.features.issuperset(update.new_features) and self.labels.issuperset(update.new_labels):
             return update
-        moments, learnt = update.moments, update.learnt
+        numbers = update.numbers
+        moments, learnt = numbers.moments, numbers.learnt
         return replace(
             update,
             new_features=tuple(name for name in update.new_features if name in self.features),
             new_labels=tuple(name for name in update.new_labels if name in self.labels),
-            differences=self._cut(update.differences, update),
-            new=tuple(sums for sums in update.new if sums.label in self.labels),
-            moments=None if moments is None else moments.among(self.features),
-            learnt=None if learnt is None else learnt.only(self.features, self.labels),
+            numbers=replace(
+                numbers,
+                differences=self._cut(numbers.differences, update),
+                new=tuple(sums for sums in numbers.new if sums.label in self.labels),
+                moments=None if moments is None else moments.among(self.features),
+                learnt=None if learnt is None else learnt.only(self.features, self.labels),
+            ),
         )
 
     def scores(self, scores: Scores, update: Update) -> Scores:
