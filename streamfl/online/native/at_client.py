@@ -7,10 +7,10 @@ import numpy as np
 
 from streamfl.arrays import FloatArray
 from streamfl.bounds import Limits
-from streamfl.learning.between_rounds import AtClient
+from streamfl.learning.online_models import AtClient
 from streamfl.learning.serving import Serving
 from streamfl.protocol.arrived import Arrived
-from streamfl.protocol.messages import BetweenPublished
+from streamfl.protocol.messages import OnlinePublished
 from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.models import NativeState
@@ -70,7 +70,7 @@ class NativeAtClient(AtClient):
 
         self.learner = NativeLearner(self.settings) if shared is None else NativeLearner(self.settings, shared)
 
-    def take(self, published: BetweenPublished) -> None:
+    def take(self, published: OnlinePublished) -> None:
         """Store a published state until its round opens.
 
         A version is published as a change, and complete for clients that lack the version before. When a round is

@@ -24,15 +24,15 @@ from streamfl.protocol.messages.changes import Finding, LocalDrift, Noticed, Res
 from streamfl.protocol.messages.commands import Action, Command, MemberAction, MemberChanged
 from streamfl.protocol.messages.entries import Accepted, Ended, RoundClosed
 from streamfl.protocol.messages.joining import Fenced, Join, Joined, Leave, Left, Refusal
-from streamfl.protocol.messages.ledger import HeldRecord, Mark, SampledRound
+from streamfl.protocol.messages.ledger import HeldRecord, SampledRound, Watermark
 from streamfl.protocol.messages.masks import Disclosed, Roster, Unmask, Unmasked, digest_of, ends_of
 from streamfl.protocol.messages.models import (
     BEFORE,
     NOTHING,
     AgreedState,
-    BetweenPublished,
     ModelPublished,
     ModelsChanged,
+    OnlinePublished,
     RegistryPublished,
 )
 from streamfl.protocol.messages.rounds import (
@@ -54,7 +54,6 @@ __all__ = [
     "Accepted",
     "Action",
     "AgreedState",
-    "BetweenPublished",
     "BranchGroup",
     "Command",
     "Disclosed",
@@ -74,7 +73,6 @@ __all__ = [
     "Leave",
     "Left",
     "LocalDrift",
-    "Mark",
     "MemberAction",
     "MemberChanged",
     "Message",
@@ -83,6 +81,7 @@ __all__ = [
     "MomentsAsked",
     "Noticed",
     "Numbers",
+    "OnlinePublished",
     "Refusal",
     "RegistryPublished",
     "Restarted",
@@ -99,6 +98,7 @@ __all__ = [
     "Unmask",
     "Unmasked",
     "Update",
+    "Watermark",
     "asked_of",
     "digest_of",
     "ends_of",
@@ -114,7 +114,7 @@ FromCoordinator = (
     | RegistryPublished
     | ModelPublished
     | ModelsChanged
-    | BetweenPublished
+    | OnlinePublished
     | Roster
     | Score
     | Unmask

@@ -202,8 +202,8 @@ class RoundOpened(Message):
     resumed
         Whether the coordinator was restarted and has lost what it had received for this round: clients send their
         update again.
-    between
-        Whether models learn between rounds. `BetweenPublished` carries their agreed state, with the number of the
+    online
+        Whether online models learn. `OnlinePublished` carries their agreed state, with the number of the
         round as its version.
     """
 
@@ -222,7 +222,7 @@ class RoundOpened(Message):
     earlier: EarlierRecords = EarlierRecords()
     totals: TotalsAsked = TotalsAsked()
     resumed: bool = False
-    between: bool = False
+    online: bool = False
 
     @property
     def scores_again(self) -> bool:

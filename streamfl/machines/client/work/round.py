@@ -16,7 +16,6 @@ from streamfl.protocol.messages import (
     HoldoutRule,
     KeptRecords,
     Learnt,
-    Mark,
     Numbers,
     RoundOpened,
     SampledRound,
@@ -24,6 +23,7 @@ from streamfl.protocol.messages import (
     Scores,
     Served,
     Update,
+    Watermark,
     asked_of,
 )
 from streamfl.protocol.moments import Moments, moments_of
@@ -103,7 +103,7 @@ class ClientRound:
         served: Served,
         learnt: Learnt | None,
         sample: SampledRound | None,
-        mark: Mark | None = None,
+        watermark: Watermark | None = None,
         period: int | None = None,
     ) -> Update:
         """Return the update for the round.
@@ -117,10 +117,10 @@ class ClientRound:
         served
             Counts of served predictions.
         learnt
-            What the models between rounds learnt.
+            What the online models learnt.
         sample
             The places of the records that go to the history sample.
-        mark
+        watermark
             How far the client has come in records whose labels come later.
         period
             With rounds by event time, the period of the next record, if it is known.
@@ -149,13 +149,13 @@ class ClientRound:
             new_labels=records.labels[len(registry.labels) :],
             new_features=unknown,
             kept=KeptRecords(sample=sample, held=came, let_go=left),
-            mark=mark,
+            watermark=watermark,
             period=period,
         )
 
-    def empty_update(self, attempt: str, mark: Mark | None, period: int | None) -> Update:
+    def empty_update(self, attempt: str, watermark: Watermark | None, period: int | None) -> Update:
         """Return the update for a round without good records: only the positions of bad ones."""
-        return self._update(attempt, records=0, trained=0, mark=mark, period=period)
+        return self._update(attempt, records=0, trained=0, watermark=watermark, period=period)
 
     def _update(self, attempt: str, **fields: Any) -> Update:
         opened = self.opened

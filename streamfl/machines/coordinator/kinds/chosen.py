@@ -6,9 +6,9 @@ from streamfl.machines.coordinator.kinds.masked import Masked
 from streamfl.machines.coordinator.kinds.summed import Summed
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 
-KINDS: dict[str, type[RoundKind]] = {"by-client": ClientUpdates, "pooled": Summed, "masked": Masked}
+KINDS: dict[str, type[RoundKind]] = {"off": ClientUpdates, "pooled": Summed, "masked": Masked}
 
 
 def round_kind(settings: CoordinatorSettings) -> RoundKind:
     """Return the kind of rounds that settings name."""
-    return KINDS[settings.sums](settings)
+    return KINDS[settings.secure_aggregation](settings)
