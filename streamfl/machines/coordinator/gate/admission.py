@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from streamfl.learning.online_models import Covered, OnlineModels
-from streamfl.learning.pooling.masks import absent_peers, is_seed
 from streamfl.machines.coordinator.gate.checks import (
     NO_MEMBER,
     OTHER_INCARNATION,
@@ -138,7 +137,7 @@ class Admission:
 
     def update(self, update: Update, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
         """Return why an update is refused, or None; a late update is not a fault."""
-        if unsaved.open is None or unsaved.pending_alarm is not None or unsaved.unmasking is not None:
+        if unsaved.open is None or unsaved.pending_alarm is not None or unsaved.question is not None:
             return Refused(update.client, "no round is open")
         opened, member = unsaved.open.message, state.members.get(update.client)
         if member is None:
@@ -197,17 +196,14 @@ class Admission:
 
     def seeds(self, answer: Unmasked, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
         """Return why the seeds of masks are refused, or None; one that comes late or twice is not a fault."""
-        unmasking, client = unsaved.unmasking, answer.client
-        if unmasking is None or (answer.entry, answer.stage) != (unmasking.asked.entry, unmasking.asked.stage):
+        question, client = unsaved.question, answer.client
+        if question is None or (answer.entry, answer.stage) != (question.asked.entry, question.asked.stage):
             return Refused(client, "no seeds are asked for")
-        if client not in unmasking.lacking:
+        if client not in question.lacking:
             return Refused(client, "no seeds of it are asked for")
-        asked = unmasking.asked.attempts
-        if answer.attempt != asked[client]:
+        if answer.attempt != question.asked.attempts[client]:
             return Refused(client, "seeds of another attempt")
-        absent = set() if state.roster is None else absent_peers(state.roster, client, asked)
-        wrong = None if answer.shared.keys() == absent else "seeds that it shares with others than were asked for"
-        wrong = wrong or (None if all(map(is_seed, (answer.own, *answer.shared.values()))) else "no seeds")
+        wrong = self.kind.wrong_answer(answer, question, state)
         return None if wrong is None else Refused(client, wrong, is_fault=True)
 
     def _columns(self, update: Update, state: CoordinatorState) -> int:

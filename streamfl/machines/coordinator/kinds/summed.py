@@ -12,9 +12,9 @@ from streamfl.learning.pooling.layout import Layout
 from streamfl.learning.pooling.masks import plain_total
 from streamfl.learning.pooling.sums import EVERYBODY, of_text, pooled, pooled_scores
 from streamfl.learning.profiles.base import Restart
-from streamfl.machines.coordinator.kinds.base import NoTotal, RoundKind, TotalAsked
+from streamfl.machines.coordinator.kinds.base import NoTotal, RoundKind
 from streamfl.machines.coordinator.round.closing import Closing, Counted
-from streamfl.machines.coordinator.round.unsaved import PendingAlarm
+from streamfl.machines.coordinator.round.unsaved import PendingAlarm, Question
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.messages import LocalDrift, RoundOpened, Score, Scores, Unmasked, Update
 from streamfl.protocol.registry import Registry
@@ -41,7 +41,7 @@ class Summed(RoundKind):
         """Return the layout of the sums of scores."""
         return Layout.of_scores(asked, registry, self.settings.learner.model.columns)
 
-    def count(self, closing: Closing, state: CoordinatorState) -> Counted | TotalAsked | NoTotal:
+    def count(self, closing: Closing, state: CoordinatorState) -> Counted | Question | NoTotal:
         """Return the total."""
         return self._added_up(closing, closing.senders, (), state.registry)
 
@@ -59,11 +59,17 @@ class Summed(RoundKind):
         return Counted((made,), pooled=tuple(update.client for update in updates))
 
     def scored(
-        self, alarm: PendingAlarm, scores: Mapping[str, Scores], answers: Sequence[Unmasked], registry: Registry
-    ) -> Sequence[tuple[Update, Scores]]:
+        self, alarm: PendingAlarm, scores: Mapping[str, Scores], question: Question | None, registry: Registry
+    ) -> Sequence[tuple[Update, Scores]] | Question:
         """Return the scores of all clients together, with the update whose records they are about."""
+        summed = [scores[name] for name in alarm.closing.counted.pooled if name in scores and scores[name].sums]
+        return self._scored(alarm, summed, (), registry)
+
+    def _scored(
+        self, alarm: PendingAlarm, summed: Sequence[Scores], answers: Sequence[Unmasked], registry: Registry
+    ) -> Sequence[tuple[Update, Scores]]:
+        """Return the total of some scores; `answers` are the seeds of their masks."""
         closing, counted = alarm.closing, alarm.closing.counted
-        summed = self._summed([scores[name] for name in counted.pooled if name in scores], answers)
         if not summed:
             return []
         of, one = [closing.updates[part.client] for part in summed], counted.updates[0]
@@ -77,10 +83,6 @@ class Summed(RoundKind):
             more=len(one.new_labels),
         )
         return [(replace(one, records=records, trained=trained), made)]
-
-    def _summed(self, scores: Sequence[Scores], answers: Sequence[Unmasked]) -> list[Scores]:
-        """Return the scores whose sums are added up."""
-        return [one for one in scores if one.sums]
 
     def _total(self, texts: Sequence[str], answers: Sequence[Unmasked]) -> IntArray:
         return plain_total(numbers_in(texts))
