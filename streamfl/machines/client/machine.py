@@ -35,6 +35,7 @@ from streamfl.machines.client.patience import Question
 from streamfl.machines.client.phase import Phase
 from streamfl.machines.client.state import ClientState
 from streamfl.machines.client.usable import unprotected, unusable
+from streamfl.machines.client.work.clocks import clock_of
 from streamfl.machines.client.work.gathering import Gathering
 from streamfl.machines.client.work.in_flight import SentUpdate
 from streamfl.machines.client.work.introduction import introduction
@@ -567,7 +568,6 @@ class Client(ClientState):
         """Return a Join; until one is answered, it always describes the same records."""
         if self._introduced is None and self._buffer.size >= self.settings.min_records:
             self._introduced = self._buffer.head(self._first())
-        length = self.settings.period if self.settings.clock == "event_time" else None
         first, question = self._introduced or (), self._ledger.ask()
         return introduction(
             self.name,
@@ -575,7 +575,7 @@ class Client(ClientState):
             self._after,
             first,
             question,
-            length=length,
+            period=clock_of(self.settings).period_after(first),
             pooled=self.sending.are_sums,
             key=self.sending.key,
         )

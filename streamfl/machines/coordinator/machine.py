@@ -123,7 +123,7 @@ class Coordinator:
         """Return the phase, derived from the state."""
         if self._unsaved.open is None:
             return Phase.GATHERING if self.state.agreement is None else Phase.STOPPED
-        if self._unsaved.question is not None:
+        if self._unsaved.enquiry is not None:
             return Phase.UNMASKING
         return Phase.COLLECTING if self._unsaved.pending_alarm is None else Phase.SCORING
 
@@ -186,11 +186,11 @@ class Coordinator:
         opened, pending_alarm = self._unsaved.open, self._unsaved.pending_alarm
         if opened is None or self.settings.deadline is None or self._is_held:
             return None
-        if self._unsaved.question is not None:
-            return self._unsaved.question.since + self.settings.deadline
+        if self._unsaved.enquiry is not None:
+            return self._unsaved.enquiry.since + self.settings.deadline
         if pending_alarm is not None:
             return pending_alarm.since + self.settings.deadline
-        return (opened.since if opened.closes is None else opened.closes) + self.settings.deadline
+        return opened.waited_from + self.settings.deadline
 
     @property
     def _announces_at(self) -> float | None:
@@ -517,8 +517,8 @@ class Coordinator:
         refused = self._admission.seeds(answer, self.state, self._unsaved)
         if refused is not None:
             return self._refused(refused, sender_of(answer, self.state.members), now)
-        if self._unsaved.question is not None:
-            self._unsaved.question.answers[answer.client] = answer
+        if self._unsaved.enquiry is not None:
+            self._unsaved.enquiry.answers[answer.client] = answer
         return self._go_on_if_complete(now)
 
     @property
@@ -533,8 +533,8 @@ class Coordinator:
     def _lacking(self) -> Iterator[str]:
         """Yield the clients that are waited for, the last members first: mostly one of these is still missing."""
         unsaved, members = self._unsaved, self.state.members
-        if unsaved.question is not None:
-            yield from (name for name in unsaved.question.lacking if self._may_answer(name))
+        if unsaved.enquiry is not None:
+            yield from (name for name in unsaved.enquiry.lacking if self._may_answer(name))
             return
         have = unsaved.scores if self.is_scoring else unsaved.updates
         asked = unsaved.updates if self.is_scoring else members
@@ -560,9 +560,9 @@ class Coordinator:
         """Tell whether a start is gone without which no total of the closing round can be told."""
         if self._deadline_of_round(now):
             return False
-        alarm, question = self._unsaved.pending_alarm, self._unsaved.question
+        alarm, enquiry = self._unsaved.pending_alarm, self._unsaved.enquiry
         pooled = () if alarm is None else alarm.closing.counted.pooled
-        counted = pooled if question is None else tuple(question.asked.attempts)
+        counted = pooled if enquiry is None else tuple(enquiry.asked.attempts)
         return any(self._rounds.kind.is_lost(name, self.state) for name in counted)
 
     def _deadline_of_round(self, now: float) -> bool:

@@ -118,12 +118,12 @@ class Recovery:
         """Close the entry without learning anything, as if it had raised no alarm."""
         kept = self.rounds.unsaved.copied()
         if kept.pending_alarm is not None and self.last_saved is not None:
-            self.restore(replace(kept, question=None, pending_alarm=None, scores={}))
+            self.restore(replace(kept, enquiry=None, pending_alarm=None, scores={}))
         return self._caught_up(self.rounds.abort, now)
 
     def _aborted(self, kept: Unsaved, error: Exception, now: float) -> Decisions:
         """Close the entry without learning anything: no message tells whose numbers are the cause."""
-        self.restore(replace(kept, question=None, pending_alarm=None, scores={}))
+        self.restore(replace(kept, enquiry=None, pending_alarm=None, scores={}))
         return [Refused("", unhandled(error)), *self._finite(self.rounds.abort, now)]
 
     def _finite(self, go_on: GoOn, now: float) -> Decisions:

@@ -7,7 +7,8 @@ from streamfl.learning.algorithms import FedAvg
 from streamfl.learning.local_round import Learner
 from streamfl.machines.client.intake.buffer import Buffer
 from streamfl.machines.client.settings import ClientSettings
-from streamfl.machines.client.work.gathering import Gathered, Gathering
+from streamfl.machines.client.work.clocks import Gathered
+from streamfl.machines.client.work.gathering import Gathering
 from streamfl.models import Softmax
 from streamfl.protocol.messages import RoundOpened
 from streamfl.protocol.records import Batch, Rejection, Span

@@ -18,12 +18,12 @@ from streamfl.learning.profiles.base import Answer, Deliberation
 from streamfl.machines.coordinator.close.agreed import is_warming_up
 from streamfl.machines.coordinator.close.concluded import Decided, concluded
 from streamfl.machines.coordinator.close.observed import observed
-from streamfl.machines.coordinator.close.period import next_period
 from streamfl.machines.coordinator.kinds.base import NoTotal, RoundKind
 from streamfl.machines.coordinator.kinds.chosen import round_kind
+from streamfl.machines.coordinator.round.clocks import RoundClock, clock_of
 from streamfl.machines.coordinator.round.closing import Closing, Counted
 from streamfl.machines.coordinator.round.open_round import OpenRound, published, slot
-from streamfl.machines.coordinator.round.unsaved import PendingAlarm, Question, Unsaved
+from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm, Unsaved
 from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.names import Grant
@@ -59,9 +59,10 @@ class Rounds:
     state: CoordinatorState
     unsaved: Unsaved = field(default_factory=Unsaved)
     kind: RoundKind = field(init=False)
+    clock: RoundClock = field(init=False)
 
     def __post_init__(self) -> None:
-        self.kind = round_kind(self.settings)
+        self.kind, self.clock = round_kind(self.settings), clock_of(self.settings)
 
     # --- opening ---------------------------------------------------------------------------------------------------
 
@@ -73,8 +74,7 @@ class Rounds:
         )
         state.members = {join.client: replace(Member().held_by(join.nonce), key=join.key) for join in joins}
         state.known_labels = len(state.registry.labels)
-        if settings.by_event_time:
-            state.period = next_period(None, [join.period for join in joins])
+        state.period = self.clock.next_period(None, [join.period for join in joins])
         online = settings.learner.online
         state.online = None if online is None else online.initial(state.registry.labels)
         self.unsaved.introductions = {}
@@ -102,7 +102,7 @@ class Rounds:
             state,
             plan,
             now=now,
-            interval=self.settings.interval,
+            interval=self.clock.seconds,
             moments=is_warming_up(state, self.settings) or bool(state.registry.unscaled),
             pooled=self.kind.sends_sums,
             noisy=self.settings.noise is not None,
@@ -117,8 +117,8 @@ class Rounds:
         scoring: tuple[FromCoordinator, ...] = (
             () if pending_alarm is None else (*pending_alarm.models, pending_alarm.asked)
         )
-        question = () if self.unsaved.question is None else (self.unsaved.question.asked,)
-        return (*self.unsaved.open.all_messages(self.state, self._online_published(), now), *scoring, *question)
+        enquiry = () if self.unsaved.enquiry is None else (self.unsaved.enquiry.asked,)
+        return (*self.unsaved.open.all_messages(self.state, self._online_published(), now), *scoring, *enquiry)
 
     def untrained(self) -> FloatArray:
         """Return the weights of a model that has learnt nothing, shape (d + 1, columns)."""
@@ -129,10 +129,10 @@ class Rounds:
 
     def close(self, now: float) -> list[CoordinatorDecision]:
         """Close the round with the updates that have come; some kinds ask clients first, and are called again."""
-        question, self.unsaved.question = self.unsaved.question, None
-        if question is not None and question.closing is not None:
-            closing = question.closing
-            return self._counted(closing, self.kind.answered(question, closing, self.state), now)
+        enquiry, self.unsaved.enquiry = self.unsaved.enquiry, None
+        if enquiry is not None and enquiry.closing is not None:
+            closing = enquiry.closing
+            return self._counted(closing, self.kind.count_after(enquiry, closing, self.state), now)
         closing = self._closing()
         self.unsaved.waiting = closing.grant.waiting
         if not closing.senders:
@@ -140,14 +140,14 @@ class Rounds:
         return self._counted(closing, self.kind.count(closing, self.state), now)
 
     def _counted(
-        self, closing: Closing, counted: Counted | Question | NoTotal, now: float
+        self, closing: Closing, counted: Counted | Enquiry | NoTotal, now: float
     ) -> list[CoordinatorDecision]:
         """Go on with what counts of the updates, ask clients first, or close the entry without learning."""
         match counted:
             case Counted():
                 return self._decide(replace(closing, counted=counted), now)
-            case Question(asked=asked, closing=asked_about):
-                self.unsaved.question = replace(counted, since=now)
+            case Enquiry(asked=asked, closing=asked_about):
+                self.unsaved.enquiry = replace(counted, since=now)
                 if asked_about is not None:
                     self.unsaved.updates = dict(asked_about.updates)
                 return [Commit((asked,))]
@@ -197,7 +197,7 @@ class Rounds:
             Why no total can be told; None: for another reason.
         """
         unsaved, updates, why = self.unsaved, self.unsaved.updates, why or NoTotal()
-        unsaved.question, unsaved.pending_alarm = None, None
+        unsaved.enquiry, unsaved.pending_alarm = None, None
         closing = Closing(
             unsaved.opened,
             {name: updates[name] for name in sorted(updates) if not updates[name].records},
@@ -205,7 +205,7 @@ class Rounds:
             excluded=frozenset(name for name, update in updates.items() if update.records) - why.silent,
         )
         if why.periods is not None:
-            self.state.period = self._period(why.periods)
+            self.state.period = self.clock.next_period(self.state.period, why.periods)
         for refusal in why.left_out:
             unsaved.refusals.announce_instead(refusal)
         left_out = [Refused(refusal.client, refusal.reason) for refusal in why.left_out]
@@ -241,10 +241,10 @@ class Rounds:
         aggregation = alarm.closing.aggregation
         if aggregation is None:
             raise BrokenInvariantError("an alarm in a round of which nothing was observed")
-        question, unsaved.question = unsaved.question, None
-        scored = self.kind.scored(alarm, unsaved.scores, question, self.state.registry)
-        if isinstance(scored, Question):
-            unsaved.question = replace(scored, since=now)
+        enquiry, unsaved.enquiry = unsaved.enquiry, None
+        scored = self.kind.scored(alarm, unsaved.scores, enquiry, self.state.registry)
+        if isinstance(scored, Enquiry):
+            unsaved.enquiry = replace(scored, since=now)
             return [Publish((scored.asked,))]
         answer = aggregation.answer(scored, alarm.live)
         alarm.deliberation.answer(answer)
@@ -274,7 +274,8 @@ class Rounds:
             made.state.profile.transform(made.agreed.re_expression)
         self.state = made.state
         if closing.excluded is None:
-            self.state.period = self._period([update.period for update in closing.updates.values()])
+            periods = [update.period for update in closing.updates.values()]
+            self.state.period = self.clock.next_period(self.state.period, periods)
         for refusal in made.evicted:
             unsaved.refusals.announce_instead(refusal)
         self.open(now)
@@ -286,10 +287,6 @@ class Rounds:
         messages = following.new_messages(self.state, before=before, online=learnt)
         ended = [Finished()] if made.evicted and not self.state.active() else []
         return [Commit((entry, *made.announced, *messages)), *ended]
-
-    def _period(self, following: Sequence[int | None]) -> int | None:
-        """Return the next period, if rounds are by event time."""
-        return next_period(self.state.period, following) if self.settings.by_event_time else None
 
     def keep_between(self) -> None:
         """Drop a saved state of models other than the present ones, which then begin with the next round."""

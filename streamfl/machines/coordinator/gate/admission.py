@@ -137,7 +137,7 @@ class Admission:
 
     def update(self, update: Update, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
         """Return why an update is refused, or None; a late update is not a fault."""
-        if unsaved.open is None or unsaved.pending_alarm is not None or unsaved.question is not None:
+        if unsaved.open is None or unsaved.pending_alarm is not None or unsaved.enquiry is not None:
             return Refused(update.client, "no round is open")
         opened, member = unsaved.open.message, state.members.get(update.client)
         if member is None:
@@ -196,14 +196,14 @@ class Admission:
 
     def seeds(self, answer: Unmasked, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
         """Return why the seeds of masks are refused, or None; one that comes late or twice is not a fault."""
-        question, client = unsaved.question, answer.client
-        if question is None or (answer.entry, answer.stage) != (question.asked.entry, question.asked.stage):
+        enquiry, client = unsaved.enquiry, answer.client
+        if enquiry is None or (answer.entry, answer.stage) != (enquiry.asked.entry, enquiry.asked.stage):
             return Refused(client, "no seeds are asked for")
-        if client not in question.lacking:
+        if client not in enquiry.lacking:
             return Refused(client, "no seeds of it are asked for")
-        if answer.attempt != question.asked.attempts[client]:
+        if answer.attempt != enquiry.asked.attempts[client]:
             return Refused(client, "seeds of another attempt")
-        wrong = self.kind.wrong_answer(answer, question, state)
+        wrong = self.kind.wrong_answer(answer, enquiry, state)
         return None if wrong is None else Refused(client, wrong, is_fault=True)
 
     def _columns(self, update: Update, state: CoordinatorState) -> int:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from streamfl.learning.pooling.layout import Layout
 from streamfl.learning.profiles.base import Restart
 from streamfl.machines.coordinator.round.closing import Closing, Counted
-from streamfl.machines.coordinator.round.unsaved import PendingAlarm, Question
+from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.messages import LocalDrift, Refusal, Roster, RoundOpened, Score, Scores, Unmasked, Update
@@ -99,17 +99,17 @@ class RoundKind(ABC):
     # --- what counts -----------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def count(self, closing: Closing, state: CoordinatorState) -> Counted | Question | NoTotal:
+    def count(self, closing: Closing, state: CoordinatorState) -> Counted | Enquiry | NoTotal:
         """Return what counts of a round with records, or what clients are asked first."""
 
-    def answered(self, question: Question, closing: Closing, state: CoordinatorState) -> Counted | NoTotal:
+    def count_after(self, enquiry: Enquiry, closing: Closing, state: CoordinatorState) -> Counted | NoTotal:
         """Return what counts of a round about which clients were asked, by the answers that have come."""
         raise NotImplementedError
 
     @abstractmethod
     def scored(
-        self, alarm: PendingAlarm, scores: Mapping[str, Scores], question: Question | None, registry: Registry
-    ) -> Sequence[tuple[Update, Scores]] | Question:
+        self, alarm: PendingAlarm, scores: Mapping[str, Scores], enquiry: Enquiry | None, registry: Registry
+    ) -> Sequence[tuple[Update, Scores]] | Enquiry:
         """Return the scores of candidates that count, each with the update whose records they are about.
 
         Parameters
@@ -118,15 +118,15 @@ class RoundKind(ABC):
             The alarm for which they were asked.
         scores
             Those that have come, by client.
-        question
+        enquiry
             What clients were asked about them, with the answers that have come; None if they were not asked. If they
-            have to be, the question is returned.
+            have to be, the enquiry is returned.
         registry
             The registry of the round.
         """
 
-    def wrong_answer(self, answer: Unmasked, question: Question, state: CoordinatorState) -> str | None:
-        """Return why the content of an answer to a question cannot be used, or None."""
+    def wrong_answer(self, answer: Unmasked, enquiry: Enquiry, state: CoordinatorState) -> str | None:
+        """Return why the content of an answer to an enquiry cannot be used, or None."""
         return None
 
     def named(self, decided: Sequence[Restart | LocalDrift]) -> Sequence[Restart | LocalDrift]:

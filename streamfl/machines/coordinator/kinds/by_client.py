@@ -9,7 +9,7 @@ from streamfl.machines.coordinator.kinds.base import RoundKind
 from streamfl.machines.coordinator.kinds.bounded import bounded, bounded_scores
 from streamfl.machines.coordinator.round.aggregate import as_differences
 from streamfl.machines.coordinator.round.closing import Closing, Counted
-from streamfl.machines.coordinator.round.unsaved import PendingAlarm, Question
+from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.messages import Scores, Update
 from streamfl.protocol.registry import Registry
@@ -36,7 +36,7 @@ class ClientUpdates(RoundKind):
         return Counted(made.updates, made.shares, made.influence)
 
     def scored(
-        self, alarm: PendingAlarm, scores: Mapping[str, Scores], question: Question | None, registry: Registry
+        self, alarm: PendingAlarm, scores: Mapping[str, Scores], enquiry: Enquiry | None, registry: Registry
     ) -> Sequence[tuple[Update, Scores]]:
         """Return each client's scores; steps of candidates count as much as those of its update did."""
         counted, learner = alarm.closing.counted, self.settings.learner

@@ -13,7 +13,7 @@ from streamfl.learning.pooling.masks import absent_peers, is_seed, total_of
 from streamfl.machines.coordinator.kinds.base import NoTotal
 from streamfl.machines.coordinator.kinds.summed import Summed, numbers_in
 from streamfl.machines.coordinator.round.closing import Closing, Counted
-from streamfl.machines.coordinator.round.unsaved import PendingAlarm, Question
+from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.messages import Disclosed, Refusal, Roster, Scores, Unmask, Unmasked, Update, ends_of
 from streamfl.protocol.registry import Registry
@@ -80,7 +80,7 @@ class Masked(Summed):
 
     # --- what counts -----------------------------------------------------------------------------------------------
 
-    def count(self, closing: Closing, state: CoordinatorState) -> Question | NoTotal:
+    def count(self, closing: Closing, state: CoordinatorState) -> Enquiry | NoTotal:
         """Ask for the total. An entry that repeats one has the same clients and records, or nothing is learnt.
 
         What is asked for is noted in the state, which is saved before clients are told, so that no kill forgets it.
@@ -101,36 +101,36 @@ class Masked(Summed):
         for name, update in there.items():
             state.members[name].disclosed = Disclosed.of(update, state.repeats, there)
         attempts = {name: there[name].attempt for name in sorted(there)}
-        return Question(Unmask(entry=state.entry, stage=0, attempts=attempts), closing=closing)
+        return Enquiry(Unmask(entry=state.entry, stage=0, attempts=attempts), closing=closing)
 
-    def answered(self, question: Question, closing: Closing, state: CoordinatorState) -> Counted | NoTotal:
+    def count_after(self, enquiry: Enquiry, closing: Closing, state: CoordinatorState) -> Counted | NoTotal:
         """Return the total; there is none if a client has not told its seeds."""
-        if question.lacking:
+        if enquiry.lacking:
             state.repeats = 0 if closing.opened.message.totals.repeats else state.repeats
-            left_out = tuple(one for name in sorted(question.lacking) for one in _count_silence(name, state))
-            return NoTotal(silent=frozenset(question.lacking), left_out=left_out)
-        updates = [closing.grant.update(closing.updates[client]) for client in sorted(question.asked.attempts)]
-        return self._added_up(closing, updates, _in_order(question), state.registry)
+            left_out = tuple(one for name in sorted(enquiry.lacking) for one in _count_silence(name, state))
+            return NoTotal(silent=frozenset(enquiry.lacking), left_out=left_out)
+        updates = [closing.grant.update(closing.updates[client]) for client in sorted(enquiry.asked.attempts)]
+        return self._added_up(closing, updates, _in_order(enquiry), state.registry)
 
     def scored(
-        self, alarm: PendingAlarm, scores: Mapping[str, Scores], question: Question | None, registry: Registry
-    ) -> Sequence[tuple[Update, Scores]] | Question:
+        self, alarm: PendingAlarm, scores: Mapping[str, Scores], enquiry: Enquiry | None, registry: Registry
+    ) -> Sequence[tuple[Update, Scores]] | Enquiry:
         """Ask for the total of scores, if all have sent some; without one of them it would tell of the others."""
         pooled = alarm.closing.counted.pooled
         summed = {name: scores[name] for name in sorted(scores) if scores[name].sums}
         if summed.keys() != set(pooled):
             return []
-        if question is None:
+        if enquiry is None:
             attempts = {name: one.attempt for name, one in summed.items()}
-            return Question(Unmask(entry=alarm.asked.entry, stage=alarm.asked.stage, attempts=attempts))
-        if question.lacking:
+            return Enquiry(Unmask(entry=alarm.asked.entry, stage=alarm.asked.stage, attempts=attempts))
+        if enquiry.lacking:
             return []
-        return self._scored(alarm, [summed[name] for name in pooled], _in_order(question), registry)
+        return self._scored(alarm, [summed[name] for name in pooled], _in_order(enquiry), registry)
 
-    def wrong_answer(self, answer: Unmasked, question: Question, state: CoordinatorState) -> str | None:
+    def wrong_answer(self, answer: Unmasked, enquiry: Enquiry, state: CoordinatorState) -> str | None:
         """Return why seeds of masks cannot be used, or None."""
         roster = state.roster
-        absent = set() if roster is None else absent_peers(roster, answer.client, question.asked.attempts)
+        absent = set() if roster is None else absent_peers(roster, answer.client, enquiry.asked.attempts)
         if answer.shared.keys() != absent:
             return "seeds that it shares with others than were asked for"
         return None if all(map(is_seed, (answer.own, *answer.shared.values()))) else "no seeds"
@@ -148,8 +148,8 @@ def repeated_in(state: CoordinatorState) -> dict[str, Disclosed]:
     return {name: one for name, one in told.items() if one is not None and one.entry == repeats}
 
 
-def _in_order(question: Question) -> list[Unmasked]:
-    return [question.answers[name] for name in sorted(question.answers)]
+def _in_order(enquiry: Enquiry) -> list[Unmasked]:
+    return [enquiry.answers[name] for name in sorted(enquiry.answers)]
 
 
 def _count_silence(client: str, state: CoordinatorState) -> list[Refusal]:

@@ -14,7 +14,7 @@ from streamfl.learning.pooling.sums import EVERYBODY, of_text, pooled, pooled_sc
 from streamfl.learning.profiles.base import Restart
 from streamfl.machines.coordinator.kinds.base import NoTotal, RoundKind
 from streamfl.machines.coordinator.round.closing import Closing, Counted
-from streamfl.machines.coordinator.round.unsaved import PendingAlarm, Question
+from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.messages import LocalDrift, RoundOpened, Score, Scores, Unmasked, Update
 from streamfl.protocol.registry import Registry
@@ -41,7 +41,7 @@ class Summed(RoundKind):
         """Return the layout of the sums of scores."""
         return Layout.of_scores(asked, registry, self.settings.learner.model.columns)
 
-    def count(self, closing: Closing, state: CoordinatorState) -> Counted | Question | NoTotal:
+    def count(self, closing: Closing, state: CoordinatorState) -> Counted | Enquiry | NoTotal:
         """Return the total."""
         return self._added_up(closing, closing.senders, (), state.registry)
 
@@ -59,8 +59,8 @@ class Summed(RoundKind):
         return Counted((made,), pooled=tuple(update.client for update in updates))
 
     def scored(
-        self, alarm: PendingAlarm, scores: Mapping[str, Scores], question: Question | None, registry: Registry
-    ) -> Sequence[tuple[Update, Scores]] | Question:
+        self, alarm: PendingAlarm, scores: Mapping[str, Scores], enquiry: Enquiry | None, registry: Registry
+    ) -> Sequence[tuple[Update, Scores]] | Enquiry:
         """Return the scores of all clients together, with the update whose records they are about."""
         summed = [scores[name] for name in alarm.closing.counted.pooled if name in scores and scores[name].sums]
         return self._scored(alarm, summed, (), registry)

@@ -128,6 +128,11 @@ class OpenRound:
         return cls(plan, message, published(plan.live, state), now, closes, grid_of(plan.live, state), state.roster)
 
     @property
+    def waited_from(self) -> float:
+        """Return the time from which clients are waited for: when they close their buffers, or when it was opened."""
+        return self.since if self.closes is None else self.closes
+
+    @property
     def weights(self) -> Mapping[str, FloatArray]:
         """Return the published weights by slot."""
         return {model.slot: model.weights for model in self.models}

@@ -49,13 +49,13 @@ class PendingAlarm:
 
 
 @dataclass(frozen=True)
-class Question:
+class Enquiry:
     """What a kind of round asks clients before it can use what they have sent.
 
     Parameters
     ----------
     asked
-        The question, as it is published.
+        The enquiry, as it is published.
     since
         When it was asked, in seconds.
     closing
@@ -93,8 +93,8 @@ class Unsaved:
         The alarm that waits for scores; None if there is none.
     scores
         The scores for it, by client.
-    question
-        The question that clients have to answer before the round can go on; None if there is none.
+    enquiry
+        The enquiry that clients have to answer before the round can go on; None if there is none.
     begun
         The open round, and when it was opened for the first time since the coordinator started.
     introductions
@@ -117,7 +117,7 @@ class Unsaved:
     waiting: Mapping[str, int] = field(default_factory=dict)
     pending_alarm: PendingAlarm | None = None
     scores: dict[str, Scores] = field(default_factory=dict)
-    question: Question | None = None
+    enquiry: Enquiry | None = None
     begun: tuple[int, float] = (0, 0.0)
     introductions: dict[str, Join] = field(default_factory=dict)
     deferred: dict[str, Join | Leave] = field(default_factory=dict)
@@ -134,7 +134,7 @@ class Unsaved:
             updates=dict(self.updates),
             logs=dict(self.logs),
             scores=dict(self.scores),
-            question=None if self.question is None else replace(self.question, answers=dict(self.question.answers)),
+            enquiry=None if self.enquiry is None else replace(self.enquiry, answers=dict(self.enquiry.answers)),
             introductions=dict(self.introductions),
             deferred=dict(self.deferred),
             refusals=copy(self.refusals),
@@ -143,7 +143,7 @@ class Unsaved:
 
     def collect_for(self, opened: OpenRound) -> None:
         """Start collecting for a new round."""
-        self.open, self.updates, self.logs, self.question = opened, {}, {}, None
+        self.open, self.updates, self.logs, self.enquiry = opened, {}, {}, None
         if self.begun[0] != opened.message.round:
             self.begun = opened.message.round, opened.since
         self.refusals = self.refusals.for_next_entry()
