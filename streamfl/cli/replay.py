@@ -13,7 +13,6 @@ from typing import TextIO
 from rich.console import Console
 
 from streamfl.errors import UsageError
-from streamfl.machines.client.intake.recorded import Recorded
 from streamfl.protocol.decisions import PostUpdate, Predicted, Refused
 from streamfl.protocol.messages import (
     Ended,
@@ -35,6 +34,7 @@ from streamfl.run.report.display import Progress, file_text, local_text, notice_
 from streamfl.run.report.html import render
 from streamfl.run.report.terminal import print_line, write_output
 from streamfl.run.report.words import counted
+from streamfl.runtime.log.recorded import Recorded
 
 # If there are more numeric labels than this, they are probably amounts: suggest regression.
 MANY_LABELS = 50

@@ -28,7 +28,7 @@ import numpy as np
 from streamfl.arrays import FloatArray
 from streamfl.bounds import bounded
 from streamfl.errors import BrokenInvariantError, PeerError, UsageError
-from streamfl.machines.client.intake.answering import answered
+from streamfl.machines.client.intake.answering import answer_of
 from streamfl.machines.client.ledger.known_ledger import LedgerPlace
 from streamfl.machines.client.ledger.models import ClientModels
 from streamfl.machines.client.patience import Question
@@ -172,7 +172,7 @@ class Client(ClientState):
         if isinstance(event, ModelPublished | ModelsChanged) and not self._awaits_models():
             return self._receive(event, now)  # most messages; a model has no effect until its round is opened
         if self._is_awaited(event):
-            self._patience = self._patience.answered(now)
+            self._patience = self._patience.hears(now)
         decisions = self._receive(event, now) if isinstance(event, Message) else self._take(event, now)
         if isinstance(event, Tick):
             decisions += self._lose_patience(now)
@@ -310,11 +310,11 @@ class Client(ClientState):
         if batch.answers is not None:
             # Without models the federation may not have begun, and asks for an introduction like the one before.
             had_models = bool((batch.answers.served != (0.0 if targets else NO_LABEL)).any())
-            self._was_here |= had_models and self._ledger.answered == 0
+            self._was_here |= had_models and self._ledger.last_answered == 0
             return batch, []
 
         def answers(P: FloatArray, labels: tuple[str, ...]) -> Answered:
-            told = answered(self.name, batch, P, labels, known=known, targets=targets)
+            told = answer_of(self.name, batch, P, labels, known=known, targets=targets)
             return replace(told, opened=self._ledger.opened)
 
         def answer() -> list[ClientDecision]:
@@ -465,7 +465,7 @@ class Client(ClientState):
     def _lose_place(self) -> None:
         """Make the place unknown, and ask for it unless that was done already."""
         self._ledger.lose()
-        if self._ledger.question == self._ledger.answered:
+        if self._ledger.question == self._ledger.last_answered:
             self._patience = self._patience.may_ask()
 
     # --- the next step --------------------------------------------------------------------------------------------

@@ -20,11 +20,12 @@ from streamfl.bounds import REFUSALS_IN_A_ROW, bounded
 from streamfl.errors import BrokenInvariantError
 from streamfl.machines.coordinator.close.rounds import Rounds
 from streamfl.machines.coordinator.commands import carry_out, wrong_command
-from streamfl.machines.coordinator.gate.admission import BARRED, Admission, Grants, LogEnds, LogIds, named
+from streamfl.machines.coordinator.gate.admission import BARRED, Admission, Grants, LogEnds, LogIds
 from streamfl.machines.coordinator.gate.checks import wrong_identity
+from streamfl.machines.coordinator.gate.senders import sender_of
 from streamfl.machines.coordinator.phase import Phase
 from streamfl.machines.coordinator.recovery import Recovery, unhandled
-from streamfl.machines.coordinator.round.refusals import UNUSABLE, sender_of
+from streamfl.machines.coordinator.round.refusals import UNUSABLE
 from streamfl.machines.coordinator.round.unsaved import Unsaved
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.state import CoordinatorState
@@ -486,12 +487,11 @@ class Coordinator:
     # --- a round ---------------------------------------------------------------------------------------------------
 
     def _update(self, update: Update, now: float) -> list[CoordinatorDecision]:
-        update = named(update, self.state, self.settings.learner.online)
-        refused = self._admission.update(update, self.state, self._unsaved)
-        if refused is not None:
-            self._await_if_late(update, refused)
-            return self._refused(refused, sender_of(update, self.state.members), now)
-        self._unsaved.updates[update.client] = update
+        admitted = self._admission.update(update, self.state, self._unsaved)
+        if isinstance(admitted, Refused):
+            self._await_if_late(update, admitted)
+            return self._refused(admitted, sender_of(update, self.state.members), now)
+        self._unsaved.updates[update.client] = admitted
         self._unsaved.logs |= self._admission.logs_of(update)
         self._unsaved.refusals.at_fault.pop(update.client, None)
         return self._go_on_if_complete(now)

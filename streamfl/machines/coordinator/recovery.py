@@ -11,7 +11,7 @@ from streamfl.errors import BrokenInvariantError
 from streamfl.learning.profiles.base import Deliberation
 from streamfl.machines.coordinator.close.rounds import Rounds
 from streamfl.machines.coordinator.culprits import Culprits, without_culprits
-from streamfl.machines.coordinator.round.refusals import sender_of
+from streamfl.machines.coordinator.gate.senders import sender_of
 from streamfl.machines.coordinator.round.unsaved import PendingAlarm, Unsaved
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.decisions import CoordinatorDecision, Refused

@@ -13,7 +13,7 @@ import numpy as np
 
 from streamfl.arrays import FloatArray
 from streamfl.learning.influence import KEEPS, sketches
-from streamfl.machines.coordinator.kinds.bounded import STEPS
+from streamfl.machines.coordinator.round_kinds.bounded_influence import STEPS
 from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.protocol.messages import Scores, Update
 from streamfl.sampling import generator

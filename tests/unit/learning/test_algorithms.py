@@ -15,7 +15,7 @@ from streamfl.learning.drift.evidence import LiveModel
 from streamfl.learning.history import History
 from streamfl.learning.local_round import Learner, LocalRound, RoundRecords
 from streamfl.learning.model import gradient
-from streamfl.machines.coordinator.round.aggregate import Aggregation, Contribution, as_differences
+from streamfl.machines.coordinator.round.aggregation import Aggregation, Contribution, as_differences
 from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.models import Linear, Softmax
 from streamfl.protocol.messages import Slot

@@ -452,7 +452,7 @@ def _answers(machine: Client, n: int) -> list[FromCoordinator]:
         "positions": {machine.name: n},
         "read": n,
     }
-    questions = (machine._ledger.answered, machine._ledger.question + n)
+    questions = (machine._ledger.last_answered, machine._ledger.question + n)
     return [joined(machine.name, question=question, **fields) for question in questions]
 
 

@@ -15,9 +15,9 @@ from streamfl.learning.drift.evidence import ClientPart, LiveModel, Observed
 from streamfl.learning.influence import Influence, Sent, judged, outliers
 from streamfl.learning.local_round import Learner
 from streamfl.learning.profiles.adaptive.promotion import Promotion
-from streamfl.machines.coordinator.aggregations import AGGREGATORS
-from streamfl.machines.coordinator.kinds.bounded import bounded
-from streamfl.machines.coordinator.round.aggregate import Aggregation
+from streamfl.machines.coordinator.aggregators import AGGREGATORS
+from streamfl.machines.coordinator.round.aggregation import Aggregation
+from streamfl.machines.coordinator.round_kinds.bounded_influence import with_bounded_influence
 from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.models import Softmax
 from streamfl.protocol.messages import LabelSums, Numbers, SlotLosses, Update
@@ -60,7 +60,7 @@ def honest(n: int = 8) -> list[Update]:
 
 
 def made(updates, influence=None, **more):
-    return bounded(updates, LIVE, Agreement(REGISTRY, 2.0), influence or Influence(), **more)
+    return with_bounded_influence(updates, LIVE, Agreement(REGISTRY, 2.0), influence or Influence(), **more)
 
 
 def test_honest_updates_pass_as_they_are():

@@ -31,9 +31,9 @@ from streamfl.bounds import Limits
 from streamfl.learning.local_round import Learner
 from streamfl.machines.client.intake.buffer import Buffer
 from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.coordinator import names
 from streamfl.machines.coordinator.machine import Coordinator
-from streamfl.machines.coordinator.saved import names
-from streamfl.machines.coordinator.saved.names import Grant
+from streamfl.machines.coordinator.names import Grant
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.events import RecordsRead
 from streamfl.protocol.messages import (

@@ -31,7 +31,7 @@ from streamfl.machines.coordinator.close.rounds import Rounds
 from streamfl.machines.coordinator.culprits import without_culprits
 from streamfl.machines.coordinator.gate import admission
 from streamfl.machines.coordinator.machine import PAUSE, Coordinator
-from streamfl.machines.coordinator.round.aggregate import Aggregation
+from streamfl.machines.coordinator.round.aggregation import Aggregation
 from streamfl.machines.coordinator.round.refusals import Refusals
 from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.machines.coordinator.saved.state import CoordinatorState

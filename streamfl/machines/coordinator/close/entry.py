@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from streamfl.bounds import REFUSALS_IN_A_ROW, bounded
-from streamfl.machines.coordinator.round.aggregate import served_in_all
+from streamfl.machines.coordinator.round.aggregation import served_in_all
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.round.refusals import Refusals
 from streamfl.machines.coordinator.saved.ledger import Member

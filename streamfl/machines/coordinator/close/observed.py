@@ -1,7 +1,7 @@
 """What a round has shown: its counted updates, aggregated."""
 
 from streamfl.learning.drift.evidence import Observed
-from streamfl.machines.coordinator.round.aggregate import Aggregation, outliers_in
+from streamfl.machines.coordinator.round.aggregation import Aggregation, outliers_in
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings

@@ -18,15 +18,15 @@ from streamfl.learning.profiles.base import Answer, Deliberation
 from streamfl.machines.coordinator.close.agreed import is_warming_up
 from streamfl.machines.coordinator.close.concluded import Decided, concluded
 from streamfl.machines.coordinator.close.observed import observed
-from streamfl.machines.coordinator.kinds.base import NoTotal, RoundKind
-from streamfl.machines.coordinator.kinds.chosen import round_kind
+from streamfl.machines.coordinator.names import Grant
 from streamfl.machines.coordinator.round.clocks import RoundClock, clock_of
 from streamfl.machines.coordinator.round.closing import Closing, Counted
 from streamfl.machines.coordinator.round.open_round import OpenRound, published, slot
 from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm, Unsaved
+from streamfl.machines.coordinator.round_kinds.base import NoTotal, RoundKind
+from streamfl.machines.coordinator.round_kinds.chosen import round_kind
 from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.machines.coordinator.saved.ledger import Member
-from streamfl.machines.coordinator.saved.names import Grant
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.alarm import Alarm

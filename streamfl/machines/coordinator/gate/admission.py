@@ -19,9 +19,9 @@ from streamfl.machines.coordinator.gate.checks import (
     wrong_pooled_scores,
     wrong_scores,
 )
-from streamfl.machines.coordinator.kinds.base import RoundKind
-from streamfl.machines.coordinator.round.refusals import incarnation_in
+from streamfl.machines.coordinator.gate.senders import incarnation_in
 from streamfl.machines.coordinator.round.unsaved import Unsaved
+from streamfl.machines.coordinator.round_kinds.base import RoundKind
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
@@ -135,8 +135,12 @@ class Admission:
             return None
         return f"what all clients say of their records takes more than {MOST_KEPT} bytes"
 
-    def update(self, update: Update, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
-        """Return why an update is refused, or None; a late update is not a fault."""
+    def update(self, update: Update, state: CoordinatorState, unsaved: Unsaved) -> Update | Refused:
+        """Return an update as it counts, or why it is refused; a late update is not a fault."""
+        update = named(update, state, self.settings.learner.online)
+        return self._refused(update, state, unsaved) or update
+
+    def _refused(self, update: Update, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
         if unsaved.open is None or unsaved.pending_alarm is not None or unsaved.enquiry is not None:
             return Refused(update.client, "no round is open")
         opened, member = unsaved.open.message, state.members.get(update.client)

@@ -12,16 +12,15 @@ from itertools import pairwise
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.bounds import MOST_POSITIONS, NAMED, Limits, is_name
+from streamfl.bounds import MOST_POSITIONS, NAME_BYTES, NAMED, Limits, is_name
 from streamfl.learning.fixed_point import largest_part
 from streamfl.learning.grid import second_steps
 from streamfl.learning.model import score_bound
 from streamfl.learning.pooling.layout import Layout
 from streamfl.learning.pooling.masks import is_key
-from streamfl.machines.coordinator.kinds.summed import wrong_sums
-from streamfl.machines.coordinator.round.refusals import incarnation_in
+from streamfl.learning.pooling.sums import of_text
+from streamfl.machines.coordinator.gate.senders import incarnation_in
 from streamfl.machines.coordinator.saved.ledger import Member
-from streamfl.machines.coordinator.saved.names import wrong_join_names, wrong_update_names
 from streamfl.protocol.decisions import Refused
 from streamfl.protocol.messages import (
     FromClient,
@@ -180,7 +179,7 @@ def shows_work(update: Update, member: Member, limits: Limits = NAMED) -> bool:
     --------
     >>> from streamfl.protocol.records import Span
     >>> spans = (Span("p", 10, 30),)
-    >>> round = {"entry": 7, "round": 7, "epoch": 1, "registry": 1, "losses": {}, "differences": {}}
+    >>> round = {"entry": 7, "round": 7, "epoch": 1, "registry": 1}
     >>> late = Update(client="c", attempt="2-1", records=20, trained=20, rejected=0, spans=spans, **round)
     >>> [shows_work(late, Member(n, "7f", positions={"p": at})) for n, at in ((2, 10), (1, 10), (2, 5))]
     [True, False, False]
@@ -652,3 +651,69 @@ def _wrong_moments(moments: Moments, records: int) -> str | None:
 def _wrong_unit(unit: TargetUnit) -> str | None:
     possible = abs(unit.centre) <= LARGEST_TARGET and SCALES[0] <= unit.scale <= SCALES[1]  # false also of NaN
     return None if possible else "an impossible unit of targets"
+
+
+# --- names and sums ------------------------------------------------------------------------------------------------
+
+
+def wrong_names(names: Sequence[str], known: Collection[str], most: int, name_bytes: int = NAME_BYTES) -> str | None:
+    """Return why the new names of a message are refused, or None.
+
+    Parameters
+    ----------
+    names
+        The new names.
+    known
+        The names that are registered.
+    most
+        How many names a federation registers.
+    name_bytes
+        The most bytes of a name.
+
+    >>> wrong_names(("a", "b"), ("b",), 4), wrong_names(("a", "b"), (), 1)
+    ('a new name that is known, or comes twice', '2 new names, where 1 are the most')
+    >>> wrong_names(("x" * 257,), (), 4)
+    'a name of more than 256 bytes, or not in UTF-8'
+    """
+    if len(names) > most:
+        return f"{len(names)} new names, where {most} are the most"
+    if len(set(names) - set(known)) != len(names):
+        return "a new name that is known, or comes twice"
+    if all(is_name(name, name_bytes) for name in names):
+        return None
+    return f"a name of more than {name_bytes} bytes, or not in UTF-8"
+
+
+def wrong_update_names(update: Update, registry: Registry, limits: Limits) -> str | None:
+    """Return why the new names of an update are refused, or None."""
+    reason = wrong_names(update.new_labels, registry.labels, limits.labels, limits.name_bytes) or wrong_names(
+        update.new_features, registry.features, limits.features, limits.name_bytes
+    )
+    if reason is not None:
+        return reason
+    named = {*registry.features, *update.new_features}
+    moments = update.numbers.moments
+    if moments is not None and not named.issuperset(moments.features):
+        return "moments of a feature that no record has"
+    return None
+
+
+def wrong_join_names(join: Join, limits: Limits) -> str | None:
+    """Return why the names in a Join are refused, or None."""
+    return wrong_names(join.labels, (), limits.labels, limits.name_bytes) or wrong_names(
+        join.moments.features, (), limits.features, limits.name_bytes
+    )
+
+
+def wrong_sums(text: str, layout: Layout) -> str | None:
+    """Return why a text is not the sums of a client, or None.
+
+    >>> from streamfl.learning.pooling.layout import SummedArray
+    >>> from streamfl.learning.pooling.sums import as_text
+    >>> layout = Layout((SummedArray("losses", (2, 6)),))
+    >>> wrong_sums(as_text(np.zeros(12)), layout), wrong_sums(as_text(np.zeros(11)), layout)
+    (None, 'sums of another layout')
+    """
+    digits = 4 * -(-8 * layout.size // 3)
+    sums = of_text(text) if len(text) == digits else None
+    return None if sums is not None and len(sums) == layout.size else "sums of another layout"

@@ -12,7 +12,7 @@ from streamfl.bounds import NAMED, Limits
 from streamfl.learning.grid import exponents
 from streamfl.learning.influence import HEAVIEST
 from streamfl.learning.second_moments import EVER, RIDGE, SecondMoments
-from streamfl.machines.coordinator.saved.names import named_by, with_room
+from streamfl.machines.coordinator.names import named_by, with_room
 from streamfl.protocol.early import FEW, Early, followed
 from streamfl.protocol.messages import Join, Update
 from streamfl.protocol.moments import NOTHING, Moments, merged

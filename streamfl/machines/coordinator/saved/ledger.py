@@ -50,7 +50,7 @@ class Member:
     key
         The public key for masks of the start that joined last, if it has one.
     spent
-        What the names have cost that it has brought alone: see `streamfl.machines.coordinator.saved.names`.
+        What the names have cost that it has brought alone: see `streamfl.machines.coordinator.names`.
     disclosed
         The pending records over which a total of masked sums was asked for.
     silent

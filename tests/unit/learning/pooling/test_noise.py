@@ -18,7 +18,7 @@ from streamfl.learning.pooling.sums import sums_of
 from streamfl.machines.client.ledger.evaluated import served_counts
 from streamfl.machines.client.work.comparison import Comparison
 from streamfl.machines.client.work.round import ClientRound
-from streamfl.machines.coordinator.kinds.summed import Summed, with_noise
+from streamfl.machines.coordinator.round_kinds.summed import Summed, with_noise
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.messages import MomentsAsked, RoundOpened, Score, Slot, SlotLosses, TotalsAsked, Update
 from streamfl.protocol.records import Batch, Span

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 from streamfl.learning.drift.evidence import LiveModel
 from streamfl.learning.local_round import Learner
-from streamfl.machines.coordinator.kinds.base import RoundKind
-from streamfl.machines.coordinator.kinds.bounded import bounded, bounded_scores
-from streamfl.machines.coordinator.round.aggregate import as_differences
+from streamfl.machines.coordinator.round.aggregation import as_differences
 from streamfl.machines.coordinator.round.closing import Closing, Counted
 from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
+from streamfl.machines.coordinator.round_kinds.base import RoundKind
+from streamfl.machines.coordinator.round_kinds.bounded_influence import bounded_scores, with_bounded_influence
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.messages import Scores, Update
 from streamfl.protocol.registry import Registry
@@ -22,7 +22,7 @@ class ClientUpdates(RoundKind):
     def count(self, closing: Closing, state: CoordinatorState) -> Counted:
         """Bound the influence of each update."""
         learner, secret, plan = self.settings.learner, self.settings.secret, closing.opened.plan
-        made = bounded(
+        made = with_bounded_influence(
             [_with_differences(update, plan.live, learner) for update in closing.granted],
             plan.live,
             state.agreed,

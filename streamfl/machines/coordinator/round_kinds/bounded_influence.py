@@ -55,7 +55,7 @@ class Bounded:
     influence: Influence
 
 
-def bounded(
+def with_bounded_influence(
     updates: Sequence[Update],
     live: Sequence[LiveModel],
     agreement: Agreement,

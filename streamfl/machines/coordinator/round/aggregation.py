@@ -14,7 +14,7 @@ from streamfl.learning.influence import outliers
 from streamfl.learning.local_round import Learner
 from streamfl.learning.model import score_bound
 from streamfl.learning.profiles.base import Answer
-from streamfl.machines.coordinator.aggregations import AGGREGATORS, Aggregator
+from streamfl.machines.coordinator.aggregators import AGGREGATORS, Aggregator
 from streamfl.machines.coordinator.saved.agreement import Agreement, labels_seen_first
 from streamfl.protocol.messages import Numbers, Scores, Served, SlotLosses, Update
 from streamfl.protocol.registry import placed_columns

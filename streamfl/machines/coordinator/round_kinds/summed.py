@@ -12,9 +12,9 @@ from streamfl.learning.pooling.layout import Layout
 from streamfl.learning.pooling.masks import plain_total
 from streamfl.learning.pooling.sums import EVERYBODY, of_text, pooled, pooled_scores
 from streamfl.learning.profiles.base import Restart
-from streamfl.machines.coordinator.kinds.base import NoTotal, RoundKind
 from streamfl.machines.coordinator.round.closing import Closing, Counted
 from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
+from streamfl.machines.coordinator.round_kinds.base import NoTotal, RoundKind
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.messages import LocalDrift, RoundOpened, Score, Scores, Unmasked, Update
 from streamfl.protocol.registry import Registry
@@ -119,17 +119,3 @@ def without_everybody(decision: Restart | LocalDrift) -> Restart | LocalDrift:
         return replace(decision, clients=tuple(client for client in decision.clients if client != EVERYBODY))
     clients = tuple(client for client in decision.alarm.clients if client != EVERYBODY)
     return replace(decision, alarm=replace(decision.alarm, clients=clients))
-
-
-def wrong_sums(text: str, layout: Layout) -> str | None:
-    """Return why a text is not the sums of a client, or None.
-
-    >>> from streamfl.learning.pooling.layout import SummedArray
-    >>> from streamfl.learning.pooling.sums import as_text
-    >>> layout = Layout((SummedArray("losses", (2, 6)),))
-    >>> wrong_sums(as_text(np.zeros(12)), layout), wrong_sums(as_text(np.zeros(11)), layout)
-    (None, 'sums of another layout')
-    """
-    digits = 4 * -(-8 * layout.size // 3)
-    sums = of_text(text) if len(text) == digits else None
-    return None if sums is not None and len(sums) == layout.size else "sums of another layout"

@@ -10,10 +10,10 @@ from typing import ClassVar
 from streamfl.arrays import IntArray
 from streamfl.errors import BrokenInvariantError
 from streamfl.learning.pooling.masks import absent_peers, is_seed, total_of
-from streamfl.machines.coordinator.kinds.base import NoTotal
-from streamfl.machines.coordinator.kinds.summed import Summed, numbers_in
 from streamfl.machines.coordinator.round.closing import Closing, Counted
 from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
+from streamfl.machines.coordinator.round_kinds.base import NoTotal
+from streamfl.machines.coordinator.round_kinds.summed import Summed, numbers_in
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.messages import Disclosed, Refusal, Roster, Scores, Unmask, Unmasked, Update, ends_of
 from streamfl.protocol.registry import Registry
