@@ -146,7 +146,7 @@ OF_COORDINATOR = (
     Mutation(
         "a client that nobody has admitted may join after the federation has begun",
         COORDINATOR + "gate/grants.py",
-        'return None if state.agreement is None else "a client that nobody has admitted"',
+        'return None if state.agreement is None else "nobody has admitted this client"',
         "return None",
         "only admitted clients join",
     ),

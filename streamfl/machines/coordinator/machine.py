@@ -286,7 +286,7 @@ class Coordinator:
         """Carry out a command; while candidates are scored it waits, as all changes of membership do."""
         wrong = wrong_command(ordered.command, self.state, self.settings.limits)
         if wrong is not None or self._unsaved.ordered is not None:
-            return self._fault("", None, wrong or "another command waits", now)
+            return self._fault("", None, wrong or "another command waits to be carried out", now)
         if self.is_scoring:
             self._unsaved.ordered = ordered
             return []

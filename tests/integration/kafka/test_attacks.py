@@ -359,7 +359,7 @@ LIES: Mapping[str, Callable[[Update], Update]] = {
 }
 
 WHY = {
-    "a norm that overflows": "an impossible norm",
+    "a norm that overflows": "a norm is out of range",
     "a step that is not finite": "that is not finite",
 }
 

@@ -236,9 +236,9 @@ def with_values(state: Exported, value: float) -> Exported:
 
 GOOD = exported("aabb")
 BAD: dict[str, tuple[ExternalLearnt | None, str]] = {
-    "nothing sent": (None, "online models that not all have"),
-    "another number of records": (ExternalLearnt(GOOD, 5, 0), "another number of records for the external model"),
-    "more unlearnt than there were": (ExternalLearnt(GOOD, 4, 5), "another number of records for the external model"),
+    "nothing sent": (None, "either the update or the federation has no online models"),
+    "another number of records": (ExternalLearnt(GOOD, 5, 0), "the external model has another number of records"),
+    "more unlearnt than there were": (ExternalLearnt(GOOD, 4, 5), "the external model has another number of records"),
     "learnt, and nothing sent": (
         ExternalLearnt(None, 4, 3),
         "an external model that has learnt, and does not say",
@@ -277,7 +277,7 @@ def test_an_external_model_of_another_federation_is_refused():
     machine = coordinator()
     opened = begun(machine, "c0", "c1")
     (refused,) = refusals(feed(machine, answer(opened, "c1", learnt=ExternalLearnt(GOOD, 4, 0))))
-    assert refused == ("c1", "online models that not all have")
+    assert refused == ("c1", "either the update or the federation has no online models")
 
 
 def test_parts_that_contradict_one_another_do_not_stop_the_round():

@@ -97,7 +97,7 @@ def test_a_client_with_whole_records_has_no_mark_but_bad_labels_may_come_before_
     assert one.claim.member.watermark is None and one.refused() is None
     of_whole = replace(member, positions={one.claim.update.spans[0].partition: 0}, accepted=3)
     assert Seen(replace(one.claim, member=of_whole)).refused() == (
-        "a watermark, though its labels have come with their records"
+        "the update has a watermark, but the client's labels have come with their records"
     )
     after_bad = replace(of_whole, accepted=0, rejected=3)
     assert Seen(replace(one.claim, member=after_bad)).refused() is None
@@ -109,7 +109,7 @@ def test_a_record_held_out_or_sampled_whose_features_are_nowhere_is_refused(plac
     assert one.claim.update.watermark is not None
     position = one.claim.update.watermark.features if place == "end" else place
     held = (replace(one.claim.update.kept.held[0], beside=position), *one.claim.update.kept.held[1:])
-    assert one.refused(held=held) == "a record held out whose features are nowhere"
+    assert one.refused(held=held) == "a held-out record does not say where its features are"
 
     one = later("paper", "sample")
     sample: SampledRound | None = one.claim.update.kept.sample
@@ -119,14 +119,14 @@ def test_a_record_held_out_or_sampled_whose_features_are_nowhere_is_refused(plac
     others = places[:-1] if place is None else (position, *places[1:])
     for beside in ({partition: others}, {}, {"else": places}, {partition: places, "else": ()}):
         reason = one.refused(sample=replace(sample, beside=beside))
-        assert reason == "a sample of records whose features are nowhere"
+        assert reason == "the sample does not say where the features of its records are"
 
 
 def test_without_a_mark_no_record_may_name_features():
     one = later("adaptive", "held")
     whole = replace(one.claim.member, watermark=None)
     there = Seen(replace(one.claim, update=replace(one.claim.update, watermark=None), member=whole))
-    assert there.refused() == "a record held out whose features are nowhere"
+    assert there.refused() == "a held-out record does not say where its features are"
     assert there.refused(held=tuple(replace(held, beside=None) for held in one.claim.update.kept.held)) is None
 
 

@@ -199,8 +199,8 @@ def test_the_ledger_holds_back_once_what_was_refused_and_sent_again():
     held = tuple(HeldRecord(round=1, ordinal=i, partition="c0", position=i) for i in (1, 3))
     good = answer(opened, "c0", held=held, trained=2)
     assert refusals(feed(machine, replace(good, registry=9), good, replace(good, attempt="1-2"))) == [
-        ("c0", "another registry"),
-        ("c0", "a second update for the round"),
+        ("c0", "the update uses another version of the registry"),
+        ("c0", "an update for this round has been accepted before"),
     ]
     (second,) = broadcast(feed(machine, answer(opened, "c1")), RoundOpened)
     assert machine.state.members["c0"].held == held

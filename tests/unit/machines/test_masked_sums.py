@@ -196,7 +196,7 @@ def test_a_member_that_tells_its_seeds_again_begins_anew():
 def test_a_key_with_whose_owner_nobody_has_a_secret_joins_no_roster():
     machine, _ = federation()
     told = feed(machine, join("c10", key="01" + "0" * 62))
-    assert refusals(told) == [("c10", "no key for masks")]
+    assert refusals(told) == [("c10", "the key for masks is no key")]
 
 
 @pytest.mark.parametrize("settings", [{"interval": 10.0}, {"by_event_time": True}])
@@ -343,11 +343,11 @@ def test_a_coordinator_that_starts_again_opens_another_entry_for_the_same_round(
 @pytest.mark.parametrize(
     ("lie", "reason"),
     [
-        ({"squared_norm": 1.0}, "numbers about records beside their sums"),
-        ({"times": (1, 2)}, "numbers about records beside their sums"),
-        ({"sums": ""}, "sums of another layout"),
-        ({"sums": as_text(np.zeros(3))}, "sums of another layout"),
-        ({"sums": "?" * 100}, "sums of another layout"),
+        ({"squared_norm": 1.0}, "the message has numbers about records next to their sums"),
+        ({"times": (1, 2)}, "the message has numbers about records next to their sums"),
+        ({"sums": ""}, "the sums have another layout"),
+        ({"sums": as_text(np.zeros(3))}, "the sums have another layout"),
+        ({"sums": "?" * 100}, "the sums have another layout"),
     ],
 )
 def test_an_update_is_refused_that_tells_more_or_less_than_its_sums(lie, reason):
@@ -361,9 +361,9 @@ def test_an_update_is_refused_that_tells_more_or_less_than_its_sums(lie, reason)
     [
         ({"own": "0"}, "no seeds"),
         ({"own": "G" * 64}, "no seeds"),
-        ({"shared": {"c9": "0" * 64}}, "seeds that it shares with others than were asked for"),
-        ({"attempt": "1-7"}, "seeds of another attempt"),
-        ({"entry": 4}, "no seeds are asked for"),
+        ({"shared": {"c9": "0" * 64}}, "the seeds are shared with other clients than were asked for"),
+        ({"attempt": "1-7"}, "the seeds are of another attempt"),
+        ({"entry": 4}, "nobody has asked for seeds"),
     ],
 )
 def test_seeds_are_refused_that_were_not_asked_for(lie, reason):

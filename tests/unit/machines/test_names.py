@@ -222,7 +222,7 @@ PILE = tuple(f"n{i:02}" for i in range(11))
         ({"new_labels": PILE}, "11 new names, where 10 are the most"),
         (
             {"moments": Moments(("y",), np.ones(1), np.zeros(1), np.ones(1))},
-            "moments of a feature that no record has",
+            "moments name a feature that no record has",
         ),
     ],
 )

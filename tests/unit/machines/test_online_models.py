@@ -620,7 +620,7 @@ def test_an_update_must_have_models_between_rounds_exactly_if_the_federation_has
     assert opened.online is has
     part = reference(NativeState.none(SETTINGS), batch("abab"))
     wrong = answer(opened, "c1", learnt=None if has else part)
-    assert refusals(feed(machine, wrong)) == [("c1", "online models that not all have")]
+    assert refusals(feed(machine, wrong)) == [("c1", "either the update or the federation has no online models")]
     assert refusals(feed(machine, altered(wrong, learnt=part if has else None))) == []
 
 
@@ -681,7 +681,7 @@ UNFIT: dict[str, tuple[Callable[[NativeLearnt], NativeLearnt], str]] = {
         "moments",
     ),
     "far ones of two": (lambda part: replace(part, far=Moments((), np.ones(2), np.zeros(2), np.zeros(2))), "far out"),
-    "agreed names again": (lambda part: part.named(("x",), ("a", "b")), "do not go on from the agreed ones"),
+    "agreed names again": (lambda part: part.named(("x",), ("a", "b")), "do not follow the agreed ones"),
     "a new name without rows": (lambda part: replace(part, features=("y",)), "no record has"),
 }
 

@@ -66,14 +66,16 @@ def test_times_that_no_records_have_are_refused(times: tuple[int, int]) -> None:
     machine = coordinator(1)
     opened = begun(machine, "c0")
     decisions = feed(machine, answer(opened, "c0", times=times))
-    assert refusals(decisions) == [("c0", "times that no records have")]
+    assert refusals(decisions) == [("c0", "times are out of range")]
 
 
 def test_an_update_without_records_has_no_times() -> None:
     machine = coordinator(1)
     opened = begun(machine, "c0")
     update = answer(opened, "c0", records=0, rejected=4, spans=(Span("c0", 0, 4),))
-    assert refusals(feed(machine, altered(update, times=(1, 2)))) == [("c0", "no records, and data about them")]
+    assert refusals(feed(machine, altered(update, times=(1, 2)))) == [
+        ("c0", "the update has data about records, but no records")
+    ]
 
 
 # --- a restart ---------------------------------------------------------------------------------------------------

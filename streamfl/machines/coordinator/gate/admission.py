@@ -43,7 +43,7 @@ class Grants(Protocol):
 
 
 # Why a client that an operator has evicted is refused.
-BARRED = "evicted by an operator; `streamfl members admit` lets it in again"
+BARRED = "an operator has evicted it; `streamfl members admit` lets it in again"
 
 # By name of a partition, the position after its last record.
 LogEnds = Callable[[Collection[str]], Mapping[str, int | None]]
@@ -178,7 +178,7 @@ class Admission:
         """Return why scores of candidates are refused, or None."""
         pending_alarm, update = unsaved.pending_alarm, unsaved.updates.get(scores.client)
         if pending_alarm is None or update is None or not pending_alarm.is_answered_by(scores):
-            return Refused(scores.client, "no scores are asked for")
+            return Refused(scores.client, "nobody has asked for scores")
         if incarnation_in(scores.attempt) != state.members[scores.client].incarnation:
             return Refused(scores.client, OTHER_INCARNATION)
         layout = self.kind.layout_of(pending_alarm.asked, state.registry)
@@ -202,11 +202,11 @@ class Admission:
         """Return why the seeds of masks are refused, or None; one that comes late or twice is not a fault."""
         enquiry, client = unsaved.enquiry, answer.client
         if enquiry is None or (answer.entry, answer.stage) != (enquiry.asked.entry, enquiry.asked.stage):
-            return Refused(client, "no seeds are asked for")
+            return Refused(client, "nobody has asked for seeds")
         if client not in enquiry.lacking:
-            return Refused(client, "no seeds of it are asked for")
+            return Refused(client, "nobody has asked for seeds of this client")
         if answer.attempt != enquiry.asked.attempts[client]:
-            return Refused(client, "seeds of another attempt")
+            return Refused(client, "the seeds are of another attempt")
         wrong = self.kind.wrong_answer(answer, enquiry, state)
         return None if wrong is None else Refused(client, wrong, is_fault=True)
 
@@ -217,8 +217,10 @@ class Admission:
         """Return what is wrong with `learnt`, or with the names of experts in `served`."""
         online, registry = self.settings.learner.online, state.registry
         if online is None:
-            wrong = None if update.numbers.learnt is None else "online models that not all have"
-            return wrong or ("answers of unknown models" if update.numbers.served.shares else None)
+            wrong = (
+                None if update.numbers.learnt is None else "either the update or the federation has no online models"
+            )
+            return wrong or ("predictions name models that are unknown" if update.numbers.served.shares else None)
         covered = Covered(
             records=update.records,
             features={*registry.features, *update.new_features},
@@ -229,7 +231,7 @@ class Admission:
         )
         answering = online.names >= update.numbers.served.shares.keys()
         wrong = online.refusal(update.numbers.learnt, state.online, covered)
-        return wrong or (None if answering else "answers of unknown models")
+        return wrong or (None if answering else "predictions name models that are unknown")
 
     def _wrong_places(self, update: Update, state: CoordinatorState) -> str | None:
         """Return why an update's positions are impossible: another client's partition, or beyond the log's end."""
