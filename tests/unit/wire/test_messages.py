@@ -33,8 +33,10 @@ from streamfl.protocol.messages import (
     RegistryPublished,
     Restarted,
     RoundClosed,
+    RoundOpened,
     Served,
     SlotLosses,
+    TotalsAsked,
     Update,
 )
 from streamfl.protocol.messages.base import FieldGroup
@@ -166,6 +168,15 @@ def test_messages_without_arrays_are_json_that_begins_with_the_type(kind, data):
     named = {"type", *(field.name for field in fields(message))}
     groups = {field.name for field in fields(message) if isinstance(getattr(message, field.name), FieldGroup)}
     assert set(plain) | codec.RARE | groups == named | codec.RARE
+
+
+def test_a_mode_that_a_round_does_not_use_takes_no_bytes():
+    plain = RoundOpened(entry=2, round=2, epoch=1, block=1, registry=1, slots=(), serves="m", known_labels=1)
+    masked = replace(plain, totals=TotalsAsked(pooled=True, roster=3))
+    written = [json.loads(messages.encode(opened)) for opened in (plain, masked)]
+    assert not {"asks", "earlier", "totals"} & written[0].keys()
+    assert written[1]["totals"] == {"pooled": True, "roster": 3}
+    assert same(messages.decode(messages.encode(masked)), masked)
 
 
 def test_control_messages_are_small_enough_to_read_along():
