@@ -15,6 +15,9 @@ from streamfl.bounds import LONGEST, MOST, SHORTEST
 from streamfl.cli.names import NamingCommand
 from streamfl.run.report.terminal import echo_line, print_line, terminal, write_output
 
+# Separators of CSV files that have names.
+SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " "}
+
 if TYPE_CHECKING:
     from streamfl.live.settings.settings import FederationSettings
     from streamfl.protocol.messages import Action
@@ -451,6 +454,7 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
         label=options["label"],
         drop=[name for name in options["drop"].split(",") if name],
         time=options["time"],
+        notation=settings.records.fields.notation,
         task=settings.federation.task,
         keep=client_column(options["split"]) or None,
     )
@@ -509,7 +513,7 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
     metavar="CHAR",
     default=",",
     show_default=True,
-    help="Separator of a CSV file: one character, or tab.",
+    help="Separator of a CSV file: one character, tab, or space for any number of blanks.",
 )
 @click.option("--name", metavar="NAME", help="The federation's name. Default: the name of the file or topic.")
 @_assignments
@@ -529,7 +533,7 @@ def init(file: str | None, assignments: tuple[str, ...], **options: Any) -> None
         tuple(name for name in options["drop"].split(",") if name),
         options["time"],
         options["task"],
-        separator="\t" if options["separator"] in {"tab", "\\t"} else options["separator"],
+        separator=SEPARATORS.get(options["separator"], options["separator"]),
     )
     settings = merged([flag(text) for text in assignments])
     named = {name: options[name] for name in ("topics", "broker", "name", "clients", "client", "out")}

@@ -15,9 +15,10 @@ import click
 
 from streamfl import __version__
 from streamfl.bounds import LONGEST, MOST, SHORTEST
-from streamfl.cli.live import COMMANDS
+from streamfl.cli.live import COMMANDS, SEPARATORS
 from streamfl.cli.names import REGISTRIES, NamingCommand, registry
 from streamfl.errors import StreamflError, UsageError
+from streamfl.printable import printable
 from streamfl.run.report.terminal import echo_line, terminal
 
 if TYPE_CHECKING:
@@ -136,7 +137,12 @@ _separator = click.option(
     metavar="CHAR",
     default=",",
     show_default=True,
-    help="Separator of a CSV file: one character, or tab.",
+    help="Separator of a CSV file: one character, tab, or space for any number of blanks.",
+)
+_encoding = click.option(
+    "--encoding",
+    metavar="NAME",
+    help="The encoding of a text file, such as cp1252. Default: UTF-8, or UTF-16 with a byte order mark.",
 )
 _on_bad_record = click.option(
     "--on-bad-record",
@@ -162,7 +168,20 @@ _on_bad_record = click.option(
     help="The column with the time of each record. It is not a feature. Drifts are reported with these times. "
     "Records keep the order of the file.",
 )
+@click.option(
+    "--timezone",
+    metavar="ZONE",
+    default="UTC",
+    show_default=True,
+    help="The zone of times that name none, such as Europe/Berlin.",
+)
+@click.option(
+    "--date-order",
+    type=click.Choice(["dmy", "mdy", "ymd"]),
+    help="The order of day, month and year in dates such as 03/04/2026. Default: as the column shows.",
+)
 @_separator
+@_encoding
 @click.option(
     "--task",
     type=click.Choice(["auto", "classification", "regression"]),
@@ -185,8 +204,8 @@ _on_bad_record = click.option(
 @click.option(
     "--round-size",
     type=click.IntRange(1, MOST),
-    help="Records per client and round. Default: chosen for about 100 rounds; a round has at least 20 records in "
-    "total, unless --inject is given.",
+    help="Records per client and round, on average if clients have records at different rates. Default: chosen for "
+    "about 100 rounds; a round has at least 20 records in total, unless --inject is given.",
 )
 @click.option(
     "--interval",
@@ -201,7 +220,7 @@ _on_bad_record = click.option(
     default=10,
     show_default=True,
     help="Minimum number of valid records in an update of a client. If a client has fewer left at the end, they stay "
-    "pending and are not learnt.",
+    "pending: the client predicts them, but nobody else learns them.",
 )
 @click.option(
     "--label-delay",
@@ -421,6 +440,7 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
 )
 @_drop
 @_separator
+@_encoding
 @click.option(
     "--missing",
     type=click.Choice(["warn", "mean", "refuse"]),
@@ -447,8 +467,8 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
 def predict(file: str, **options: Any) -> None:
     """Predict the records of a file with a saved model.
 
-    FILE is .csv, .csv.gz, .jsonl, .parquet, .npz, or - for CSV from standard input; it needs no labels. Records are
-    read and predicted in batches, so the file may be larger than memory, except .npz.
+    FILE is .csv, .csv.gz, .jsonl, .ndjson, .json, .arff, .parquet, .npz, or - for CSV from standard input; it needs
+    no labels. Records are read and predicted in batches, so the file may be larger than memory, except .npz.
     """
     from streamfl.records.request import Request  # noqa: PLC0415
     from streamfl.run.predict import PredictRequest, run_predict  # noqa: PLC0415
@@ -473,21 +493,29 @@ def _of_file(options: dict[str, Any]) -> dict[str, Any]:
         "label": options["label"],
         "drop": tuple(name for name in options["drop"].split(",") if name),
         "on_bad_record": options["on_bad_record"],
-        "separator": "\t" if options["separator"] in {"tab", "\\t"} else options["separator"],
+        "separator": SEPARATORS.get(options["separator"], options["separator"]),
+        "encoding": options["encoding"],
     }
 
 
 def _table(file: str, options: dict[str, Any]) -> Any:
+    from rich.text import Text  # noqa: PLC0415
+
     from streamfl.records.files.readers import read  # noqa: PLC0415
+    from streamfl.records.times import Notation  # noqa: PLC0415
     from streamfl.run.dealing.dealing import client_column  # noqa: PLC0415
 
-    return read(
-        file,
-        time=options["time"],
-        task=options["task"],
-        keep=client_column(options["split"]) or None,
-        **_of_file(options),
-    )
+    name = printable(file)
+    with _console().status(Text(f"reading {name}")) as status:  # on a terminal alone
+        return read(
+            file,
+            time=options["time"],
+            notation=Notation(options["timezone"], options["date_order"]),
+            task=options["task"],
+            keep=client_column(options["split"]) or None,
+            watch=lambda n: status.update(Text(f"reading {name}: {n:,} records")),
+            **_of_file(options),
+        )
 
 
 # Options that only some profiles use.

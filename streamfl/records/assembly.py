@@ -1,19 +1,21 @@
 """Builds a table from blocks of records, with little memory beyond the table itself."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
+from streamfl.errors import UsageError
 from streamfl.protocol.records import Rejection, without_infinity
-from streamfl.records.cells import Cells, listed, quoted, texts
-from streamfl.records.columns import Column, LeftOutColumn, TextColumn, describe, infer
+from streamfl.records.cells import Cells, is_number, listed, quoted, texts
+from streamfl.records.columns import TIMES, Column, LeftOutColumn, TextColumn, describe, infer
 from streamfl.records.labels import LabelTexts, resolve
 from streamfl.records.request import Request
 from streamfl.records.rows import GrowingRows
+from streamfl.records.series import DISTINCT, LAST, last_values
 from streamfl.records.table import Numbers, Table, Texts
-from streamfl.records.times import of_cells, unknown
+from streamfl.records.times import Times, unknown
 
 BLOCK = 8192  # records read at a time
 MAX_COLUMNS = 10_000
@@ -73,6 +75,8 @@ class Blocks:
         The blocks in order.
     left_out
         Columns that no block holds, since they cannot be features.
+    notes
+        What the user should know of the file.
     """
 
     request: Request
@@ -81,6 +85,7 @@ class Blocks:
     unit: str
     each: Iterator[RowBlock]
     left_out: Sequence[LeftOutColumn] = ()
+    notes: Sequence[str] = ()
 
     def table(self) -> Table:
         """Return all records as a table.
@@ -90,11 +95,15 @@ class Blocks:
         UsageError
             The records cannot be used: see `Assembly`.
         """
-        assembly = Assembly(self.request, self.name, self.label, self.unit)
+        assembly = Assembly(self.request, self.name, self.label, self.unit, self.notes)
         for column in self.left_out:
             assembly.leave_out(column.name, column.why)
+        read = 0
         for block in self.each:
             assembly.add(block)
+            read += block.records
+            if self.request.watch is not None:
+                self.request.watch(read)
         return assembly.finish()
 
 
@@ -106,7 +115,6 @@ class _Rest:
     places: list[IntArray] = field(default_factory=list)
     lines: list[IntArray] = field(default_factory=list)
     kept: list[Texts] = field(default_factory=list)
-    times: list[FloatArray] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -123,18 +131,22 @@ class Assembly:
         The name of the label column, for messages.
     unit
         The unit of `lines` in messages: `line` or `record`.
+    notes
+        What the user should know of the file.
     """
 
     request: Request
     name: str
     label: str
     unit: str
+    notes: Sequence[str] = ()
     _columns: dict[str, Column | None] = field(default_factory=dict)
     _labels: LabelTexts = field(default_factory=LabelTexts)
     _rows: list[GrowingRows] = field(default_factory=list)
     _rest: _Rest = field(default_factory=_Rest)
     _rejected: list[Rejection] = field(default_factory=list)
-    _no_times: list[str] = field(default_factory=list)
+    _times: Times | None = None
+    _timed: list[IntArray] = field(default_factory=list)  # the good records of each block with times
     _infinite: int = 0
 
     def add(self, block: RowBlock) -> None:
@@ -169,9 +181,10 @@ class Assembly:
         self._columns[name] = LeftOutColumn(name, why)
 
     def _add_times(self, cells: Cells, good: IntArray) -> None:
-        times, wrong = of_cells(cells)
-        self._rest.times.append(times[good])
-        self._no_times.extend(wrong[i] for i in good.tolist() if i in wrong)
+        if self._times is None:
+            self._times = Times(self.request.time or "", self.request.notation)
+        self._times.add(cells)
+        self._timed.append(good)
 
     def finish(self) -> Table:
         """Return the table of all blocks.
@@ -185,9 +198,14 @@ class Assembly:
         good = np.flatnonzero(~np.isnan(y))
         if not len(good):
             raise self._nothing()
-        features = self._names()
-        X = _joined(self._rows, features)
-        rest = self._rest
+        rest, times = self._rest, self._seconds()
+        X: Numbers
+        if self._is_series and not labels:
+            names, X = last_values(self.label, y, np.concatenate(rest.kept) if rest.kept else None)
+            features = tuple(names)
+        else:
+            features = self._names()
+            X = _joined(self._rows, features)
         kept = {self.request.keep: np.concatenate(rest.kept)[good]} if self.request.keep is not None else {}
         return Table(
             name=self.name,
@@ -200,7 +218,7 @@ class Assembly:
             columns=kept,
             label=self.label,
             infinite=self._infinite,
-            times=np.concatenate(rest.times)[good] if rest.times else np.empty(0),
+            times=times[good] if len(times) else times,
             left_out=tuple(column.name for column in self._left_out),
             notes=self._notes(),
             excluded=tuple(sorted(self.request.excluded)),
@@ -208,12 +226,41 @@ class Assembly:
         )
 
     @property
+    def _is_series(self) -> bool:
+        """Whether the file has a label and times, and nothing to be a feature."""
+        return self._times is not None and bool(self.label) and not self._columns
+
+    @property
     def _left_out(self) -> list[LeftOutColumn]:
         return [column for column in self._columns.values() if isinstance(column, LeftOutColumn)]
 
     def _notes(self) -> tuple[str, ...]:
-        notes = [describe(self.request, self._left_out)] if self._left_out else []
-        return (*notes, *unknown(self._no_times))
+        notes = [*self.notes, *([describe(self.request, self._left_out)] if self._left_out else [])]
+        if self._is_series:
+            notes.append(f"it has no feature column besides {self.label}, so its last {LAST} values are the features")
+        column, no_times = self._times, list[str]()
+        if column is None:
+            return tuple(notes)
+        for kept, wrong in zip(self._timed, column.wrong, strict=False):
+            no_times.extend(wrong[i] for i in kept.tolist() if i in wrong)
+        return (*notes, *unknown(no_times), *filter(None, [column.note()]))
+
+    def _seconds(self) -> FloatArray:
+        """Return the times of the good records.
+
+        Raises
+        ------
+        UsageError
+            Nothing decides how they are to be read.
+        """
+        if self._times is None:
+            return np.empty(0)
+        try:
+            return np.concatenate(
+                [times[good] for times, good in zip(self._times.finish(), self._timed, strict=True)]
+            )
+        except UsageError as error:
+            raise UsageError(f"{self.request.source}: {error}") from None
 
     def _features(self, block: RowBlock) -> tuple[FloatArray, tuple[str, ...], dict[int, str]]:
         columns = self._inferred(block)
@@ -251,7 +298,10 @@ class Assembly:
         if not len(codes):
             return np.empty(0), ()
         names = list(self._labels.codes)
-        y, labels = resolve(self.request, names, codes)
+        request = self.request
+        if self._is_series and request.task == "auto" and len(names) > DISTINCT and all(map(is_number, names)):
+            request = replace(request, task="regression")
+        y, labels = resolve(request, names, codes)
         wrong = {int(i): self._not_a_target(names[codes[i]]) for i in np.flatnonzero(np.isnan(y))}
         if wrong:
             self._reject(self._rejections(np.concatenate(self._rest.places), np.concatenate(self._rest.lines), wrong))
@@ -272,6 +322,10 @@ class Assembly:
         names = [f for name, column in self._columns.items() for f in (column.features if column else (name,))]
         if not names:
             what = "; ".join(["it has no feature column besides the label", *self._notes()])
+            times = [column.name for column in self._left_out if column.why == TIMES]
+            if times and self._times is None:
+                remedy = "give columns of numbers or categories, or predict a number from its last values"
+                raise self.request.refusal(what, f"{remedy}: --time {times[0]}")
             raise self.request.refusal(what, "give at least one column of numbers or categories, separated by commas")
         if len(set(names)) < len(names):
             twice = sorted({name for name in names if names.count(name) > 1})

@@ -7,6 +7,7 @@ import numpy as np
 
 from streamfl.arrays import FloatArray
 from streamfl.records.cells import SEPARATED, Cells, is_number, listed, numbers, quoted, text
+from streamfl.records.csv_block import LazyTexts
 from streamfl.records.request import Request
 from streamfl.records.times import looks_like_times, named_as_times
 
@@ -50,6 +51,12 @@ class TextColumn:
 
     def encode(self, cells: Cells, out: FloatArray) -> dict[int, str]:
         """Write the features to `out`, shape (n, number of values); every text is valid."""
+        if isinstance(cells, LazyTexts):
+            numbers, distinct = cells.coded()
+            each = np.empty((len(distinct), len(self.values)))
+            self.encode(distinct, each)
+            out[:] = each[numbers]
+            return {}
         place = {value: i for i, value in enumerate(self.values)} | {"": -1}
         which = np.array([place.get(text(cell), len(place)) for cell in cells])
         out[:] = which[:, None] == np.arange(len(self.values))
@@ -98,13 +105,14 @@ def infer(name: str, cells: Cells) -> Column | None:
     if isinstance(cells, np.ndarray):
         words = [text(cell) for cell in cells[:SAMPLE].tolist()] if named_as_times(name) else []
         return LeftOutColumn(name, TIMES) if looks_like_times(name, words) else NumberColumn(name)
-    found = [cell for cell in cells[:SAMPLE] if text(cell)] or [cell for cell in cells if text(cell)]
+    said = [(cell, text(cell)) for cell in cells[:SAMPLE]]
+    found = [one for one in said if one[1]] or [one for one in zip(cells, map(text, cells), strict=True) if one[1]]
     if not found:
         return None
-    if looks_like_times(name, [text(cell) for cell in found]):
+    if looks_like_times(name, [word for _, word in found]):
         return LeftOutColumn(name, TIMES)
-    values = {text(cell) for cell in found if isinstance(cell, str)}
-    if not values or any(is_number(cell) for cell in found):
+    values = {word for cell, word in found if isinstance(cell, str)}
+    if not values or any(is_number(cell) for cell, _ in found):
         return NumberColumn(name)
     if len(values) <= MAX_VALUES:
         return TextColumn(name, tuple(sorted(values)))

@@ -9,6 +9,7 @@ from streamfl.arrays import BoolArray, FloatArray, IntArray
 from streamfl.bounds import NAME_BYTES, NAMED, is_name
 from streamfl.protocol.registry import ordered
 from streamfl.records.cells import Cells, number, text
+from streamfl.records.csv_block import LazyTexts
 from streamfl.records.request import Request
 
 MAX_LABELS = NAMED.labels
@@ -31,6 +32,11 @@ class LabelTexts:
 
     def add(self, cells: Cells) -> tuple[IntArray, dict[int, str]]:
         """Number a block of labels; return the numbers, -1 for bad ones, and the errors by index."""
+        if isinstance(cells, LazyTexts):
+            numbers, distinct = cells.coded()
+            own, wrong = self.add(distinct)
+            codes = own[numbers]
+            return codes, {i: wrong[int(numbers[i])] for i in np.flatnonzero(codes < 0).tolist()}
         names = [text(cell) for cell in cells]
         for new in dict.fromkeys(names):
             if new not in self.codes and not _wrong(new):

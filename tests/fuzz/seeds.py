@@ -200,7 +200,9 @@ def of_saved() -> dict[str, dict[str, bytes]]:
         return {path.name.split(".")[0]: gzip.decompress(path.read_bytes()) for path in sorted(SAVED.glob(pattern))}
 
     toml = (TESTS.parent / "deploy" / "federation.toml").read_bytes()
-    short = b'[federation]\nname="f"\nmin_clients = 3\n[records]\ntopics = ["f.*"]\n[kafka]\nbootstrap_servers="h:9"\n'
+    short = (
+        b'[federation]\nname="f"\nmin_clients = 3\n[records]\ntopics = ["f.*"]\n[kafka]\nbootstrap_servers="h:9"\n'
+    )
     regressor = {"regressor": gzip.decompress((SAVED / "estimator-regressor.streamfl.gz").read_bytes())}
     return {
         "state": {name: data for name, data in kept("state-*").items() if len(data) < 60_000},

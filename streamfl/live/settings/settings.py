@@ -210,7 +210,10 @@ class Records(_Table):
     partitions: int | None = Field(None, ge=1, le=MOST, json_schema_extra={"unset": "not checked", "decides": False})
     """The number of partitions that each topic must have."""
     format: str = Field("json", json_schema_extra={"enum": list(RECORD_FORMATS.own), "registered": True})
-    """`json`: one JSON object per message; `packed`: many records per message, as a safetensors file."""
+    """`json`: one JSON object per message; `packed`: many records per message, as a safetensors file; `confluent`:
+    one record per message in Avro, JSON Schema or Protobuf, by its schema in a registry (extra `registry`)."""
+    registry: str = Field("", json_schema_extra={"decides": False})
+    """The address of the Schema Registry, such as `http://registry:8081`; a log-in is `https://NAME:PASSWORD@HOST`."""
     shape: Literal["open", "closed"] = Field("open", alias="schema")  # pydantic's models have a `schema` already
     """`open`: new features and labels may appear at any time; `closed`: only those that `[records.fields]` names."""
     start: Literal["earliest", "latest"] = Field("earliest", json_schema_extra={"unequal": "with `latest`"})
@@ -229,7 +232,7 @@ class Records(_Table):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.clients == "key" and (self.format != "json" or self.fields.client is None):
+        if self.clients == "key" and (self.format == "packed" or self.fields.client is None):
             raise ValueError(
                 'clients = "key" needs format = "json" and the field that names the client: fields.client'
             )
@@ -239,7 +242,7 @@ class Records(_Table):
             raise ValueError('topics: a * stands for the client, so it needs clients = "topic"')
         if "closed" in self.fields.model_fields_set:
             raise ValueError('fields.closed: leave it out, because schema = "closed" sets it')
-        if self.shape == "closed" and self.format != "json":
+        if self.shape == "closed" and self.format == "packed":
             raise ValueError('schema = "closed" needs format = "json": packed messages name their fields themselves')
         if self.shape == "closed" and not (self.fields.features or self.fields.categories):
             raise ValueError(
@@ -614,7 +617,7 @@ class FederationSettings(BaseSettings):
         """Return the map of fields of whole records; the key of delayed labels is no feature."""
         drop = (*self.records.fields.drop, *([self.labels.key] if self.labels.topic else []))
         update = {"task": self.federation.task, "closed": self.records.shape == "closed", "drop": drop}
-        return self.records.fields.model_copy(update=update)
+        return self.records.fields.model_copy(update=update | {"registry": self.records.registry})
 
     @property
     def feature_map(self) -> FieldMap:

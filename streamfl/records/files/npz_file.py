@@ -152,8 +152,8 @@ def _blocks(X: ArrayRows, y: ArrayRows | None, features: Mapping[str, int]) -> I
 def _times(request: Request, arrays: _Arrays, rows: IntArray) -> tuple[FloatArray, tuple[str, ...]]:
     if request.time not in arrays.features:
         return np.empty(0), ()
-    times, wrong = of_cells(arrays.X[rows, arrays.features.index(request.time)])
-    return times, unknown(list(wrong.values()))
+    times, column = of_cells(request.time, arrays.X[rows, arrays.features.index(request.time)], request.notation)
+    return times, (*unknown(list(column.wrong[0].values())), *filter(None, [column.note()]))
 
 
 def _loaded(request: Request, path: Path) -> dict[str, Labels]:

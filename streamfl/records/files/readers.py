@@ -2,7 +2,7 @@
 
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from streamfl.records.files.file_format import FileFormat
 from streamfl.records.files.known import FILE_FORMATS, ending, endings
 from streamfl.records.request import OnBadRecord, Request, Task
 from streamfl.records.table import Table
+from streamfl.records.times import PLAIN, Notation
 
 STDIN = "-"
 RIVER_DATA = "river:"
@@ -29,6 +30,9 @@ def read(
     on_bad_record: OnBadRecord = "reject",
     keep: str | None = None,
     separator: str = ",",
+    notation: Notation = PLAIN,
+    encoding: str | None = None,
+    watch: Callable[[int], None] | None = None,
     stdin: BinaryIO | None = None,
 ) -> Table:
     """Read a file of labelled records, or a data set of River.
@@ -52,6 +56,12 @@ def read(
         A column that the table keeps as text, feature or not, so that records can be dealt by it.
     separator
         The separator of a CSV file, one ASCII character.
+    notation
+        The zone of times without one, and the order of day, month and year.
+    encoding
+        The encoding of a text file; None: UTF-8, or UTF-16 with a byte order mark.
+    watch
+        Called with the number of records read so far.
     stdin
         The stream to read for `-`; by default standard input.
 
@@ -70,7 +80,8 @@ def read(
     Traceback (most recent call last):
     streamfl.errors.UsageError: winter.xls: no such file; correct the path
     """
-    request = Request(path_or_name, label, tuple(drop), time, task, on_bad_record, keep, separator)
+    request = Request(path_or_name, label, tuple(drop), time, task, on_bad_record, keep, separator, notation=notation)
+    request = replace(request, encoding=encoding, watch=watch)
     _check_separator(request)
     if path_or_name.startswith(RIVER_DATA):
         return _river(request)

@@ -10,9 +10,17 @@ from streamfl.runtime.ports import RecordFormat
 
 __all__ = ["RECORD_FORMATS", "FieldMap", "JsonRecords", "LabelMap", "MessageFormat", "Packed", "record_format"]
 
-# Each is a class that derives from `MessageFormat`: `json`, one object a message; `packed`, many records a message.
+# Each is a class that derives from `MessageFormat`: `json`, one object a message; `packed`, many records a message;
+# `confluent`, one record a message by a schema in a registry.
 RECORD_FORMATS = Registered[type[MessageFormat]](
-    "record format", MessageFormat, "streamfl.record_formats", {"json": JsonRecords, "packed": Packed}
+    "record format",
+    MessageFormat,
+    "streamfl.record_formats",
+    {
+        "json": JsonRecords,
+        "packed": Packed,
+        "confluent": "streamfl.records.formats.confluent:Confluent",
+    },
 )
 
 

@@ -1,6 +1,7 @@
 """Reads any JSON message: slow, with exact reasons for what is refused."""
 
 import math
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ import msgspec
 
 from streamfl.bounds import is_name
 from streamfl.records.cells import number, quoted
+from streamfl.records.dates import LONGEST
 from streamfl.records.formats.field_map import FieldMap
 from streamfl.records.objects import Object, flat
 
@@ -84,7 +86,7 @@ class AnyJson:
             client = named if is_name(named) else ""
             named = _named(record, self.fields.key, "key")
             key = named if is_name(named) else ""
-            head = tuple(_cell(name, record.get(name)) for name in self.fields.head)
+            head = tuple(self._cell(name, record.get(name)) for name in self.fields.head)
             return ReadRecord(head, self._numbers(record))
         except RecursionError:
             raise UnusableRecordError("objects or lists nested too deeply", client, key) from None
@@ -94,6 +96,7 @@ class AnyJson:
     def _object(self, message: bytes) -> Object:
         if not message:
             raise ValueError("the message is empty")
+        message = message.removeprefix(BOM_UTF8)
         if not is_utf8(message):
             raise ValueError("not UTF-8")
         try:
@@ -102,7 +105,7 @@ class AnyJson:
             record = self._in_parts(message)
         if not isinstance(record, dict):
             raise ValueError("not a JSON object")  # noqa: TRY004  the caller catches ValueError
-        return flat({name: cell for name, cell in record.items() if not self._ignored(name)})
+        return flat({name: cell for name, cell in record.items() if not self._ignored(name)}, self.fields.wanted)
 
     def _in_parts(self, message: bytes) -> dict[str, object]:
         """Decode the fields one by one, to name the bad one."""
@@ -114,6 +117,12 @@ class AnyJson:
             hint = "; NaN is not JSON: write null" if b"NaN" in message else ""
             raise ValueError(f"not JSON ({error}){hint}") from None
         return {name: _decoded(name, part) for name, part in parts.items() if not self._ignored(name)}
+
+    def _cell(self, name: str, cell: object) -> Cell:
+        """Return a cell of the head. A time that is none, such as a list, is a text: it costs no record."""
+        if name == self.fields.time and not isinstance(cell, _CELL):
+            return str(cell)[:LONGEST]
+        return _cell(name, cell)
 
     def _ignored(self, name: str) -> bool:
         if name in self._wanted or name in self._holders:

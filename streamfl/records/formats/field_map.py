@@ -4,10 +4,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from streamfl.bounds import is_name
+from streamfl.errors import UsageError
 from streamfl.records.cells import listed, quoted, text
+from streamfl.records.dates import Order
+from streamfl.records.times import Notation
 
 
 class FieldMap(BaseModel):
@@ -36,7 +39,12 @@ class FieldMap(BaseModel):
     client: str | None = Field(None, json_schema_extra={"unset": "none"})
     """The field that names the record's client: a text or a whole number."""
     time: str | None = Field(None, json_schema_extra={"unset": "none", "decides": False})
-    """The field with the time of the record: seconds since 1970 (milliseconds if above 1e11), or ISO 8601 text."""
+    """The field with the time of the record: a date, or seconds, milli-, micro- or nanoseconds since 1970; see
+    docs/values.md."""
+    timezone: str = Field("UTC", json_schema_extra={"decides": False})
+    """The zone of times that name none, such as `Europe/Berlin`."""
+    date_order: Order | None = Field(None, json_schema_extra={"unset": "as each date shows", "decides": False})
+    """The order of day, month and year in dates such as 03/04/2026, which without it have no time."""
     key: str | None = Field(None, json_schema_extra={"set_by": "labels.key"})
     """The field that names the record, if labels come later: a text or a whole number."""
     features: tuple[str, ...] = ()
@@ -52,6 +60,8 @@ class FieldMap(BaseModel):
     """Whether the label is a class or a number; or that there is none: a field of its name is left out."""
     labels: tuple[str, ...] = ()
     """All labels that may occur; needed if `schema` in `[records]` is `closed`."""
+    registry: str = Field("", json_schema_extra={"set_by": "records.registry"})
+    """The address of the Schema Registry."""
     closed: bool = Field(False, json_schema_extra={"set_by": "records.schema"})
     """Whether only the named fields and labels count: other fields are left out, records of other labels rejected."""
 
@@ -103,6 +113,19 @@ class FieldMap(BaseModel):
         ['position', 'position.x']
         """
         return frozenset(outer for name in self.wanted for outer in outer_objects(name))
+
+    @property
+    def notation(self) -> Notation:
+        """How the times are written."""
+        return Notation(self.timezone, self.date_order)
+
+    @field_validator("timezone")
+    @classmethod
+    def _zone_exists(cls, name: str) -> str:
+        try:
+            return Notation(name).zone
+        except UsageError as error:
+            raise ValueError(str(error)) from None
 
     @model_validator(mode="after")
     def _one_role_each(self) -> Self:

@@ -36,6 +36,8 @@ class Heads:
         The labels by number; empty in regression.
     hot
         The features of all categories, shape (n, c).
+    no_times
+        Why times cannot be read; such a record has none.
     wrong
         Why records cannot be used.
 
@@ -51,6 +53,7 @@ class Heads:
     clients: list[str]
     keys: list[str]
     times: FloatArray
+    no_times: Errors
     answers: FloatArray | IntArray
     texts: tuple[str, ...]
     hot: FloatArray
@@ -64,7 +67,7 @@ class Heads:
         named, times, bad_times, no_client = [""] * len(heads), np.full(len(heads), np.nan), Errors(), Errors()
         keys, no_key = [""] * len(heads), Errors()
         if fields.time is not None:
-            times, bad_times = seconds(column[fields.time])
+            times, bad_times = seconds(column[fields.time], fields.notation)
         if fields.client is not None:
             named, no_client = clients(fields.client, column[fields.client])
         if fields.key is not None:
@@ -74,10 +77,11 @@ class Heads:
             clients=named,
             keys=keys,
             times=times,
+            no_times=bad_times,
             answers=answers,
             texts=texts,
             hot=np.column_stack(hot) if hot else np.empty((len(heads), 0)),
-            wrong=_in_field(fields.time, bad_times) | _in_field(fields.label, wrong) | no_key | no_client,
+            wrong=_in_field(fields.label, wrong) | no_key | no_client,
         )
 
     def targets(self, good: IntArray) -> tuple[FloatArray, tuple[str, ...]]:

@@ -18,7 +18,7 @@ from streamfl.records.formats.field_map import FieldMap
 from streamfl.records.formats.flat_json import Cells, FlatJson
 from streamfl.records.formats.json_heads import Heads
 from streamfl.records.formats.json_writer import JsonWriter
-from streamfl.records.formats.known import KnownLabels, Remarks, left_out
+from streamfl.records.formats.known import KnownLabels, Remarks, left_out, no_time
 from streamfl.records.formats.message_format import MessageFormat
 from streamfl.runtime.ports import Decoded
 
@@ -112,6 +112,8 @@ class JsonRecords(MessageFormat):
         flat = self._flat
         block = self._read(flat, [value or b"" for value in values])
         heads = Heads.of(self._fields, block.cells)
+        if heads.no_times:
+            self._remarks.add("times", no_time(self._fields.time or "", next(iter(heads.no_times.values()))))
         wrong = heads.wrong | self._excess_labels(heads)
         wrong, ignored = self._take_names(block, wrong) if block.slow else (wrong, 0)
         X = self._matrix(flat, block, heads, wrong)

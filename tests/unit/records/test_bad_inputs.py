@@ -81,7 +81,7 @@ CASES = {
     "unknown split": Bad("f.csv", GOOD, ("'z'", "a, b, y", "--split"), {"keep": "z"}),
     "label dropped": Bad("f.csv", GOOD, ("'a'", "remove it from --drop"), {"label": "a", "drop": ["a"]}),
     "not UTF-8": Bad("f.csv", b"a,y\n1,0\n2,\xff\n", ("line 3", "UTF-8")),
-    "UTF-16": Bad("f.csv", "a,y\n1,0\n".encode("utf-16"), ("line 1", "UTF-8")),
+    "UTF-16": Bad("f.csv", "a,y\n1,0\n".encode("utf-16-le"), ("UTF-16", "--encoding utf-16-le")),
     "jsonl not UTF-8": Bad("f.jsonl", b'{"a": 1, "y": 0}\n{"a": "\xff", "y": 0}\n', ("line 2", "UTF-8")),
     "old line ends": Bad("f.csv", b"a,y\r1,0\r2,1\r", ("line 1", "LF")),
     "nothing but text and times": Bad(
@@ -111,7 +111,7 @@ CASES = {
     "cut short": Bad("f.jsonl", b'{"a": 1, "y": 0}\n{"a": 1,', ("line 2", "not JSON"), {"on_bad_record": "stop"}),
     "jsonl without label": Bad("f.jsonl", b'{"a": 1, "b": 0}\n', ("no label column", "a, b", "--label")),
     "jsonl of arrays": Bad("f.jsonl", b"[1]\n[2]\n", ("line 1", "not a JSON object", "one JSON object per line")),
-    "jsonl list": Bad("f.jsonl", b'{"a": [1], "y": 0}\n', ("line 1", '"a"', '"[1]" is not a number', "--drop")),
+    "jsonl list": Bad("f.jsonl", b'{"a": ["1"], "y": 0}\n', ("line 1", '"a"', "\"['1']\" is not a number", "--drop")),
     "not gzip": Bad("f.csv.gz", GOOD, ("write the file again",)),
     "gzip cut short": Bad("f.csv.gz", gzip.compress(GOOD * 99)[:-30], ("damaged", "compress it again")),
     "gzip spoilt": Bad("f.csv.gz", gzip.compress(GOOD)[:12] + b"\xff" * 30, ("damaged", "compress it again")),

@@ -26,11 +26,14 @@ class Gathered:
         With rounds by event time, the period of the record after them, if that is known.
     late
         How many of them were measured in earlier periods.
+    waiting
+        The records of the round if they are too few to be sent: they are answered, and wait for more.
     """
 
     batches: tuple[Batch, ...]
     period: int | None = None
     late: int = 0
+    waiting: tuple[Batch, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,12 @@ class BufferClock(ABC):
     def so_far(self, buffer: Buffer, size: int) -> Sequence[Batch]:
         """Return the first records of the round, of which more may come."""
 
+    def _closed(self, buffer: Buffer, size: int, *, is_full: bool, by_clock: bool) -> Gathered:
+        """Return what a closed buffer sends, or what waits because it is too little."""
+        few = buffer.size < self.settings.min_records
+        waiting = tuple(buffer.batches) if few and not is_full else ()
+        return Gathered(buffer.closed(size, by_clock=by_clock), waiting=waiting)
+
     def again(self, buffer: Buffer, batches: tuple[Batch, ...]) -> Gathered:
         """Return the first pending records as those of the round, because they were so before."""
         return Gathered(batches)
@@ -107,7 +116,7 @@ class ByRecords(BufferClock):
         self, buffer: Buffer, size: int, now: float, *, is_full: bool, ended: bool, due: bool, stuck: bool
     ) -> Gathered | None:
         """Return as many records as a round takes, once they are there."""
-        return Gathered(buffer.closed(size, by_clock=due)) if ended or due or is_full else None
+        return self._closed(buffer, size, is_full=is_full, by_clock=due) if ended or due or is_full else None
 
     def so_far(self, buffer: Buffer, size: int) -> Sequence[Batch]:
         """Return at most as many as a round takes."""
@@ -133,7 +142,8 @@ class BySeconds(BufferClock):
         self, buffer: Buffer, size: int, now: float, *, is_full: bool, ended: bool, due: bool, stuck: bool
     ) -> Gathered | None:
         """Return all records, when it is time."""
-        return Gathered(buffer.closed(size, by_clock=True)) if ended or due or now >= self.closes else None
+        is_over = ended or due or now >= self.closes
+        return self._closed(buffer, size, is_full=is_full, by_clock=True) if is_over else None
 
     def so_far(self, buffer: Buffer, size: int) -> Sequence[Batch]:
         """Return all records."""
@@ -167,7 +177,7 @@ class ByEventTime(BufferClock):
         if n is None:
             return None
         if n < self.settings.min_records:  # too few to be sent: they wait for more
-            return Gathered(buffer.leading(), next_period(of[n:]))
+            return Gathered(buffer.leading(), next_period(of[n:]), waiting=buffer.head(n))
         return Gathered(buffer.head(n), next_period(of[n:]), late(of[:n], self.period))
 
     def so_far(self, buffer: Buffer, size: int) -> Sequence[Batch]:

@@ -55,7 +55,7 @@ class Gathering:
         made = clock.gathered(self.buffer, self._size, now, is_full=is_full, ended=ended, due=due, stuck=stuck)
         if made is None or are_new(made.batches, self.disclosed, self.settings.min_records):
             return made
-        return Gathered(self.buffer.leading(), made.period)
+        return Gathered(self.buffer.leading(), made.period, waiting=made.waiting)
 
     def so_far(self) -> Sequence[Batch]:
         """Return the first records of the round, of which more may come."""

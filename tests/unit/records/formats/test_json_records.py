@@ -46,7 +46,6 @@ POISON = {
     "text": (b"hello", "not JSON", ""),
     "half": (GOOD[:-1], "not JSON", ""),
     "two objects": (GOOD + GOOD, "not JSON", ""),
-    "byte order mark": (b"\xef\xbb\xbf" + GOOD, "not JSON", ""),
     "NaN": (GOOD.replace(b"0.5", b"NaN"), "not JSON", ""),
     "Infinity": (GOOD.replace(b"0.5", b"-Infinity"), "not JSON", ""),
     "half a surrogate pair": (GOOD.replace(b"up", b"\\ud800"), "not JSON", ""),
@@ -70,7 +69,7 @@ POISON = {
     ),
     "grouped digits": (GOOD.replace(b"0.5", b'"1_000"'), 'field "y": "1_000" is not a number', "d1"),
     "infinite text": (GOOD.replace(b"0.5", b'"-inf"'), 'field "y": "-inf" is infinite', "d1"),
-    "list in a number": (GOOD.replace(b"0.5", b"[0.5]"), 'field "y": a list', "d1"),
+    "list in a number": (GOOD.replace(b"0.5", b'["a"]'), 'field "y": a list', "d1"),
     "float too large": (GOOD.replace(b"0.5", b"1e999"), 'field "y": a number too large', ""),
     "integer too large": (GOOD.replace(b"0.5", b"-" + b"9" * 400), 'field "y": a number too large', "d1"),
     "integer beyond Python": (GOOD.replace(b"0.5", b"9" * 10_000), 'field "y": a number too large', ""),
@@ -81,11 +80,6 @@ POISON = {
     "client fraction": (GOOD.replace(b'"d1"', b"1.5"), 'field "device": "1.5" names no client', ""),
     "client true": (GOOD.replace(b'"d1"', b"true"), 'field "device": "True" names no client', ""),
     "client list": (GOOD.replace(b'"d1"', b'["d1"]'), 'field "device": "[\'d1\']" names no client', ""),
-    "time in words": (GOOD.replace(b"1.5", b'"noon"'), 'field "t": the time "noon" is not a date; give', "d1"),
-    "time true": (GOOD.replace(b"1.5", b"true"), 'field "t": the time "True" is not a date', "d1"),
-    "time in microseconds": (GOOD.replace(b"1.5", b"1700000000000000"), 'field "t": the time 17000', "d1"),
-    "time huge": (GOOD.replace(b"1.5", b"9" * 400), 'field "t": the time inf is not a date', "d1"),
-    "time of no calendar": (GOOD.replace(b"1.5", b'"2023-02-30"'), 'field "t": the time "2023-02-30"', "d1"),
     "nested too deeply": (nested(100_000), "too deeply", ""),
     "a list too deep": (b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "too deeply", ""),
     "name of a category's feature": (
@@ -644,7 +638,7 @@ def test_a_rejected_record_carries_its_key_if_that_can_be_read():
     fields = FieldMap(task="unlabelled", key="id", features=("x",), time="t")
     messages = [
         b'{"id":"k","x":"wide"}',
-        b'{"id":7,"x":1,"t":"noon"}',
+        b'{"id":7,"x":"far","t":"noon"}',
         b'{"x":1e999,"id":"l"}',
         b'{"id":"m","x":',
         b"",
