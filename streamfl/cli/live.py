@@ -70,17 +70,14 @@ def _service(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _loaded(path: Path, assignments: tuple[str, ...]) -> "FederationSettings":
-    import structlog  # noqa: PLC0415
-
-    from streamfl.live.metrics.logs import configure  # noqa: PLC0415
-    from streamfl.live.settings.settings import flag, load, merged  # noqa: PLC0415
+    from streamfl.live.metrics.logs import configure, log_renamed  # noqa: PLC0415
+    from streamfl.live.settings.settings import flag, load, merge  # noqa: PLC0415
 
     with warnings.catch_warnings(record=True) as renamed:
         warnings.simplefilter("always", FutureWarning)
-        settings = load(path, merged([flag(text) for text in assignments]))
+        settings = load(path, merge([flag(text) for text in assignments]))
     configure(settings.logs.level, settings.logs.form)
-    for warning in renamed:
-        structlog.get_logger("streamfl.settings").warning("setting renamed", remedy=str(warning.message))
+    log_renamed(str(warning.message) for warning in renamed)
     return settings
 
 
@@ -457,6 +454,8 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
         notation=settings.records.fields.notation,
         task=settings.federation.task,
         keep=client_column(options["split"]) or None,
+        missing_values=settings.records.missing_values,
+        decimal=settings.records.decimal,
     )
 
 
@@ -506,7 +505,7 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
     type=click.Choice(["auto", "classification", "regression"]),
     default="auto",
     show_default=True,
-    help="auto: regression if any label is a number with a fractional part.",
+    help="auto: regression if labels are numbers and some have a fractional part.",
 )
 @click.option(
     "--separator",
@@ -524,7 +523,7 @@ def init(file: str | None, assignments: tuple[str, ...], **options: Any) -> None
     kafka.security_protocol=SASL_SSL. Passwords are not written to the file: give them in the environment.
     """
     from streamfl.live.operator.init.command import InitRequest, write  # noqa: PLC0415
-    from streamfl.live.settings.settings import flag, merged  # noqa: PLC0415
+    from streamfl.live.settings.settings import flag, merge  # noqa: PLC0415
     from streamfl.records.request import Request  # noqa: PLC0415
 
     request = Request(
@@ -535,7 +534,7 @@ def init(file: str | None, assignments: tuple[str, ...], **options: Any) -> None
         options["task"],
         separator=SEPARATORS.get(options["separator"], options["separator"]),
     )
-    settings = merged([flag(text) for text in assignments])
+    settings = merge([flag(text) for text in assignments])
     named = {name: options[name] for name in ("topics", "broker", "name", "clients", "client", "out")}
     for line in write(InitRequest(request, settings=settings, **named)):
         echo_line(line)

@@ -52,7 +52,7 @@ def _named(what: str) -> Callable[[click.Context, click.Parameter, str], str]:
     def check(context: click.Context, parameter: click.Parameter, name: str) -> str:
         if name != parameter.default:
             try:
-                registry(REGISTRIES[f"{{{what}s}}"]).named(name)
+                registry(REGISTRIES[f"{{{what}s}}"]).find(name)
             except UsageError as error:
                 raise click.BadParameter(str(error)) from error
         return name
@@ -144,6 +144,18 @@ _encoding = click.option(
     metavar="NAME",
     help="The encoding of a text file, such as cp1252. Default: UTF-8, or UTF-16 with a byte order mark.",
 )
+_missing_values = click.option(
+    "--missing-values",
+    metavar="VALUE,...",
+    default="",
+    help="More values that count as missing, in any column and in the label, such as -999; not:NA means that NA is a "
+    "value. Missing without it: an empty cell, NA, null, None, ?, -, #DIV/0! and the like.",
+)
+_decimal = click.option(
+    "--decimal",
+    type=click.Choice([".", ","]),
+    help="The decimal mark of numbers. Default: the one with which all numbers of a column can be read.",
+)
 _on_bad_record = click.option(
     "--on-bad-record",
     type=click.Choice(["reject", "stop"]),
@@ -181,13 +193,15 @@ _on_bad_record = click.option(
     help="The order of day, month and year in dates such as 03/04/2026. Default: as the column shows.",
 )
 @_separator
+@_missing_values
+@_decimal
 @_encoding
 @click.option(
     "--task",
     type=click.Choice(["auto", "classification", "regression"]),
     default="auto",
     show_default=True,
-    help="auto: regression if any label is a number with a fractional part.",
+    help="auto: regression if labels are numbers and some have a fractional part.",
 )
 @click.option(
     "--clients",
@@ -420,7 +434,7 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
         echo_line(sentence)
 
 
-@cli.command()
+@cli.command(cls=NamingCommand)
 @click.argument("file")
 @click.option(
     "--model",
@@ -440,9 +454,11 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
 )
 @_drop
 @_separator
+@_missing_values
+@_decimal
 @_encoding
 @click.option(
-    "--missing",
+    "--missing-columns",
     type=click.Choice(["warn", "mean", "refuse"]),
     default="warn",
     show_default=True,
@@ -480,7 +496,7 @@ def predict(file: str, **options: Any) -> None:
         options["model"],
         csv=options["csv_to"],
         json=options["json_to"],
-        missing=raises.get(options["missing"], options["missing"]),
+        missing=raises.get(options["missing_columns"], options["missing_columns"]),
         unknown=raises.get(options["unknown"], options["unknown"]),
         client=options["client"],
     )
@@ -493,6 +509,8 @@ def _of_file(options: dict[str, Any]) -> dict[str, Any]:
         "label": options["label"],
         "drop": tuple(name for name in options["drop"].split(",") if name),
         "on_bad_record": options["on_bad_record"],
+        "missing_values": tuple(value for value in options["missing_values"].split(",") if value),
+        "decimal": options["decimal"],
         "separator": SEPARATORS.get(options["separator"], options["separator"]),
         "encoding": options["encoding"],
     }
@@ -531,7 +549,7 @@ def _check_profile(profile: str) -> None:
     """Refuse an option that the chosen profile does not use: it would change nothing."""
     from streamfl.plugins.profiles import PROFILES  # noqa: PLC0415
 
-    source, takes = click.get_current_context().get_parameter_source, PROFILES.named(profile).takes
+    source, takes = click.get_current_context().get_parameter_source, PROFILES.find(profile).takes
     for name in OF_SOME_PROFILES:
         if name not in takes and source(name) is click.core.ParameterSource.COMMANDLINE:
             flag, of = name.replace("_", "-"), [one for one, kind in PROFILES.items() if name in kind.takes]

@@ -24,7 +24,7 @@ from streamfl.protocol.messages import (
     RoundClosed,
     RoundOpened,
 )
-from streamfl.records.labels import identifier
+from streamfl.records.labels import amounts, identifier
 from streamfl.records.table import Table
 from streamfl.run.answers_file import AnswersFile
 from streamfl.run.dealing.dealing import FEWEST, Log, client_column, deal, usual_size
@@ -38,9 +38,6 @@ from streamfl.run.report.story import file_text
 from streamfl.run.report.terminal import print_line, write_output
 from streamfl.run.report.words import counted
 from streamfl.runtime.log.recorded import Recorded
-
-# If there are more numeric labels than this, they are probably amounts: suggest regression.
-MANY_LABELS = 50
 
 ALONE = "--min-records 1: an update may concern a single record, and the record can be computed from such an update"
 
@@ -317,8 +314,7 @@ def _title(replay: Replay) -> str:
     """Return source, number of clients and task; a task that was guessed wrong is seen at once."""
     labels = replay.table.labels
     task = f"classification, {counted(len(labels), 'label')}" if labels else "regression"
-    amounts = len(labels) > MANY_LABELS and all(label.lstrip("-").isdecimal() for label in labels)
-    hint = "; if the labels are amounts, add --task regression" if amounts else ""
+    hint = "; if the labels are amounts, add --task regression" if amounts(labels) else ""
     return f"{replay.table.name}: {counted(len(replay.logs), 'client')}, {task}{hint}"
 
 

@@ -114,6 +114,7 @@ def _wrong_opening(opened: RoundOpened) -> str | None:
         return "no time lies in the period of the round"
     if min(opened.entry, opened.round) < 1 or min(opened.known_labels, opened.earlier.keep, held) < 0:
         return "the round has impossible numbers"
-    if not {opened.serves, *(group.serves for group in opened.apart)} <= {slot.name for slot in opened.slots}:
-        return "the round is served by a model that it does not name"
+    named = {opened.serves, opened.tested or opened.serves, *(group.serves for group in opened.apart)}
+    if not named <= {slot.name for slot in opened.slots}:
+        return "the round is served or tested by a model that it does not name"
     return None if opened.closes is None or isfinite(opened.closes) else "the round closes at no time"

@@ -205,6 +205,8 @@ class RoundOpened(Message):
     online
         Whether online models learn. `OnlinePublished` carries their agreed state, with the number of the
         round as its version.
+    tested
+        The slot whose scores updates sum by label; empty: the one that serves the client.
     """
 
     entry: int
@@ -223,6 +225,7 @@ class RoundOpened(Message):
     totals: TotalsAsked = TotalsAsked()
     resumed: bool = False
     online: bool = False
+    tested: str = ""
 
     @property
     def scores_again(self) -> bool:

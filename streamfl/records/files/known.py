@@ -44,4 +44,4 @@ def endings() -> str:
     >>> endings()
     '.csv, .csv.gz, .jsonl, .ndjson, .json, .arff, .parquet or .npz'
     """
-    return FILE_FORMATS.listed(".{}")
+    return FILE_FORMATS.listing(".{}")

@@ -46,4 +46,4 @@ def record_format(kind: str, fields: FieldMap, limits: Limits = NAMED) -> Record
     >>> record_format("json", FieldMap(client="device")).stride
     1
     """
-    return RECORD_FORMATS.named(kind).of(fields, limits)
+    return RECORD_FORMATS.find(kind).of(fields, limits)

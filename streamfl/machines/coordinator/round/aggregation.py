@@ -240,20 +240,6 @@ def _means(losses: SlotLosses, records: int) -> tuple[float, float]:
     return losses.loss / records, losses.proper / records
 
 
-def as_differences(
-    sent: Mapping[str, FloatArray], live: Iterable[LiveModel], learner: Learner
-) -> Mapping[str, FloatArray]:
-    """Return differences, where clients send whole models: all that follows is about differences."""
-    if learner.exchange != "model":
-        return sent
-    differences = dict(sent)
-    for model in live:
-        if model.name in differences and not model.whitened:
-            before, x = learner.algorithm.to_average(model.W), differences[model.name]
-            differences[model.name] = x - placed_columns(before, np.arange(before.shape[1]), x.shape[1])
-    return differences
-
-
 def served_in_all(updates: Sequence[Update]) -> Served:
     """Return the counts of all clients' served predictions."""
     parts = [update.numbers.served for update in updates]

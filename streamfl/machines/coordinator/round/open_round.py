@@ -123,6 +123,7 @@ class OpenRound:
                 repeats=state.repeats or None,
             ),
             online=state.online is not None,
+            tested=plan.tested,
         )
         closes = None if interval is None else now + interval
         return cls(plan, message, published(plan.live, state), now, closes, grid_of(plan.live, state), state.roster)

@@ -1,11 +1,8 @@
 """Rounds in which each client sends an update of its own: the influence of each is bounded."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from streamfl.learning.drift.evidence import LiveModel
-from streamfl.learning.local_round import Learner
-from streamfl.machines.coordinator.round.aggregation import as_differences
 from streamfl.machines.coordinator.round.closing import Closing, Counted
 from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
 from streamfl.machines.coordinator.round_kinds.base import RoundKind
@@ -23,7 +20,7 @@ class ClientUpdates(RoundKind):
         """Bound the influence of each update."""
         learner, secret, plan = self.settings.learner, self.settings.secret, closing.opened.plan
         made = with_bounded_influence(
-            [_with_differences(update, plan.live, learner) for update in closing.granted],
+            closing.granted,
             plan.live,
             state.agreed,
             state.influence.shown(secret),
@@ -39,15 +36,6 @@ class ClientUpdates(RoundKind):
         self, alarm: PendingAlarm, scores: Mapping[str, Scores], enquiry: Enquiry | None, registry: Registry
     ) -> Sequence[tuple[Update, Scores]]:
         """Return each client's scores; steps of candidates count as much as those of its update did."""
-        counted, learner = alarm.closing.counted, self.settings.learner
-        made = {
-            client: replace(one, differences=as_differences(one.differences, alarm.live, learner))
-            for client, one in scores.items()
-        }
-        shares = {client: bounded_scores(one, counted.shares.get(client, 1.0)) for client, one in made.items()}
+        counted = alarm.closing.counted
+        shares = {client: bounded_scores(one, counted.shares.get(client, 1.0)) for client, one in scores.items()}
         return [(update, shares[update.client]) for update in counted.updates if update.client in scores]
-
-
-def _with_differences(update: Update, live: Sequence[LiveModel], learner: Learner) -> Update:
-    differences = as_differences(update.numbers.differences, live, learner)
-    return replace(update, numbers=replace(update.numbers, differences=differences))
