@@ -14,7 +14,6 @@ import numpy as np
 from rich.console import Console
 
 from streamfl.errors import UsageError
-from streamfl.machines.client.intake.recorded import Recorded
 from streamfl.protocol.decisions import PostUpdate, Predicted, Refused
 from streamfl.protocol.messages import (
     Ended,
@@ -38,6 +37,7 @@ from streamfl.run.report.display import Progress, local_text, notice_text, summa
 from streamfl.run.report.story import file_text
 from streamfl.run.report.terminal import print_line, write_output
 from streamfl.run.report.words import counted
+from streamfl.runtime.log.recorded import Recorded
 
 ALONE = "--min-records 1: an update may concern a single record, and the record can be computed from such an update"
 

@@ -8,7 +8,6 @@ from threadpoolctl import threadpool_limits
 
 from streamfl.arrays import FloatArray
 from streamfl.errors import UsageError
-from streamfl.machines.client.intake.recorded import Recorded
 from streamfl.machines.client.machine import Client
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.coordinator.machine import Coordinator
@@ -32,6 +31,7 @@ from streamfl.run.dealing.dealing import Log
 from streamfl.run.dealing.delayed import HalvesSource
 from streamfl.run.dealing.source import TableSource
 from streamfl.runtime.clock import ManualClock
+from streamfl.runtime.log.recorded import Recorded
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, unobserved
 from streamfl.sampling import generator
 from streamfl.testing.liars.lies import STRANGERS, Liar

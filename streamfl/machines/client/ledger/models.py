@@ -137,7 +137,7 @@ class ClientModels:
         return (
             None
             if self.online is None or not opened.online
-            else self.online.learnt(limits, self.client, measured=opened.is_measured(self.client), coarser=coarser)
+            else self.online.learnt(limits, self.client, measured=opened.asks.of(self.client), coarser=coarser)
         )
 
     def served(self, records: RoundRecords, by_rounds: FloatArray) -> FloatArray:
