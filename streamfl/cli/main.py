@@ -520,7 +520,7 @@ def _table(file: str, options: dict[str, Any]) -> Any:
     from rich.text import Text  # noqa: PLC0415
 
     from streamfl.records.files.readers import read  # noqa: PLC0415
-    from streamfl.records.times import Notation  # noqa: PLC0415
+    from streamfl.records.values.times import Notation  # noqa: PLC0415
     from streamfl.run.dealing.dealing import client_column  # noqa: PLC0415
 
     name = printable(file)

@@ -8,17 +8,17 @@ import numpy as np
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.errors import UsageError
 from streamfl.protocol.records import Rejection, without_infinity
-from streamfl.records.cells import NAMES, Cells, is_number, listed, quoted, texts, words
 from streamfl.records.columns import NOTATION, TIMES, Column, LeftOutColumn, TextColumn, decimals, describe, infer
 from streamfl.records.labels import LabelTexts, resolve
-from streamfl.records.missing import WORDS
-from streamfl.records.numerals import Decimal
 from streamfl.records.odd_cells import OddCells, missing_words
 from streamfl.records.request import Request
 from streamfl.records.rows import GrowingRows
 from streamfl.records.series import DISTINCT, LAST, last_values
 from streamfl.records.table import Numbers, Table, Texts
-from streamfl.records.times import Times, unknown
+from streamfl.records.values.cells import NAMES, Cells, is_number, listed, quoted, texts, words
+from streamfl.records.values.missing import WORDS
+from streamfl.records.values.numerals import Decimal
+from streamfl.records.values.times import Times, unknown
 
 BLOCK = 8192  # records read at a time
 MAX_COLUMNS = 10_000

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.records.cells import USUAL, CellRules, Cells, is_number, listed, numbers, quoted, text, words
-from streamfl.records.numerals import Decimal, decimal_marks, in_other_notation
 from streamfl.records.request import Request
-from streamfl.records.times import looks_like_times, named_as_times
+from streamfl.records.values.cells import USUAL, CellRules, Cells, is_number, listed, numbers, quoted, text, words
+from streamfl.records.values.numerals import Decimal, decimal_marks, in_other_notation
+from streamfl.records.values.times import looks_like_times, named_as_times
 
 SAMPLE = 1000  # records by which the kind of a column is inferred
 MAX_VALUES = 50  # of a text column; with more it is probably a name or an address, not a category

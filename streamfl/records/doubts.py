@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.records.cells import listed
-from streamfl.records.missing import NOT
 from streamfl.records.request import Request
 from streamfl.records.table import Numbers, Table
+from streamfl.records.values.cells import listed
+from streamfl.records.values.missing import NOT
 
 FEWEST = 50  # records by which a column is judged
 LOOKED_AT = 1000  # records by which most columns are found to be in order

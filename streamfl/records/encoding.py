@@ -11,11 +11,11 @@ import numpy.typing as npt
 from streamfl.arrays import FloatArray
 from streamfl.errors import UsageError
 from streamfl.protocol.records import without_infinity
-from streamfl.records.cells import CellRules, Cells, listed
 from streamfl.records.columns import NumberColumn, TextColumn, decimals
-from streamfl.records.missing import Missing
-from streamfl.records.numerals import Decimal
 from streamfl.records.objects import flat, names
+from streamfl.records.values.cells import CellRules, Cells, listed
+from streamfl.records.values.missing import Missing
+from streamfl.records.values.numerals import Decimal
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import numpy as np
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.bounds import NAME_BYTES, NAMED, is_name
 from streamfl.protocol.registry import ordered
-from streamfl.records.cells import USUAL, CellRules, Cells, number, plain_cells, quoted, whole, words
-from streamfl.records.numerals import in_other_notation
 from streamfl.records.request import Request
+from streamfl.records.values.cells import USUAL, CellRules, Cells, number, plain_cells, quoted, whole, words
+from streamfl.records.values.numerals import in_other_notation
 
 MAX_LABELS = NAMED.labels
 

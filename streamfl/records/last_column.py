@@ -7,9 +7,9 @@ from itertools import chain
 import numpy as np
 
 from streamfl.records.assembly import RowBlock
-from streamfl.records.cells import USUAL, Cells, listed, numbers, words
 from streamfl.records.columns import LeftOutColumn, infer
 from streamfl.records.request import LABEL_NAMES, Request
+from streamfl.records.values.cells import USUAL, Cells, listed, numbers, words
 
 FEWEST = 20  # records by which a column is judged
 

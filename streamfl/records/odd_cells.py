@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
-from streamfl.records.cells import Cells, quoted
 from streamfl.records.columns import MAX_VALUES, Column, TextColumn
-from streamfl.records.missing import NOT
+from streamfl.records.values.cells import Cells, quoted
+from streamfl.records.values.missing import NOT
 
 EXAMPLES = 3
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from streamfl.errors import UsageError
-from streamfl.records.cells import CellRules, listed
-from streamfl.records.missing import Missing, kept
-from streamfl.records.numerals import Decimal
-from streamfl.records.times import PLAIN, Notation
+from streamfl.records.values.cells import CellRules, listed
+from streamfl.records.values.missing import Missing, kept
+from streamfl.records.values.numerals import Decimal
+from streamfl.records.values.times import PLAIN, Notation
 
 Task = Literal["auto", "classification", "regression"]
 OnBadRecord = Literal["reject", "stop"]

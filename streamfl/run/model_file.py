@@ -25,8 +25,8 @@ from streamfl.protocol.fingerprint import fingerprint
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.records import Batch, Span
 from streamfl.protocol.registry import Registry, wrong_registry
-from streamfl.records.cells import NAMES, Cells, listed, quoted, text, words
 from streamfl.records.encoding import Encoding, columns_of
+from streamfl.records.values.cells import NAMES, Cells, listed, quoted, text, words
 from streamfl.run.settings import LearningSettings, ProfileSettings, Task
 from streamfl.wire import codec, safe_file
 

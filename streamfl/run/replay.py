@@ -24,9 +24,9 @@ from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.decisions import Answered, Dropped, OverBudget, PostUpdate, Predicted, Refused
 from streamfl.protocol.messages import Finding, FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
-from streamfl.records.cells import quoted
 from streamfl.records.table import Table
-from streamfl.records.times import iso
+from streamfl.records.values.cells import quoted
+from streamfl.records.values.times import iso
 from streamfl.run.dealing.dealing import Log
 from streamfl.run.dealing.delayed import delayed
 from streamfl.run.dealing.order import moments

@@ -22,8 +22,8 @@ from streamfl.live.http.tensors import (
     texts_of_bytes,
     texts_of_json,
 )
-from streamfl.records.cells import Cells, listed, quoted
 from streamfl.records.encoding import Encoding
+from streamfl.records.values.cells import Cells, listed, quoted
 from streamfl.run.model_file import ServedModel
 
 PREDICTION, PROBABILITIES = "prediction", "probabilities"

@@ -40,9 +40,9 @@ from streamfl.machines.coordinator.aggregators import AGGREGATORS
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.online.native.online_models import NativeOnlineModels
-from streamfl.records.cells import quoted
 from streamfl.records.formats import RECORD_FORMATS, FieldMap, LabelMap, record_format
-from streamfl.records.missing import Missing
+from streamfl.records.values.cells import quoted
+from streamfl.records.values.missing import Missing
 from streamfl.run.renamed import settings_now
 from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
 from streamfl.runtime.log.placement import pattern

@@ -13,14 +13,14 @@ import numpy.typing as npt
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.protocol.records import Rejection, without_infinity
 from streamfl.records.assembly import Blocks, RowBlock
-from streamfl.records.cells import NAMES, quoted, texts
 from streamfl.records.files.file_format import FileFormat
 from streamfl.records.files.npz_rows import MOST_WHOLE, ArrayRows, opened, readable
 from streamfl.records.labels import LabelTexts, resolve
 from streamfl.records.objects import counted
 from streamfl.records.request import Request, check_names
 from streamfl.records.table import Numbers, Table
-from streamfl.records.times import of_cells, unknown
+from streamfl.records.values.cells import NAMES, quoted, texts
+from streamfl.records.values.times import of_cells, unknown
 
 ROWS = 65_536  # processed at a time
 

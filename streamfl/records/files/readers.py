@@ -13,10 +13,10 @@ from streamfl.records.doubts import looked_over
 from streamfl.records.files.csv_file import csv_stream
 from streamfl.records.files.file_format import FileFormat, table_of
 from streamfl.records.files.known import FILE_FORMATS, ending, endings
-from streamfl.records.numerals import Decimal
 from streamfl.records.request import OnBadRecord, Request, Task
 from streamfl.records.table import Table
-from streamfl.records.times import PLAIN, Notation
+from streamfl.records.values.numerals import Decimal
+from streamfl.records.values.times import PLAIN, Notation
 
 STDIN = "-"
 RIVER_DATA = "river:"

@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 
 from streamfl.bounds import is_name
-from streamfl.records.cells import CellRules, number, quoted
-from streamfl.records.dates import LONGEST
 from streamfl.records.formats.field_map import FieldMap
 from streamfl.records.objects import Object, flat
+from streamfl.records.values.cells import CellRules, number, quoted
+from streamfl.records.values.dates import LONGEST
 from streamfl.wire.codec import refuse_surrogates
 
 _ANYTHING = msgspec.json.Decoder()

@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from streamfl.bounds import is_name
 from streamfl.errors import UsageError
-from streamfl.records.cells import USUAL, CellRules, listed, quoted, text
-from streamfl.records.dates import Order
-from streamfl.records.missing import Missing
-from streamfl.records.numerals import Decimal
-from streamfl.records.times import Notation
+from streamfl.records.values.cells import USUAL, CellRules, listed, quoted, text
+from streamfl.records.values.dates import Order
+from streamfl.records.values.missing import Missing
+from streamfl.records.values.numerals import Decimal
+from streamfl.records.values.times import Notation
 
 
 class FieldMap(BaseModel):

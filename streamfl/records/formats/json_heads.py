@@ -7,12 +7,12 @@ import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.bounds import NAME_BYTES, is_name
-from streamfl.records.cells import USUAL, CellRules, number, quoted, text
 from streamfl.records.formats.any_json import Cell, client_text
 from streamfl.records.formats.classes import classes
 from streamfl.records.formats.field_map import FieldMap
 from streamfl.records.labels import LabelTexts
-from streamfl.records.times import seconds
+from streamfl.records.values.cells import USUAL, CellRules, number, quoted, text
+from streamfl.records.values.times import seconds
 
 Errors = dict[int, str]
 """Why records are bad, by their indices."""

@@ -12,7 +12,6 @@ from streamfl.bounds import NAME_BYTES, NAMED, Limits, is_name
 from streamfl.errors import UsageError
 from streamfl.protocol.delayed import Half
 from streamfl.protocol.records import Rejection
-from streamfl.records.cells import quoted
 from streamfl.records.columns import SAMPLE
 from streamfl.records.formats.any_json import AnyJson, ReadRecord, UnusableRecordError
 from streamfl.records.formats.field_map import FieldMap
@@ -21,6 +20,7 @@ from streamfl.records.formats.json_heads import Heads
 from streamfl.records.formats.json_writer import JsonWriter
 from streamfl.records.formats.known import KnownLabels, Remarks, left_out, no_time
 from streamfl.records.formats.message_format import MessageFormat
+from streamfl.records.values.cells import quoted
 from streamfl.runtime.ports import Decoded
 
 # Fields with odd cells that are reported by name: who writes to a topic may invent as many as they like.

@@ -8,8 +8,8 @@ import numpy as np
 from river.utils import dataframe
 
 from streamfl.arrays import FloatArray
-from streamfl.records.cells import number
-from streamfl.records.missing import WORDS
+from streamfl.records.values.cells import number
+from streamfl.records.values.missing import WORDS
 
 # Key orders of records that are cached.
 MOST_ORDERS = 1000

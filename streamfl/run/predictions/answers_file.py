@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from streamfl.errors import UsageError
-from streamfl.records.cells import listed
 from streamfl.records.files.lines import whole_lines
+from streamfl.records.values.cells import listed
 from streamfl.run.dealing.dealing import Log
 from streamfl.runtime.log.predictions import Prediction, is_usable, read
 from streamfl.runtime.log.recorded import Recorded

@@ -21,13 +21,13 @@ from streamfl.arrays import FloatArray, IntArray
 from streamfl.errors import UsageError
 from streamfl.protocol.records import Rejection
 from streamfl.records.assembly import Blocks, RowBlock
-from streamfl.records.cells import CellRules, Cells, listed, numbers, words
 from streamfl.records.columns import NumberColumn, decimals
 from streamfl.records.files.readers import STDIN, blocks
-from streamfl.records.missing import Missing as MissingValues
-from streamfl.records.numerals import Decimal
 from streamfl.records.odd_cells import OddCells
 from streamfl.records.request import Request
+from streamfl.records.values.cells import CellRules, Cells, listed, numbers, words
+from streamfl.records.values.missing import Missing as MissingValues
+from streamfl.records.values.numerals import Decimal
 from streamfl.run.evaluation.errors import Errors
 from streamfl.run.model_file import Missing, Provenance, ServedModel, Unknown
 from streamfl.run.report.terminal import print_line, standard_output

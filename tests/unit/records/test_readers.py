@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from streamfl.errors import UsageError
 from streamfl.records.assembly import MAX_COLUMNS
-from streamfl.records.cells import number
 from streamfl.records.files.covtype import covtype
 from streamfl.records.files.lines import LONGEST
 from streamfl.records.files.readers import read
 from streamfl.records.objects import Columns, counted, flat
 from streamfl.records.request import Request
 from streamfl.records.table import Table
-from streamfl.records.times import looks_like_times
+from streamfl.records.values.cells import number
+from streamfl.records.values.times import looks_like_times
 
 SMALL = "width,colour,y\n1,red,b\n,blue,a\nx,red,a\n4.5,,b\n"
 

@@ -7,12 +7,12 @@ import numpy as np
 
 from streamfl.bounds import is_name
 from streamfl.errors import UsageError
-from streamfl.records.cells import Cells, listed, text
 from streamfl.records.columns import SAMPLE, TIMES, Column, LeftOutColumn, TextColumn, infer
-from streamfl.records.dates import Order
 from streamfl.records.labels import LabelTexts, identifier, resolve
 from streamfl.records.request import LABEL_NAMES, Request, check_names
-from streamfl.records.times import of_cells
+from streamfl.records.values.cells import Cells, listed, text
+from streamfl.records.values.dates import Order
+from streamfl.records.values.times import of_cells
 
 # Names of fields that name a record and tell nothing of it, if every record has another value.
 KEYS = ("id", "uuid", "guid", "key")

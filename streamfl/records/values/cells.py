@@ -13,10 +13,10 @@ import numpy.typing as npt
 from streamfl.arrays import FloatArray
 from streamfl.printable import printable
 from streamfl.records.csv_block import LazyTexts
-from streamfl.records.missing import USUAL as USUAL_MISSING
-from streamfl.records.missing import Missing
-from streamfl.records.numerals import Decimal, numeral
 from streamfl.records.table import Numbers
+from streamfl.records.values.missing import USUAL as USUAL_MISSING
+from streamfl.records.values.missing import Missing
+from streamfl.records.values.numerals import Decimal, numeral
 
 Cells = Sequence[object] | Numbers
 """A column as read: texts from CSV, values from JSON, an array from a typed format."""

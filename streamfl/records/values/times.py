@@ -1,4 +1,4 @@
-"""Reads times as seconds since 1970: from numbers by their magnitude, from texts by `streamfl.records.dates`."""
+"""Reads times as seconds since 1970: from numbers by their magnitude, from texts by `dates` next to it."""
 
 import math
 import re
@@ -10,10 +10,10 @@ import numpy as np
 
 from streamfl.arrays import BoolArray, FloatArray, IntArray
 from streamfl.errors import UsageError
-from streamfl.records.cells import Cells, quoted
 from streamfl.records.csv_block import LazyTexts
-from streamfl.records.dates import ORDERS, Order, Stamp, named_zone, stamp
-from streamfl.records.missing import WORDS
+from streamfl.records.values.cells import Cells, quoted
+from streamfl.records.values.dates import ORDERS, Order, Stamp, named_zone, stamp
+from streamfl.records.values.missing import WORDS
 
 MILLISECONDS_FROM = 1e11  # in seconds the year 5138, in milliseconds 1973: larger numbers are milliseconds
 _MICROSECONDS_FROM, _NANOSECONDS_FROM = 1e14, 1e17
