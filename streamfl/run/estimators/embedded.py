@@ -19,7 +19,6 @@ from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.mixture_state import MixtureState
 from streamfl.protocol.decisions import PostUpdate, Predicted, Refused
-from streamfl.protocol.events import BufferDue
 from streamfl.protocol.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
 from streamfl.protocol.native.sleeping import Rest
 from streamfl.protocol.records import Batch, Span, without_infinity
@@ -29,7 +28,9 @@ from streamfl.run.estimators.saved import RecordPlace, SavedClient, SavedFederat
 from streamfl.run.estimators.uninterrupted import Uninterrupted
 from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.run.summary import RoundSummary
-from streamfl.runtime.nodes import ClientNode, CoordinatorNode, Node
+from streamfl.runtime.clock import ManualClock
+from streamfl.runtime.loop import settle
+from streamfl.runtime.nodes import ClientNode, CoordinatorNode
 from streamfl.runtime.transport.memory import MemoryTransport
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ class EmbeddedFederation:
     local_places: deque[RecordPlace] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
     _starts: dict[int, int] = field(default_factory=dict)
     _transport: MemoryTransport = field(default_factory=MemoryTransport)
+    _clock: ManualClock = field(default_factory=ManualClock)
     _coordinator: CoordinatorNode | None = None
     _clients: dict[str, ClientNode] = field(default_factory=dict)
     _sources: dict[str, ClientSource] = field(default_factory=dict)
@@ -410,7 +412,7 @@ class EmbeddedFederation:
         if saved.state is not None:
             self._coordinate(saved.state)
         if self._coordinator is not None:
-            self._coordinator.start(0.0)
+            self._coordinator.start(self._clock.now())
             self._settle()
         if saved.state is not None:
             self._features.update(() if saved.state.between is None else saved.state.between.features)
@@ -446,8 +448,7 @@ class EmbeddedFederation:
         newcomers = [name for name in self._clients if name not in self._joined]
         for names in (newcomers, [name for name in self._clients if name in self._joined]):
             for name in names:
-                self._clients[name].step(0.0)
-                self._clients[name].handle(BufferDue(), 0.0)
+                self._clients[name].due(self._clock.now())
             if names and names is newcomers and self._joined:
                 self._settle()
         self._settle()
@@ -459,12 +460,7 @@ class EmbeddedFederation:
 
     def _settle(self) -> None:
         """Deliver messages until no node has any left to send."""
-        nodes: list[Node] = [*self._clients.values()]
-        if self._coordinator is not None:
-            nodes.append(self._coordinator)
-        busy = True
-        while busy:
-            busy = sum(node.step(0.0) for node in nodes) > 0  # sum, not any: every node takes its step
+        settle([*self._clients.values(), *([] if self._coordinator is None else [self._coordinator])], self._clock)
 
     def _coordinate(self, state: CoordinatorState | None) -> None:
         if state is None:
