@@ -57,6 +57,10 @@ class Learner:
         """Return the same learner for clients that are driven by one thread: see `BetweenRounds.in_one_process`."""
         return self if self.between is None else replace(self, between=self.between.in_one_process())
 
+    def alone(self) -> "Learner":
+        """Return the same learner for a client that is alone, for good: see `BetweenRounds.alone`."""
+        return self if self.between is None else replace(self, between=self.between.alone())
+
     def agreed_only(self) -> "Learner":
         """Return the same learner without models of a client's own: see `BetweenRounds.agreed_only`."""
         return self if self.between is None else replace(self, between=self.between.agreed_only())

@@ -11,6 +11,7 @@ import numpy as np
 from streamfl.arrays import FloatArray
 from streamfl.bounds import Limits
 from streamfl.errors import BrokenInvariantError, UsageError
+from streamfl.learning.local_round import Learner
 from streamfl.machines.client.machine import Client
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.coordinator.machine import Coordinator
@@ -49,6 +50,9 @@ LIMITS = Limits(MOST_FEATURES, MOST_LABELS, name_bytes=2**30, external_names=2**
 
 # The federation closes rounds itself, so no buffer is ever full.
 ENDLESS = 2**40
+
+# Draws follow from the names of clients, so that of a federation of one is its name in a replay.
+ONLY = "c0"
 
 # Restarts kept, and rounds whose first record is kept.
 MOST_RESTARTS, MOST_ROUNDS = 1000, 1000
@@ -119,6 +123,8 @@ class EmbeddedFederation:
         How the clients learn, and how drift is handled.
     seed
         Seed of all random draws.
+    alone
+        Whether there is one client, for good.
 
     Examples
     --------
@@ -134,6 +140,7 @@ class EmbeddedFederation:
     learning: LearningSettings = LearningSettings()
     profile: ProfileSettings = ProfileSettings()
     seed: int = 0
+    alone: bool = False
     rounds: int = 0
     labels: tuple[str, ...] = ()
     restarts: deque[Restarted] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
@@ -157,10 +164,13 @@ class EmbeddedFederation:
     _incarnation: int = 0
     _learning: bool = False
     _features: set[str] = field(default_factory=set)
+    _learner: Learner = field(init=False)
     _pairs_features: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        between = self.learning.learner(self.task, self.seed).between
+        learner = self.learning.learner(self.task, self.seed)
+        self._learner = learner.alone() if self.alone else learner
+        between = self._learner.between
         self._pairs_features = between is not None and between.pairs_features
         if between is not None:
             between.at_client()  # loads the compiled kernels now, so that the first record need not wait
@@ -169,6 +179,11 @@ class EmbeddedFederation:
     def clients(self) -> tuple[str, ...]:
         """Return the names of the clients."""
         return tuple(self._clients)
+
+    @property
+    def only_client(self) -> str:
+        """Return the name of a client that is alone: that of a saved one, or the one that it has in a replay."""
+        return next(iter(self._clients), ONLY)
 
     @property
     def learnt(self) -> int:
@@ -465,9 +480,14 @@ class EmbeddedFederation:
     def _coordinate(self, state: CoordinatorState | None) -> None:
         if state is None:
             self._starts = {1: 1}
-        learner = self.learning.learner(self.task, self.seed)
-        settings = CoordinatorSettings(learner=learner, expect=len(self._clients), task=self.task, limits=LIMITS)
-        machine = Coordinator(settings, state or CoordinatorState(self.profile.create(1, learner)))
+        settings = CoordinatorSettings(
+            learner=self._learner,
+            expect=len(self._clients),
+            task=self.task,
+            limits=LIMITS,
+            sums="alone" if self.alone else "by-client",
+        )
+        machine = Coordinator(settings, state or CoordinatorState(self.profile.create(1, self._learner)))
         self._coordinator = CoordinatorNode(machine, self._transport.coordinator(), self._take)
 
     def _client(self, name: str, *, known: bool = False) -> None:
@@ -476,7 +496,7 @@ class EmbeddedFederation:
             return
         self.admit([name])
         settings = ClientSettings(
-            self.learning.learner(self.task, self.seed),
+            self._learner,
             round_size=ENDLESS,
             clock="interval" if known else "records",
             capacity=ENDLESS,

@@ -37,7 +37,7 @@ class Counter:
 def test_time_jumps_to_the_next_moment_that_any_node_waits_for():
     told: list[tuple[str, float]] = []
     run([Counter("a", [0.0, 5.0], told), Counter("b", [2.0], told)], ManualClock())
-    assert [now for _, now in told] == [0.0, 0.0, 0.0, 0.0, 2.0, 2.0, 5.0]
+    assert [now for _, now in told] == [0.0, 0.0, 0.0, 0.0, 2.0, 2.0, 2.0, 5.0]
 
 
 def test_the_order_of_turns_is_asked_for_again_every_time():

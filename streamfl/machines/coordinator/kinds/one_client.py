@@ -1,0 +1,36 @@
+"""Rounds of a federation of one: what the client sends counts as it is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from streamfl.machines.coordinator.kinds.base import RoundKind
+from streamfl.machines.coordinator.round.aggregate import as_differences
+from streamfl.machines.coordinator.round.closing import Closing, Counted
+from streamfl.machines.coordinator.round.unsaved import PendingAlarm
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.protocol.messages import Scores, Unmasked, Update
+from streamfl.protocol.registry import Registry
+
+
+@dataclass(frozen=True)
+class OneClient(RoundKind):
+    """There is one client, in the same process and for good: nobody is protected from it, and nothing made small."""
+
+    on_grids: ClassVar[bool] = False
+
+    def count(self, closing: Closing, state: CoordinatorState) -> Counted:
+        """Return the update of the client."""
+        live, learner = closing.opened.plan.live, self.settings.learner
+        return Counted(tuple(as_differences(update, live, learner) for update in closing.granted))
+
+    def scored(
+        self, alarm: PendingAlarm, scores: Mapping[str, Scores], answers: Sequence[Unmasked], registry: Registry
+    ) -> Sequence[tuple[Update, Scores]]:
+        """Return the scores of the client."""
+        sent, learner = alarm.closing.counted.updates, self.settings.learner
+        return [
+            (update, as_differences(scores[update.client], alarm.live, learner))
+            for update in sent
+            if update.client in scores
+        ]
