@@ -134,7 +134,7 @@ def figures(world: World, features: str, seed: int, *, swaps: bool) -> tuple[flo
     table = shuffled(covtype(), seed)
     y = swapped(table.y) if swaps else table.y
     learning, logs = LearningSettings.model_validate({"features": features}), dealt(replace(table, y=y), world, seed)
-    settings = ReplaySettings(round_size=SIZE, least=LEAST, seed=seed, learning=learning)
+    settings = ReplaySettings(round_size=SIZE, min_records=LEAST, seed=seed, learning=learning)
     ways = logs, deal(replace(table, y=y), CLIENTS, "round-robin", seed)
     return (by_the_clock(table, logs, world, learning, seed), *(replayed(table, way, settings) for way in ways))
 
@@ -176,7 +176,7 @@ def by_the_clock(table: Table, logs: Mapping[str, Log], world: World, learning: 
     coordinator = Coordinator(
         CoordinatorSettings(
             learner=learner,
-            expect=CLIENTS - world.late,
+            min_clients=CLIENTS - world.late,
             interval=INTERVAL,
             deadline=DEADLINE,
             expire_after=EXPIRE_AFTER,
@@ -185,7 +185,7 @@ def by_the_clock(table: Table, logs: Mapping[str, Log], world: World, learning: 
     )
     told = lambda message: closed.append(message) if isinstance(message, RoundClosed) else None  # noqa: E731
     node = CoordinatorNode(coordinator, transport.coordinator(), told)
-    client = ClientSettings(learner, round_size=SIZE, clock="interval", least=LEAST, capacity=MANY)
+    client = ClientSettings(learner, round_size=SIZE, clock="interval", min_records=LEAST, capacity=MANY)
     end = len(table) / RATE
     absences = {SILENT: (end / 3, 2 * end / 3)} if world.silent else {}
     absences |= {LATE: (0.0, end / 2)} if world.late else {}

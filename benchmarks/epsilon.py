@@ -46,7 +46,7 @@ def run(options: argparse.Namespace, seed: int, noise: float) -> dict[str, float
         scaling=False,
         learning=LearningSettings(features="rounds"),
         profile=ProfileSettings(detector="glr"),
-        privacy=PrivacySettings(sums="masked", noise=noise, radius=RADIUS),
+        privacy=PrivacySettings(secure_aggregation="masked", noise=noise, radius=RADIUS),
     )
     result = Replay(table, logs, settings).run().result
     found = [restart.round for restart in result.restarts if at <= restart.round < at + 6]

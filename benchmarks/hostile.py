@@ -258,7 +258,7 @@ def figures(world: World) -> dict[str, Any]:
     learning = LearningSettings.model_validate({"features": world.features})
     learner = learning.learner("classification", world.seed)
     settings = CoordinatorSettings(
-        learner, expect=world.of, deadline=1.0, round_size=SIZE, aggregation=world.aggregation
+        learner, min_clients=world.of, deadline=1.0, round_size=SIZE, aggregation=world.aggregation
     )
     if world.attack in KNOWING and world.attack != PUBLIC:
         settings = replace(settings, secret=Sealing.of(PrivateKey(bytes([world.seed] * 32)), "hostile"))

@@ -19,7 +19,7 @@ import numpy as np
 
 from streamfl.machines.client.intake import waiting
 from streamfl.machines.client.intake.waiting import Waiting
-from streamfl.protocol.apart import Answers, Half
+from streamfl.protocol.delayed import Answers, Half
 from streamfl.protocol.records import Batch, Span
 
 WINDOW, ROUND, DELAY = 10_000, 20, 40.0
@@ -105,8 +105,8 @@ def run(messages: Sequence[Message]) -> tuple[int, int, float, float]:
             learnt.update(batch.positions.tolist())
             done = [*batch.positions.tolist(), *(bad.position for bad in batch.rejected)]
             waits += [message.at - came[one].at for one in done]
-        if sum(map(len, pending)) >= ROUND and (mark := client.after(pending)) is not None:
-            client.follow(mark.after(client.mark), pending[-1].span.end)
+        if sum(map(len, pending)) >= ROUND and (watermark := client.after(pending)) is not None:
+            client.follow(watermark.after(client.watermark), pending[-1].span.end)
             pending = []
     lost = sum(one.is_good for position, one in came.items() if position not in learnt)
     return lost, len(came), float(np.mean(waits)), max(waits)

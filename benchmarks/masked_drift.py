@@ -19,7 +19,7 @@ from streamfl.run.settings import LearningSettings, PrivacySettings
 
 ALONE = ("c3", "c11")
 DRIFTS = ("none", "class-swap", "permutation", "two clients alone")
-WAYS = (("by-client", "rounds"), ("pooled", "rounds"), ("by-client", "auto"))
+WAYS = (("off", "rounds"), ("pooled", "rounds"), ("off", "auto"))
 
 
 def logs_of(table: Table, options: argparse.Namespace, drift: str, seed: int) -> Mapping[str, Log]:
@@ -43,7 +43,7 @@ def run(
         round_size=options.size,
         seed=seed,
         learning=LearningSettings(features=features),
-        privacy=PrivacySettings(sums=sums),
+        privacy=PrivacySettings(secure_aggregation=sums),
     )
     result = Replay(table, logs_of(table, options, drift, seed), settings).run().result
     found = [f"restart {x.round - at:+d}" for x in result.restarts]

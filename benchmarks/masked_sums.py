@@ -3,7 +3,7 @@
     python benchmarks/masked_sums.py [--clients 20] [--size 100] [--rounds 40] [--repeats 5] [--absent 0.3] [--json F]
 
 With `--rounds 0` only the masks are timed. Replays of covtype in one process, without a log or a network, in turns:
-`by-client`, `pooled`, `masked`. Seconds are of one core, of all clients and the coordinator together; ratios are
+`off`, `pooled`, `masked`. Seconds are of one core, of all clients and the coordinator together; ratios are
 medians over the repeats. Also the seconds that one client takes to mask its sums and to tell its seeds, and the
 coordinator to remove what is left of the masks if a share of the clients is absent.
 """
@@ -25,7 +25,7 @@ from streamfl.run.replay import Replay, ReplaySettings
 from streamfl.run.settings import LearningSettings, PrivacySettings
 from streamfl.wire.masking import MaskKeys, expand
 
-SUMS = ("by-client", "pooled", "masked")
+SUMS = ("off", "pooled", "masked")
 
 # The numbers of an update of covtype in most rounds, and in those with second moments.
 NUMBERS = (2_030, 3_570)
@@ -40,7 +40,7 @@ def replayed(options: argparse.Namespace, sums: str) -> dict[str, float]:
     settings = ReplaySettings(
         round_size=options.size,
         learning=LearningSettings(features="rounds"),
-        privacy=PrivacySettings(sums=sums),
+        privacy=PrivacySettings(secure_aggregation=sums),
         measure=False,
     )
     began = process_time()
@@ -95,7 +95,7 @@ def compare(options: argparse.Namespace) -> None:
     for sums in SUMS:
         told = runs[0][sums]
         print(f"{sums:10} {1e3 * middle[sums]:8.1f} ms a round  {told['up']:7.1f} bytes up  {told['down']:6.1f} down")
-    print(f"masked / by-client {ratio['by-client']:.2f}, masked / pooled {ratio['pooled']:.2f}")
+    print(f"masked / off {ratio['off']:.2f}, masked / pooled {ratio['pooled']:.2f}")
     if options.json is not None:
         told = {name: value for name, value in vars(options).items() if name != "json"}
         options.json.write_text(json.dumps({"settings": told, "runs": runs, "ratio": ratio}))

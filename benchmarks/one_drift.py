@@ -78,10 +78,10 @@ def by_the_clock(table: Table, logs: dict[str, Log], seed: int, *, timed: bool) 
         if isinstance(message, Finding):
             found.append(message)
 
-    settings = CoordinatorSettings(learner=learner, expect=CLIENTS, interval=INTERVAL, deadline=INTERVAL / 2.0)
+    settings = CoordinatorSettings(learner=learner, min_clients=CLIENTS, interval=INTERVAL, deadline=INTERVAL / 2.0)
     coordinator = Coordinator(settings, CoordinatorState(ProfileSettings().create(1000, learner)))
     node = CoordinatorNode(coordinator, transport.coordinator(), take)
-    client = ClientSettings(learner, round_size=SIZE, clock="interval", least=LEAST, capacity=MANY)
+    client = ClientSettings(learner, round_size=SIZE, clock="interval", min_records=LEAST, capacity=MANY)
     nodes = []
     for name, log in logs.items():
         times: FloatArray = table.times[log.rows] - 1.7e9

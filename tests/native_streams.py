@@ -1,4 +1,4 @@
-"""Records for models that learn between rounds, and all that a machine holds, to be compared to the last bit."""
+"""Records for online models, and all that a machine holds, to be compared to the last bit."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace

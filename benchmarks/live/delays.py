@@ -35,7 +35,7 @@ def restart_delay(world: World, runs: int, done: dict[str, Any]) -> Iterator[tup
     if all(f"swap {swap.number}" in done for swap in swaps):
         return
     tables = {
-        "federation": {"expect": CLIENTS},
+        "federation": {"min_clients": CLIENTS},
         "rounds": {"clock": "interval", "interval": INTERVAL, "size": EACH, "quorum": "all", "deadline": 1.0},
     }
     each, rate = EACH * (rounds[-1] + APART), EACH * CLIENTS / INTERVAL
@@ -116,7 +116,7 @@ def empty_round(world: World, _: int, done: dict[str, Any]) -> Iterator[tuple[st
     if "rounds" in done:
         return
     tables = {
-        "federation": {"expect": CLIENTS},
+        "federation": {"min_clients": CLIENTS},
         "rounds": {"clock": "interval", "interval": EMPTY_INTERVAL, "size": EACH, "quorum": "all", "deadline": 1.0},
     }
     with federation(world, tables) as live:

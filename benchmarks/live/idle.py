@@ -28,7 +28,7 @@ def idle(world: World, _: int, done: dict[str, Any]) -> Iterator[tuple[str, dict
     with ExitStack() as stack:
         running: dict[str, dict[str, Process]] = {}
         for clock in missing:
-            tables = {"federation": {"expect": CLIENTS}, "rounds": CLOCKS[clock]}
+            tables = {"federation": {"min_clients": CLIENTS}, "rounds": CLOCKS[clock]}
             live = stack.enter_context(federation(world, tables))
             running[clock] = _started(live, world.size(BEFORE))
         if not missing:

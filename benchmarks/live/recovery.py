@@ -11,7 +11,7 @@ from live.records import arriving, clients
 CLIENTS = 10
 SIZE, RATE = 50, 2000.0  # four rounds a second
 TABLES: dict[str, dict[str, Any]] = {
-    "federation": {"expect": CLIENTS},
+    "federation": {"min_clients": CLIENTS},
     "rounds": {"clock": "records", "size": SIZE, "quorum": "all", "deadline": 0},
 }
 KINDS = ("coordinator", "client")

@@ -274,7 +274,7 @@ def delay_table(done: dict[str, Any]) -> list[str]:
 def _learnt(world: World, features: str) -> Iterator[Federation]:
     """Run a federation that has learnt all that there is, and waits for more."""
     tables = {
-        "federation": {"expect": CLIENTS},
+        "federation": {"min_clients": CLIENTS},
         "rounds": {"clock": "records", "size": SIZE, "quorum": "all", "deadline": 0},
         "learning": {"features": features},
     }

@@ -88,7 +88,7 @@ def _bare(world: World, prefix: str, form: str) -> dict[str, Any]:
 
 def _live(world: World, prefix: str, case: Case) -> dict[str, Any]:
     tables = {
-        "federation": {"expect": CLIENTS},
+        "federation": {"min_clients": CLIENTS},
         "rounds": {"clock": "records", "size": case.size, "quorum": "all", "deadline": 0},
         "records": {"topics": [_topics(prefix, case.form) + "*"], "format": case.form},
         "profile": {"profile": case.profile},

@@ -35,7 +35,7 @@ class Federation:
         """Replay a drawn stream, the penalty having this weight."""
         learning = self.learning.model_copy(update={"l2": l2})
         seed, profile = drawn.stream.seed, self.profile
-        settings = ReplaySettings(least=1, seed=seed, learning=learning, profile=profile, scaling=False)
+        settings = ReplaySettings(min_records=1, seed=seed, learning=learning, profile=profile, scaling=False)
         watch = _Watch(drawn, Meter.of(drawn))
         result = Replay(drawn.table, drawn.logs(), settings, observe=watch.take, sizes=drawn.sizes()).run().result
         restarts = [Found(round=r.round, cause=r.cause, chosen=r.chosen, since=r.since) for r in result.restarts]

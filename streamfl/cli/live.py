@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -66,11 +67,17 @@ def _service(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _loaded(path: Path, assignments: tuple[str, ...]) -> "FederationSettings":
+    import structlog  # noqa: PLC0415
+
     from streamfl.live.metrics.logs import configure  # noqa: PLC0415
     from streamfl.live.settings.settings import flag, load, merged  # noqa: PLC0415
 
-    settings = load(path, merged([flag(text) for text in assignments]))
+    with warnings.catch_warnings(record=True) as renamed:
+        warnings.simplefilter("always", FutureWarning)
+        settings = load(path, merged([flag(text) for text in assignments]))
     configure(settings.logs.level, settings.logs.form)
+    for warning in renamed:
+        structlog.get_logger("streamfl.settings").warning("setting renamed", remedy=str(warning.message))
     return settings
 
 
@@ -299,7 +306,7 @@ def acls(
         write_output(as_json(found) if in_json else as_commands(found))
 
 
-@click.command()
+@click.command(cls=NamingCommand)
 @click.argument("file")
 @_service
 @click.option(
@@ -327,7 +334,7 @@ def acls(
 @click.option("--end", is_flag=True, help="Mark the end of every client's stream; see client --until-end.")
 @click.option("--unlabelled", is_flag=True, help="Write the records without labels, to the first topic of [score].")
 @click.option(
-    "--labels-apart",
+    "--label-delay",
     type=click.IntRange(0, MOST),
     metavar="N",
     help="Write each label N records of its client later, to the topics of [labels].",
@@ -357,7 +364,7 @@ def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any)
     logs = deal(table, options["clients"], options["split"], options["seed"])
     if options["inject"]:
         logs = inject(table, logs, parse(options["inject"]), settings.rounds.size, options["seed"])
-    names = ("rate", "limit", "end", "unlabelled", "labels_apart")
+    names = ("rate", "limit", "end", "unlabelled", "label_delay")
     production = Production(table, logs, run=token_hex(4), **{name: options[name] for name in names})
     with stopped_by_signals() as stop, Progress(console=terminal(errors=True)) as progress:
         task = progress.add_task(table.name, total=production.records)

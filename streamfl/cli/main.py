@@ -3,7 +3,9 @@
 import math
 import os
 import sys
+import warnings
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -194,7 +196,7 @@ _on_bad_record = click.option(
     "--round-size.",
 )
 @click.option(
-    "--least",
+    "--min-records",
     type=click.IntRange(1, MOST),
     default=10,
     show_default=True,
@@ -228,12 +230,12 @@ _on_bad_record = click.option(
     "except mean tolerates a minority of malicious clients, but costs some accuracy if all clients are honest.",
 )
 @click.option(
-    "--sums",
-    type=click.Choice(["by-client", "pooled", "masked"]),
-    default="by-client",
+    "--secure-aggregation",
+    type=click.Choice(["off", "pooled", "masked"]),
+    default="off",
     show_default=True,
-    help="What the coordinator sees of the numbers that clients compute from their records. by-client: the numbers "
-    "of each client. masked: only sums over all clients (secure aggregation). pooled: the same sums without masks, "
+    help="What the coordinator sees of the numbers that clients compute from their records. off: the numbers of "
+    "each client. masked: only sums over all clients (secure aggregation). pooled: the same sums without masks, "
     "for comparison; it protects nothing.",
 )
 @click.option(
@@ -241,8 +243,8 @@ _on_bad_record = click.option(
     type=click.FloatRange(0.0),
     default=0.0,
     show_default=True,
-    help="With --sums masked: the noise multiplier of differential privacy; more noise hides each record better. "
-    "Needs --no-scaling, so scale the features beforehand.",
+    help="With --secure-aggregation masked: the noise multiplier of differential privacy; more noise hides each "
+    "record better. Needs --no-scaling, so scale the features beforehand.",
 )
 @click.option(
     "--radius",
@@ -316,7 +318,7 @@ _on_bad_record = click.option(
     "--detector",
     metavar="NAME",
     help="Profile adaptive: the drift detector: {detectors}, which is one of river.drift. Default: excess; glr with "
-    "--sums masked or pooled.",
+    "--secure-aggregation masked or pooled.",
 )
 @click.option(
     "--rho-scale",
@@ -493,7 +495,7 @@ OF_SOME_PROFILES = ("rho_scale", "optimistic", "start", "detector", "max_order")
 
 # Options with the same names in the settings, which also have the defaults.
 LEARNING = ("features", "bytes", "model", "algorithm", "mirror", "average", "l1", "l2", "local_batch", "gamma")
-PRIVACY = ("sums", "noise", "radius", "delta")
+PRIVACY = ("secure_aggregation", "noise", "radius", "delta")
 PROFILE = ("profile", "detector", "rho_scale", "optimistic", "start", "step", "max_order")
 
 
@@ -517,7 +519,7 @@ def _settings(options: dict[str, Any]) -> Any:
     _check_profile(options["profile"])
     _check_learning(options)
     return ReplaySettings(
-        least=options["least"],
+        min_records=options["min_records"],
         seed=options["seed"],
         label_delay=options["label_delay"],
         aggregation=options["aggregation"],
@@ -578,8 +580,17 @@ def _without_a_secret(error: click.ClickException) -> click.ClickException:
     return error
 
 
+def _show_warning(show: Callable[..., None], message: Warning | str, category: type[Warning], *at: Any) -> None:
+    """Print what will change for the user as one line, and all else as Python does."""
+    if issubclass(category, FutureWarning):
+        echo_line(f"streamfl: warning: {message}", errors=True)
+    else:
+        show(message, category, *at)
+
+
 def main() -> None:
     """Run a command. An expected error is printed as one line, without a traceback."""
+    warnings.showwarning = partial(_show_warning, warnings.showwarning)
     try:
         cli(standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):

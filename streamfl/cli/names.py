@@ -39,7 +39,16 @@ def registry(place: str) -> Any:
 
 
 class NamingCommand(click.Command):
-    """A command with such a help; registries are imported only when it is asked for."""
+    """A command with such a help, which still takes old names of its options.
+
+    Registries are imported only when the help is asked for.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; a warning names the new name of an option."""
+        from streamfl.run.renamed import arguments_now  # noqa: PLC0415
+
+        return super().parse_args(ctx, arguments_now(args, [name for one in self.params for name in one.opts]))
 
     def get_help(self, ctx: click.Context) -> str:
         """Return the help."""

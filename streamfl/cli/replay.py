@@ -39,7 +39,7 @@ from streamfl.run.report.words import counted
 # If there are more numeric labels than this, they are probably amounts: suggest regression.
 MANY_LABELS = 50
 
-ALONE = "--least 1: an update may concern a single record, and the record can be computed from such an update"
+ALONE = "--min-records 1: an update may concern a single record, and the record can be computed from such an update"
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,8 @@ def run_replay(
     if remark:
         print_line(console, f"{remark}; name another with --label")
     logs = deal(table, clients, split, settings.seed)
-    size = _size(table, logs, round_size, FEWEST if injection is None else 1, settings.least)
-    if settings.least == 1:
+    size = _size(table, logs, round_size, FEWEST if injection is None else 1, settings.min_records)
+    if settings.min_records == 1:
         print_line(console, ALONE)
     if settings.interval is not None and (round_size is not None or injection is not None):
         raise UsageError(
@@ -252,7 +252,7 @@ def _recorded(
     return AnswersFile.load(answers, targets=not table.labels).recorded(logs)
 
 
-def _size(table: Table, logs: dict[str, Log], given: int | None, fewest: int, least: int) -> int:
+def _size(table: Table, logs: dict[str, Log], given: int | None, fewest: int, min_records: int) -> int:
     """Return the records per client and round: as given, or for about 100 rounds.
 
     With --inject `fewest` does not apply, so that the rounds it names exist.
@@ -260,15 +260,17 @@ def _size(table: Table, logs: dict[str, Log], given: int | None, fewest: int, le
     Raises
     ------
     UsageError
-        A round, or all records of every client, are fewer than `least`.
+        A round, or all records of every client, are fewer than `min_records`.
     """
-    if given is not None and given < least:
-        what = f"--round-size {given} is below --least {least}, the minimum number of records in an update"
-        raise UsageError(f"{what}; choose larger rounds or a smaller --least")
-    if max(len(log.rows) for log in logs.values()) < least:
-        what = f"no client has {least} valid records, the minimum for an update (--least)"
-        raise UsageError(f"{table.name}: {what}; choose fewer --clients or a smaller --least")
-    return given or usual_size(len(table), len(logs), least=least, fewest=fewest)
+    if given is not None and given < min_records:
+        what = (
+            f"--round-size {given} is below --min-records {min_records}, the minimum number of records in an update"
+        )
+        raise UsageError(f"{what}; choose larger rounds or a smaller --min-records")
+    if max(len(log.rows) for log in logs.values()) < min_records:
+        what = f"no client has {min_records} valid records, the minimum for an update (--min-records)"
+        raise UsageError(f"{table.name}: {what}; choose fewer --clients or a smaller --min-records")
+    return given or usual_size(len(table), len(logs), min_records=min_records, fewest=fewest)
 
 
 def _title(replay: Replay) -> str:

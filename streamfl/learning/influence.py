@@ -47,8 +47,8 @@ FEWEST = 4
 # records perfectly, the others are not liars. docs/choices.md, "Influence".
 LEAST = 0.1
 
-# From so many deviations between clients on, a client's losses are odd, and the least such deviation. A deviation is
-# so many times the middle distance from the middle, if they are Gaussian. docs/choices.md, "Influence".
+# From so many deviations between clients on, a client's losses are outliers, and the least such deviation. A
+# deviation is so many times the middle distance from the middle, if they are Gaussian. docs/choices.md, "Influence".
 ODD, LEAST_SPREAD, DEVIATION = 6.0, 0.002, 1.4826
 
 History = Mapping[str, FloatArray]
@@ -256,7 +256,7 @@ def _places(seed: int, kind: str, model: int, column: int, rows: int) -> tuple[I
     return drawn // 2, np.where(drawn % 2 == 0, -1.0, 1.0)
 
 
-def odd(losses: Mapping[str, FloatArray]) -> frozenset[str]:
+def outliers(losses: Mapping[str, FloatArray]) -> frozenset[str]:
     """Return the clients whose losses do not rank models as those of the others do, or lie far from theirs.
 
     Parameters
@@ -267,7 +267,7 @@ def odd(losses: Mapping[str, FloatArray]) -> frozenset[str]:
     Examples
     --------
     >>> honest = {f"c{i}": np.array([0.3, 0.2 + 0.01 * i, 0.1]) for i in range(5)}
-    >>> odd(honest), odd(honest | {"c5": np.array([0.1, 0.2, 0.3])})
+    >>> outliers(honest), outliers(honest | {"c5": np.array([0.1, 0.2, 0.3])})
     (frozenset(), frozenset({'c5'}))
     """
     if len(losses) < FEWEST:

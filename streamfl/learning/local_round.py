@@ -8,11 +8,11 @@ import numpy as np
 
 from streamfl.arrays import BoolArray, FloatArray, IntArray
 from streamfl.learning.algorithms.base import Algorithm, LocalProblem, local_model
-from streamfl.learning.between_rounds import BetweenRounds
 from streamfl.learning.fixed_point import shortened
 from streamfl.learning.grid import gradient_steps, in_short, on_grid, short
 from streamfl.learning.history import History
 from streamfl.learning.model import Model, score_bound
+from streamfl.learning.online_models import OnlineModels
 from streamfl.protocol.messages import LabelSums, Slot, SlotLosses
 from streamfl.protocol.moments import without_outliers
 from streamfl.protocol.records import Batch
@@ -40,8 +40,8 @@ class Learner:
         Whether clients send differences to the round's model, or whole models.
     seed
         The seed of all randomness.
-    between
-        The models that learn between rounds, if any. They then answer predictions.
+    online
+        The online models, if any. They then answer predictions.
     """
 
     model: Model
@@ -51,19 +51,19 @@ class Learner:
     gamma: float = 1.0
     exchange: Literal["difference", "model"] = "difference"
     seed: int = 0
-    between: BetweenRounds[Any, Any] | None = None
+    online: OnlineModels[Any, Any] | None = None
 
     def in_one_process(self) -> "Learner":
-        """Return the same learner for clients that are driven by one thread: see `BetweenRounds.in_one_process`."""
-        return self if self.between is None else replace(self, between=self.between.in_one_process())
+        """Return the same learner for clients that are driven by one thread: see `OnlineModels.in_one_process`."""
+        return self if self.online is None else replace(self, online=self.online.in_one_process())
 
     def alone(self) -> "Learner":
-        """Return the same learner for a client that is alone, for good: see `BetweenRounds.alone`."""
-        return self if self.between is None else replace(self, between=self.between.alone())
+        """Return the same learner for a client that is alone, for good: see `OnlineModels.alone`."""
+        return self if self.online is None else replace(self, online=self.online.alone())
 
     def agreed_only(self) -> "Learner":
-        """Return the same learner without models of a client's own: see `BetweenRounds.agreed_only`."""
-        return self if self.between is None else replace(self, between=self.between.agreed_only())
+        """Return the same learner without models of a client's own: see `OnlineModels.agreed_only`."""
+        return self if self.online is None else replace(self, online=self.online.agreed_only())
 
     @property
     def one_full_step(self) -> bool:

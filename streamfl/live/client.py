@@ -47,18 +47,18 @@ def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop
         they were accepted.
     """
     LOG.info("equal bytes", promised=not settings.unequal, because_of=list(settings.unequal))
-    if settings.rounds.least == 1:
+    if settings.rounds.min_records == 1:
         LOG.warning(
             "single records may be sent",
-            least=1,
-            remedy="raise rounds.least; a single record can be computed from such an update",
+            min_records=1,
+            remedy="raise rounds.min_records; a single record can be computed from such an update",
         )
     warn_if_open(settings)
     machine = replace(settings.client_machine, waits=not until_end)
-    if machine.learner.between is not None:
-        machine.learner.between.at_client()  # loads or compiles its loops: a group would not wait for that
+    if machine.learner.online is not None:
+        machine.learner.online.at_client()  # loads or compiles its loops: a group would not wait for that
     connector.prepare()
-    host = connector.host(settings.client.host, settings.placement, settings.record_format, settings.apart)
+    host = connector.host(settings.client.host, settings.placement, settings.record_format, settings.delayed_labels)
     clock = ListeningClock(host.listen)
     node = HostNode(host, machine, stop, settings.client.stop_within, until_end)
     measures = HostMeasures(node, settings.telemetry.most_behind)

@@ -41,8 +41,8 @@ from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import CoordinatorNode
 from streamfl.runtime.ports import (
-    Apart,
     Connector,
+    DelayedLabels,
     Placement,
     RecordFormat,
     ServedCoordinatorLink,
@@ -214,7 +214,7 @@ class CoordinatorLog:
         if state.held:
             LOG.warning("held by an operator", round=state.round, seconds=round(seconds), remedy="streamfl resume")
         elif state.agreement is None:
-            there, needed = machine.introduced, machine.settings.expect
+            there, needed = machine.introduced, machine.settings.min_clients
             LOG.warning("waiting for clients to join", joined=there, expected=needed, seconds=round(seconds))
         elif waited:
             LOG.warning(
@@ -382,10 +382,10 @@ class ServingCoordinator:
         return measures.not_ready(machine)
 
     @property
-    def place(self) -> tuple[Placement, RecordFormat, Apart | None, WrongState]:
+    def place(self) -> tuple[Placement, RecordFormat, DelayedLabels | None, WrongState]:
         """Return what a connector asks for: the topics and format of records, and which states cannot be used."""
         settings = self.settings
-        return settings.placement, settings.record_format, settings.apart, wrong_state(settings)
+        return settings.placement, settings.record_format, settings.delayed_labels, wrong_state(settings)
 
     def stood_by(self) -> ServedCoordinatorLink | None:
         """Wait until no other coordinator is heard, and take over; return None if the process is to end before."""
@@ -476,7 +476,7 @@ def wrong_state(settings: FederationSettings) -> WrongState:
 def _machine(settings: FederationSettings, link: ServedCoordinatorLink) -> Coordinator:
     before = link.restore()
     if before is None:
-        LOG.info("a new federation", federation=settings.federation.name, expects=settings.federation.expect)
+        LOG.info("a new federation", federation=settings.federation.name, expects=settings.federation.min_clients)
     else:
         LOG.info("resumed", round=before.round, epoch=before.profile.epoch, entry=before.entry)
         for name, (was, now) in kept_settings.changed(before.settings, kept_settings.kept(settings)).items():

@@ -94,9 +94,9 @@ class HostMeasures:
     def _behind(self) -> dict[str, int]:
         """Return by client the rounds since its records were learnt; 0 without enough records for an update."""
         node = self.node
-        least = node.settings.least
+        min_records = node.settings.min_records
         return {
-            name: node.round - node.learnt.get(name, node.round) if one.machine.pending >= least else 0
+            name: node.round - node.learnt.get(name, node.round) if one.machine.pending >= min_records else 0
             for name, one in node.nodes.items()
         }
 

@@ -39,7 +39,7 @@ SETTLE_EVERY = 5.0
 # Seconds for which a label waits for its record before the log says so.
 STANDS = 60.0
 
-# Why labels are rejected for want of a record: see `Mark`.
+# Why labels are rejected for want of a record: see `Watermark`.
 RELEASED = ("unmatched", "repeated", "unusable")
 
 # Seconds after which a client is started again whose place another start has taken. If another host has been assigned
@@ -59,7 +59,7 @@ def nonce() -> str:
 
 @dataclass
 class Totals:
-    """Sums over this host's clients: records, or labels that come apart, read = accepted + rejected + pending.
+    """Sums over this host's clients: records, or delayed labels, read = accepted + rejected + pending.
 
     `read` is counted where records are read, the others where they are entered into the ledger.
     `waiting` are records that have been answered and wait for their labels, `expired` those that were written off.
@@ -238,7 +238,7 @@ class HostNode:
 
     def _secrets(self) -> MaskKeys | None:
         """Return new keys for the masks and the noise of a start, if it sends sums."""
-        return MaskKeys() if self.settings.sums != "by-client" else None
+        return MaskKeys() if self.settings.secure_aggregation != "off" else None
 
     def _may_come_back(self, client: str, node: ClientNode, now: float) -> bool:
         """Tell whether a client has left and has records again; a failed client does not come back."""
@@ -339,7 +339,7 @@ class HostNode:
         match message:
             case RoundClosed():
                 hosted = [accepted for accepted in message.accepted if accepted.client in self.nodes]
-                is_apart = any(accepted.mark is not None for accepted in hosted)
+                is_apart = any(accepted.watermark is not None for accepted in hosted)
                 LOG.info(
                     "round",
                     round=message.round,

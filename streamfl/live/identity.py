@@ -7,7 +7,7 @@ import structlog
 
 from streamfl.errors import UsageError
 from streamfl.live.members_file import MembersFile, read_members
-from streamfl.machines.coordinator.gate.grants import Granted, Known
+from streamfl.machines.coordinator.gate.grants import Granted, TrustOnFirstUse
 from streamfl.wire.sealing import Sealing
 from streamfl.wire.signing import (
     OPEN,
@@ -33,7 +33,7 @@ LOG = structlog.get_logger("streamfl.members")
 OPEN_TO_ALL = (
     "anybody who may write to the topics can join, and can send messages as any client or as the coordinator"
 )
-REMEDY = 'for more than a trial, set members in [federation] to "known" or "file" (docs/kafka.md)'
+REMEDY = 'for more than a trial, set members in [federation] to "trust_on_first_use" or "file" (docs/kafka.md)'
 
 # What a process does with its key: readers, such as `watch`, have none.
 Process = Literal["client", "coordinator", "operator", "reader"]
@@ -61,7 +61,7 @@ def signatures(settings: "FederationSettings", process: Process, key: Path | Non
     """
     if settings.federation.members == "open":
         return OPEN
-    listed, whole = members_of(settings), settings.federation.members == "known"
+    listed, whole = members_of(settings), settings.federation.members == "trust_on_first_use"
     own = None if process == "reader" else _own(settings, process, key)
     if own is not None:
         _require_listed(settings, listed, process, own)
@@ -79,7 +79,7 @@ def signatures(settings: "FederationSettings", process: Process, key: Path | Non
 
 
 def members_of(settings: "FederationSettings") -> MembersFile:
-    """Return the list of members; an empty one if `known` has none.
+    """Return the list of members; an empty one if `trust_on_first_use` has none.
 
     Raises
     ------
@@ -87,18 +87,18 @@ def members_of(settings: "FederationSettings") -> MembersFile:
         It cannot be used.
     """
     federation = settings.federation
-    if federation.members == "known" and not federation.members_file.exists():
+    if federation.members == "trust_on_first_use" and not federation.members_file.exists():
         return MembersFile()
     return read_members(federation.members_file)
 
 
-def grants(settings: "FederationSettings") -> Known | Granted | None:
+def grants(settings: "FederationSettings") -> TrustOnFirstUse | Granted | None:
     """Return who may speak for which client; None: everybody for every one."""
     match settings.federation.members:
         case "open":
             return None
-        case "known":
-            return Known()
+        case "trust_on_first_use":
+            return TrustOnFirstUse()
         case "file":
             return members_of(settings).grants
 
@@ -136,7 +136,7 @@ def _require_listed(settings: "FederationSettings", listed: MembersFile, process
         "operator": {operator.key for operator in listed.operators},
     }
     is_open_to = {"client": True, "coordinator": listed.coordinator is None, "operator": False}
-    may_lack = settings.federation.members == "known" and is_open_to[process]
+    may_lack = settings.federation.members == "trust_on_first_use" and is_open_to[process]
     if not may_lack and str(own.public) not in by_process[process]:
         raise UsageError(
             f"{settings.federation.members_file}: {own.public} is not in the list as a key of this {process}; "

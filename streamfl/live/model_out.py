@@ -100,7 +100,7 @@ class ModelOut:
                 settings.learning.beside(settings.profile, settings.privacy),
                 settings.profile.beside(settings.privacy),
                 round_size=settings.rounds.size,
-                least=settings.rounds.least,
+                min_records=settings.rounds.min_records,
                 seed=settings.federation.seed,
                 scaling=settings.federation.scaling,
             ),

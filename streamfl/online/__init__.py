@@ -1,1 +1,1 @@
-"""Learning between rounds, record by record."""
+"""Online learning, record by record."""

@@ -10,7 +10,7 @@ from streamfl.protocol.registered import Registered
 # The task decides: `softmax` for labels, `squared` for targets.
 AUTO = "auto"
 
-# Each is a class that derives from `Model` and is made without arguments. A River model learns between rounds.
+# Each is a class that derives from `Model` and is made without arguments. A River model learns online.
 MODELS = Registered[type[Model]](
     "model",
     Model,

@@ -24,7 +24,7 @@ class Seek:
     positions
         Where to continue.
     needed
-        If labels come apart: the positions from which no label may be lacking. What lies before tells which records
+        If labels come later: the positions from which no label may be lacking. What lies before tells which records
         wait; of what the log has deleted nothing waits.
     """
 

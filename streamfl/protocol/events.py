@@ -27,7 +27,7 @@ class SourceEnded:
 
 @dataclass(frozen=True, slots=True)
 class FeaturesEnded:
-    """The features of records whose labels come apart have ended: only labels may follow."""
+    """The features of records whose labels come later have ended: only labels may follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class BufferDue:
 
 @dataclass(frozen=True, slots=True)
 class WindowFull:
-    """Labels come apart, and the next to be read are features beyond the window: an entry has to move it."""
+    """Labels come later, and the next to be read are features beyond the window: an entry has to move it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ def fingerprint(registry: Registry, W: FloatArray, *, chain: str = "") -> str:
     W
         The weights, shape (d + 1, columns).
     chain
-        The digest of the models that learn between rounds, if there are any.
+        The digest of the online models, if there are any.
 
     Examples
     --------

@@ -11,7 +11,7 @@ import numpy as np
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.bounds import bounded
 from streamfl.errors import BrokenInvariantError
-from streamfl.protocol.apart import Answers, Half
+from streamfl.protocol.delayed import Answers, Half
 
 # Tables hold targets as float32, and their squares are summed up: both must stay finite.
 LARGEST_TARGET = 1e30
@@ -68,11 +68,11 @@ class Batch:
         When each good record was measured, in seconds since 1970, NaN where unknown, shape (n,); None if no time is
         known. Nothing is learnt or decided from times: they are told with what was found.
     half
-        If labels come apart from records: which half of its records this is. None: they are whole.
+        If labels come later: which half of its records this is. None: they are whole.
     beside
-        If labels came apart: the position of each record's features in their own partition, shape (n,).
+        If labels came later: the position of each record's features in their own partition, shape (n,).
     answers
-        If labels came apart: what was answered to the records.
+        If labels came later: what was answered to the records.
     """
 
     span: Span
@@ -303,7 +303,7 @@ def stacked(batches: Sequence[Batch]) -> Batch:
 
 
 def _beside(parts: Sequence[Batch]) -> IntArray | None:
-    """Return where the features of records are, if their labels came apart."""
+    """Return where the features of records are, if their labels came later."""
     places = [part.beside for part in parts if part.beside is not None]
     return np.concatenate(places) if places else None
 

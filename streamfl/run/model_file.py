@@ -18,7 +18,7 @@ from streamfl.machines.client.follower import Follower
 from streamfl.machines.client.usable import LARGEST_WEIGHT
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.online.native.at_client import NativeAtClient
-from streamfl.online.native.between_rounds import NativeBetweenRounds
+from streamfl.online.native.online_models import NativeOnlineModels
 from streamfl.online.native.served import ServedNative
 from streamfl.plugins.models import MODELS
 from streamfl.protocol.fingerprint import fingerprint
@@ -146,14 +146,14 @@ class ServedModel:
     weights
         Shape (d + 1, columns).
     chain
-        The digest of the models that learn between rounds.
+        The digest of the online models.
     categories
         The values of each text column; value v of column c is the feature `c=v`.
     native
         The models that learn record by record and their mixture; None if there are none.
     branches
         The weights of the model of each client that has drifted alone, by client. It alone answers their records:
-        what learns between rounds has learnt at the others, too.
+        what learns online has learnt at the others, too.
     provenance
         Where the model comes from; None if it is not known.
     label, left_out
@@ -206,10 +206,10 @@ class ServedModel:
         PeerError
             No round has been opened.
         """
-        settings, agreed, native = machine.settings, machine.state.between, None
-        between = settings.learner.between
-        if isinstance(between, NativeBetweenRounds) and isinstance(agreed, NativeState):
-            native = ServedNative.of(between.settings, agreed)
+        settings, agreed, native = machine.settings, machine.state.online, None
+        online = settings.learner.online
+        if isinstance(online, NativeOnlineModels) and isinstance(agreed, NativeState):
+            native = ServedNative.of(online.settings, agreed)
         registry, W = machine.serving()
         branches = machine.branches()
         return cls(
@@ -242,9 +242,9 @@ class ServedModel:
         PeerError
             No models were published yet.
         """
-        serving, between, native = follower.serving(), follower.between, None
-        if isinstance(between, NativeAtClient):
-            native = ServedNative.of(between.settings, between.learner.agreed)
+        serving, online, native = follower.serving(), follower.online, None
+        if isinstance(online, NativeAtClient):
+            native = ServedNative.of(online.settings, online.learner.agreed)
         groups = serving.opened.apart
         return cls(
             task=task,
@@ -313,7 +313,7 @@ class ServedModel:
             return None
         known = native.agreed.labels == self.labels[: len(native.agreed.labels)]
         if not known or native.settings.targets != (self.task == "regression"):
-            return "models between rounds of other labels"
+            return "online models of other labels"
         return native.wrong()
 
     @cached_property

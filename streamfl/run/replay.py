@@ -27,8 +27,8 @@ from streamfl.protocol.messages import Finding, FromCoordinator, LocalDrift, Not
 from streamfl.records.cells import quoted
 from streamfl.records.table import Table
 from streamfl.records.times import iso
-from streamfl.run.dealing.apart import delayed
 from streamfl.run.dealing.dealing import Log
+from streamfl.run.dealing.delayed import delayed
 from streamfl.run.dealing.source import TableSource
 from streamfl.run.epsilon import epsilon
 from streamfl.run.evaluation.by_class import ClassCounts, largest
@@ -75,7 +75,7 @@ class ReplaySettings:
     ----------
     round_size
         Records per client and round.
-    least
+    min_records
         The fewest good records that a client sends an update about; fewer left at the end stay pending.
     seed
         Seed of all random draws.
@@ -102,7 +102,7 @@ class ReplaySettings:
     """
 
     round_size: int = 100
-    least: int = 10
+    min_records: int = 10
     seed: int = 0
     learning: LearningSettings = LearningSettings()
     profile: ProfileSettings = ProfileSettings()
@@ -183,7 +183,7 @@ class RunHistory:
         return line.of(found, by_row=self.by_row).model_copy(update={"time": self.time})
 
     def serving(self) -> dict[str, float]:
-        """Return the share of each model between rounds in the predictions; they sum to 1."""
+        """Return the share of each online model in the predictions; they sum to 1."""
         total = sum(self.shares.values())
         return {name: round(share / total, 4) for name, share in self.shares.items()}
 
@@ -304,9 +304,9 @@ class Replay:
         return max(sizes) if self.settings.interval is None else MOST_OF_PERIOD
 
     def _rounds(self, records: int) -> int:
-        """Return the number of rounds for so many records; a remainder of `least` or more is a round."""
+        """Return the number of rounds for so many records; a remainder of `min_records` or more is a round."""
         whole, rest = divmod(records, self.settings.round_size)
-        return whole + (rest >= self.settings.least)
+        return whole + (rest >= self.settings.min_records)
 
     def run(self) -> Replayed:
         """Run the federation over all its records."""
@@ -389,7 +389,7 @@ class Replay:
     def _is_alone(self) -> bool:
         """Tell whether there is one client, and nothing asks for what it would send to others."""
         settings = self.settings
-        plain = settings.privacy.sums == "by-client" and settings.learning.bytes == "auto"
+        plain = settings.privacy.secure_aggregation == "off" and settings.learning.bytes == "auto"
         return plain and len(self.logs) == 1
 
     @cached_property
@@ -403,14 +403,16 @@ class Replay:
         return Coordinator(
             CoordinatorSettings(
                 learner=self._learner,
-                expect=len(self.logs),
-                round_size=None if self.sizes or settings.interval else max(settings.round_size, settings.least),
+                min_clients=len(self.logs),
+                round_size=None
+                if self.sizes or settings.interval
+                else max(settings.round_size, settings.min_records),
                 task=self.task,
                 scaling=settings.scaling,
                 aggregation=settings.aggregation,
                 by_event_time=settings.interval is not None,
-                sums="alone" if self._is_alone else settings.privacy.sums,
-                fewest=settings.privacy.fewest,
+                secure_aggregation="alone" if self._is_alone else settings.privacy.secure_aggregation,
+                min_clients_per_sum=settings.privacy.min_clients_per_sum,
                 noise=settings.privacy.mechanism,
                 expand=expand,
             ),
@@ -428,15 +430,15 @@ class Replay:
             ClientSettings(
                 learner=self._of_clients,
                 round_size=self.sizes[name] if self.sizes else settings.round_size,
-                least=settings.least,
+                min_records=settings.min_records,
                 measure=settings.measure,
                 window=self._window(name) if settings.label_delay else None,
                 clock="records" if settings.interval is None else "event_time",
                 period=settings.interval or 1.0,
                 capacity=None if settings.interval is None else MOST_OF_PERIOD,
                 budget=settings.learning.budget(messages.size),
-                sums=settings.privacy.sums,
-                fewest=settings.privacy.fewest,
+                secure_aggregation=settings.privacy.secure_aggregation,
+                min_clients_per_sum=settings.privacy.min_clients_per_sum,
                 noise=settings.privacy.mechanism,
                 waits=False,
             ),
@@ -450,7 +452,7 @@ class Replay:
 
     def _secrets(self, name: str) -> MaskKeys | None:
         """Return the keys of a client's masks and noise: in one process they follow from the seed."""
-        if self.settings.privacy.sums == "by-client":
+        if self.settings.privacy.secure_aggregation == "off":
             return None
         return MaskKeys(generator(self.settings.seed, "secrets", name).bytes(64))
 
@@ -459,7 +461,7 @@ class Replay:
 
         All bad records of a client may lie in one of its rounds.
         """
-        size = max(self._largest_round, self.settings.least)
+        size = max(self._largest_round, self.settings.min_records)
         return self.settings.label_delay + 2 * size + len(self.logs[name].rejected)
 
     def _model(self) -> ServedModel:
@@ -497,7 +499,7 @@ class Replay:
                 settings.learning,
                 settings.profile,
                 round_size=settings.round_size,
-                least=settings.least,
+                min_records=settings.min_records,
                 seed=settings.seed,
                 scaling=settings.scaling,
                 label_delay=settings.label_delay,
@@ -505,7 +507,7 @@ class Replay:
             measure="accuracy" if measure == "accuracy" else "mae",
             file=figures.model_file if figures else None,
             served=figures.last_rounds if figures else None,
-            privacy="none" if result.privacy is None else result.privacy.sums,
+            privacy="none" if result.privacy is None else result.privacy.secure_aggregation,
             epsilon=None if result.privacy is None else result.privacy.epsilon,
             delta=None if result.privacy is None else result.privacy.delta,
             **({} if result.bytes is None else result.bytes.model_dump()),
@@ -542,14 +544,16 @@ class Replay:
     def _privacy(self, clients: Sequence[Client]) -> Privacy | None:
         """Return what was told of records; None if all that clients sent was seen."""
         chosen = self.settings.privacy
-        if chosen.sums == "by-client":
+        if chosen.secure_aggregation == "off":
             return None
         if not chosen.noise:
-            return Privacy(sums=chosen.sums, fewest=chosen.fewest)
+            return Privacy(
+                secure_aggregation=chosen.secure_aggregation, min_clients_per_sum=chosen.min_clients_per_sum
+            )
         told = max(1, *(client.releases for client in clients))
         return Privacy(
-            sums=chosen.sums,
-            fewest=chosen.fewest,
+            secure_aggregation=chosen.secure_aggregation,
+            min_clients_per_sum=chosen.min_clients_per_sum,
             noise=chosen.noise,
             radius=chosen.radius,
             messages=told,

@@ -11,16 +11,16 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from streamfl.bounds import MOST
 from streamfl.errors import UsageError
 from streamfl.learning.algorithms.base import RADIUS, Algorithm, AlgorithmOptions
-from streamfl.learning.between_rounds import BetweenRounds
 from streamfl.learning.local_round import Learner
+from streamfl.learning.online_models import OnlineModels
 from streamfl.learning.pooling.masks import FEWEST as FEWEST_CLIENTS
 from streamfl.learning.pooling.masks import Sums
 from streamfl.learning.pooling.noise import Noise
 from streamfl.learning.profiles.base import HIGHEST_ORDER, Profile, ProfileOptions
 from streamfl.machines.client.budget import Budget
 from streamfl.models import RIVER
-from streamfl.online.external.between_rounds import ExternalBetweenRounds
-from streamfl.online.native.between_rounds import NativeBetweenRounds
+from streamfl.online.external.online_models import ExternalOnlineModels
+from streamfl.online.native.online_models import NativeOnlineModels
 from streamfl.plugins.algorithms import ALGORITHMS
 from streamfl.plugins.detectors import named_detector
 from streamfl.plugins.models import AUTO, MODELS
@@ -163,7 +163,7 @@ class LearningSettings(_Settings):
         >>> LearningSettings().beside(ProfileSettings(profile="paper"), PrivacySettings()).features
         'rounds'
         """
-        plain = profile.profile == "adaptive" and profile.step is None and privacy.sums == "by-client"
+        plain = profile.profile == "adaptive" and profile.step is None and privacy.secure_aggregation == "off"
         return (
             self if plain or "features" in self.model_fields_set else self.model_copy(update={"features": "rounds"})
         )
@@ -235,18 +235,18 @@ class LearningSettings(_Settings):
             gamma=self.gamma,
             exchange=self.exchange,
             seed=seed,
-            between=self._between(task, seed),
+            online=self._online(task, seed),
         )
 
-    def _between(self, task: Task, seed: int) -> BetweenRounds[Any, Any] | None:
-        """Return the models between rounds: a River model, native models, or None."""
+    def _online(self, task: Task, seed: int) -> OnlineModels[Any, Any] | None:
+        """Return the online models: a River model, native models, or None."""
         river = self.river_model(task)
         if river is not None:
-            return ExternalBetweenRounds(river)
+            return ExternalOnlineModels(river)
         if self.features == "rounds":
             return None
         own = {"neighbours": self.neighbours, "last_answer": self.last_answer}
-        return NativeBetweenRounds(NativeSettings(self.features, **own, targets=task == "regression", seed=seed))
+        return NativeOnlineModels(NativeSettings(self.features, **own, targets=task == "regression", seed=seed))
 
     def loss(self, task: Task) -> str:
         """Return the loss, with `auto` resolved.
@@ -272,14 +272,14 @@ class PrivacySettings(_Settings):
     """`[privacy]`: what the coordinator, and everybody who reads the log, may know of the numbers about records.
 
     With `noise`, totals are differentially private for each record. With `masked`, the clients in a total share the
-    noise, so at least `fewest` of them must be honest. With `pooled`, each client adds all of it.
+    noise, so at least `min_clients_per_sum` of them must be honest. With `pooled`, each client adds all of it.
     """
 
-    sums: Sums = "by-client"
-    """What the coordinator sees: what each client sends (`by-client`), only totals over the clients of a round
+    secure_aggregation: Sums = "off"
+    """What the coordinator sees: what each client sends (`off`), only totals over the clients of a round
     (`masked`, secure aggregation), or the same totals without masks, for comparison, which protects nothing
     (`pooled`)."""
-    fewest: int = Field(FEWEST_CLIENTS, ge=2, le=MOST, json_schema_extra={"unit": "clients"})
+    min_clients_per_sum: int = Field(FEWEST_CLIENTS, ge=2, le=MOST, json_schema_extra={"unit": "clients"})
     """With `masked`, the minimum number of clients in a total, and the number of clients that must name a feature or
     label in one round before the federation registers it."""
     noise: float = Field(0.0, ge=0.0, allow_inf_nan=False)
@@ -294,7 +294,7 @@ class PrivacySettings(_Settings):
         """Return the noise on sums; None: there is none."""
         if not self.noise:
             return None
-        return Noise(self.noise, self.radius, self.fewest if self.sums == "masked" else 1)
+        return Noise(self.noise, self.radius, self.min_clients_per_sum if self.secure_aggregation == "masked" else 1)
 
     def check_noise(self, learning: LearningSettings, profile: "ProfileSettings", *, scaling: bool) -> None:
         """Check that noise can hide a record in all that is sent.
@@ -304,7 +304,7 @@ class PrivacySettings(_Settings):
         UsageError
             It cannot: something that a record can change without bound is sent, or old records are used again.
 
-        >>> PrivacySettings(sums="pooled", noise=1.0).check_noise(
+        >>> PrivacySettings(secure_aggregation="pooled", noise=1.0).check_noise(
         ...     LearningSettings(features="rounds"), ProfileSettings(), scaling=False
         ... )
         Traceback (most recent call last):
@@ -313,8 +313,9 @@ class PrivacySettings(_Settings):
         if not self.noise:
             return
         why = {
-            "with the numbers of single clients it would need far more noise; set sums to masked": self.sums
-            == "by-client",
+            "with the numbers of single clients it would need far more noise; set secure_aggregation to masked": (
+                self.secure_aggregation == "off"
+            ),
             "one record can change the moments of features without limit; scale the features beforehand, and set "
             "scaling to false": scaling,
             f"the profile {profile.profile} uses old records or whole steps, which noise cannot hide; use adaptive": (
@@ -345,13 +346,13 @@ class PrivacySettings(_Settings):
         UsageError
             It cannot: something needs the numbers of each client; or old records are scored again under masks.
 
-        >>> PrivacySettings(sums="masked").check(
+        >>> PrivacySettings(secure_aggregation="masked").check(
         ...     LearningSettings(features="rounds"), ProfileSettings(), "regression", "mean"
         ... )  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        streamfl.errors.UsageError: privacy.sums masked: regression needs a median over clients, which sums cannot ...
+        streamfl.errors.UsageError: privacy.secure_aggregation masked: regression needs a median over clients, ...
         """
-        if self.sums == "by-client":
+        if self.secure_aggregation == "off":
             return
         river = _is_of_river(learning.model)
         why = {
@@ -365,10 +366,10 @@ class PrivacySettings(_Settings):
             == "model",
             f"the aggregation {aggregation} compares clients, which sums hide; use mean": aggregation != "mean",
             f"two totals could reveal one client, because {profile.scores_again}": (
-                self.sums == "masked" and bool(profile.scores_again)
+                self.secure_aggregation == "masked" and bool(profile.scores_again)
             ),
         }
-        _refuse(f"privacy.sums {self.sums}", why)
+        _refuse(f"privacy.secure_aggregation {self.secure_aggregation}", why)
 
 
 def _refuse(setting: str, why: Mapping[str, bool]) -> None:
@@ -437,10 +438,10 @@ class ProfileSettings(_Settings):
     def beside(self, privacy: PrivacySettings) -> Self:
         """Return the settings as they hold with what is told of records: see `detector`.
 
-        >>> ProfileSettings().beside(PrivacySettings(sums="masked")).detector
+        >>> ProfileSettings().beside(PrivacySettings(secure_aggregation="masked")).detector
         'glr'
         """
-        given = privacy.sums == "by-client" or "detector" in self.model_fields_set
+        given = privacy.secure_aggregation == "off" or "detector" in self.model_fields_set
         return self if given else self.model_copy(update={"detector": "glr"})
 
     @property

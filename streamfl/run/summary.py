@@ -15,7 +15,7 @@ from streamfl.protocol.messages import Accepted, RoundClosed, Served
 # The key of a field's words.
 WORDS = "words"
 
-# The counts of a mark that are of its round alone.
+# The counts of a watermark that are of its round alone.
 LATE = ("expired", "unmatched", "repeated", "unusable")
 
 
@@ -78,7 +78,7 @@ class RoundSummary(RoundLine):
     rejected
         Bad records.
     expired, unmatched, repeated, unusable
-        If labels come apart: records without a label, and labels that are no use; see `Mark`.
+        If labels come later: records without a label, and labels that are no use; see `Watermark`.
     refused
         Messages that were refused for this entry.
     unlearnt
@@ -171,9 +171,9 @@ class RoundSummary(RoundLine):
 
 
 def late_labels(accepted: Iterable[Accepted]) -> dict[str, int]:
-    """Return the counts `LATE` of some updates; all 0 if labels do not come apart."""
-    marks = [one.mark for one in accepted if one.mark is not None]
-    return {name: sum(getattr(mark, name) for mark in marks) for name in LATE}
+    """Return the counts `LATE` of some updates; all 0 if labels do not come later."""
+    watermarks = [one.watermark for one in accepted if one.watermark is not None]
+    return {name: sum(getattr(watermark, name) for watermark in watermarks) for name in LATE}
 
 
 def _mean(total: float, predictions: int) -> float | None:

@@ -40,7 +40,7 @@ from streamfl.protocol.events import (
 )
 from streamfl.protocol.messages import Ended, FromCoordinator, RoundClosed, Unmask
 from streamfl.protocol.records import Batch
-from streamfl.runtime.ports import ClientLink, CoordinatorLink, Source, SourceApart
+from streamfl.runtime.ports import ClientLink, CoordinatorLink, DelayedSource, Source
 from streamfl.runtime.reading import ReadCounts
 
 
@@ -96,10 +96,10 @@ class ClientNode:
     finished: bool = False
     reading: ReadCounts = field(default_factory=ReadCounts)
     _end_reported: bool = False
-    _source_apart: SourceApart | None = field(init=False)
+    _delayed_source: DelayedSource | None = field(init=False)
 
     def __post_init__(self) -> None:
-        self._source_apart = self.source if isinstance(self.source, SourceApart) else None
+        self._delayed_source = self.source if isinstance(self.source, DelayedSource) else None
 
     @property
     def wakes_at(self) -> float | None:
@@ -131,8 +131,8 @@ class ClientNode:
             self._end_reported = True
             self.handle(SourceEnded(), now)
         elif (
-            self._source_apart is not None
-            and self._source_apart.features_ended
+            self._delayed_source is not None
+            and self._delayed_source.features_ended
             and not self.machine.intake.features_ended
         ):
             self.handle(FeaturesEnded(), now)
@@ -144,14 +144,14 @@ class ClientNode:
 
     def _polled(self) -> tuple[Batch, ...]:
         room, features = self.machine.room, self.machine.features_room
-        if self._source_apart is not None:
+        if self._delayed_source is not None:
             waits = self.machine.intake.queued > 0
-            return tuple(self._source_apart.poll_apart(room, features, waits=waits)) if room or features else ()
+            return tuple(self._delayed_source.poll_halves(room, features, waits=waits)) if room or features else ()
         return tuple(self.source.poll(room)) if room else ()
 
     def _is_stuck(self) -> bool:
         """Tell whether features come next for which there is no room, and the client has not been told so."""
-        machine, source = self.machine, self._source_apart
+        machine, source = self.machine, self._delayed_source
         if source is None or machine.intake.is_stuck or machine.features_room or not machine.room:
             return False
         return source.features_next
@@ -173,10 +173,10 @@ class ClientNode:
             case Send(message):
                 self.link.send(message)
             case Seek(positions, needed):
-                if self._source_apart is None:
+                if self._delayed_source is None:
                     self.source.seek(positions)
                 else:
-                    self._source_apart.seek(positions, needed)
+                    self._delayed_source.seek(positions, needed)
                 self.reading.begins(self.machine.accounted or 0, needed or positions)
                 self._end_reported = False
             case Fetch(positions):

@@ -10,8 +10,8 @@ from pydantic import BaseModel
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.bounds import REASON_CHARS, bounded
 from streamfl.machines.coordinator.saved.state import CoordinatorState
-from streamfl.protocol.apart import Half
 from streamfl.protocol.decisions import Answered
+from streamfl.protocol.delayed import Half
 from streamfl.protocol.events import Ordered, Signed, Unusable
 from streamfl.protocol.messages import Command, FromClient, FromCoordinator, RoundOpened
 from streamfl.protocol.records import Batch, Rejection
@@ -48,8 +48,8 @@ class Source(Protocol):
 
 
 @runtime_checkable
-class SourceApart(Source, Protocol):
-    """The records of one client whose labels come apart from them, later and under a key.
+class DelayedSource(Source, Protocol):
+    """The records of one client whose labels come later and under a key.
 
     Batches are halves. `seek` and `fetch` name both partitions, that of features and that of labels.
     """
@@ -76,7 +76,7 @@ class SourceApart(Source, Protocol):
         """
         ...
 
-    def poll_apart(self, labels: int, features: int, *, waits: bool = False) -> Sequence[Batch]:
+    def poll_halves(self, labels: int, features: int, *, waits: bool = False) -> Sequence[Batch]:
         """Return the next halves in the order in which they are taken.
 
         Parameters
@@ -119,7 +119,7 @@ class Decoded:
     remarks
         Notes for people about the records, each once per reader.
     half
-        If labels come apart from records: which half of its records this is, and the key of each good one.
+        If labels come later: which half of its records this is, and the key of each good one.
     """
 
     positions: IntArray
@@ -186,8 +186,8 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
-    """Labels that come apart from their records, later and under a key.
+class DelayedLabels:
+    """Labels that come later than their records, under a key.
 
     Partition n of a topic of records belongs to partition n of a topic of labels: of the only one, or of the one in
     whose name the same text stands for the `*`.
@@ -607,7 +607,7 @@ class StandbyConnector(Protocol):
         self,
         placement: Placement,
         records: RecordFormat,
-        apart: Apart | None = None,
+        delayed_labels: DelayedLabels | None = None,
         wrong: WrongState = CoordinatorState.wrong,
     ) -> Standby:
         """Return what stands by, ready to take over: connected, with all that takes long done."""
@@ -637,7 +637,7 @@ class Connector(Protocol):
         self,
         placement: Placement,
         records: RecordFormat,
-        apart: Apart | None = None,
+        delayed_labels: DelayedLabels | None = None,
         wrong: WrongState = CoordinatorState.wrong,
     ) -> ServedCoordinatorLink:
         """Return the coordinator's link; it fences any other coordinator, and knows where records and labels end.
@@ -646,13 +646,15 @@ class Connector(Protocol):
         """
         ...
 
-    def host(self, name: str, placement: Placement, records: RecordFormat, apart: Apart | None = None) -> Host:
+    def host(
+        self, name: str, placement: Placement, records: RecordFormat, delayed_labels: DelayedLabels | None = None
+    ) -> Host:
         """Join the group of hosts under a name that is the same after a restart.
 
         Raises
         ------
         UsageError
-            Topics do not fit; or labels come apart, and the connector cannot read them so.
+            Topics do not fit; or labels come later, and the connector cannot read them so.
         """
         ...
 
@@ -693,7 +695,7 @@ class Connector(Protocol):
         placement: Placement,
         records: RecordFormat,
         asked: tuple[Unlabelled, RecordFormat] | None = None,
-        apart: Apart | None = None,
+        delayed_labels: DelayedLabels | None = None,
     ) -> Sequence[CheckResult]:
         """Check everything that a federation needs, also on real records and labels, and what scorers need."""
         ...
@@ -729,7 +731,7 @@ class Guarded(Protocol):
         self,
         placement: Placement,
         unlabelled: Unlabelled,
-        apart: Apart | None = None,
+        delayed_labels: DelayedLabels | None = None,
         *,
         role: str | None = None,
         principal: str | None = None,
@@ -740,7 +742,7 @@ class Guarded(Protocol):
         Parameters
         ----------
         placement, unlabelled, apart
-            Where records, those without labels, and labels that come apart are.
+            Where records, those without labels, and delayed labels are.
         role
             The only one that is wanted.
         principal

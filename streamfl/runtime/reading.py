@@ -8,7 +8,7 @@ from streamfl.protocol.records import Batch
 
 @dataclass
 class ReadCounts:
-    """How many of a client's records have been read; where labels come apart, how many labels.
+    """How many of a client's records have been read; where labels come later, how many labels.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class ReadCounts:
         self.total, self._begins = accounted, positions
 
     def returned(self, batches: Iterable[Batch]) -> None:
-        """Count the records of some batches; features whose labels come apart count with their labels."""
+        """Count the records of some batches; features whose labels come later count with their labels."""
         for batch in batches:
             if batch.half is None or batch.half.kind == "labels":
                 self.total += batch.after(self._begins.get(batch.span.partition, 0)).read

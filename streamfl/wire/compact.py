@@ -56,7 +56,7 @@ DICTIONARY = "".join(
         _each(LADDER, '"NAME"'),
         '],"bases":[0,0,0,0,0,0,0,0,0],"exponents":{"$array":null},"numbers":{"$array":null},"digest":"',
         '"candidate":"absolute_error":"neighbours":"target":{"centre":0.0,"scale":0.0},"relabelling":{"stage":',
-        '{"type":"model-published","slot":"weights":{"type":"scores","type":"between-published","agreed":{',
+        '{"type":"model-published","slot":"weights":{"type":"scores","type":"online-published","agreed":{',
         '"sample":{"again":[],"new_labels":["new_features":["far":{"features":[],"count":{"$array":null},',
         '{"type":"update","client":"c","attempt":"0-0","entry":0,"round":0,"epoch":0,"registry":0,"records":0,',
         '"trained":0,"rejected":0,"spans":[{"partition":"c","start":0,"end":0}],"losses":{',

@@ -10,12 +10,12 @@ from streamfl.arrays import FloatArray
 from streamfl.bounds import bounded
 from streamfl.errors import PeerError
 from streamfl.protocol.messages import (
-    BetweenPublished,
     FromClient,
     FromCoordinator,
     Join,
     ModelPublished,
     ModelsChanged,
+    OnlinePublished,
     RegistryPublished,
     Scores,
     Update,
@@ -29,7 +29,7 @@ def _names(union: UnionType) -> dict[str, type]:
 
 KINDS: dict[str, type] = _names(FromClient) | _names(FromCoordinator)
 # The messages of every client and of models: no person reads them, and their bytes count.
-MANY = Join | Update | Scores | RegistryPublished | ModelPublished | ModelsChanged | BetweenPublished
+MANY = Join | Update | Scores | RegistryPublished | ModelPublished | ModelsChanged | OnlinePublished
 
 TYPES = {kind: name for name, kind in KINDS.items()}
 

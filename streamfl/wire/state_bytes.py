@@ -5,6 +5,7 @@ is mostly zeros takes few bytes. Nothing is lost.
 """
 
 import json
+from typing import Any
 
 from streamfl.arrays import FloatArray
 from streamfl.bounds import bounded
@@ -50,9 +51,29 @@ def decode(data: bytes) -> CoordinatorState:
     if not data.startswith(MAGIC):
         raise PeerError("a coordinator state of a later version")
     try:
-        return codec.join(CoordinatorState, *_unpacked(Bytes(data[len(MAGIC) :])))
+        plain, arrays = _unpacked(Bytes(data[len(MAGIC) :]))
+        return codec.join(CoordinatorState, names_now(plain), arrays)
     except (PeerError, ValueError, RecursionError) as error:
         raise PeerError(f"{bounded(f'not a coordinator state: {error}')}; {BY_0_1_0}") from error
+
+
+def names_now(plain: Any) -> Any:
+    """Return the plain data of a state of 0.2.0 or later with the names that its fields have now.
+
+    >>> names_now({"between": None, "members": {"between": {"mark": None}}})
+    {'members': {'between': {'watermark': None}}, 'online': None}
+    """
+    if isinstance(plain, dict) and isinstance(plain.get("members"), dict):
+        members = {name: _renamed(member, "mark", "watermark") for name, member in plain["members"].items()}
+        plain = {**plain, "members": members}
+    return _renamed(plain, "between", "online")
+
+
+def _renamed(fields: Any, old: str, new: str) -> Any:
+    """Return fields with one renamed; what are no fields is refused when the state is joined."""
+    if not isinstance(fields, dict) or old not in fields:
+        return fields
+    return {**{name: value for name, value in fields.items() if name != old}, new: fields[old]}
 
 
 def _unpacked(data: Bytes) -> tuple[dict[str, object], dict[str, FloatArray]]:

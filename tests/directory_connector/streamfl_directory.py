@@ -29,10 +29,10 @@ from streamfl.runtime.log.tensors import Tensors, place_among_newest
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.log.updates import PLACE, understood
 from streamfl.runtime.ports import (
-    Apart,
     CheckResult,
     ClientProgress,
     Decoded,
+    DelayedLabels,
     LoggedDeadLetter,
     LoggedMessage,
     Placement,
@@ -369,8 +369,8 @@ class DirectorySettings(BaseModel):
     path: Path
 
 
-def _refuse(apart: Apart | None) -> None:
-    if apart is not None:
+def _refuse(delayed_labels: DelayedLabels | None) -> None:
+    if delayed_labels is not None:
         raise UsageError("[labels]: in directories labels come with their records; leave it out")
 
 
@@ -418,16 +418,16 @@ class DirectoryConnector:
         self,
         placement: Placement,
         records: RecordFormat,
-        apart: Apart | None = None,
+        delayed_labels: DelayedLabels | None = None,
         wrong: WrongState = CoordinatorState.wrong,
     ) -> DirectoryCoordinatorLink:
-        _refuse(apart)
+        _refuse(delayed_labels)
         return DirectoryCoordinatorLink(self._place, placement, records.stride, wrong)
 
     def host(
-        self, name: str, placement: Placement, records: RecordFormat, apart: Apart | None = None
+        self, name: str, placement: Placement, records: RecordFormat, delayed_labels: DelayedLabels | None = None
     ) -> DirectoryHost:
-        _refuse(apart)
+        _refuse(delayed_labels)
         return DirectoryHost(self._place, placement, records)
 
     def scorer(self, name: str, unlabelled: Unlabelled, records: RecordFormat) -> DirectoryScorer:
@@ -461,9 +461,9 @@ class DirectoryConnector:
         placement: Placement,
         records: RecordFormat,
         asked: tuple[Unlabelled, RecordFormat] | None = None,
-        apart: Apart | None = None,
+        delayed_labels: DelayedLabels | None = None,
     ) -> Sequence[CheckResult]:
-        _refuse(apart)
+        _refuse(delayed_labels)
         if not self._place.path.is_dir():
             return [CheckResult("directory", "error", f"no directory {self._place.path}", "make it, or correct path")]
         logs = self._place.records(placement)

@@ -73,7 +73,7 @@ def all_said() -> Iterator[tuple[str, FromClient | FromCoordinator]]:
     model = "river:preprocessing.StandardScaler|linear_model.SoftmaxRegression(optim.SGD(0.1))"
     yield from (("river", m) for m in said(federation(learning=LearningSettings(model=model))))
     yield from (("late", m) for m in said(late(Disorder((7,), missing=0.1), window=60)))
-    yield from (("masked", m) for m in said(federation(sums="masked")) if _is_of_masks(m))
+    yield from (("masked", m) for m in said(federation(secure_aggregation="masked")) if _is_of_masks(m))
     finding = {"round": 7, "epoch": 2, "statistic": 11.0, "threshold": 9.2, "since": 6, "labels": ("a",)}
     places = {"positions": {"p/0": (3, 9)}, "times": (0, 10**12), "known_since": 6, "drift": 7}
     yield "told", LocalDrift(**finding, **places, clients=("c0",), state="latched", behind=2)

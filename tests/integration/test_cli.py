@@ -227,7 +227,7 @@ def test_the_model_file_serves_what_the_headline_says(streamfl: Command, tmp_pat
 
 
 def test_the_model_file_is_measured_on_exactly_its_own_predictions(streamfl: Command, blobs: Path, tmp_path: Path):
-    """Without models between rounds it is the model at the start of the round, here of all ten rounds."""
+    """Without online models it is the model at the start of the round, here of all ten rounds."""
     to = tmp_path / "model.safetensors"
     options = "--features", "rounds", "--clients", 2, "--round-size", 30, "--model-out", to, "--json", "-"
     told = streamfl("replay", blobs, *options).json["accuracy"]
@@ -263,7 +263,7 @@ def test_predictions_are_one_line_a_record_and_as_good_as_the_result_says(
     streamfl: Command, blobs: Path, tmp_path: Path
 ):
     to = tmp_path / "predictions.csv"
-    options = ("--clients", 4, "--round-size", 7, "--least", 1, "--predictions", to, "--json", "-")
+    options = ("--clients", 4, "--round-size", 7, "--min-records", 1, "--predictions", to, "--json", "-")
     result = streamfl("replay", blobs, *options).json
     with to.open(newline="") as file:
         told = list(csv.DictReader(file))
@@ -290,7 +290,7 @@ def test_the_file_of_predictions_of_a_target_agrees_with_the_result(streamfl: Co
 def test_predictions_name_the_records_of_the_file_also_past_bad_ones(streamfl: Command, tmp_path: Path):
     path, to = tmp_path / "some.csv", tmp_path / "predictions.csv"
     path.write_text("a,y\n" + "".join("oops,no\n" if i % 5 == 3 else f"{i},{'ab'[i % 2]}\n" for i in range(60)))
-    result = streamfl("replay", path, "--clients", 2, "--least", 1, "--predictions", to, "--json", "-").json
+    result = streamfl("replay", path, "--clients", 2, "--min-records", 1, "--predictions", to, "--json", "-").json
     with to.open(newline="") as file:
         told = list(csv.DictReader(file))
     assert result["rejected"] == 12
@@ -314,7 +314,7 @@ def test_the_same_seed_gives_the_same_result(streamfl: Command, blobs: Path):
         ("--profile", "experts", "--max-order", "none"),
         ("--local-batch", "4"),
         ("--split", "column:kind"),
-        full(("--inject", "permutation@20,60", "--least", "1")),
+        full(("--inject", "permutation@20,60", "--min-records", "1")),
         ("--task", "classification", "--drop", "height"),
         ("--bytes", "200"),
         full(("--bytes", "200", "--label-delay", "20")),
@@ -389,7 +389,7 @@ def test_bad_records_are_listed_also_where_labels_come_late(streamfl: Command, t
     rows[20] = "oops,2,x"
     path = tmp_path / "dirty.csv"
     path.write_text("\n".join(["a,b,y", *rows]) + "\n")
-    ended = streamfl("replay", path, "--clients", 2, "--least", 1, "--label-delay", 4, "--json", "-")
+    ended = streamfl("replay", path, "--clients", 2, "--min-records", 1, "--label-delay", 4, "--json", "-")
     result = ended.json
     assert (result["records"], result["accepted"], result["rejected"], result["pending"]) == (100, 99, 1, 0)
     assert re.search(r"line 22\b.*oops", ended.err)
@@ -426,7 +426,7 @@ def test_fedomd_is_not_fedavg_unless_its_map_is_the_euclidean_one(streamfl: Comm
         (("--features", "rounds"), ("--step", "2")),
         (("--profile", "paper"), ("--step", "2")),
         (("--profile", "experts"), ("--step", "2")),
-        (("--profile", "paper", "--round-size", "2", "--least", "1"), ("--max-order", "1")),
+        (("--profile", "paper", "--round-size", "2", "--min-records", "1"), ("--max-order", "1")),
         (("--profile", "experts"), ("--max-order", "1")),
     ],
 )
@@ -439,7 +439,7 @@ def test_every_option_of_the_algorithm_changes_the_model(
 
 @pytest.mark.full
 def test_without_a_cap_blocks_grow_past_the_256_rounds(streamfl: Command, blobs: Path):
-    options = ("replay", blobs, "--clients", "1", "--round-size", "1", "--least", "1", "--profile", "experts")
+    options = ("replay", blobs, "--clients", "1", "--round-size", "1", "--min-records", "1", "--profile", "experts")
     options += ("--json", "-")
     digests = [
         streamfl(*options, *more).json["model_sha256"] for more in ((), ("--max-order", "8"), ("--max-order", "none"))
@@ -531,7 +531,7 @@ def test_bad_records_are_rejected_counted_and_listed(streamfl: Command, tmp_path
     rows[50] = "NaN,,x"  # missing values: a good record
     path = tmp_path / "dirty.csv"
     path.write_text("\n".join(["a,b,y", *rows]) + "\n")
-    ended = streamfl("replay", path, "--clients", 2, "--least", 1, "--json", "-")
+    ended = streamfl("replay", path, "--clients", 2, "--min-records", 1, "--json", "-")
     assert ended.code == 0
     result = ended.json
     assert (result["records"], result["accepted"], result["rejected"], result["pending"]) == (100, 97, 3, 0)
@@ -546,7 +546,7 @@ def test_cut_json_lines_are_rejected_counted_and_listed(streamfl: Command, tmp_p
     rows[7] = rows[7][:-3]
     path = tmp_path / "cut.jsonl"
     path.write_text("\n".join(rows) + "\n")
-    ended = streamfl("replay", path, "--clients", 2, "--least", 1, "--json", "-")
+    ended = streamfl("replay", path, "--clients", 2, "--min-records", 1, "--json", "-")
     assert (ended.json["accepted"], ended.json["rejected"]) == (49, 1)
     assert "line 8" in ended.err
 
@@ -560,25 +560,25 @@ def test_a_rest_of_fewer_than_may_leave_a_client_stays_pending_and_is_told(strea
     ended = streamfl("replay", path, "--clients", 2, "--round-size", 15, "--json", "-")
     result = ended.json
     assert (result["records"], result["accepted"], result["pending"], result["rounds"]) == (70, 60, 10, 2)
-    assert "pending: a client's last records are not learnt if they are fewer than --least" in ended.err
-    whole = streamfl("replay", path, "--clients", 2, "--round-size", 15, "--least", 5, "--json", "-")
+    assert "pending: a client's last records are not learnt if they are fewer than --min-records" in ended.err
+    whole = streamfl("replay", path, "--clients", 2, "--round-size", 15, "--min-records", 5, "--json", "-")
     assert (whole.json["accepted"], whole.json["pending"], whole.json["rounds"]) == (70, 0, 3)
-    assert "--least 1" not in whole.err
-    assert "--least 1: " in streamfl("replay", path, "--least", 1, "--json", "-").err
+    assert "--min-records 1" not in whole.err
+    assert "--min-records 1: " in streamfl("replay", path, "--min-records", 1, "--json", "-").err
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--round-size", 9), "--round-size 9 is below --least 10"),
-        (("--round-size", 20, "--least", 21), "--round-size 20 is below --least 21"),
+        (("--round-size", 9), "--round-size 9 is below --min-records 10"),
+        (("--round-size", 20, "--min-records", 21), "--round-size 20 is below --min-records 21"),
         (("--clients", 75), "no client has 10 valid records"),
     ],
 )
 def test_rounds_that_could_not_leave_a_client_are_refused(options, says, streamfl: Command, blobs: Path):
     told = one_line_of_error(streamfl("replay", blobs, *options))
     assert says in told
-    assert "--least" in told
+    assert "--min-records" in told
 
 
 # --- what cannot be done ---------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ PATIENCE = 90.0
 SETTINGS = """
 [federation]
 name = "pond"
-expect = 3
+min_clients = 3
 connector = "directory"
 
 [learning]

@@ -61,7 +61,7 @@ def replayed(
                 served[row] = (event.labels[int(code)] if code >= 0 else None) if event.labels else code
                 rounds[row] = event.round
 
-    settings = ReplaySettings(round_size=ROUND, least=1, seed=1, learning=learning, label_delay=delay)
+    settings = ReplaySettings(round_size=ROUND, min_records=1, seed=1, learning=learning, label_delay=delay)
     return Replay(table, logs, settings, observe).run(), served, rounds
 
 

@@ -15,7 +15,7 @@ from streamfl import MasterFLClassifier, MasterFLRegressor
 from streamfl.cli.main import main
 from streamfl.errors import UsageError
 from streamfl.models.river_models import Exported, RiverPass, merged, named
-from streamfl.protocol.messages import BetweenPublished
+from streamfl.protocol.messages import OnlinePublished
 from streamfl.records.files.readers import read
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import deal
@@ -32,10 +32,10 @@ def replayed(source: str, spec: Any, clients: int = CLIENTS) -> tuple[Replayed, 
     table, states = read(source), {}
 
     def note(event: object) -> None:
-        if isinstance(event, BetweenPublished):
+        if isinstance(event, OnlinePublished):
             states[event.version] = event.agreed.state
 
-    settings = ReplaySettings(round_size=SIZE, least=1, learning=LearningSettings(model=spec))
+    settings = ReplaySettings(round_size=SIZE, min_records=1, learning=LearningSettings(model=spec))
     run = Replay(table, deal(table, clients, "round-robin", 0), settings, note).run()
     return run, [states[t] for t in sorted(states)], table
 

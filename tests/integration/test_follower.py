@@ -12,11 +12,11 @@ from streamfl.machines.client.follower import MOST_WAITING, Follower
 from streamfl.machines.coordinator.round import open_round
 from streamfl.protocol.memory import memory
 from streamfl.protocol.messages import (
-    BetweenPublished,
     BranchGroup,
     FromCoordinator,
     ModelPublished,
     ModelsChanged,
+    OnlinePublished,
     RegistryPublished,
     RoundOpened,
     Slot,
@@ -216,7 +216,7 @@ def test_what_is_lost_leaves_the_models_before_until_a_whole_round(run):
     answered = []
     for data in run.sent:
         message = messages.decode(data)
-        if isinstance(message, ModelsChanged | BetweenPublished | ModelPublished) and message.version in lost:
+        if isinstance(message, ModelsChanged | OnlinePublished | ModelPublished) and message.version in lost:
             continue
         errors += follower.take(message)
         if isinstance(message, RoundOpened) and message.round < 2 * EVERY:
@@ -305,7 +305,7 @@ def test_a_change_that_does_not_fit_leaves_the_round_before_until_a_whole_state(
     follower, answered, errors = run.follower(), [], []
     for data in run.sent:
         message = messages.decode(data)
-        if isinstance(message, BetweenPublished) and message.version == 5 and not message.is_whole:
+        if isinstance(message, OnlinePublished) and message.version == 5 and not message.is_whole:
             wider = np.zeros((*message.agreed.weights.shape[:2], message.agreed.weights.shape[2] + 1))
             message = replace(message, agreed=replace(message.agreed, weights=wider))
         errors += follower.take(message)

@@ -33,7 +33,7 @@ X = np.ascontiguousarray(TABLE.X[:300], np.float64)
 
 @pytest.fixture(scope="module")
 def answering() -> Answering:
-    """Return a model with experts between rounds."""
+    """Return a model with online experts."""
     settings = ReplaySettings(round_size=25, learning=LearningSettings(features="auto"))
     replayed = Replay(TABLE, deal(TABLE, 2, "round-robin", 0), settings).run()
     assert replayed.model.native is not None

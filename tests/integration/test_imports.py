@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = pytest.mark.process
 
-# The estimator and the coordinator are told what does learn between rounds, but they do not compile it.
+# The estimator and the coordinator are told what does learn online, but they do not compile it.
 LEARNS_BY_ROUNDS = """
 import numpy as np
 from streamfl import MasterFLClassifier
@@ -24,7 +24,7 @@ COORDINATES = """
 import streamfl.live.coordinator
 from streamfl.bounds import Limits
 from streamfl.run.settings import LearningSettings
-between = LearningSettings(features="auto").learner("classification", 1).between
+between = LearningSettings(features="auto").learner("classification", 1).online
 agreed, _ = between.after(between.initial(()), {}, (), limits=Limits())
 assert between.published(agreed, 2).agreed.labels == ()
 """

@@ -52,7 +52,7 @@ def replayed(
     last_answer = options.pop("last_answer", False)
     learning = LearningSettings.model_validate({"features": features, "last_answer": last_answer})
     sizes = options.pop("sizes", None)
-    settings = ReplaySettings(round_size=size, label_delay=delay, learning=learning, **{"least": 1, **options})
+    settings = ReplaySettings(round_size=size, label_delay=delay, learning=learning, **{"min_records": 1, **options})
     return Replay(of, deal(of, clients, "round-robin", 0), settings, observe, sizes).run(), served
 
 
@@ -197,7 +197,7 @@ def test_all_bad_records_may_lie_in_one_round():
     rejected = tuple(Rejection(place, "bad") for place in range(25, 325))
     places = np.array([*range(25), *range(325, 400)])
     spoilt = Table("spoilt", good.features, good.X, good.y, good.labels, places, rejected)
-    runs = [replayed(spoilt, delay, least=10)[0] for delay in DELAYS]
+    runs = [replayed(spoilt, delay, min_records=10)[0] for delay in DELAYS]
     for run in runs:
         result = run.result
         assert (result.records, result.accepted, result.rejected, result.pending) == (400, 100, 300, 0)
@@ -206,7 +206,7 @@ def test_all_bad_records_may_lie_in_one_round():
 
 
 def test_records_that_have_been_learnt_are_not_kept(monkeypatch):
-    """With rounds of 20 and a delay of 7, those of two rounds before the mark are, and of as many behind it."""
+    """With rounds of 20 and a delay of 7, those of two rounds before the watermark are, and of as many behind it."""
     held: list[int] = []
 
     def follow(self: Waiting, *given: Any) -> None:
@@ -221,7 +221,7 @@ def test_records_that_have_been_learnt_are_not_kept(monkeypatch):
 
 
 def test_records_whose_labels_never_come_stay_pending():
-    run, _ = replayed(table(23), 3, size=5, least=4)
+    run, _ = replayed(table(23), 3, size=5, min_records=4)
     result = run.result
     assert (result.accepted, result.pending, result.waiting, result.expired) == (20, 3, 3, 0)
 

@@ -19,7 +19,7 @@ from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
-from streamfl.online.native import between_rounds
+from streamfl.online.native import online_models
 from streamfl.protocol.messages import RoundClosed
 from streamfl.protocol.records import Rejection
 from streamfl.records.files.covtype import covtype
@@ -143,7 +143,7 @@ def replayed_of(
 ) -> Replayed:
     logs = deal(table, clients, split, seed)
     chosen = LearningSettings.model_validate({"features": "rounds"} | learning)
-    settings = ReplaySettings(round_size=size, least=1, seed=seed, learning=chosen)
+    settings = ReplaySettings(round_size=size, min_records=1, seed=seed, learning=chosen)
     replayed = Replay(table, logs, settings).run()
     result = replayed.result
     assert result.records == result.accepted + result.rejected + result.pending
@@ -257,7 +257,7 @@ def test_a_target_too_large_to_be_squared_is_a_bad_record_and_not_the_end():
 
 
 def test_a_refused_update_ends_the_replay_and_the_error_says_why(monkeypatch):
-    monkeypatch.setattr(between_rounds, "wrong_learnt", lambda *_, **__: "spoilt")
+    monkeypatch.setattr(online_models, "wrong_learnt", lambda *_, **__: "spoilt")
     with pytest.raises(PeerError, match="the update of client c0 was refused: spoilt"):
         replayed_of(blobs(), features="auto")
 
@@ -393,7 +393,7 @@ def test_clients_may_have_rounds_of_their_own_sizes():
     table = blobs(100)
     logs = deal(table, 2, "round-robin", 0)
     sizes = {"c0": (10, 20, 20), "c1": (5, 5, 40)}
-    replayed = Replay(table, logs, ReplaySettings(least=1, learning=ROUNDS), sizes=sizes).run()
+    replayed = Replay(table, logs, ReplaySettings(min_records=1, learning=ROUNDS), sizes=sizes).run()
     assert [told.records for told in replayed.rounds] == [15, 25, 60]
 
 
@@ -421,7 +421,7 @@ def by_the_clock(
     learner = ROUNDS.learner("classification", 0)
     transport = MemoryTransport()
     told: list[Any] = []
-    settings = CoordinatorSettings(learner=learner, expect=len(rates), interval=interval, deadline=10 * interval)
+    settings = CoordinatorSettings(learner=learner, min_clients=len(rates), interval=interval, deadline=10 * interval)
     node = CoordinatorNode(Coordinator(settings, CoordinatorState(Promotion())), transport.coordinator(), told.append)
     client = ClientSettings(learner=learner, round_size=50, clock="interval", capacity=400, retry=interval)
     nodes = [

@@ -42,16 +42,16 @@ def run(tmp_path, *words: str) -> tuple[int, dict]:
     return ended.exit_code, json.loads(result.read_text()) if ended.exit_code == 0 else {}
 
 
-@pytest.mark.parametrize("least", [1, 5])
-def test_a_round_takes_the_records_of_a_minute(stream, least):
+@pytest.mark.parametrize("min_records", [1, 5])
+def test_a_round_takes_the_records_of_a_minute(stream, min_records):
     table = read(str(stream), time="at")
-    settings = ReplaySettings(interval=60.0, least=least, learning=LearningSettings(features="rounds"))
+    settings = ReplaySettings(interval=60.0, min_records=min_records, learning=LearningSettings(features="rounds"))
     replay = Replay(table, deal(table, 2, "round-robin", 0), settings)
     assert replay.horizon == MINUTES
     replayed = replay.run()
     per_round = [line.records for line in replayed.rounds]
     # Three records a client and minute are fewer than five: they wait for those of the minute after.
-    slow = [6, 6] if least == 1 else [12]
+    slow = [6, 6] if min_records == 1 else [12]
     assert per_round == [60] * 5 + slow + [60] * 5
     assert replayed.result.records == replayed.result.accepted == sum(per_round)
 
@@ -65,7 +65,7 @@ def test_a_replay_by_event_time_needs_times_and_no_other_size_of_rounds(stream, 
 
 
 def test_a_replay_by_event_time_takes_delayed_labels(stream, tmp_path):
-    words = [str(stream), "--time", "at", "--interval", "60", "--least", "1"]
+    words = [str(stream), "--time", "at", "--interval", "60", "--min-records", "1"]
     _, without = run(tmp_path, *words)
     code, result = run(tmp_path, *words, "--label-delay", "20")
     assert code == 0

@@ -92,10 +92,10 @@ OF_CLIENT = (
         "a round has as many good records as the settings say",
     ),
     Mutation(
-        "after a restart a client reads features from the mark on, not from the start of its window",
+        "after a restart a client reads features from the watermark on, not from the start of its window",
         CLIENT + "intake/intake.py",
-        "mark.partition: max(0, mark.features - self.window)}",
-        "mark.partition: mark.features}",
+        "watermark.partition: max(0, watermark.features - self.window)}",
+        "watermark.partition: watermark.features}",
         "records that wait for labels survive a restart",
     ),
     Mutation(
@@ -165,7 +165,7 @@ OF_COORDINATOR = (
         "a mean is over the records that its sum is of",
     ),
     Mutation(
-        "a client whose update was in a void entry is counted as missing",
+        "a client whose update was in an aborted entry is counted as missing",
         COORDINATOR + "close/entry.py",
         "excused = closing.updates.keys() | (closing.excluded or frozenset())",
         "excused = closing.updates.keys()",
@@ -188,7 +188,7 @@ OF_COORDINATOR = (
     Mutation(
         "sums of fewer clients than the settings demand are unmasked",
         COORDINATOR + "kinds/masked.py",
-        "if len(there) < self.settings.fewest:",
+        "if len(there) < self.settings.min_clients_per_sum:",
         "if not there:",
         "the coordinator sees no sum of fewer clients than the settings say",
     ),
@@ -540,7 +540,7 @@ OF_TRUST = (
         CLIENT + "work/disclosure.py",
         "    return sum(map(len, new)) >= least or not any(map(len, batches))\n",
         "    return True\n",
-        "no combination of totals tells about fewer than fewest clients",
+        "no combination of totals tells about fewer than min_clients_per_sum clients",
     ),
     Mutation(
         "names that a client brings alone cost it nothing",

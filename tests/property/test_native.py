@@ -1,4 +1,4 @@
-"""Laws of what learns between rounds, for whatever comes: how records come together leaves no trace."""
+"""Laws of what learns online, for whatever comes: how records come together leaves no trace."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -13,15 +13,15 @@ from suites.examples import examples
 from unit.machines.script import opening
 
 from streamfl.bounds import NAMED
-from streamfl.learning.between_rounds import Renewal
+from streamfl.learning.online_models import Renewal
 from streamfl.learning.serving import Serving
 from streamfl.models import Softmax
 from streamfl.online.native.at_client import NativeAtClient
-from streamfl.online.native.between_rounds import NativeBetweenRounds
 from streamfl.online.native.ferns import Ferns
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.merging import merging
 from streamfl.online.native.mixture import LabelMixture, TargetMixture
+from streamfl.online.native.online_models import NativeOnlineModels
 from streamfl.online.native.running_scaler import RunningScaler
 from streamfl.protocol.moments import Moments, merged
 from streamfl.protocol.native.models import NativeState
@@ -222,7 +222,7 @@ RENAMED = st.lists(st.sampled_from([None, (), (1, 0)]), min_size=2, max_size=4)
 @settings(max_examples=examples(5))
 def test_coordinator_and_clients_are_equal_to_the_last_bit_whole_or_by_changes(features, targets, renamed, seed):
     how = NativeSettings(features, targets=targets, seed=seed, neighbours=False)
-    native, rng, labels = NativeBetweenRounds(how), generator(seed, "rounds"), []
+    native, rng, labels = NativeOnlineModels(how), generator(seed, "rounds"), []
     models, clients = NativeState.none(how), {name: NativeAtClient(how) for name in ("c0", "c1", "whole")}
     for t, permutation in enumerate(renamed, 1):
         learnt_, stream = {}, drawn(90, seed=seed + t, targets=targets)

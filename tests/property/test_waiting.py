@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl.machines.client.intake.waiting import LABELLED, MOST_NAMED, NEAR, REJECTED, SLACK, Waiting
-from streamfl.protocol.apart import Answers, Half
-from streamfl.protocol.messages import Mark
+from streamfl.protocol.delayed import Answers, Half
+from streamfl.protocol.messages import Watermark
 from streamfl.protocol.records import Batch, Rejection, Span
 
 # A label that cannot be decoded has no key, as a record that cannot.
@@ -56,7 +56,7 @@ class Reference:
     told: Side
     m: int = 0
     passed: int = 0
-    first: int = 0  # `labels` of the mark
+    first: int = 0  # `labels` of the watermark
     learnt: dict[int, int] = field(default_factory=dict)
     written_off: int = 0
     front: int = 0  # after the labels of the last outcome
@@ -74,7 +74,7 @@ class Reference:
         return next((at for at in places if self.features[at] == key), None)
 
     def settled(self) -> set[int]:
-        """Return the records before the mark that wait no more."""
+        """Return the records before the watermark that wait no more."""
         named = {key for key in self.labels[self.first : self.passed] if key is not None}
         places = [self.window_of(key, self.m, self.m) for key in named]
         return {at for at in places if at is not None}
@@ -189,17 +189,17 @@ def test_labels_find_the_records_that_the_reference_says_however_they_are_read_a
         elif what == 4:  # an entry with some of the labels
             waiting.is_stuck = waiting.is_read
             batches = _head(joined, n)
-            mark = waiting.after(batches)
-            if mark is None:
+            watermark = waiting.after(batches)
+            if watermark is None:
                 continue
             passed = batches[-1].span.end if batches else reference.passed
-            _enter(reference, mark, passed, batches, read)
-            waiting.follow(mark, passed or None)
+            _enter(reference, watermark, passed, batches, read)
+            waiting.follow(watermark, passed or None)
             joined = []
         else:  # a restart
-            if waiting.mark is None:
+            if waiting.watermark is None:
                 continue
-            waiting.begin(waiting.mark, reference.passed or None)
+            waiting.begin(waiting.watermark, reference.passed or None)
             read, told, joined = max(0, reference.m - window - n // 3), reference.first, []  # or begin earlier
         joined += waiting.joined()
         if waiting.is_restored:
@@ -224,29 +224,29 @@ def _head(joined: list[Batch], n: int) -> list[Batch]:
     return [batch for batch in batches if batch.span.end > batch.span.start]
 
 
-def _enter(reference: Reference, mark: Mark, passed: int, batches: list[Batch], read: int) -> None:
-    """Check a mark, and enter the records of a round."""
+def _enter(reference: Reference, watermark: Watermark, passed: int, batches: list[Batch], read: int) -> None:
+    """Check a watermark, and enter the records of a round."""
     window, m = reference.window, reference.m
     pairs = {position: at for position, at in _pairs(batches) if at is not None}
     reasons = [(bad.position, bad.reason) for batch in batches for bad in batch.rejected]
     reference.outcome(read, passed, ended=False)
     newest = reference.front
     assert newest >= max([m, *(at + 1 for at in pairs.values())])
-    assert mark.features in (newest, m + window)
-    if mark.features > newest:
+    assert watermark.features in (newest, m + window)
+    if watermark.features > newest:
         assert read >= m + window
         assert not batches or len(reference.labels) > MOST_NAMED * window
-    assert reference.first <= mark.labels <= passed
+    assert reference.first <= watermark.labels <= passed
     assert not set(pairs.values()) & set(reference.learnt.values())
     before = [at for at in range(max(0, m - window), read) if reference.features[at] is not None]
     waited = [at for at in before if at not in reference.settled() and at not in pairs.values()]
-    reference.m, reference.passed, reference.first = mark.features, passed, mark.labels
+    reference.m, reference.passed, reference.first = watermark.features, passed, watermark.labels
     reference.learnt |= pairs
-    gone = [at for at in waited if at < mark.features - window or at in reference.settled()]
-    assert mark.expired == len(gone)
-    assert mark.repeated == sum(reason.startswith(LABELLED) for _, reason in reasons)
-    assert mark.unusable == sum(reason.startswith(REJECTED) for _, reason in reasons)
-    assert sum(mark.released) == sum(reference.labels[position] is not None for position, _ in reasons)
+    gone = [at for at in waited if at < watermark.features - window or at in reference.settled()]
+    assert watermark.expired == len(gone)
+    assert watermark.repeated == sum(reason.startswith(LABELLED) for _, reason in reasons)
+    assert watermark.unusable == sum(reason.startswith(REJECTED) for _, reason in reasons)
+    assert sum(watermark.released) == sum(reference.labels[position] is not None for position, _ in reasons)
     reference.written_off += len(gone)
 
 
@@ -313,14 +313,14 @@ def test_every_label_whose_record_is_within_the_window_of_the_front_finds_it_how
         if closes or waiting.must_move:
             batches = [batch.before(passed + (log.size or here)) for batch in joined]
             batches = [batch for batch in batches if batch.span.end > batch.span.start]
-            mark = waiting.after(batches)
-            assert mark is not None
+            watermark = waiting.after(batches)
+            assert watermark is not None
             found |= dict(_pairs(batches))
             passed = batches[-1].span.end
-            waiting.follow(mark, passed)
+            waiting.follow(watermark, passed)
             if what == 1:
-                waiting.begin(mark, passed)
-                read, labels = max(0, mark.features - log.window), mark.labels
+                waiting.begin(watermark, passed)
+                read, labels = max(0, watermark.features - log.window), watermark.labels
             joined = waiting.joined()
         assert len(waiting._behind) + len(waiting._ahead) <= 3 * log.window
     assert found == dict(enumerate(log.of))

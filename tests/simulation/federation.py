@@ -70,9 +70,9 @@ def federation(
     faults: Faults | None = None,
     quorum: int | None = None,
     learning: LearningSettings | None = None,
-    least: int = 1,
-    sums: Sums = "by-client",
-    fewest: int = 2,
+    min_records: int = 1,
+    secure_aggregation: Sums = "off",
+    min_clients_per_sum: int = 2,
 ) -> Simulation:
     """Return the federation under some faults."""
     table = stream()
@@ -84,22 +84,22 @@ def federation(
         client=ClientSettings(
             learner=learner,
             round_size=ROUND,
-            least=least,
+            min_records=min_records,
             retry=2.0,
             budget=learning.budget(messages.size),
-            sums=sums,
-            fewest=fewest,
+            secure_aggregation=secure_aggregation,
+            min_clients_per_sum=min_clients_per_sum,
         ),
         coordinator=CoordinatorSettings(
             learner=learner,
-            expect=CLIENTS,
+            min_clients=CLIENTS,
             quorum=quorum,
             deadline=None if quorum is None else 1.0,
-            sums=sums,
-            fewest=fewest,
+            secure_aggregation=secure_aggregation,
+            min_clients_per_sum=min_clients_per_sum,
             expand=expand,
         ),
-        state=(PROFILES if sums == "by-client" else OF_SUMS)[profile],
+        state=(PROFILES if secure_aggregation == "off" else OF_SUMS)[profile],
         faults=faults or Faults(),
         seed=seed,
         # If messages take as long as a client's patience, it waits for the answer to its newest question. With the

@@ -1,4 +1,4 @@
-"""The small federation with labels that come apart from their records, in every kind of disorder."""
+"""The small federation with delayed labels, in every kind of disorder."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -9,9 +9,9 @@ from simulation.federation import federation
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.machines.client.intake.recorded import Recorded
 from streamfl.machines.client.intake.waiting import SLACK
-from streamfl.protocol.apart import Half
+from streamfl.protocol.delayed import Half
 from streamfl.protocol.records import Batch, Rejection
-from streamfl.run.dealing.apart import HalvesSource
+from streamfl.run.dealing.delayed import HalvesSource
 from streamfl.run.dealing.source import TableSource
 from streamfl.sampling import generator
 from streamfl.testing import Faults, Simulation
@@ -35,9 +35,9 @@ class DisorderedHalves(HalvesSource):
         """Count the labels that come before the next features and the slack."""
         return int(np.searchsorted(self._comes, self.asked - SLACK / APART))
 
-    def poll_apart(self, labels: int, features: int, *, waits: bool = False) -> Sequence[Batch]:
+    def poll_halves(self, labels: int, features: int, *, waits: bool = False) -> Sequence[Batch]:
         """Return the next halves, at most `most` of each kind."""
-        return super().poll_apart(min(labels, self.most), min(features, self.most), waits=waits)
+        return super().poll_halves(min(labels, self.most), min(features, self.most), waits=waits)
 
     def _labels(self, start: int, end: int) -> Batch:
         batch = super()._labels(start, end)
@@ -133,7 +133,8 @@ class Disorder:
 def late(
     disorder: Disorder, *, window: int, labels: int = 0, seed: int = 0, faults: Faults | None = None, **settings
 ) -> Simulation:
-    """Return the federation with labels apart; `labels` is the seed of their disorder, `seed` that of the faults."""
+    """Return the federation with delayed labels; `labels` is the seed of their disorder, `seed` that of the
+    faults."""
     simulation = federation(seed=seed, faults=faults, **settings)
     simulation.client = replace(simulation.client, window=window)
     simulation.halves = disorder.halves(labels)

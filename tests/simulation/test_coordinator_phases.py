@@ -17,9 +17,9 @@ SEED = 5  # messages are lost and late, everything is killed now and then, and a
 def test_a_transition_that_is_missing_from_the_table_is_noticed(pair, monkeypatch):
     before, after = pair
     monkeypatch.setattr(phases, "TRANSITIONS", {row: by for row, by in TRANSITIONS.items() if row != pair})
-    sums = "masked" if phases.Phase.UNMASKING in pair else "by-client"
+    sums = "masked" if phases.Phase.UNMASKING in pair else "off"
     with pytest.raises(Violation, match=f"coordinator is led from {before.name} to {after.name} by"):
-        federation(faults=faults_of(SEED), seed=SEED, sums=sums).run()
+        federation(faults=faults_of(SEED), seed=SEED, secure_aggregation=sums).run()
 
 
 def test_a_coordinator_that_lets_go_of_the_open_round_is_noticed(monkeypatch):

@@ -18,9 +18,11 @@ from streamfl.testing import Faults, Simulation
 PERIOD = 60.0
 
 
-def by_event_time(seed: int = 0, faults: Faults | None = None, *, gap: float = 0.0, least: int = 1) -> Simulation:
+def by_event_time(
+    seed: int = 0, faults: Faults | None = None, *, gap: float = 0.0, min_records: int = 1
+) -> Simulation:
     """Return the federation with a record every second: 20 a client and period. Later records may be a gap later."""
-    return in_periods(federation(seed=seed, faults=faults, least=least), gap)
+    return in_periods(federation(seed=seed, faults=faults, min_records=min_records), gap)
 
 
 def in_periods(simulation: Simulation, gap: float = 0.0) -> Simulation:
@@ -103,7 +105,7 @@ def by_event_time_run() -> Simulation:
 
 
 def test_periods_with_too_few_records_of_a_client_go_with_the_next_one():
-    simulation = by_event_time(least=30)
+    simulation = by_event_time(min_records=30)
     simulation.run()
     taken = [a.records for closed in simulation.audit.closed for a in closed.accepted if a.records]
     assert min(taken) >= 30
@@ -111,7 +113,7 @@ def test_periods_with_too_few_records_of_a_client_go_with_the_next_one():
     assert 0 <= rest < 30 * CLIENTS
 
 
-# --- labels that come apart ----------------------------------------------------------------------------------------
+# --- delayed labels ----------------------------------------------------------------------------------------
 
 
 def late_records(simulation: Simulation) -> tuple[Outcome, int]:

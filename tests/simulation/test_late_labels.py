@@ -1,4 +1,4 @@
-"""Labels that come apart: whatever is killed, the same labels find the same records, and the model is the same."""
+"""Delayed labels: whatever is killed, the same labels find the same records, and the model is the same."""
 
 from dataclasses import replace
 from functools import cache
@@ -12,7 +12,7 @@ from simulation.late_labels import Disorder, late
 from simulation.test_simulation import faults_of
 from streamfl.machines.client.intake.buffer import Buffer
 from streamfl.machines.client.intake.waiting import Waiting
-from streamfl.protocol.messages import LocalDrift, Mark, Update
+from streamfl.protocol.messages import LocalDrift, Update, Watermark
 from streamfl.protocol.records import Batch
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import deal
@@ -21,8 +21,9 @@ from streamfl.run.settings import LearningSettings
 from streamfl.sampling import generator
 from streamfl.testing import Simulation, Violation
 
-# What a run comes to: the model, the rounds of restarts, which label was learnt with which features, and the marks.
-Outcome = tuple[str, tuple[int, ...], dict[str, dict[int, int]], dict[str, Mark | None]]
+# What a run comes to: the model, the rounds of restarts, which label was learnt with which features, and the
+# watermarks.
+Outcome = tuple[str, tuple[int, ...], dict[str, dict[int, int]], dict[str, Watermark | None]]
 
 DELAYED = Disorder((7,))
 
@@ -32,8 +33,8 @@ def outcome(simulation: Simulation) -> Outcome:
     simulation.calm_after = 150.0  # small windows take many entries
     coordinator = simulation.run()
     restarts = tuple(restarted.round for restarted in simulation.audit.restarts)
-    marks = {name: member.mark for name, member in coordinator.state.members.items()}
-    return coordinator.digest(), restarts, simulation.audit.learnt, marks
+    watermarks = {name: member.watermark for name, member in coordinator.state.members.items()}
+    return coordinator.digest(), restarts, simulation.audit.learnt, watermarks
 
 
 def right_answers(simulation: Simulation) -> int:
@@ -41,7 +42,7 @@ def right_answers(simulation: Simulation) -> int:
     right = 0
     for name, log in simulation.logs.items():
         learnt = set(simulation.audit.learnt[name].values())
-        for batch in simulation.recorded[name].parts(TableSource(simulation.table, name, log).between(0, len(log))):
+        for batch in simulation.recorded[name].parts(TableSource(simulation.table, name, log).online(0, len(log))):
             if batch.answers is None:
                 raise AssertionError(f"{name} has not answered {batch.span}")
             served, _ = batch.answers.coded(batch.labels)
@@ -157,10 +158,12 @@ def test_no_label_of_a_backlog_longer_than_the_window_is_lost_whatever_is_killed
 
 @pytest.mark.full
 @pytest.mark.parametrize("seed", [0, 501])
-@pytest.mark.parametrize("sums", ["by-client", "masked"])
+@pytest.mark.parametrize("sums", ["off", "masked"])
 def test_rounds_of_a_backlog_close_and_those_with_too_few_labels_for_an_update_move_the_window(seed, sums):
     """A round spans 24 records at most; where a fifth have no label, there may be fewer than 20 with one."""
-    simulation = backlog("records", seed, least=ROUND, missing=0.0 if sums == "masked" else 0.2, sums=sums)
+    simulation = backlog(
+        "records", seed, min_records=ROUND, missing=0.0 if sums == "masked" else 0.2, secure_aggregation=sums
+    )
     outcome(simulation)
     assert sum(simulation.audit.accepted.values()) > 700
 
@@ -205,9 +208,11 @@ def test_rejected_records_and_labels_hold_up_no_client_and_find_the_same_whateve
     simulation = late(spoilt(seed), window=WIDE, labels=seed, seed=seed, faults=faults_of(seed))
     assert outcome(simulation) == whole
     assert behind <= 2 * ROUND or spoilt(seed).lies  # a label that is dated ahead waits for its window
-    marks = [mark for mark in whole[3].values() if mark is not None]
-    assert sum(mark.unusable for mark in marks) > 0  # the label of a rejected record whose key is known
-    assert sum(mark.unmatched for mark in marks) > 0
+    watermarks = [watermark for watermark in whole[3].values() if watermark is not None]
+    assert (
+        sum(watermark.unusable for watermark in watermarks) > 0
+    )  # the label of a rejected record whose key is known
+    assert sum(watermark.unmatched for watermark in watermarks) > 0
 
 
 @pytest.mark.full
@@ -215,20 +220,30 @@ def test_the_worlds_have_labels_of_every_kind():
     worlds = [disordered(seed) for seed in range(6)]
     assert sum(rejected for _, rejected in worlds) > 500
     assert sum(len(pairs) for (_, _, learnt, _), _ in worlds for pairs in learnt.values()) > 500
-    assert sum(mark.expired for (_, _, _, marks), _ in worlds for mark in marks.values() if mark is not None) > 500
+    assert (
+        sum(
+            watermark.expired
+            for (_, _, _, watermarks), _ in worlds
+            for watermark in watermarks.values()
+            if watermark is not None
+        )
+        > 500
+    )
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("settings", ["quorum", "interval", "least"])
+@pytest.mark.parametrize("settings", ["quorum", "interval", "min_records"])
 def test_without_waiting_for_all_nothing_is_learnt_twice_and_all_is_accounted_for(settings):
     for seed in range(300, 302):
         labels, window = disorder(seed)
         more: dict[str, Any] = {
             "quorum": {"quorum": 2},
             "interval": {"profile": "paper"},  # scores that come after their stage would count as refused
-            "least": {"least": ROUND},
+            "min_records": {"min_records": ROUND},
         }[settings]
-        window = 40 if settings == "least" else window  # fewer records than may leave it never have their labels
+        window = (
+            40 if settings == "min_records" else window
+        )  # fewer records than may leave it never have their labels
         simulation = late(labels, window=window, labels=seed, seed=seed, faults=faults_of(seed), **more)
         if settings == "interval":
             simulation.client = replace(simulation.client, clock="interval", capacity=200)
@@ -278,7 +293,7 @@ def where_one_drifts_alone(simulation: Simulation) -> Simulation:
     y = np.where((row % SITES == 0) & (row >= SITES * ROUND * (ALONE - 1)), (y + 1) % 3, y).astype(np.float64)
     simulation.table = Table("sites", ("a", "b"), X, y, ("0", "1", "2"), row)
     simulation.logs = deal(simulation.table, SITES, "round-robin", 0)
-    simulation.coordinator = replace(simulation.coordinator, expect=SITES)
+    simulation.coordinator = replace(simulation.coordinator, min_clients=SITES)
     return simulation
 
 
@@ -305,7 +320,7 @@ def test_a_client_that_drifts_alone_gets_the_same_branch_from_late_labels_and_is
     assert (digest, restarts, found) == (*at_once[:2], told)
     assert sum(closed.served.correct for closed in simulation.audit.closed) == right_answers(simulation)
     log = simulation.logs["c0"]
-    (batch,) = simulation.recorded["c0"].parts(TableSource(simulation.table, "c0", log).between(200, len(log)))
+    (batch,) = simulation.recorded["c0"].parts(TableSource(simulation.table, "c0", log).online(200, len(log)))
     assert np.mean(batch.answers.coded(batch.labels)[0] == batch.y) > 0.6
     assert simulation.kills > 2
 
@@ -333,12 +348,12 @@ def rejects_labels_before_their_records(patch: pytest.MonkeyPatch) -> None:
 
 def writes_off_in_silence(patch: pytest.MonkeyPatch) -> None:
     after = Waiting.after
-    patch.setattr(Waiting, "after", lambda *given: (mark := after(*given)) and replace(mark, expired=0))
+    patch.setattr(Waiting, "after", lambda *given: (watermark := after(*given)) and replace(watermark, expired=0))
 
 
 def rejects_in_silence(patch: pytest.MonkeyPatch) -> None:
     after = Waiting.after
-    patch.setattr(Waiting, "after", lambda *given: (mark := after(*given)) and replace(mark, repeated=0))
+    patch.setattr(Waiting, "after", lambda *given: (watermark := after(*given)) and replace(watermark, repeated=0))
 
 
 def passes_over_a_record(patch: pytest.MonkeyPatch) -> None:
@@ -401,5 +416,5 @@ def test_a_client_whose_labels_depend_on_how_far_it_has_read_is_noticed(fault, m
 def test_without_a_window_nothing_of_it_is_sent():
     simulation = federation()
     simulation.run()
-    assert not any(update.mark for update in simulation.audit.sent.values())
+    assert not any(update.watermark for update in simulation.audit.sent.values())
     assert not any(held.beside for update in simulation.audit.sent.values() for held in update.held)

@@ -63,7 +63,7 @@ def test_a_world_of_late_labels_or_of_a_model_of_river_goes_on_among_liars():
 
 @pytest.mark.worlds(fixed=[500], drawn=1, full=range(500, 506))
 def test_honest_clients_lose_no_record_if_sums_are_masked_though_nothing_bounds_what_a_liar_adds(seed):
-    simulation = among_liars(seed, sums="masked", fewest=1)
+    simulation = among_liars(seed, secure_aggregation="masked", min_clients_per_sum=1)
     simulation.coordinator = replace(simulation.coordinator, deadline=10.0)
     simulation.run()
     assert lost(simulation) == {}

@@ -15,7 +15,7 @@ from streamfl.testing import Faults, Simulation, Violation
 @cache
 def in_the_clear(profile: str) -> tuple[str, tuple[int, ...]]:
     """Return the model and the rounds of the restarts of a run without masks or faults."""
-    simulation = federation(profile, sums="pooled")
+    simulation = federation(profile, secure_aggregation="pooled")
     coordinator = simulation.run()
     return coordinator.digest(), tuple(restarted.round for restarted in simulation.audit.restarts)
 
@@ -33,7 +33,7 @@ def faults_of(seed: int) -> Faults:
 
 def test_masks_change_no_bit_of_the_model():
     for profile in ("adaptive", "paper"):
-        simulation = federation(profile, sums="masked")
+        simulation = federation(profile, secure_aggregation="masked")
         coordinator = simulation.run()
         assert coordinator.digest() == in_the_clear(profile)[0]
         assert len(in_the_clear(profile)[1]) > 0
@@ -42,7 +42,7 @@ def test_masks_change_no_bit_of_the_model():
 @pytest.mark.worlds(fixed=range(2), drawn=4, full=range(40))
 def test_with_every_client_waited_for_the_model_is_the_undisturbed_one(seed):
     profile = ("adaptive", "paper")[seed % 2]
-    simulation = federation(profile, seed=seed, faults=faults_of(seed), sums="masked")
+    simulation = federation(profile, seed=seed, faults=faults_of(seed), secure_aggregation="masked")
     coordinator = simulation.run()
     assert (coordinator.digest(), tuple(r.round for r in simulation.audit.restarts)) == in_the_clear(profile)
     assert sum(simulation.audit.rejected.values()) == BAD
@@ -51,7 +51,7 @@ def test_with_every_client_waited_for_the_model_is_the_undisturbed_one(seed):
 @pytest.mark.worlds(fixed=[504], drawn=0, full=range(500, 520))
 def test_a_client_that_makes_its_update_again_after_a_late_answer_ends_no_world(seed):
     faults = Faults(loss=0.0, duplicate=0.1, delay=0.3, kill=0.0)  # messages only overtake each other, or come twice
-    simulation = federation(seed=seed, faults=faults, sums="masked")
+    simulation = federation(seed=seed, faults=faults, secure_aggregation="masked")
     simulation.most_steps = 15_000  # this seed takes fewer than 5,000
     assert simulation.run().digest() == in_the_clear("adaptive")[0]
 
@@ -61,7 +61,7 @@ def test_worlds_with_kills_have_many():
     deadly = [seed for seed in range(40) if faults_of(seed).kill > 0.0][:8]
     kills = []
     for seed in deadly:
-        simulation = federation("paper", seed=seed, faults=faults_of(seed), sums="masked")
+        simulation = federation("paper", seed=seed, faults=faults_of(seed), secure_aggregation="masked")
         simulation.run()
         kills.append(simulation.kills)
     assert sum(kills) >= 2 * len(kills) == 16
@@ -69,7 +69,9 @@ def test_worlds_with_kills_have_many():
 
 def with_late_answers(seed: int) -> Simulation:
     """Return a world in which answers come after their deadlines, and the clients that are left alone leave."""
-    simulation = federation(seed=seed, faults=faults_of(seed), quorum=2, sums="masked", fewest=2)
+    simulation = federation(
+        seed=seed, faults=faults_of(seed), quorum=2, secure_aggregation="masked", min_clients_per_sum=2
+    )
     simulation.coordinator = replace(simulation.coordinator, deadline=2.0)
     simulation.client = replace(simulation.client, waits=False)
     simulation.calm_after = 60.0
@@ -101,7 +103,7 @@ def test_clients_that_forget_what_they_have_told_about_are_noticed(monkeypatch):
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_totals_about_records_of_earlier_rounds_are_noticed(profile):
-    simulation = federation(profile, sums="masked")
+    simulation = federation(profile, secure_aggregation="masked")
     simulation.state = PROFILES[profile]
     with pytest.raises(Violation, match="totals of round 1 are about records of earlier ones"):
         simulation.run()
@@ -110,7 +112,9 @@ def test_totals_about_records_of_earlier_rounds_are_noticed(profile):
 @pytest.mark.worlds(fixed=[1000], drawn=2, full=range(1000, 1016))
 def test_with_a_quorum_every_record_is_trained_once(seed):
     # One client may be left at the end; and an entry needs two messages of each, so the deadline is longer.
-    simulation = federation("adaptive", seed=seed, faults=faults_of(seed), quorum=2, sums="masked", fewest=1)
+    simulation = federation(
+        "adaptive", seed=seed, faults=faults_of(seed), quorum=2, secure_aggregation="masked", min_clients_per_sum=1
+    )
     simulation.coordinator = replace(simulation.coordinator, deadline=10.0)
     simulation.run()
     assert sum(simulation.audit.rejected.values()) == BAD

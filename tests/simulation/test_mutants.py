@@ -28,10 +28,10 @@ SAFEGUARDS = {
 }
 
 LATE = {
-    "the mark behind the newest labelled record": (
+    "the watermark behind the newest labelled record": (
         "machines/client/intake/waiting.py",
-        "features = max(self.mark.features, max(learnt, default=-1) + 1, *(one.front for one in released))",
-        "features = self.mark.features",
+        "features = max(self.watermark.features, max(learnt, default=-1) + 1, *(one.front for one in released))",
+        "features = self.watermark.features",
     ),
     "labels read again settle their records": (
         "machines/client/intake/waiting.py",
@@ -39,7 +39,7 @@ LATE = {
         "            pass\n",
     ),
     "recorded answers": (
-        "run/dealing/apart.py",
+        "run/dealing/delayed.py",
         "return [asked] if self._recorded is None else list(self._recorded.parts(asked))",
         "return [asked]",
     ),

@@ -105,7 +105,7 @@ def test_two_thirds_of_the_worlds_have_kills_and_these_have_many():
 
 def test_a_rest_of_fewer_than_may_leave_a_client_stays_pending_in_any_world():
     def run(seed: int | None) -> tuple[str, dict[str, int]]:
-        simulation = federation(seed=seed or 0, faults=None if seed is None else faults_of(seed), least=ROUND)
+        simulation = federation(seed=seed or 0, faults=None if seed is None else faults_of(seed), min_records=ROUND)
         return simulation.run().digest(), simulation.audit.accepted
 
     digest, accepted = run(None)

@@ -8,7 +8,7 @@ import pytest
 
 BY_PLACE = {
     "broker": ("tests/integration/kafka/",),
-    "compiles": (  # doctests of what learns between rounds and of replays, and tests that run whole commands
+    "compiles": (  # doctests of what learns online and of replays, and tests that run whole commands
         "streamfl/online/native/",
         "streamfl/run/estimators/",
         "streamfl/run/replay.py",

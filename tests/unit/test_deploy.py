@@ -133,6 +133,6 @@ def test_systemd_finds_no_fault_with_a_unit(unit: Path, tmp_path: Path) -> None:
 
 
 def test_the_settings_of_the_example_are_those_of_the_composition() -> None:
-    assert load(DEPLOY / "federation.toml", {}).federation.expect == 12
+    assert load(DEPLOY / "federation.toml", {}).federation.min_clients == 12
     produced = OWN["records"]["command"]
     assert produced[produced.index("--clients") + 1] == "12"

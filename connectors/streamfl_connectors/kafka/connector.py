@@ -16,8 +16,8 @@ from streamfl.runtime.log.placement import places_of, topic_of
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import (
     Access,
-    Apart,
     CheckResult,
+    DelayedLabels,
     Placement,
     RecordFormat,
     TopicSample,
@@ -103,8 +103,10 @@ class KafkaConnector:
             LogInRights(admin, federated).require(role)
         return True
 
-    def _federated(self, placement: Placement, apart: Apart | None) -> Federated:
-        return Federated(self._topics, placement.topics, apart.placement.topics if apart is not None else ())
+    def _federated(self, placement: Placement, delayed_labels: DelayedLabels | None) -> Federated:
+        return Federated(
+            self._topics, placement.topics, delayed_labels.placement.topics if delayed_labels is not None else ()
+        )
 
     def _prepared(self) -> bool | None:
         settings = self._connection.settings
@@ -129,21 +131,21 @@ class KafkaConnector:
         self,
         placement: Placement,
         records: RecordFormat,
-        apart: Apart | None = None,
+        delayed_labels: DelayedLabels | None = None,
         wrong: WrongState = CoordinatorState.wrong,
     ) -> KafkaCoordinatorLink:
         """Return the coordinator's link, which fences any other one."""
-        link = self._coordinator_link(placement, records, apart, wrong)
+        link = self._coordinator_link(placement, records, delayed_labels, wrong)
         with closed_if_it_fails(link):
             link.begin()
         return link
 
     def _coordinator_link(
-        self, placement: Placement, records: RecordFormat, apart: Apart | None, wrong: WrongState
+        self, placement: Placement, records: RecordFormat, delayed_labels: DelayedLabels | None, wrong: WrongState
     ) -> KafkaCoordinatorLink:
-        self._require_rights("coordinator", self._federated(placement, apart))
-        if apart is not None:
-            placement = replace(placement, topics=(*placement.topics, *apart.placement.topics))
+        self._require_rights("coordinator", self._federated(placement, delayed_labels))
+        if delayed_labels is not None:
+            placement = replace(placement, topics=(*placement.topics, *delayed_labels.placement.topics))
         ends = Ends(self._connection, self._topics, placement, records.stride)
         return KafkaCoordinatorLink(self._connection, self._topics, ends, wrong)
 
@@ -155,13 +157,13 @@ class KafkaConnector:
         self,
         placement: Placement,
         records: RecordFormat,
-        apart: Apart | None = None,
+        delayed_labels: DelayedLabels | None = None,
         wrong: WrongState = CoordinatorState.wrong,
     ) -> KafkaStandby:
         """Return what stands by, ready to take over; wait for brokers for `patience` seconds."""
 
         def ready() -> KafkaCoordinatorLink:
-            link = self._coordinator_link(placement, records, apart, wrong)
+            link = self._coordinator_link(placement, records, delayed_labels, wrong)
             with closed_if_it_fails(link):
                 link.get_ready()
             return link
@@ -169,14 +171,18 @@ class KafkaConnector:
         link = self._connection.patiently("what a coordinator reads", ready)
         return KafkaStandby(self._connection, self._topics.heartbeats, link)
 
-    def host(self, name: str, placement: Placement, records: RecordFormat, apart: Apart | None = None) -> KafkaHost:
+    def host(
+        self, name: str, placement: Placement, records: RecordFormat, delayed_labels: DelayedLabels | None = None
+    ) -> KafkaHost:
         """Join the group of hosts, once the topics of records and labels exist; make that of their answers."""
-        self._require_rights("host", self._federated(placement, apart))
+        self._require_rights("host", self._federated(placement, delayed_labels))
         there = self._connection.patiently("the topics of the records", lambda: self._records_there(placement))
-        if apart is not None:
-            self._connection.patiently("the topics of the labels", lambda: self._records_there(apart.placement))
+        if delayed_labels is not None:
+            self._connection.patiently(
+                "the topics of the labels", lambda: self._records_there(delayed_labels.placement)
+            )
             self._make_predictions(max(there.values(), default=1))
-        host = KafkaHost(self._connection, self._topics, name, placement, records, apart)
+        host = KafkaHost(self._connection, self._topics, name, placement, records, delayed_labels)
         with closed_if_it_fails(host):
             self._connection.patiently("the topics of the records", host.subscribe)
         return host
@@ -276,12 +282,12 @@ class KafkaConnector:
         placement: Placement,
         records: RecordFormat,
         asked: tuple[Unlabelled, RecordFormat] | None = None,
-        apart: Apart | None = None,
+        delayed_labels: DelayedLabels | None = None,
     ) -> Sequence[CheckResult]:
         """Check everything that a federation needs, and decode real records."""
         from streamfl_connectors.kafka.access.checks import findings  # noqa: PLC0415  only `check` needs it
 
-        return findings(self._connection, self._topics, placement, records, asked, apart)
+        return findings(self._connection, self._topics, placement, records, asked, delayed_labels)
 
     def sample(self, topics: Sequence[str]) -> TopicSample:
         """Return the newest messages of some partitions of topics."""
@@ -296,14 +302,14 @@ class KafkaConnector:
         self,
         placement: Placement,
         unlabelled: Unlabelled,
-        apart: Apart | None = None,
+        delayed_labels: DelayedLabels | None = None,
         *,
         role: str | None = None,
         principal: str | None = None,
         config: str | None = None,
     ) -> Sequence[Access]:
         """Return what each role may do, as ACLs and as commands that grant them; no broker is asked."""
-        labels = apart.placement.topics if apart is not None else ()
+        labels = delayed_labels.placement.topics if delayed_labels is not None else ()
         servers = self._connection.settings.bootstrap_servers
         connect = ["--bootstrap-server", servers if isinstance(servers, str) else ",".join(servers)]
         connect += ["--command-config", config] if config is not None else []

@@ -5,14 +5,15 @@ entry each client adds a mask of its own, and for each of its peers one that bot
 subtracts. The coordinator says whose sums it is going to add up. Each of these clients then tells the seed of its own
 mask, and the seeds that it shares with peers who are not among them. So masks of absent clients are removed, and what
 an absent client has sent, if it comes late, stays hidden by its own mask. A client answers for one set of clients, of
-at least `fewest`; if one of them stays silent, nothing is learnt of the entry.
+at least `min_clients_per_sum`; if one of them stays silent, nothing is learnt of the entry.
 
 The silent one may answer later. Then a total is known that nobody has learnt, and its difference from the next total
 over the same records would be what the two sets of clients differ by. The law that prevents it: **a total is about
 records of one round alone. It is the same as an earlier one, of the same clients and records, or each of its clients
-has at least `least` records in it about which it has told no total.** Take any combination of totals, and of those in
-it the ones that were told last: nothing before holds their new records, which are of at least `fewest` clients. So
-what totals tell together is about at least `fewest` clients, or about none.
+has at least `min_records` records in it about which it has told no total.** Take any combination of totals, and of
+those in it the ones that were told last: nothing before holds their new records, which are of at least
+`min_clients_per_sum` clients. So what totals tell together is about at least `min_clients_per_sum` clients, or about
+none.
 
 Each client keeps the law by itself: `machines/client/work/disclosure.py` which records it tells about, and
 `unprotected` of `machines/client/usable.py` that no record of an earlier round is scored again. `testing/observer.py`
@@ -55,7 +56,7 @@ OF_LOW_ORDER = {
 FEWEST = 3
 
 # What the coordinator is told of the numbers about records.
-Sums = Literal["by-client", "pooled", "masked"]
+Sums = Literal["off", "pooled", "masked"]
 
 # From a seed of 32 bytes, so many whole numbers that look random without it.
 Expand = Callable[[bytes, int], IntArray]
@@ -146,7 +147,7 @@ class Masks:
         The clients that mask, this one among them.
     entry
         The entry.
-    fewest
+    min_clients_per_sum
         The fewest clients of whom it lets a total be told.
     """
 
@@ -154,7 +155,7 @@ class Masks:
     secrets: Secrets
     roster: Roster
     entry: int
-    fewest: int
+    min_clients_per_sum: int
     _made: dict[tuple[int, str], tuple[Span, ...]] = field(default_factory=dict)  # the records, by stage and attempt
     _told: dict[int, Mapping[str, str]] = field(default_factory=dict)  # the attempts of each total, by stage
 
@@ -213,7 +214,7 @@ class Masks:
         hidden_among = 1 + len(attempts.keys() & set(mine))
         if attempt is None or asked.entry != self.entry or (stage, attempt) not in self._made:
             return None
-        if hidden_among < self.fewest or not self.roster.keys.keys() >= attempts.keys():
+        if hidden_among < self.min_clients_per_sum or not self.roster.keys.keys() >= attempts.keys():
             return None
         if not self._is_as_told(attempts, stage):
             return None

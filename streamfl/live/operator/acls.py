@@ -36,7 +36,7 @@ def accesses(
     if principal is not None and role is None:
         raise UsageError("--principal is the user of one role; name the role as well, for example --role host")
     named = {"role": role, "principal": principal, "config": config}
-    return connector.access(settings.placement, settings.unlabelled, settings.apart, **named)
+    return connector.access(settings.placement, settings.unlabelled, settings.delayed_labels, **named)
 
 
 def as_commands(all_accesses: Sequence[Access]) -> str:

@@ -23,7 +23,7 @@ def findings(settings: FederationSettings) -> Sequence[CheckResult]:
         The settings themselves cannot be used.
     """
     asked = (settings.unlabelled, settings.unlabelled_format) if settings.score.topics else None
-    of_log = connect(settings).findings(settings.placement, settings.record_format, asked, settings.apart)
+    of_log = connect(settings).findings(settings.placement, settings.record_format, asked, settings.delayed_labels)
     is_open = settings.federation.members == "open"
     has_errors = any(finding.state == "error" for finding in of_log)  # these come first: who may join can wait
     return [*of_log, *([] if is_open and has_errors else member_findings(settings))]

@@ -42,10 +42,10 @@ class Production:
         Whether to mark the end of every stream.
     unlabelled
         Whether to write them without their labels, to the first topic of `[score]`.
-    labels_apart
+    label_delay
         How many records of a client later a label is written, to the topics of `[labels]`; None: with its record.
     run
-        If labels come apart: what ids begin with, so that those of two runs differ.
+        If labels come later: what ids begin with, so that those of two runs differ.
     """
 
     table: Table
@@ -54,7 +54,7 @@ class Production:
     limit: int | None = None
     end: bool = False
     unlabelled: bool = False
-    labels_apart: int | None = None
+    label_delay: int | None = None
     run: str = "0"
 
     @property
@@ -98,7 +98,7 @@ def produce(
     encode, pack = _encoder(settings, production)
     writer: _Writer = (
         _Whole(connector.writer(_placement(settings, production), list(production.logs)), encode)
-        if production.labels_apart is None
+        if production.label_delay is None
         else _halves(settings, connector, production)
     )
     written, began = 0, time.monotonic()
@@ -173,18 +173,18 @@ class _Halves:
 
 
 def _halves(settings: FederationSettings, connector: Connector, production: Production) -> _Halves:
-    apart, clients = settings.apart, list(production.logs)
-    if apart is None or production.unlabelled:
+    delayed_labels, clients = settings.delayed_labels, list(production.logs)
+    if delayed_labels is None or production.unlabelled:
         raise UsageError(
-            "--labels-apart writes labels to the topics of [labels]; set topic there, and leave out --unlabelled"
+            "--label-delay writes labels to the topics of [labels]; set topic there, and leave out --unlabelled"
         )
     return _Halves(
         connector.writer(settings.placement, clients),
-        connector.writer(apart.placement, clients),
+        connector.writer(delayed_labels.placement, clients),
         production,
         JsonRecords(settings.feature_map),
         JsonRecords(settings.label_map),
-        production.labels_apart or 0,
+        production.label_delay or 0,
     )
 
 

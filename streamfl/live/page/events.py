@@ -22,7 +22,6 @@ from streamfl.protocol.messages import (
     Joined,
     Left,
     LocalDrift,
-    Mark,
     MemberChanged,
     Noticed,
     Refusal,
@@ -31,6 +30,7 @@ from streamfl.protocol.messages import (
     RoundOpened,
     Score,
     Served,
+    Watermark,
 )
 from streamfl.records.times import FIRST, LAST
 from streamfl.run.evaluation.result import DatedLocalDrift, DatedNotice, DatedRestart
@@ -76,7 +76,7 @@ class Measured(msgspec.Struct, array_like=True, frozen=True):
 class Taken(msgspec.Struct, array_like=True, frozen=True):
     """An update that counts: client, records, and spans as partition, first position, and the next after the last.
 
-    `astray` counts, where labels come apart, labels without a record, second ones, those of rejected records, and
+    `astray` counts, where labels come later, labels without a record, second ones, those of rejected records, and
     records without a label.
     """
 
@@ -282,13 +282,18 @@ def _taken(one: Accepted, served: Served) -> Taken:
     own, naive = one.measured or (0.0, 0.0)
     right, error = (0.0, own) if served.absolute_error > 0.0 else (own, 0.0)
     measured = Measured() if one.measured is None else _measured(one.records, right, error, naive)
-    return Taken(plain(one.client), whole(one.records), whole(one.rejected), spans, measured, _astray(one.mark))
+    return Taken(plain(one.client), whole(one.records), whole(one.rejected), spans, measured, _astray(one.watermark))
 
 
-def _astray(mark: Mark | None) -> tuple[int, int, int, int]:
-    if mark is None:
+def _astray(watermark: Watermark | None) -> tuple[int, int, int, int]:
+    if watermark is None:
         return (0, 0, 0, 0)
-    return (whole(mark.unmatched), whole(mark.repeated), whole(mark.unusable), whole(mark.expired))
+    return (
+        whole(watermark.unmatched),
+        whole(watermark.repeated),
+        whole(watermark.unusable),
+        whole(watermark.expired),
+    )
 
 
 def _sane(message: Announced) -> Announced:

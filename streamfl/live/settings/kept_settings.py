@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from streamfl.bounds import bounded
 from streamfl.live.settings.settings import FederationSettings
+from streamfl.run.renamed import kept_now
 
 # The tables of settings that are kept: those of the whole federation.
 KEPT = ("federation", "rounds", "records", "labels", "learning", "profile", "privacy")
@@ -22,7 +23,7 @@ FIXED = frozenset(
         "labels.window",
         "learning",
         "profile",
-        "privacy.sums",
+        "privacy.secure_aggregation",
         "privacy.noise",
         "privacy.radius",
     }
@@ -49,7 +50,8 @@ def kept(settings: FederationSettings) -> dict[str, str]:
 
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Return what was and what is of each setting that both have, and that differs."""
-    return {name: (before[name], value) for name, value in now.items() if before.get(name, value) != value}
+    was = kept_now(before)
+    return {name: (was[name], value) for name, value in now.items() if was.get(name, value) != value}
 
 
 def is_fixed(name: str) -> bool:

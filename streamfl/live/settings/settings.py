@@ -39,13 +39,14 @@ from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.coordinator.aggregations import AGGREGATORS
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
-from streamfl.online.native.between_rounds import NativeBetweenRounds
+from streamfl.online.native.online_models import NativeOnlineModels
 from streamfl.records.cells import quoted
 from streamfl.records.formats import RECORD_FORMATS, FieldMap, LabelMap, record_format
+from streamfl.run.renamed import settings_now
 from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
 from streamfl.runtime.log.placement import pattern
 from streamfl.runtime.log.topics import Topics
-from streamfl.runtime.ports import Apart, Placement, RecordFormat, Unlabelled
+from streamfl.runtime.ports import DelayedLabels, Placement, RecordFormat, Unlabelled
 from streamfl.wire import messages
 from streamfl.wire.masking import expand
 
@@ -110,7 +111,7 @@ class Federation(_Table):
         json_schema_extra={"decides": False, "change": "starts a new federation"},
     )
     """The name of the federation, with which the names of its topics begin."""
-    expect: int = Field(
+    min_clients: int = Field(
         1,
         ge=1,
         le=MOST,
@@ -133,13 +134,13 @@ class Federation(_Table):
     """The maximum number of labels; records with further labels are rejected."""
     most_clients: int = Field(NAMED.clients, ge=1, le=MOST)
     """The maximum number of clients, including those that have left; further ones cannot join."""
-    members: Literal["open", "known", "file"] = Field(
-        "open", json_schema_extra={"decides": False, "change": "between `known` and `file`"}
+    members: Literal["open", "trust_on_first_use", "file"] = Field(
+        "open", json_schema_extra={"decides": False, "change": "between `trust_on_first_use` and `file`"}
     )
-    """Which host may run a client: any host (`open`), only the first host that brought it (`known`), or only the
-    hosts that `members_file` lists for it (`file`)."""
+    """Which host may run a client: any host (`open`), only the first host that brought it (`trust_on_first_use`), or
+    only the hosts that `members_file` lists for it (`file`)."""
     members_file: Path = Field(Path("members.toml"), json_schema_extra={"decides": False})
-    """The file that lists which host may run which client; optional with `known`."""
+    """The file that lists which host may run which client; optional with `trust_on_first_use`."""
     most_weights: int = Field(NAMED.weights, ge=2, le=MOST)
     """The maximum number of weights of a model, one for each pair of feature and label; features and labels beyond it
     are treated as beyond `most_features` and `most_labels`."""
@@ -158,7 +159,7 @@ class RoundSettings(_Table):
     (`interval`), or when the times in its records pass the end of an `interval` (`event_time`)."""
     size: int = Field(100, ge=1, le=MOST, json_schema_extra={"unit": "records"})
     """The number of records of each client in a round, with `clock = "records"`."""
-    least: int = Field(10, ge=1, le=MOST, json_schema_extra={"unit": "records"})
+    min_records: int = Field(10, ge=1, le=MOST, json_schema_extra={"unit": "records"})
     """The minimum number of valid records in an update: a client with fewer waits for more, which protects its
     records, because with 1 an update may concern a single record; each host may choose its own."""
     interval: float = Field(10.0, ge=SHORTEST, le=LONGEST, json_schema_extra={"unit": "seconds"})
@@ -189,10 +190,10 @@ class RoundSettings(_Table):
 
     @model_validator(mode="after")
     def _a_round_may_leave(self) -> Self:
-        if self.size < self.least:
+        if self.size < self.min_records:
             raise ValueError(
-                f"size is {self.size} and least is {self.least}: a round would never have enough records for an "
-                "update; make rounds.size at least rounds.least"
+                f"size is {self.size} and min_records is {self.min_records}: a round would never have enough records "
+                "for an update; make rounds.size at least rounds.min_records"
             )
         return self
 
@@ -402,6 +403,11 @@ class FederationSettings(BaseSettings):
     logs: Logs = Logs()
     _section: BaseModel = PrivateAttr()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _take_old_names(cls, given: Any) -> Any:
+        return settings_now(given) if isinstance(given, Mapping) else given
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         size, buffer = self.rounds.size, self.client.buffer
@@ -445,7 +451,7 @@ class FederationSettings(BaseSettings):
         return self
 
     def _check_labels(self, labels: Labels) -> None:
-        """Raise a ValueError if labels cannot come apart as they are said to."""
+        """Raise a ValueError if labels cannot come later as they are said to."""
         records, fields = self.records, self.records.fields
         if records.format != "json":
             raise ValueError('labels.topic: delayed labels need [records] format = "json"')
@@ -508,21 +514,21 @@ class FederationSettings(BaseSettings):
         rounds = self.rounds
         return CoordinatorSettings(
             learner=self.learner,
-            expect=self.federation.expect,
+            min_clients=self.federation.min_clients,
             quorum=None if rounds.quorum == "all" else rounds.quorum,
             deadline=rounds.deadline or None,
             expire_after=rounds.expire_after,
             interval=rounds.interval if rounds.clock == "interval" else None,
             by_event_time=rounds.clock == "event_time",
-            round_size=max(rounds.size, rounds.least) if rounds.clock == "records" else None,
+            round_size=max(rounds.size, rounds.min_records) if rounds.clock == "records" else None,
             aggregation=rounds.aggregation,
             task=self.federation.task,
             scaling=self.federation.scaling,
             limits=self.limits,
             partitions=self._label_partitions(self.labels) if self.labels.topic else self.partitions,
             features=self.partitions if self.labels.topic else (),
-            sums=self.privacy.sums,
-            fewest=self.privacy.fewest,
+            secure_aggregation=self.privacy.secure_aggregation,
+            min_clients_per_sum=self.privacy.min_clients_per_sum,
             noise=self.privacy.mechanism,
             expand=expand,
         )
@@ -555,14 +561,14 @@ class FederationSettings(BaseSettings):
             round_size=self.rounds.size,
             clock=self.rounds.clock,
             period=self.rounds.interval,
-            least=self.rounds.least,
+            min_records=self.rounds.min_records,
             capacity=self.client.buffer or (None if self.rounds.clock == "records" else MANY),
             retry=self.client.retry,
             limits=self.limits,
             window=self.labels.window if self.labels.topic else None,
             budget=self.learning.budget(messages.size),
-            sums=self.privacy.sums,
-            fewest=self.privacy.fewest,
+            secure_aggregation=self.privacy.secure_aggregation,
+            min_clients_per_sum=self.privacy.min_clients_per_sum,
             noise=self.privacy.mechanism,
         )
 
@@ -573,12 +579,12 @@ class FederationSettings(BaseSettings):
         return Placement(at.topics, at.clients, at.partitions, at.start, at.lost, at.late_after)
 
     @property
-    def apart(self) -> Apart | None:
-        """Return the labels that come apart from their records; None if they come with these."""
+    def delayed_labels(self) -> DelayedLabels | None:
+        """Return the delayed labels; None if they come with these."""
         labels, task = self.labels, self.federation.task
         if not labels.topic:
             return None
-        return Apart(
+        return DelayedLabels(
             replace(self.placement, topics=(labels.topic,)),
             record_format("json", self.label_map, self.limits),
             labels.window,
@@ -588,7 +594,7 @@ class FederationSettings(BaseSettings):
 
     @property
     def record_format(self) -> RecordFormat:
-        """Return the format of records in messages; if labels come apart, of records without them."""
+        """Return the format of records in messages; if labels come later, of records without them."""
         fields = self.feature_map if self.labels.topic else self.field_map
         return record_format(self.records.format, fields, self.limits)
 
@@ -605,20 +611,20 @@ class FederationSettings(BaseSettings):
 
     @property
     def field_map(self) -> FieldMap:
-        """Return the map of fields of whole records; the key of labels that come apart is no feature."""
+        """Return the map of fields of whole records; the key of delayed labels is no feature."""
         drop = (*self.records.fields.drop, *([self.labels.key] if self.labels.topic else []))
         update = {"task": self.federation.task, "closed": self.records.shape == "closed", "drop": drop}
         return self.records.fields.model_copy(update=update)
 
     @property
     def feature_map(self) -> FieldMap:
-        """Return the map of fields of records whose labels come apart."""
+        """Return the map of fields of records whose labels come later."""
         update = {"task": "unlabelled", "labels": (), "drop": self.records.fields.drop}
         return self.field_map.model_copy(update=update | {"key": self.labels.key})
 
     @property
     def label_map(self) -> LabelMap:
-        """Return the map of fields of labels that come apart."""
+        """Return the map of fields of delayed labels."""
         fields = self.field_map
         return LabelMap(label=fields.label, key=self.labels.key, task=fields.task, labels=fields.labels)
 
@@ -628,11 +634,11 @@ class FederationSettings(BaseSettings):
 
         >>> settings = FederationSettings(records=Records(topics=("r.*",)), rounds=RoundSettings(clock="records"))
         >>> settings.unequal
-        ('rounds.deadline = 5.0', 'federation.expect = 1')
+        ('rounds.deadline = 5.0', 'federation.min_clients = 1')
         """
         rounds, records, learning = self.rounds, self.records, self._learning
-        native = isinstance(self.learner.between, NativeBetweenRounds)
-        expect = self.federation.expect
+        native = isinstance(self.learner.online, NativeOnlineModels)
+        min_clients = self.federation.min_clients
         differ = {
             'rounds.clock = "interval"': rounds.clock == "interval",
             f"rounds.quorum = {rounds.quorum}": rounds.quorum != "all",
@@ -640,7 +646,7 @@ class FederationSettings(BaseSettings):
             'records.start = "latest"': records.start == "latest",
             'records.lost = "skip"': records.lost == "skip",
             # A client that joins after round 1 has begun takes part from a round that depends on timing.
-            f"federation.expect = {expect}": expect < self._clients,
+            f"federation.min_clients = {min_clients}": min_clients < self._clients,
             # A label that was the last one known when a record was answered depends on timing.
             f'learning.features = "{learning.features}", labels.topic': native and self.labels.topic != "",
             # How far out a target is depends on the client's targets before it, which a kill loses.

@@ -4,24 +4,24 @@ from dataclasses import dataclass, field
 
 from streamfl.arrays import FloatArray
 from streamfl.errors import PeerError
-from streamfl.learning.between_rounds import AtClient
 from streamfl.learning.local_round import Learner
+from streamfl.learning.online_models import AtClient
 from streamfl.learning.serving import Serving
 from streamfl.machines.client.ledger.models import ClientModels
 from streamfl.machines.client.usable import unusable
 from streamfl.protocol.changes import WHOLE_EVERY
 from streamfl.protocol.memory import MOST_KEPT
 from streamfl.protocol.messages import (
-    BetweenPublished,
     FromCoordinator,
     ModelPublished,
     ModelsChanged,
+    OnlinePublished,
     RegistryPublished,
     RoundOpened,
 )
 from streamfl.protocol.records import Batch
 
-Published = ModelPublished | ModelsChanged | BetweenPublished
+Published = ModelPublished | ModelsChanged | OnlinePublished
 
 # The most messages that wait for their round: two kinds of changes since the last whole round, and many models.
 # Together they take at most `MOST_KEPT` bytes.
@@ -68,13 +68,13 @@ class Follower:
         return len(self._waiting)
 
     @property
-    def between(self) -> AtClient | None:
-        """Return the models that learn between rounds, of which it only predicts with the agreed ones."""
-        return self._models.between
+    def online(self) -> AtClient | None:
+        """Return the online models, of which it only predicts with the agreed ones."""
+        return self._models.online
 
     def take(self, message: FromCoordinator) -> list[PeerError]:
         """Follow a message; return why it, or one that has waited for it, could not be used."""
-        reason = unusable(message, self.learner.between)
+        reason = unusable(message, self.learner.online)
         if reason is not None:
             return [PeerError(reason)]
         match message:
@@ -82,7 +82,7 @@ class Follower:
                 self._models.keep(message)
             case ModelPublished() if self._lacks(message):
                 return self._models.keep(message)
-            case ModelPublished() | ModelsChanged() | BetweenPublished():
+            case ModelPublished() | ModelsChanged() | OnlinePublished():
                 self._wait(message)
             case RoundOpened():
                 self._next, self.newest = message, message.round
@@ -116,13 +116,13 @@ class Follower:
 
     def _can_follow(self, opened: RoundOpened) -> bool:
         """Tell whether all that a round names is here, and answers what is to be answered: labels, or targets."""
-        registry, between = self._models.published.registries.get(opened.registry), self._models.between
+        registry, online = self._models.published.registries.get(opened.registry), self._models.online
         link = self.learner.model.link
         if registry is None or bool(registry.labels) == (link == "identity"):
             return False
-        if (link == "logistic" and len(registry.labels) > 2) or opened.between != (between is not None):
+        if (link == "logistic" and len(registry.labels) > 2) or opened.online != (online is not None):
             return False
-        if between is not None and (between.version != opened.round or bool(between.labels) == (link == "identity")):
+        if online is not None and (online.version != opened.round or bool(online.labels) == (link == "identity")):
             return False  # a change did not fit: a whole state follows
         return self._models.has(opened)
 
@@ -134,9 +134,9 @@ class Follower:
         errors = []
         for message in sorted(due, key=_version):
             errors += self._models.keep(message)
-            if isinstance(message, BetweenPublished) and self._models.between is not None:
+            if isinstance(message, OnlinePublished) and self._models.online is not None:
                 try:
-                    self._models.between.follow(message.version)
+                    self._models.online.follow(message.version)
                 except PeerError as error:  # a whole state follows
                     errors.append(error)
         return errors
@@ -150,7 +150,7 @@ class Follower:
             The records; their truth is not used.
         client
             Their client, if it is known. One that has drifted alone is answered by its own model of rounds, without
-            what learns between rounds: that has learnt at the others, too.
+            what learns online: that has learnt at the others, too.
 
         Returns
         -------
@@ -162,10 +162,10 @@ class Follower:
             There are no models yet.
         """
         serving = self.serving(client)
-        between = self._models.between
-        if between is None or serving is not self.serving():
+        online = self._models.online
+        if online is None or serving is not self.serving():
             return serving.predictions(batch), serving.registry.labels
-        return between.answer(batch, serving), between.labels
+        return online.answer(batch, serving), online.labels
 
     def serving(self, client: str = "") -> Serving:
         """Return the model of rounds of a client; that of all clients if its own has not arrived.

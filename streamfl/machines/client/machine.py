@@ -39,7 +39,6 @@ from streamfl.machines.client.work.gathering import Gathering
 from streamfl.machines.client.work.in_flight import SentUpdate
 from streamfl.machines.client.work.introduction import introduction
 from streamfl.machines.client.work.work import Work
-from streamfl.protocol.apart import NO_LABEL
 from streamfl.protocol.decisions import (
     Answered,
     ClientDecision,
@@ -50,6 +49,7 @@ from streamfl.protocol.decisions import (
     Seek,
     Send,
 )
+from streamfl.protocol.delayed import NO_LABEL
 from streamfl.protocol.events import (
     BufferDue,
     ClientEvent,
@@ -63,7 +63,6 @@ from streamfl.protocol.events import (
 )
 from streamfl.protocol.messages import (
     Accepted,
-    BetweenPublished,
     Disclosed,
     Ended,
     Fenced,
@@ -75,6 +74,7 @@ from streamfl.protocol.messages import (
     Message,
     ModelPublished,
     ModelsChanged,
+    OnlinePublished,
     Refusal,
     RegistryPublished,
     Roster,
@@ -104,7 +104,7 @@ class Client(ClientState):
     nonce
         A random text: it tells this start of the client from every other.
     secrets
-        The keys of this start with which sums are masked; needed if `settings.sums` says so.
+        The keys of this start with which sums are masked; needed if `settings.secure_aggregation` says so.
     incarnation
         The number that the coordinator has issued to this start, 0 before. Part of each attempt: it identifies late
         messages of an earlier start.
@@ -137,9 +137,9 @@ class Client(ClientState):
     """
 
     def learn_early(self, batch: Batch) -> None:
-        """Learn the next records between rounds before they are read; they are not learnt again later.
+        """Learn the next records online before they are read; they are not learnt again later.
 
-        Does nothing if no models learn between rounds.
+        Does nothing if no online models learn.
         """
         self._models.begin_round(self._ledger.open_round)
         self._models.learn_early(batch, self._ledger.opened)
@@ -216,7 +216,7 @@ class Client(ClientState):
         """Take a message, or drop it if it cannot be used."""
 
         def take() -> list[ClientDecision]:
-            reason = unusable(message, self.settings.learner.between)
+            reason = unusable(message, self.settings.learner.online)
             return self._take(message, now) if reason is None else self._drop(PeerError(reason))
 
         return self._guarded(take, now)
@@ -254,7 +254,7 @@ class Client(ClientState):
 
     def _take(self, event: ClientEvent, now: float) -> list[ClientDecision]:
         match event:
-            case RegistryPublished() | ModelPublished() | ModelsChanged() | BetweenPublished() | Roster():
+            case RegistryPublished() | ModelPublished() | ModelsChanged() | OnlinePublished() | Roster():
                 return self._keep(event)
             case RecordsRead(batches):
                 return self._records_read(batches, now)
@@ -282,7 +282,7 @@ class Client(ClientState):
         return []
 
     def _keep(
-        self, published: RegistryPublished | ModelPublished | ModelsChanged | BetweenPublished | Roster
+        self, published: RegistryPublished | ModelPublished | ModelsChanged | OnlinePublished | Roster
     ) -> list[ClientDecision]:
         """Keep what a round needs until it is superseded."""
         if isinstance(published, Roster):
@@ -565,7 +565,7 @@ class Client(ClientState):
 
     def _join(self) -> Join:
         """Return a Join; until one is answered, it always describes the same records."""
-        if self._introduced is None and self._buffer.size >= self.settings.least:
+        if self._introduced is None and self._buffer.size >= self.settings.min_records:
             self._introduced = self._buffer.head(self._first())
         length = self.settings.period if self.settings.clock == "event_time" else None
         first, question = self._introduced or (), self._ledger.ask()

@@ -16,13 +16,13 @@ from streamfl.protocol.events import (
     WindowFull,
 )
 from streamfl.protocol.messages import (
-    BetweenPublished,
     Ended,
     Fenced,
     Joined,
     Left,
     ModelPublished,
     ModelsChanged,
+    OnlinePublished,
     Refusal,
     RegistryPublished,
     Roster,
@@ -86,7 +86,7 @@ IN_FLIGHT = (Phase.SENT, Phase.SCORING)
 ALL_BUT_LEFT = (*UNPLACED, *BEFORE_UPDATE, *IN_FLIGHT, Phase.LEAVING)
 
 ANYTHING = (object,)
-MODELS = (RegistryPublished, ModelPublished, ModelsChanged, BetweenPublished, Roster)
+MODELS = (RegistryPublished, ModelPublished, ModelsChanged, OnlinePublished, Roster)
 
 TRANSITIONS = (
     # One round after another.

@@ -20,20 +20,20 @@ class ClientSettings:
         How to learn; the same for all clients of a federation.
     round_size
         Records per round with the `records` clock, and the number of first records in Join, which by event time is
-        `least` and at least 5. Several numbers are the sizes of rounds 1, 2, .. of a stream that was recorded by
-        rounds; the last one is used from then on.
+        `min_records` and at least 5. Several numbers are the sizes of rounds 1, 2, .. of a stream that was recorded
+        by rounds; the last one is used from then on.
     clock
         `records`: the buffer is closed when it is full. `interval`: at the time that RoundOpened names. `event_time`:
         when its records reach the end of the period that RoundOpened names, see
         `streamfl.machines.client.intake.period`.
     period
         Seconds of a period.
-    least
+    min_records
         With fewer good records than this the client sends nothing about them, not even the moments in Join: they stay
         pending until there are enough. Each client sets it to protect its own records; a smaller round size is raised
         to it. With 1, sums over a single record may be sent, and the record can be solved for from them.
     capacity
-        The most pending records, good and bad; None is twice the round size. At least `least`.
+        The most pending records, good and bad; None is twice the round size. At least `min_records`.
     retry
         Seconds without an answer after which the client asks for its place in the ledger; the interval doubles each
         time. After the answer it sends its messages for the open round again.
@@ -43,16 +43,16 @@ class ClientSettings:
     measure
         Whether to report Predicted and PostUpdate, for evaluation in the same process.
     window
-        If labels come apart from their records: how many positions of features before the mark, and after the newest
+        If labels come later: how many positions of features before the watermark, and after the newest
         record that has its label, a label may find its record in; see `streamfl.machines.client.intake.waiting`.
         None: records come with their labels.
     budget
         The budget of bytes of updates; None: they take what they take. The same for all clients of a federation.
-    sums
-        What the coordinator may know of the numbers about this client's records: each of them (`by-client`), or their
+    secure_aggregation
+        What the coordinator may know of the numbers about this client's records: each of them (`off`), or their
         sums over all clients, sent in the clear (`pooled`, for comparison) or `masked`. A client takes part in no
         round that is opened otherwise.
-    fewest
+    min_clients_per_sum
         The fewest clients of whose masked sums it lets the total be told.
     noise
         The noise on sums; None: there is none.
@@ -64,15 +64,15 @@ class ClientSettings:
     round_size: int | tuple[int, ...] = 100
     clock: Literal["records", "interval", "event_time"] = "records"
     period: float = 60.0
-    least: int = 1
+    min_records: int = 1
     capacity: int | None = None
     retry: float = 5.0
     limits: Limits = NAMED
     measure: bool = False
     window: int | None = None
     budget: Budget | None = None
-    sums: Sums = "by-client"
-    fewest: int = FEWEST
+    secure_aggregation: Sums = "off"
+    min_clients_per_sum: int = FEWEST
     noise: Noise | None = None
     waits: bool = True
 
@@ -85,10 +85,10 @@ class ClientSettings:
         20
         """
         sizes = self.round_size
-        return max(self.least, sizes if isinstance(sizes, int) else sizes[min(t, len(sizes)) - 1])
+        return max(self.min_records, sizes if isinstance(sizes, int) else sizes[min(t, len(sizes)) - 1])
 
     @property
     def most_pending(self) -> int:
         """Return the capacity, or its default."""
         largest = self.round_size if isinstance(self.round_size, int) else max(self.round_size)
-        return max(self.least, self.capacity or 2 * largest)
+        return max(self.min_records, self.capacity or 2 * largest)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streamfl.learning.between_rounds import AtClient
+from streamfl.learning.online_models import AtClient
 from streamfl.learning.pooling.masks import Secrets
 from streamfl.machines.client.budget import SentSizes
 from streamfl.machines.client.intake.buffer import Buffer
@@ -62,7 +62,7 @@ class ClientState:
     _was_here: bool = False  # an earlier start has answered by models, and those of this round are not here yet
 
     def __post_init__(self) -> None:
-        self._buffer = Buffer(self.settings.most_pending, self.settings.least)
+        self._buffer = Buffer(self.settings.most_pending, self.settings.min_records)
         self.sending = sending(self.settings, self.name, self.secrets)
         self._models = ClientModels(self.name, self.settings.learner)
         self._measurement = Measurement(self.settings.measure)
@@ -96,7 +96,7 @@ class ClientState:
 
     @property
     def features_room(self) -> int:
-        """Return how many more positions of features may be read, if labels come apart from them."""
+        """Return how many more positions of features may be read, if labels come later."""
         if self._left or self._was_here:
             return 0  # records that it has not answered yet wait for the models, which an earlier start has had
         return self.intake.features_room
@@ -110,13 +110,13 @@ class ClientState:
     def expired(self) -> int:
         """Count the records that were written off, because no label came in time, as the ledger says."""
         place = self._ledger.place
-        return 0 if place is None or place.mark is None else place.mark.expired
+        return 0 if place is None or place.watermark is None else place.watermark.expired
 
     @property
     def unpaired(self) -> tuple[int, int, int]:
-        """Count the labels that the ledger has rejected for want of a record; see `Mark.released`."""
+        """Count the labels that the ledger has rejected for want of a record; see `Watermark.released`."""
         place = self._ledger.place
-        return (0, 0, 0) if place is None or place.mark is None else place.mark.released
+        return (0, 0, 0) if place is None or place.watermark is None else place.watermark.released
 
     @property
     def entry(self) -> int:
@@ -156,9 +156,9 @@ class ClientState:
         return self._earlier.comparison.holdout.records
 
     @property
-    def between_rounds(self) -> AtClient | None:
-        """Return the models that learn between rounds; None if there are none."""
-        return self._models.between
+    def online_models(self) -> AtClient | None:
+        """Return the online models; None if there are none."""
+        return self._models.online
 
     @property
     def wakes_at(self) -> float | None:
@@ -193,7 +193,7 @@ class ClientState:
         opened, told = self._ledger.open_round, self.sending.disclosed
         if opened is None or told is None or repeats(opened, told):
             return self._buffer.has_sendable
-        is_new = are_new(self._buffer.batches, told, self.settings.least)
+        is_new = are_new(self._buffer.batches, told, self.settings.min_records)
         return self._buffer.has_sendable and (is_new or any(batch.read for batch in self._buffer.leading()))
 
     def _has_to_join(self) -> bool:
@@ -205,7 +205,7 @@ class ClientState:
 
     def _first(self) -> int:
         """Return how many records Join describes: those it waits for, as nobody knows how many others are here."""
-        return max(self.settings.least, AGREEING) if self.settings.clock == "event_time" else self._size()
+        return max(self.settings.min_records, AGREEING) if self.settings.clock == "event_time" else self._size()
 
     def _is_full(self) -> bool:
         return self._buffer.size >= self._size() or self._buffer.room == 0 or self.intake.must_move

@@ -8,16 +8,16 @@ from math import isfinite
 from typing import Any
 
 from streamfl.bounds import MOST_POSITIONS, NAMED, is_name
-from streamfl.learning.between_rounds import BetweenRounds
+from streamfl.learning.online_models import OnlineModels
 from streamfl.learning.pooling.masks import KEY_DIGITS
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.protocol.changes import wrong
 from streamfl.protocol.messages import (
-    BetweenPublished,
     FromCoordinator,
     Joined,
     ModelPublished,
     ModelsChanged,
+    OnlinePublished,
     RegistryPublished,
     Roster,
     RoundOpened,
@@ -29,15 +29,15 @@ from streamfl.protocol.registry import wrong_registry
 LARGEST_WEIGHT = 1e100
 
 
-def unusable(message: FromCoordinator, between: BetweenRounds[Any, Any] | None) -> str | None:
+def unusable(message: FromCoordinator, online: OnlineModels[Any, Any] | None) -> str | None:
     """Return why a client cannot use a message, or None if it can.
 
     Parameters
     ----------
     message
         The message.
-    between
-        What learns between rounds; None if nothing does.
+    online
+        What learns online; None if nothing does.
 
     Examples
     --------
@@ -54,8 +54,8 @@ def unusable(message: FromCoordinator, between: BetweenRounds[Any, Any] | None) 
             return None if possible else "weights that are no matrix of finite numbers, or far too large"
         case ModelsChanged():
             return wrong(message)
-        case BetweenPublished() if between is not None:
-            return between.unusable(message)
+        case OnlinePublished() if online is not None:
+            return online.unusable(message)
         case Joined():
             numbers = (
                 message.entry,
@@ -63,8 +63,8 @@ def unusable(message: FromCoordinator, between: BetweenRounds[Any, Any] | None) 
                 message.read - message.rejected + 1,
                 *message.positions.values(),
             )
-            if message.mark is not None:
-                numbers += message.mark.counts
+            if message.watermark is not None:
+                numbers += message.watermark.counts
             if message.disclosed is not None:
                 numbers += (message.disclosed.entry, message.disclosed.records, *message.disclosed.ends.values())
             possible = min(numbers[:3]) > 0 and min(numbers) >= 0 and max(numbers) < MOST_POSITIONS
@@ -79,9 +79,9 @@ def unusable(message: FromCoordinator, between: BetweenRounds[Any, Any] | None) 
 
 def unprotected(opened: RoundOpened, settings: ClientSettings) -> str | None:
     """Return why a round tells more of a client's records than its settings allow, or None."""
-    sums = ("masked" if opened.roster else "pooled") if opened.pooled else "by-client"
-    if sums != settings.sums:
-        return f"a round with sums {sums}, and this client's settings say {settings.sums}"
+    sums = ("masked" if opened.roster else "pooled") if opened.pooled else "off"
+    if sums != settings.secure_aggregation:
+        return f"a round with sums {sums}, and this client's settings say {settings.secure_aggregation}"
     if opened.scores_again and sums == "masked":
         return "a round that scores old records again, and two totals could tell about one client"
     if settings.noise is None:

@@ -81,7 +81,7 @@ class Coordinator:
     >>> from streamfl.protocol.moments import Moments
     >>> from streamfl.learning.profiles.adaptive.promotion import Promotion
     >>> from streamfl.models import Softmax
-    >>> settings = CoordinatorSettings(Learner(Softmax(), FedAvg()), expect=1)
+    >>> settings = CoordinatorSettings(Learner(Softmax(), FedAvg()), min_clients=1)
     >>> coordinator = Coordinator(settings, CoordinatorState(Promotion()))
     >>> moments = Moments.of(("x",), np.array([[1.0], [2.0], [6.0]]))
     >>> join = Join(client="c0", nonce="7f", moments=moments, labels=("a",), records=3)
@@ -146,7 +146,7 @@ class Coordinator:
         self._rounds.open(now)
         messages = self._rounds.messages(now)
         if not self._rounds.kind.resumes:
-            return self._committed([*self._rounds.void(now), *self._finished()])
+            return self._committed([*self._rounds.abort(now), *self._finished()])
         resumed = tuple(replace(m, resumed=True) if isinstance(m, RoundOpened) else m for m in messages)
         return [Publish(resumed), *self._finished()]
 
@@ -393,7 +393,7 @@ class Coordinator:
             return self._fault(join.client, sender_of(join, self.state.members), wrong, now)
         if self.phase is Phase.GATHERING:
             self._unsaved.introductions[join.client] = join
-            return self._recovery.begin(now) if self.introduced >= self.settings.expect else []
+            return self._recovery.begin(now) if self.introduced >= self.settings.min_clients else []
         member = self.state.members.get(join.client)
         if member is None:
             return self._take_up(join, Member(awaited=False), now)
@@ -486,7 +486,7 @@ class Coordinator:
     # --- a round ---------------------------------------------------------------------------------------------------
 
     def _update(self, update: Update, now: float) -> list[CoordinatorDecision]:
-        update = named(update, self.state, self.settings.learner.between)
+        update = named(update, self.state, self.settings.learner.online)
         refused = self._admission.update(update, self.state, self._unsaved)
         if refused is not None:
             self._await_if_late(update, refused)
@@ -593,13 +593,13 @@ class Coordinator:
         if lacking and (self.is_scoring or self.phase is Phase.UNMASKING):
             return []
         if self._has_lost(now):
-            return self._recovery.void(now)
+            return self._recovery.abort(now)
         if self.is_scoring or self.phase is Phase.UNMASKING:
             return self._recovery.close(now)
         if lacking and (quorum is None or len(self._unsaved.updates) < quorum):
             return []
         if self._has_newcomers(now) and (quorum is None or len(self._unsaved.updates) < quorum):
-            return self._recovery.void(now)
+            return self._recovery.abort(now)
         return self._recovery.close(now) if self._has_something() else []
 
     def _catch_up(self, now: float) -> list[CoordinatorDecision]:

@@ -88,7 +88,7 @@ class Recovery:
         begun, culprits = without_culprits(joins, begin)
         wrong = {join.client for join, _ in culprits}
         left = [join for join in joins if join.client not in wrong]
-        return begun if len(left) >= self.rounds.settings.expect else begin(left, culprits, wait=True)
+        return begun if len(left) >= self.rounds.settings.min_clients else begin(left, culprits, wait=True)
 
     def close(self, now: float) -> Decisions:
         """Close the open round, or settle its alarm; if that raises, without the messages that cause it."""
@@ -104,7 +104,7 @@ class Recovery:
         except Exception as error:
             kept.deferred = {}  # these clients ask again; also, they may be the cause
             if not self.rounds.kind.finds_culprits:
-                return self._voided(kept, error, now)
+                return self._aborted(kept, error, now)
         if not scoring:
             return self._closed(kept, self.rounds.close, now)
         try:
@@ -114,17 +114,17 @@ class Recovery:
         except Exception:
             return self._closed(replace(kept, pending_alarm=None, scores={}), self.rounds.close_without_scores, now)
 
-    def void(self, now: float) -> Decisions:
+    def abort(self, now: float) -> Decisions:
         """Close the entry without learning anything, as if it had raised no alarm."""
         kept = self.rounds.unsaved.copied()
         if kept.pending_alarm is not None and self.last_saved is not None:
             self.restore(replace(kept, unmasking=None, pending_alarm=None, scores={}))
-        return self._caught_up(self.rounds.void, now)
+        return self._caught_up(self.rounds.abort, now)
 
-    def _voided(self, kept: Unsaved, error: Exception, now: float) -> Decisions:
+    def _aborted(self, kept: Unsaved, error: Exception, now: float) -> Decisions:
         """Close the entry without learning anything: no message tells whose numbers are the cause."""
         self.restore(replace(kept, unmasking=None, pending_alarm=None, scores={}))
-        return [Refused("", unhandled(error)), *self._finite(self.rounds.void, now)]
+        return [Refused("", unhandled(error)), *self._finite(self.rounds.abort, now)]
 
     def _finite(self, go_on: GoOn, now: float) -> Decisions:
         decisions = self._caught_up(go_on, now)

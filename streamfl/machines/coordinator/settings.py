@@ -19,7 +19,7 @@ class CoordinatorSettings:
     ----------
     learner
         How to learn; the same for all clients of a federation.
-    expect
+    min_clients
         Clients that must have joined before round 1 opens.
     quorum
         Updates that close a round; None waits for every member.
@@ -49,8 +49,8 @@ class CoordinatorSettings:
     partitions
         Patterns of a client's partition, see `wrong_partitions`; without patterns every partition is allowed.
     features
-        Likewise, of the partition of the features of a client whose labels come apart from them, which are then in
-        its partition. Without patterns, but with some of `partitions`, no labels come apart.
+        Likewise, of the partition of the features of a client whose labels come later, which are then in
+        its partition. Without patterns, but with some of `partitions`, no labels come later.
     sums, fewest
         As of clients, see `ClientSettings`; `alone`: there is one client, in the same process and for good.
     noise
@@ -62,7 +62,7 @@ class CoordinatorSettings:
     """
 
     learner: Learner
-    expect: int
+    min_clients: int
     quorum: int | None = None
     deadline: float | None = None
     expire_after: int | None = None
@@ -76,8 +76,8 @@ class CoordinatorSettings:
     limits: Limits = NAMED
     partitions: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
-    sums: Sums | Literal["alone"] = "by-client"
-    fewest: int = FEWEST
+    secure_aggregation: Sums | Literal["alone"] = "off"
+    min_clients_per_sum: int = FEWEST
     noise: Noise | None = None
     expand: Expand | None = None
     secret: Secret | None = None

@@ -6,13 +6,13 @@ import numpy as np
 
 from streamfl.arrays import FloatArray
 from streamfl.bounds import Limits
-from streamfl.learning.between_rounds import AtClient
+from streamfl.learning.online_models import AtClient
 from streamfl.learning.serving import Serving
 from streamfl.online.external.admission import within
 from streamfl.protocol.arrived import Arrived
 from streamfl.protocol.external.interface import ExternalModel, ExternalPass
 from streamfl.protocol.external.state import ExternalLearnt, ExternalState
-from streamfl.protocol.messages import BetweenPublished
+from streamfl.protocol.messages import OnlinePublished
 from streamfl.protocol.records import Batch
 
 
@@ -41,7 +41,7 @@ class ExternalAtClient(AtClient):
         self._agreed = ExternalState(self.model.initial())
         self.forget()
 
-    def take(self, published: BetweenPublished) -> None:
+    def take(self, published: OnlinePublished) -> None:
         """Store a published state until its round opens."""
         if isinstance(published.agreed, ExternalState):
             self._published.take(published.version, published.agreed)

@@ -1,1 +1,1 @@
-"""Native models: they learn record by record between rounds, and a mixture of their predictions serves."""
+"""Native models: they learn record by record, and a mixture of their predictions serves."""

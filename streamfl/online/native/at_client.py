@@ -7,12 +7,12 @@ import numpy as np
 
 from streamfl.arrays import FloatArray
 from streamfl.bounds import Limits
-from streamfl.learning.between_rounds import AtClient
+from streamfl.learning.online_models import AtClient
 from streamfl.learning.serving import Serving
 from streamfl.online.native.merging.on_grids import ON_GRIDS
 from streamfl.online.native.merging.way import Way
 from streamfl.protocol.arrived import Arrived
-from streamfl.protocol.messages import BetweenPublished
+from streamfl.protocol.messages import OnlinePublished
 from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.models import NativeState
@@ -76,7 +76,7 @@ class NativeAtClient(AtClient):
 
         self.learner = NativeLearner(self.settings, Shared() if shared is None else shared, way)
 
-    def take(self, published: BetweenPublished) -> None:
+    def take(self, published: OnlinePublished) -> None:
         """Store a published state until its round opens.
 
         A version is published as a change, and complete for clients that lack the version before. When a round is

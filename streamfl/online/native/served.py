@@ -63,15 +63,15 @@ class ServedNative:
         """Return why a file cannot hold these models, or None."""
         cells, rows = self.cells, self.settings.table_rows
         if cells.ndim != 1 or len(set(cells.tolist())) != len(cells):
-            return "rows of models between rounds that are none"
+            return "rows of online models that are none"
         if self.settings.neighbours or self.settings.last_answer:
             return "models of a client's own, which no file holds"
         if not ((cells >= 0) & (cells < rows) & (cells == np.floor(cells))).all():
-            return "rows that the table of models between rounds does not have"
+            return "rows that the table of online models does not have"
         sound = self._with_second.is_sound(self.settings, len(cells))
         numbers = self.agreed.weights, self.agreed.table, self.agreed.norms
         finite = all(np.isfinite(array).all() for array in numbers)
-        return None if sound and finite else "models between rounds that do not fit their names"
+        return None if sound and finite else "online models that do not fit their names"
 
     @property
     def _with_second(self) -> NativeState:

@@ -24,15 +24,15 @@ from streamfl.protocol.messages.changes import Finding, LocalDrift, Noticed, Res
 from streamfl.protocol.messages.commands import Action, Command, MemberAction, MemberChanged
 from streamfl.protocol.messages.entries import Accepted, Ended, RoundClosed
 from streamfl.protocol.messages.joining import Fenced, Join, Joined, Leave, Left, Refusal
-from streamfl.protocol.messages.ledger import HeldRecord, Mark, SampledRound
+from streamfl.protocol.messages.ledger import HeldRecord, SampledRound, Watermark
 from streamfl.protocol.messages.masks import Disclosed, Roster, Unmask, Unmasked, digest_of, ends_of
 from streamfl.protocol.messages.models import (
     BEFORE,
     NOTHING,
     AgreedState,
-    BetweenPublished,
     ModelPublished,
     ModelsChanged,
+    OnlinePublished,
     RegistryPublished,
 )
 from streamfl.protocol.messages.rounds import BranchGroup, HoldoutRule, RoundOpened, Slot, asked_of
@@ -45,7 +45,6 @@ __all__ = [
     "Accepted",
     "Action",
     "AgreedState",
-    "BetweenPublished",
     "BranchGroup",
     "Command",
     "Disclosed",
@@ -63,13 +62,13 @@ __all__ = [
     "Leave",
     "Left",
     "LocalDrift",
-    "Mark",
     "MemberAction",
     "MemberChanged",
     "Message",
     "ModelPublished",
     "ModelsChanged",
     "Noticed",
+    "OnlinePublished",
     "Refusal",
     "RegistryPublished",
     "Restarted",
@@ -85,6 +84,7 @@ __all__ = [
     "Unmask",
     "Unmasked",
     "Update",
+    "Watermark",
     "asked_of",
     "digest_of",
     "ends_of",
@@ -100,7 +100,7 @@ FromCoordinator = (
     | RegistryPublished
     | ModelPublished
     | ModelsChanged
-    | BetweenPublished
+    | OnlinePublished
     | Roster
     | Score
     | Unmask

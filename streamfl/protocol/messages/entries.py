@@ -6,7 +6,7 @@ from functools import cached_property
 
 from streamfl.protocol.alarm import Reading
 from streamfl.protocol.messages.base import Message
-from streamfl.protocol.messages.ledger import Mark
+from streamfl.protocol.messages.ledger import Watermark
 from streamfl.protocol.messages.updates import Served
 from streamfl.protocol.records import Span
 
@@ -23,8 +23,8 @@ class Accepted:
         The positions that it covers.
     records, rejected
         Its good and bad records.
-    mark
-        Its mark, if labels come apart; `expired` is that of the round.
+    watermark
+        Its watermark, if labels come later; `expired` is that of the round.
     measured
         How many of the predictions that it served of these records were right, and how many of NoChange; in
         regression both sums of |prediction - target|. Six digits. None if it served none, or the coordinator sees
@@ -36,7 +36,7 @@ class Accepted:
     spans: tuple[Span, ...]
     records: int
     rejected: int
-    mark: Mark | None = None
+    watermark: Watermark | None = None
     measured: tuple[float, float] | None = None
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streamfl.protocol.messages.base import Message
-from streamfl.protocol.messages.ledger import HeldRecord, Mark, SampledRound
+from streamfl.protocol.messages.ledger import HeldRecord, SampledRound, Watermark
 from streamfl.protocol.messages.masks import Disclosed
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.registry import TargetUnit
@@ -79,8 +79,8 @@ class Joined(Message):
         The client's holdout, to be read again.
     question
         The counter of the `Join` that is answered.
-    mark
-        The mark of the last entry that has one, if labels come apart.
+    watermark
+        The watermark of the last entry that has one, if labels come later.
     disclosed
         Where sums are masked: those of its pending records over which an earlier start may have told a total.
     """
@@ -95,7 +95,7 @@ class Joined(Message):
     sample: tuple[SampledRound, ...] = ()
     held: tuple[HeldRecord, ...] = ()
     question: int = 0
-    mark: Mark | None = None
+    watermark: Watermark | None = None
     disclosed: Disclosed | None = None
 
 

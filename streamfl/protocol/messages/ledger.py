@@ -1,22 +1,22 @@
-"""Places in the records of a client that the ledger keeps: marks, sampled rounds, held-out records."""
+"""Places in the records of a client that the ledger keeps: watermarks, sampled rounds, held-out records."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
-class Mark:
-    """How far a client has come in the features of its records, whose labels come apart from them.
+class Watermark:
+    """How far a client has come in the features of its records, whose labels come later.
 
-    What a record is learnt from lies at a position of its label; the mark says which records still wait for theirs.
-    It tells nothing about a record but its position, and takes some 14 bytes of an update.
+    What a record is learnt from lies at a position of its label; the watermark says which records still wait for
+    theirs. It tells nothing about a record but its position, and takes some 14 bytes of an update.
 
     Parameters
     ----------
     partition
         The partition of the features.
     features
-        The mark: see `streamfl.machines.client.intake.waiting`.
+        The watermark: see `streamfl.machines.client.intake.waiting`.
     labels
         The position of the first label of a record in the window; at most the ledger's position among the labels.
     expired
@@ -44,11 +44,11 @@ class Mark:
         """Return how many labels found no record: `unmatched`, `repeated` and `unusable`."""
         return (self.unmatched, self.repeated, self.unusable)
 
-    def after(self, before: "Mark | None") -> "Mark":
-        """Return a round's mark with the counts of all rounds, given the mark before the round.
+    def after(self, before: "Watermark | None") -> "Watermark":
+        """Return a round's watermark with the counts of all rounds, given the watermark before the round.
 
-        >>> Mark("f", 9, 4, expired=2, repeated=1).after(Mark("f", 5, 3, expired=1))
-        Mark(partition='f', features=9, labels=4, expired=3, unmatched=0, repeated=1, unusable=0)
+        >>> Watermark("f", 9, 4, expired=2, repeated=1).after(Watermark("f", 5, 3, expired=1))
+        Watermark(partition='f', features=9, labels=4, expired=3, unmatched=0, repeated=1, unusable=0)
         """
         if before is None:
             return self
@@ -76,7 +76,7 @@ class SampledRound:
     ordinals
         Their ordinals.
     beside
-        If labels come apart: where the features of these records are, in the same order, by the same partition.
+        If labels come later: where the features of these records are, in the same order, by the same partition.
     """
 
     round: int
@@ -97,9 +97,9 @@ class HeldRecord:
     ordinal
         Its ordinal.
     partition, position
-        Where it can be read again; if labels come apart, where its label can.
+        Where it can be read again; if labels come later, where its label can.
     beside
-        If labels come apart: the position of its features in their partition.
+        If labels come later: the position of its features in their partition.
     """
 
     round: int

@@ -14,7 +14,7 @@ from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.registry import Registry
 
-# The agreed state of the models that learn between rounds, and what a client's records of one round did to it.
+# The agreed state of the online models, and what a client's records of one round did to it.
 AgreedState = NativeState | ExternalState
 
 
@@ -98,8 +98,8 @@ class ModelsChanged(Message):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BetweenPublished(Message):
-    """Coordinator: the agreed state of the models that learn between rounds. Published for every round.
+class OnlinePublished(Message):
+    """Coordinator: the agreed state of the online models. Published for every round.
 
     Parameters
     ----------

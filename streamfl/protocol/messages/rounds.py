@@ -142,8 +142,8 @@ class RoundOpened(Message):
     resumed
         Whether the coordinator was restarted and has lost what it had received for this round: clients send their
         update again.
-    between
-        Whether models learn between rounds. `BetweenPublished` carries their agreed state, with the number of the
+    online
+        Whether online models learn. `OnlinePublished` carries their agreed state, with the number of the
         round as its version.
     pooled
         Whether updates and scores carry sums that are added up over all clients, see `Update.sums`.
@@ -173,7 +173,7 @@ class RoundOpened(Message):
     sampled: tuple[int, ...] = ()
     held: HoldoutRule | None = None
     resumed: bool = False
-    between: bool = False
+    online: bool = False
     pooled: bool = False
     roster: int = 0
     repeats: int | None = None

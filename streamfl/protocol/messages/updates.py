@@ -7,7 +7,7 @@ from streamfl.arrays import FloatArray
 from streamfl.protocol.digits import significant
 from streamfl.protocol.external.state import ExternalLearnt
 from streamfl.protocol.messages.base import Message
-from streamfl.protocol.messages.ledger import HeldRecord, Mark, SampledRound
+from streamfl.protocol.messages.ledger import HeldRecord, SampledRound, Watermark
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.records import Span
@@ -155,12 +155,12 @@ class Update(Message):
     served
         How right its predictions were.
     learnt
-        What its records did to the models that learn between rounds, if `RoundOpened.between`.
+        What its records did to the online models, if `RoundOpened.online`.
     times
         When the first and the last good record were measured, as read, the earlier time first: milliseconds since
         1970, whole numbers; None if no record has a time. For people: see `Finding.times`.
-    mark
-        How far it has come in the features, if labels come apart.
+    watermark
+        How far it has come in the features, if labels come later.
     period
         With rounds by event time, the period of its next record, if that is known.
     sums
@@ -195,12 +195,12 @@ class Update(Message):
     served: Served = Served()
     learnt: Learnt | None = None
     times: tuple[int, int] | None = None
-    mark: Mark | None = None
+    watermark: Watermark | None = None
     period: int | None = None
     sums: str = ""
 
     @property
     def reached(self) -> dict[str, int]:
-        """Return how far it goes in each partition, that of a mark included."""
+        """Return how far it goes in each partition, that of a watermark included."""
         reached = {span.partition: span.end for span in self.spans}
-        return reached if self.mark is None else {**reached, self.mark.partition: self.mark.features}
+        return reached if self.watermark is None else {**reached, self.watermark.partition: self.watermark.features}

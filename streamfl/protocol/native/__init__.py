@@ -1,1 +1,1 @@
-"""The values that describe native models, the models of ours that learn between rounds."""
+"""The values that describe native models, the online models of ours."""

@@ -52,7 +52,7 @@ NONE = -1
 
 @dataclass(frozen=True)
 class NativeSettings:
-    """Which native models learn between rounds: the same in the whole federation.
+    """Which native online models learn: the same in the whole federation.
 
     Parameters
     ----------

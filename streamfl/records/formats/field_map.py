@@ -38,7 +38,7 @@ class FieldMap(BaseModel):
     time: str | None = Field(None, json_schema_extra={"unset": "none", "decides": False})
     """The field with the time of the record: seconds since 1970 (milliseconds if above 1e11), or ISO 8601 text."""
     key: str | None = Field(None, json_schema_extra={"set_by": "labels.key"})
-    """The field that names the record, if labels come apart from records: a text or a whole number."""
+    """The field that names the record, if labels come later: a text or a whole number."""
     features: tuple[str, ...] = ()
     """The features: fields with numbers or booleans; if empty, all fields that have no other role."""
     drop: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class FieldMap(BaseModel):
 
     @property
     def half(self) -> Literal["features", "labels"] | None:
-        """Which half of a record a message holds, if labels come apart from records."""
+        """Which half of a record a message holds, if labels come later."""
         return None if self.key is None else "features"
 
     @property

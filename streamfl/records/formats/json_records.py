@@ -10,7 +10,7 @@ import numpy as np
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.bounds import NAME_BYTES, NAMED, Limits, is_name
 from streamfl.errors import UsageError
-from streamfl.protocol.apart import Half
+from streamfl.protocol.delayed import Half
 from streamfl.protocol.records import Rejection
 from streamfl.records.cells import quoted
 from streamfl.records.formats.any_json import AnyJson, UnusableRecordError

@@ -124,22 +124,24 @@ def client_column(split: str) -> str:
     return column if kind == "column" else ""
 
 
-def usual_size(records: int, clients: int, *, least: int, fewest: int = FEWEST) -> int:
+def usual_size(records: int, clients: int, *, min_records: int, fewest: int = FEWEST) -> int:
     """Return the records of a client's round that make about 100 rounds of a recorded stream.
 
     Parameters
     ----------
     records, clients
         How many there are.
-    least
+    min_records
         The fewest records of a client's round.
     fewest
         The fewest records of a round in all.
 
-    >>> usual_size(92_962, 20, least=10), usual_size(500, 10, least=10), usual_size(500, 1, least=10)
-    (46, 10, 20)
+    >>> usual_size(92_962, 20, min_records=10), usual_size(500, 10, min_records=10)
+    (46, 10)
+    >>> usual_size(500, 1, min_records=10)
+    20
     """
-    return max(least, math.ceil(fewest / clients), min(1000, records // (clients * ROUNDS_WANTED)))
+    return max(min_records, math.ceil(fewest / clients), min(1000, records // (clients * ROUNDS_WANTED)))
 
 
 def _check_count(table: Table, clients: int | None, name: str, values: int) -> None:

@@ -42,8 +42,8 @@ Task = Literal["classification", "regression"]
 # Clients in one process. Each has its own models.
 MOST_CLIENTS = 100
 
-# Features. Models that learn between rounds may hold a matrix of all pairs of features.
-MOST_FEATURES, MOST_BETWEEN_ROUNDS = 20_000, 2_000
+# Features. Online models may hold a matrix of all pairs of features.
+MOST_FEATURES, MOST_ONLINE_FEATURES = 20_000, 2_000
 
 # This module checks names when records arrive, so the machines need no limit on their length or number.
 LIMITS = Limits(MOST_FEATURES, MOST_LABELS, name_bytes=2**30, external_names=2**40, weights=2**60)
@@ -170,10 +170,10 @@ class EmbeddedFederation:
     def __post_init__(self) -> None:
         learner = self.learning.learner(self.task, self.seed)
         self._learner = learner.alone() if self.alone else learner
-        between = self._learner.between
-        self._pairs_features = between is not None and between.pairs_features
-        if between is not None:
-            between.at_client()  # loads the compiled kernels now, so that the first record need not wait
+        online = self._learner.online
+        self._pairs_features = online is not None and online.pairs_features
+        if online is not None:
+            online.at_client()  # loads the compiled kernels now, so that the first record need not wait
 
     @property
     def clients(self) -> tuple[str, ...]:
@@ -197,9 +197,9 @@ class EmbeddedFederation:
 
     @property
     def asleep(self) -> list[str]:
-        """Return the names of the models between rounds that sleep; `neighbours` if they sleep at every client."""
-        between = None if self.state is None else self.state.between
-        agreed = () if between is None else between.asleep
+        """Return the names of the online models that sleep; `neighbours` if they sleep at every client."""
+        online = None if self.state is None else self.state.online
+        agreed = () if online is None else online.asleep
         own = [native.rest.left > 0 for native in map(self._native, self._clients) if native is not None]
         return [*agreed, *(["neighbours"] if own and all(own) else [])]
 
@@ -277,7 +277,7 @@ class EmbeddedFederation:
         """
         if self._features.issuperset(features):
             return
-        most = MOST_BETWEEN_ROUNDS if self._pairs_features else MOST_FEATURES
+        most = MOST_ONLINE_FEATURES if self._pairs_features else MOST_FEATURES
         if len(self._features.union(features)) > most:
             raise ValueError(
                 f"more than {most} features: memory grows with the square of their number; "
@@ -403,8 +403,8 @@ class EmbeddedFederation:
 
     def _native(self, name: str) -> "NativeLearner | None":
         """Return a client's native models, if any: they hold state that no message carries."""
-        between = self._clients[name].machine.between_rounds
-        return between.learner if isinstance(between, NativeAtClient) else None
+        online = self._clients[name].machine.online_models
+        return online.learner if isinstance(online, NativeAtClient) else None
 
     def restore(self, saved: SavedFederation) -> None:
         """Continue from a saved federation: pending records are learnt again, so none is lost."""
@@ -430,7 +430,7 @@ class EmbeddedFederation:
             self._coordinator.start(self._clock.now())
             self._settle()
         if saved.state is not None:
-            self._features.update(() if saved.state.between is None else saved.state.between.features)
+            self._features.update(() if saved.state.online is None else saved.state.online.features)
         for client in saved.clients:
             self._features.update(*(records.features for records in client.pending))
             self._learn_again(client)
@@ -482,10 +482,10 @@ class EmbeddedFederation:
             self._starts = {1: 1}
         settings = CoordinatorSettings(
             learner=self._learner,
-            expect=len(self._clients),
+            min_clients=len(self._clients),
             task=self.task,
             limits=LIMITS,
-            sums="alone" if self.alone else "by-client",
+            secure_aggregation="alone" if self.alone else "off",
         )
         machine = Coordinator(settings, state or CoordinatorState(self.profile.create(1, self._learner)))
         self._coordinator = CoordinatorNode(machine, self._transport.coordinator(), self._take)

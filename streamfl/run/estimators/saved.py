@@ -21,7 +21,7 @@ from streamfl.protocol.moments import FEWEST
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.sleeping import Rest
 from streamfl.protocol.records import LARGEST_TARGET, Batch, Span
-from streamfl.wire import codec, safe_file
+from streamfl.wire import codec, safe_file, state_bytes
 
 # The formats that are read: 3 is of 0.2.0, without a model of each client's own.
 OLDEST, FORMAT = 3, 4
@@ -170,8 +170,8 @@ class SavedFederation:
         _must(len(set(names)) == len(names), "two clients have the same name")
         _must(set(self.contributors) <= set(names), "records came from unknown clients")
         _must(len(set(self.labels)) == len(self.labels), "two labels have the same name")
-        between = None if self.state is None else self.state.between
-        native = between if isinstance(between, NativeState) else None
+        online = None if self.state is None else self.state.online
+        native = online if isinstance(online, NativeState) else None
         _must(native is None or _is_sound_native(native), "the native models are not valid")
         _must(self._agreed_labels() <= set(self.labels), "a model has labels that were never seen")
         for client in self.clients:
@@ -184,7 +184,7 @@ class SavedFederation:
         if state is None:
             return set()
         agreed = () if state.agreement is None else state.agreement.registry.labels
-        return {*agreed, *(() if state.between is None else state.between.labels)}
+        return {*agreed, *(() if state.online is None else state.online.labels)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,10 +264,18 @@ class SavedEstimator:
             raise UsageError(f"{path}: holds a {plain['kind']}, not a {kind}")
         _import_detector(plain)
         try:
-            return codec.join(cls, plain, arrays)
+            return codec.join(cls, _names_now(plain), arrays)
         except PeerError as error:
             wrong = f"{path}: not {WHAT}: {error}; if streamfl 0.1.0 wrote it, {safe_file.REMEDY}"
             raise UsageError(wrong) from error
+
+
+def _names_now(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a saved estimator with the names that the fields of the coordinator's state have now."""
+    federation = plain.get("federation")
+    if not isinstance(federation, Mapping) or "state" not in federation:
+        return dict(plain)
+    return {**plain, "federation": {**federation, "state": state_bytes.names_now(federation["state"])}}
 
 
 def _import_detector(plain: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, Self, cast
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from streamfl.errors import UsageError
 from streamfl.protocol import messages
@@ -13,6 +13,7 @@ from streamfl.run.evaluation.by_class import ByClass
 from streamfl.run.evaluation.by_client import ByClient
 from streamfl.run.evaluation.changes import Change
 from streamfl.run.evaluation.part import ResultPart
+from streamfl.run.renamed import result_now
 from streamfl.run.summary import RoundLine
 
 
@@ -78,8 +79,10 @@ class Privacy(ResultPart):
     clients sent at most so many `messages`.
     """
 
-    sums: Literal["pooled", "masked"]
-    fewest: int
+    _take_old_keys = model_validator(mode="before")(result_now)
+
+    secure_aggregation: Literal["pooled", "masked"]
+    min_clients_per_sum: int
     noise: float | None = None
     radius: float | None = None
     messages: int | None = None
@@ -171,7 +174,7 @@ class Result(ResultPart):
     """The whole run. Classification has `accuracy` and `kappa`, regression `mae` and `rmse`.
 
     `label` is the label column, named or guessed; "" if the source has no column names. `left_out` are columns that
-    were left out automatically: times, free text. `serving` is the share of each model between rounds in the
+    were left out automatically: times, free text. `serving` is the share of each online model in the
     predictions; empty without such models. `infinite` counts infinite values. `by_client` and `by_class` are None if
     predictions were not measured. `changes` has a line for each restart, and for each local drift as it was found.
 

@@ -304,10 +304,8 @@ def summary(console: Console, result: Result, rejections: Sequence[str] = ()) ->
         if key == "records":
             _list_rejections(console, rejections, result.rejected, result.records)
             if result.pending:
-                print_line(
-                    console,
-                    f"{'':<{_KEY}}pending: a client's last records are not learnt if they are fewer than --least",
-                )
+                why = "a client's last records are not learnt if they are fewer than --min-records"
+                print_line(console, f"{'':<{_KEY}}pending: {why}")
 
 
 def file_text(result: Result) -> tuple[str, bool]:
@@ -387,8 +385,12 @@ def _late(result: Result) -> str:
 
 
 def _privacy(privacy: Privacy) -> str:
-    hidden = "masked sums over at least" if privacy.sums == "masked" else "sums without masks, as if over at least"
-    told = f"{hidden} {privacy.fewest} clients"
+    hidden = (
+        "masked sums over at least"
+        if privacy.secure_aggregation == "masked"
+        else "sums without masks, as if over at least"
+    )
+    told = f"{hidden} {privacy.min_clients_per_sum} clients"
     if privacy.epsilon is None:
         return told
     about = counted(privacy.messages or 1, "message")

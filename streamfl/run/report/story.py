@@ -265,7 +265,7 @@ def _records(result: Result) -> Iterator[Sentence]:
         lost = f"{counted(result.expired, 'record')} {_was(result.expired)} given up"
         yield Sentence(f"{lost}: no label came in time.", warns=True)
     if result.pending:
-        few = "their clients had too few records left for an update (--least)"
+        few = "their clients had too few records left for an update (--min-records)"
         yield Sentence(f"{counted(result.pending, 'record')} {_was(result.pending)} read but not learnt: {few}.")
     if unaccounted(result):
         yield Sentence(f"The record counts do not add up: {ledger(result)}.", warns=True)

@@ -164,7 +164,7 @@ class PartitionReader:
     most_clients
         The most clients of the partition; records of further ones count as naming no client.
     wait
-        Whether records that have been read are needed still, because their labels come apart.
+        Whether records that have been read are needed still, because their labels come later.
     """
 
     name: str

@@ -51,7 +51,7 @@ def topic_of(placement: Placement, client: str) -> str:
 
 
 def labels_of(labels: Placement, records: Placement, topic: str) -> str:
-    """Return the topic of the labels that come apart from the records of a topic.
+    """Return the topic of the delayed labels of a topic.
 
     >>> labels_of(Placement(("forest.labels.*",)), Placement(("forest.records.*",)), "forest.records.c07")
     'forest.labels.c07'

@@ -7,8 +7,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from streamfl.bounds import NAME_BYTES, is_name
-from streamfl.protocol.apart import NO_LABEL
 from streamfl.protocol.decisions import Answered
+from streamfl.protocol.delayed import NO_LABEL
 from streamfl.protocol.records import LARGEST_TARGET
 from streamfl.runtime.ports import RecordAnswer
 

@@ -1,13 +1,13 @@
 """Messages for the models topic, not for the control topic, which people read: their slot, version and key."""
 
 from streamfl.protocol.changes import WHOLE_EVERY
-from streamfl.protocol.messages import BetweenPublished, ModelPublished, ModelsChanged, RegistryPublished
+from streamfl.protocol.messages import ModelPublished, ModelsChanged, OnlinePublished, RegistryPublished
 
-Tensors = RegistryPublished | ModelPublished | ModelsChanged | BetweenPublished
+Tensors = RegistryPublished | ModelPublished | ModelsChanged | OnlinePublished
 
 # Slots that no ladder has: the registry, the changes of all models of a round, and the models that learn between
 # rounds, as changes or complete. They stay in the log.
-REGISTRY, MODELS, CHANGES, WHOLE = "", "models-changed", "between-changes", "between"
+REGISTRY, MODELS, CHANGES, WHOLE = "", "models-changed", "online-changes", "online"
 STAYING = frozenset((REGISTRY, MODELS, CHANGES, WHOLE))
 
 # The key under which the end of a federation is kept among the models. Keys of slots also hold a version.
@@ -25,7 +25,7 @@ def slot_of(message: Tensors) -> str:
             return REGISTRY
         case ModelsChanged():
             return MODELS
-        case BetweenPublished():
+        case OnlinePublished():
             return WHOLE if message.is_whole else CHANGES
     return message.slot
 

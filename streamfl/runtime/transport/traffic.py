@@ -4,17 +4,17 @@ from dataclasses import dataclass
 
 from streamfl.protocol.changes import WHOLE_EVERY
 from streamfl.protocol.messages import (
-    BetweenPublished,
     FromClient,
     FromCoordinator,
     ModelPublished,
     ModelsChanged,
+    OnlinePublished,
     RoundClosed,
     RoundOpened,
 )
 from streamfl.wire import messages
 
-OfRound = ModelPublished | ModelsChanged | BetweenPublished
+OfRound = ModelPublished | ModelsChanged | OnlinePublished
 
 # The first entries are all encoded, and from then on one in so many: to encode all would slow a replay down.
 FIRST, EVERY = 4, 8

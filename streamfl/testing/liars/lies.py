@@ -18,7 +18,6 @@ from streamfl.protocol.messages import (
     LabelSums,
     Leave,
     Left,
-    Mark,
     ModelPublished,
     ModelsChanged,
     Refusal,
@@ -32,6 +31,7 @@ from streamfl.protocol.messages import (
     Slot,
     SlotLosses,
     Update,
+    Watermark,
 )
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.records import Span
@@ -306,9 +306,9 @@ def _second(message: Update, liar: Liar) -> Any:
     return None if C is None else liar._rng.choice((-1.0, 0.0, 2.0, 1e6, 1e100)) * C
 
 
-def _mark(message: Update, liar: Liar) -> Mark | None:
-    at = 0 if message.mark is None else message.mark.features
-    return liar._rng.choice((None, Mark("c0", _number(at, liar), labels=_number(at, liar), expired=3)))
+def _watermark(message: Update, liar: Liar) -> Watermark | None:
+    at = 0 if message.watermark is None else message.watermark.features
+    return liar._rng.choice((None, Watermark("c0", _number(at, liar), labels=_number(at, liar), expired=3)))
 
 
 BENT: Mapping[str, Bend] = {
@@ -333,7 +333,7 @@ BENT: Mapping[str, Bend] = {
     "served": _served,
     "learnt": lambda message, liar: None,
     "times": lambda message, liar: (_number(0, liar), _number(10**12, liar)),
-    "mark": _mark,
+    "watermark": _watermark,
     "period": lambda message, liar: _number(7, liar),
     "attempt": lambda message, liar: liar._rng.choice(("", "x", "9" * 300, f"{message.attempt}-1")),
 }

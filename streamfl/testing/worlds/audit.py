@@ -22,7 +22,7 @@ from streamfl.protocol.messages import (
 )
 from streamfl.protocol.records import Batch
 from streamfl.testing.violation import Violation
-from streamfl.testing.worlds.apart import Accounts
+from streamfl.testing.worlds.delayed import Accounts
 
 # The fields of a message that its line in the transcript shows.
 SHOWN = (
@@ -43,7 +43,7 @@ class Audit:
         Updates by client and attempt; the ledger's positions by client and partition; records accepted and rejected
         by client; the ledger's entries; and restarts.
     made, answered, learnt, apart
-        If labels come apart: by client and attempt, the records of an update, as the positions of their labels and of
+        If labels come later: by client and attempt, the records of an update, as the positions of their labels and of
         their features; the positions of features answered, by client; what the ledger has learnt, by client; and the
         accounts of honest clients.
     liars
@@ -78,7 +78,7 @@ class Audit:
     made: dict[tuple[str, str], Mapping[int, int]] = field(default_factory=dict)
     answered: dict[str, set[int]] = field(default_factory=dict)
     learnt: dict[str, dict[int, int]] = field(default_factory=dict)
-    apart: dict[str, Accounts] = field(default_factory=dict)
+    delayed: dict[str, Accounts] = field(default_factory=dict)
     liars: frozenset[str] = frozenset()
     misled: bool = False
     closed_at: list[float] = field(default_factory=list)
@@ -111,7 +111,7 @@ class Audit:
             raise Violation(f"{client} has read {read} records, but {accounted} accounted for + {pending} pending")
 
     def waits(self, client: str, known: KnownLedger, *, told: int, asked: int, pending: int, waiting: int) -> None:
-        """Check a client whose labels come apart, by what its log holds, and what the ledger says of it.
+        """Check a client whose labels come later, by what its log holds, and what the ledger says of it.
 
         Labels read = accepted + rejected + pending; records read = learnt + waiting for their labels + written off.
 
@@ -126,7 +126,7 @@ class Audit:
         pending, waiting
             How many labels are pending and how many records wait, as it says.
         """
-        account, off = self.apart[client].at(known.entry)
+        account, off = self.delayed[client].at(known.entry)
         if known.place is None or not account.is_known_as(client, known.place):
             if not self.misled:
                 raise Violation(f"{client} knows {known.place}, but entry {known.entry} leaves it at {account}")
@@ -203,8 +203,8 @@ class Audit:
         self.rejected[accepted.client] = self.rejected.get(accepted.client, 0) + accepted.rejected
         made = self.made.get((accepted.client, accepted.attempt), {})
         self._learn(accepted.client, made)
-        if accepted.client in self.apart:
-            self.apart[accepted.client].enter(closed.entry, accepted, made)
+        if accepted.client in self.delayed:
+            self.delayed[accepted.client].enter(closed.entry, accepted, made)
 
     def _true(self, closed: RoundClosed, accepted: Accepted) -> None:
         """Check that an honest client sent an update for the entry that accepts it."""

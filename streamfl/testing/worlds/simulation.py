@@ -26,8 +26,8 @@ from streamfl.protocol.decisions import (
 from streamfl.protocol.events import ClientEvent, CoordinatorEvent
 from streamfl.protocol.messages import FromClient, FromCoordinator, Leave, Update
 from streamfl.records.table import Table
-from streamfl.run.dealing.apart import HalvesSource
 from streamfl.run.dealing.dealing import Log
+from streamfl.run.dealing.delayed import HalvesSource
 from streamfl.run.dealing.source import TableSource
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.loop import run
@@ -35,9 +35,9 @@ from streamfl.runtime.nodes import ClientNode, CoordinatorNode, Node, unobserved
 from streamfl.sampling import generator
 from streamfl.testing.liars.lies import STRANGERS, Liar
 from streamfl.testing.violation import Violation
-from streamfl.testing.worlds.apart import Accounts, Halves
 from streamfl.testing.worlds.audit import Audit
 from streamfl.testing.worlds.bounds import check_client, check_coordinator
+from streamfl.testing.worlds.delayed import Accounts, Halves
 from streamfl.testing.worlds.faulty import Faults, FaultyTransport, Killed
 from streamfl.testing.worlds.observer import Observer
 from streamfl.testing.worlds.spoilt_records import SpoiltSource
@@ -129,7 +129,7 @@ class Simulation:
     seed
         The seed of all faults: the same seed gives the same run, step by step.
     halves
-        If labels come apart from their records: makes the halves of a client from its records, and from what it has
+        If labels come later: makes the halves of a client from its records, and from what it has
         answered so far, which no kill loses.
     calm_after
         Seconds of virtual time during which faults happen.
@@ -153,7 +153,7 @@ class Simulation:
     ...     table,
     ...     deal(table, 2, "round-robin", 0),
     ...     ClientSettings(learner, round_size=100),
-    ...     CoordinatorSettings(learner, expect=2),
+    ...     CoordinatorSettings(learner, min_clients=2),
     ...     lambda: CoordinatorState(Promotion()),
     ...     faults=Faults(loss=0.1, kill=0.05),
     ... )
@@ -191,7 +191,7 @@ class Simulation:
         if self.faults.lies or self.faults.forged:
             self.audit.liars = frozenset((*STRANGERS, *self.faults.liars))
         self.audit.misled = self.faults.misleading > 0.0
-        self.observer = Observer(self.client.fewest)
+        self.observer = Observer(self.client.min_clients_per_sum)
 
     def run(self) -> Coordinator:
         """Run to the end and return the coordinator; every invariant has held after every step."""
@@ -202,7 +202,7 @@ class Simulation:
             raise Violation(f"seed {self.seed}: {violation}\n{transcript}") from None
 
     def _run(self) -> Coordinator:
-        self.audit.apart = self._accounts()
+        self.audit.delayed = self._accounts()
         for name in ("coordinator", *self.logs):
             self._start(name)
         machines = [Machine(self, name) for name in ("coordinator", *self.logs)]
@@ -303,7 +303,7 @@ class Simulation:
         def recover() -> CoordinatorState:
             return link.restore() or self.state()
 
-        # Labels that come apart are a log of their own, whose end the source alone knows.
+        # Delayed labels are a log of their own, whose end the source alone knows.
         ends = self._log_ends if self.halves is None else None
         machine = AuditedCoordinator(self.coordinator, recover(), recover, ends)
         machine.audit = self.audit
@@ -326,7 +326,7 @@ class Simulation:
         return ClientNode(machine, halves, link, self._record)
 
     def _secrets(self) -> MaskKeys | None:
-        if self.client.sums != "masked":
+        if self.client.secure_aggregation != "masked":
             return None
         return MaskKeys(generator(self.seed, "masks", self._starts).bytes(64))
 
@@ -343,7 +343,7 @@ class Simulation:
             self.audit.refuses(event)
 
     def _accounts(self) -> dict[str, Accounts]:
-        """Return empty accounts of the honest clients beside what their logs hold, if labels come apart."""
+        """Return empty accounts of the honest clients beside what their logs hold, if labels come later."""
         if self.halves is None:
             return {}
         logs = {
@@ -365,7 +365,7 @@ class Simulation:
 
     def _watch(self, node: str, message: FromClient | FromCoordinator) -> None:
         self.audit.watch(self._clock.now(), node, message)
-        if self.client.sums == "masked" and not self.audit.liars:
+        if self.client.secure_aggregation == "masked" and not self.audit.liars:
             self.observer.hear(message)
 
     def _check(self, name: str, node: ClientNode | CoordinatorNode) -> None:
@@ -381,7 +381,7 @@ class Simulation:
                 name,
                 machine._ledger,
                 told=source.read,
-                asked=sum(at < source.asked for at in self.audit.apart[name].halves.features),
+                asked=sum(at < source.asked for at in self.audit.delayed[name].halves.features),
                 pending=machine.pending,
                 waiting=machine.intake.waiting,
             )
@@ -400,18 +400,18 @@ class Simulation:
     @property
     def _may_keep_a_rest(self) -> bool:
         """Tell whether clients leave with records about which no total may be told: too few others are left."""
-        return self.client.sums == "masked" and not self.client.waits
+        return self.client.secure_aggregation == "masked" and not self.client.waits
 
     def _check_end(self, name: str) -> None:
         """Check that the ledger has all of a client's records, but for a rest that is too small to be sent."""
         if self.halves is not None and self._may_keep_a_rest:
             return
         if self.halves is not None:
-            self.audit.apart[name].check_end(self.audit.answered.get(name, set()), self.client.least)
+            self.audit.delayed[name].check_end(self.audit.answered.get(name, set()), self.client.min_records)
             return
         log = self.logs[name]
         done = self.audit.accepted.get(name, 0) + self.audit.rejected.get(name, 0)
         rest = len(log) - done
         good = rest - sum(bad.position >= done for bad in log.rejected)
-        if rest and not 0 < good < self.client.least and not self._may_keep_a_rest:
+        if rest and not 0 < good < self.client.min_records and not self._may_keep_a_rest:
             raise Violation(f"{name} has {len(log)} records, but the ledger has {done} of them")

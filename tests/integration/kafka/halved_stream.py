@@ -1,4 +1,4 @@
-"""The small stream with its labels apart: features under an id in one topic, labels later in another one."""
+"""The small stream with delayed labels: features under an id in one topic, labels later in another one."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -42,7 +42,7 @@ PATIENCE = 90.0
 SETTINGS = """
 [federation]
 name = "{name}"
-expect = {clients}
+min_clients = {clients}
 
 [rounds]
 clock = "records"

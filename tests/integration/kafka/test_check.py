@@ -27,7 +27,7 @@ from streamfl.errors import UsageError
 from streamfl.protocol.messages import Leave, Left
 from streamfl.records.formats import FieldMap, JsonRecords, LabelMap, Packed, record_format
 from streamfl.runtime.log.sample import listed
-from streamfl.runtime.ports import Apart, Placement, RecordAnswer, Unlabelled
+from streamfl.runtime.ports import DelayedLabels, Placement, RecordAnswer, Unlabelled
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.writer import END_OF_STREAM
@@ -590,10 +590,10 @@ def test_topics_of_labels_are_checked_and_read(broker, name):
     settings = KafkaSettings.model_validate({"bootstrap_servers": broker.bootstrap, "patience": 5})
     connector = KafkaConnector(name, settings)
     placement = Placement((records,), by="partition")
-    apart = Apart(Placement((labels,), by="partition"), told, 10)
+    delayed_labels = DelayedLabels(Placement((labels,), by="partition"), told, 10)
 
     def findings():
-        return connector.findings(placement, features, apart=apart)
+        return connector.findings(placement, features, delayed_labels=delayed_labels)
 
     make(broker, **{records: (2, {})})
     write(broker, records, b'{"id":1,"x":2}')

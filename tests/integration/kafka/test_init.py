@@ -91,5 +91,5 @@ def test_init_names_a_missing_topic_and_the_topics_that_exist(broker, name, run,
     assert made.returncode == 2
     assert made.stderr.startswith(f"streamfl: error: no topic is named {name}.no; there are ")
     empty = run("init", "--topic", f"{name}.*", "--broker", broker.bootstrap)
-    assert "no messages yet; start what writes there" in empty.stderr
+    assert "no messages yet; start the program that writes there" in empty.stderr
     assert not (tmp_path / "federation.toml").exists()

@@ -13,11 +13,11 @@ from streamfl.run.settings import PrivacySettings
 @pytest.fixture
 def hidden(small):
     """The small stream, compared with a replay whose sums are in the clear."""
-    return replace(small, privacy=PrivacySettings(sums="pooled"))
+    return replace(small, privacy=PrivacySettings(secure_aggregation="pooled"))
 
 
 def test_hosts_and_coordinator_are_killed_and_the_model_has_the_same_bytes(federate, hidden):
-    federation = federate(hidden, 'privacy.sums="masked"', "kafka.session_timeout_ms=3000")
+    federation = federate(hidden, 'privacy.secure_aggregation="masked"', "kafka.session_timeout_ms=3000")
     a, b = federation.start("a"), federation.start("b")
     both = lambda: a.serves() and b.serves() and a.serves() | b.serves() == set(NAMES)  # noqa: E731
     federation.until("both hosts have clients", both)

@@ -79,7 +79,8 @@ def members(tmp_path: Path) -> Members:
 
 @pytest.fixture
 def signed(federate, members) -> Any:
-    """Make a federation whose members are `known` or in a `file`; without a list, hosts pin the coordinator's key."""
+    """Make a federation whose members are `trust_on_first_use` or in a `file`; without a list, hosts pin the
+    coordinator's key."""
 
     def federation(stream: SmallStream, mode: str, *, listed: bool = True) -> Federation:
         told = members.settings(mode) if listed else members.settings(mode)[::2]
@@ -187,7 +188,7 @@ def forgeries(federation: Federation) -> list[Message]:
     ]
 
 
-@pytest.mark.parametrize("mode", ["file", "known"])
+@pytest.mark.parametrize("mode", ["file", "trust_on_first_use"])
 def test_forgeries_and_a_takeover_change_no_byte(mode, signed, members, small):
     federation = signed(small, mode, listed=mode == "file")
     host(federation, members, "a")
@@ -204,7 +205,7 @@ def test_forgeries_and_a_takeover_change_no_byte(mode, signed, members, small):
     assert federation.running[0].said("unusable message")
 
     federation.running.pop(0).kill()
-    if mode == "known":  # the client belongs to the key, not to the process
+    if mode == "trust_on_first_use":  # the client belongs to the key, not to the process
         assert pinned(members, "a").read_text() == f"{members.public['coordinator']}\n"
         members.key("a").rename(members.key("b"))
     heir = host(federation, members, "b")
@@ -277,7 +278,7 @@ def lines_of(listed: str) -> dict[str, str]:
 
 
 def test_operators_evict_admit_and_reset_through_the_log(signed, members, small):
-    federation = signed(small, "known")
+    federation = signed(small, "trust_on_first_use")
     first = host(federation, members, "a")
     coordinator = federation.start("coordinator")
     small.write(until=3)

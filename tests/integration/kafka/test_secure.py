@@ -38,7 +38,7 @@ ASKED = 60
 SETTINGS = """
 [federation]
 name = "{name}"
-expect = 2
+min_clients = 2
 [rounds]
 clock = "records"
 size = 25

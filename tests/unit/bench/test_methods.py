@@ -34,7 +34,7 @@ def test_a_federation_is_counted_as_its_own_result_counts(condition: str) -> Non
     stream = drawn("class-swap", (5, 9), condition)
     learning = LearningSettings(l2=2e-4)
     profile = ProfileSettings(profile="paper")
-    settings = ReplaySettings(least=1, seed=1, learning=learning, profile=profile, scaling=False)
+    settings = ReplaySettings(min_records=1, seed=1, learning=learning, profile=profile, scaling=False)
     result = Replay(stream.table, stream.logs(), settings, sizes=stream.sizes()).run().result
     found = Federation(ProfileSettings(profile="paper")).run(stream, "paper")
     assert result.accuracy is not None
@@ -50,7 +50,7 @@ def test_the_loss_is_that_of_the_federation_where_all_labels_are_known() -> None
     both = Drawn.of(stream, prepared(stream.stream, None))
     learning = LearningSettings(l2=2e-4)
     profile = ProfileSettings(profile="paper")
-    settings = ReplaySettings(least=1, seed=1, learning=learning, profile=profile, scaling=False)
+    settings = ReplaySettings(min_records=1, seed=1, learning=learning, profile=profile, scaling=False)
     result = Replay(both.table, both.logs(), settings, sizes=both.sizes()).run().result
     found = Federation(ProfileSettings(profile="paper")).run(both, "paper")
     assert found.run.loss == pytest.approx(result.loss.prequential)

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from streamfl.errors import UsageError
 from streamfl.records.formats import FieldMap, JsonRecords
 from streamfl.runtime.log.topics import Topics
-from streamfl.runtime.ports import Apart, Placement, ReadingCounts
+from streamfl.runtime.ports import DelayedLabels, Placement, ReadingCounts
 from streamfl_connectors.kafka.hosts import client_answers, records
 from streamfl_connectors.kafka.hosts.records import RecordConsumer
 from streamfl_connectors.kafka.partitions import unequal_partitions, wrong_placement
@@ -129,8 +129,8 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 def reading(log: Log, placement: Placement, labels: str | None = None) -> RecordConsumer:
     form = JsonRecords(FieldMap(key=None if labels is None else "id"))
     at = None if labels is None else Placement((labels,), placement.by)
-    apart = None if at is None else Apart(at, form, window=100)
-    return RecordConsumer(log, Topics("f"), "h", placement, form, ReadingCounts(), apart)  # type: ignore[arg-type]
+    delayed_labels = None if at is None else DelayedLabels(at, form, window=100)
+    return RecordConsumer(log, Topics("f"), "h", placement, form, ReadingCounts(), delayed_labels)  # type: ignore[arg-type]
 
 
 def test_partitions_added_to_a_clients_topic_are_left_out_and_named_once() -> None:

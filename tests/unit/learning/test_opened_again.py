@@ -8,7 +8,7 @@ import pytest
 from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.merging import merging
-from streamfl.protocol.messages import BetweenPublished
+from streamfl.protocol.messages import OnlinePublished
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.settings import NativeSettings
 
@@ -24,13 +24,13 @@ def test_changes_of_a_version_are_those_published_first():
     models, change = merging.after(replace(before, table=before.table.copy()), [learner.learnt()], ("a", "b"))
     same, nothing = merging.after(models, [], ("a", "b"))
     between = NativeAtClient(SETTINGS)
-    between.take(BetweenPublished(version=2, agreed=change))
-    between.take(BetweenPublished(version=2, agreed=nothing))
+    between.take(OnlinePublished(version=2, agreed=change))
+    between.take(OnlinePublished(version=2, agreed=nothing))
     between.begin(2, 1)
-    between.take(BetweenPublished(version=3, agreed=nothing))
+    between.take(OnlinePublished(version=3, agreed=nothing))
     between.begin(3, 1)
     again = NativeAtClient(SETTINGS)
-    again.take(BetweenPublished(version=3, agreed=same))
+    again.take(OnlinePublished(version=3, agreed=same))
     again.begin(3, 1)
     assert change.table.any()
     X = np.random.default_rng(0).normal(size=(50, 1))

@@ -41,7 +41,7 @@ class Federation:
 
     def __init__(self, machine=None, *, until_end=False):
         self.transport = MemoryTransport()
-        self.machine = machine or coordinator(expect=2)
+        self.machine = machine or coordinator(min_clients=2)
         self.log = CoordinatorLog()
         node = CoordinatorNode(self.machine, self.transport.coordinator(), summarising(self.log.take))
         self.stop = Stop()
@@ -148,7 +148,7 @@ class TestWaiting:
         assert (warning["event"], warning["seconds"]) == ("waiting for updates", 30)
 
     def test_waiting_for_many_clients_names_the_first_ten(self):
-        federation = Federation(coordinator(expect=13))
+        federation = Federation(coordinator(min_clients=13))
         federation.step(0.0, *(join(f"c{i:02}") for i in range(13)))
         (warning,) = warnings(federation.step(QUIET))
         assert (warning["clients"], warning["more"]) == ([f"c{i:02}" for i in range(10)], 3)
@@ -405,7 +405,7 @@ class Connector:
     def prepare(self):
         self.prepared = True
 
-    def coordinator(self, placement, records, apart=None, wrong=None):
+    def coordinator(self, placement, records, delayed_labels=None, wrong=None):
         assert placement.topics == ("r",)
         assert records.stride == 1
         assert self.prepared, "topics must be there before the link is made"
@@ -415,7 +415,7 @@ class Connector:
 @pytest.fixture
 def settings():
     return FederationSettings(
-        federation={"name": "f", "expect": 2, "scaling": False},
+        federation={"name": "f", "min_clients": 2, "scaling": False},
         rounds={"clock": "records", "deadline": 0},
         learning={"features": "rounds"},
         records=Records(topics=("r",), clients="partition"),  # in memory a partition has the name of its client

@@ -21,8 +21,8 @@ from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
-from streamfl.online.native.between_rounds import NativeBetweenRounds
-from streamfl.protocol.apart import Half
+from streamfl.online.native.online_models import NativeOnlineModels
+from streamfl.protocol.delayed import Half
 from streamfl.protocol.messages import (
     Ended,
     Join,
@@ -121,7 +121,7 @@ class Host:
 
 
 class Halves:
-    """Features and labels of a client, each by its key: `streamfl.runtime.ports.SourceApart`."""
+    """Features and labels of a client, each by its key: `streamfl.runtime.ports.DelayedSource`."""
 
     ended = features_ended = features_next = False
 
@@ -134,11 +134,11 @@ class Halves:
         told = Batch(Span("l", 0, n), np.arange(n), (), np.zeros((n, 0)), np.zeros(n), ("yes",), half=half)
         self.batches = [asked, told]
 
-    def poll_apart(self, labels, features, *, waits=False):
+    def poll_halves(self, labels, features, *, waits=False):
         return [self.batches.pop(0)] if self.batches else []
 
     def poll(self, limit):
-        return self.poll_apart(limit, limit)
+        return self.poll_halves(limit, limit)
 
     def seek(self, positions, needed=None):
         pass
@@ -165,7 +165,7 @@ class Federation:
         self.transport = MemoryTransport()
         self.records = {name: swapping(name, rounds, size=SIZE) for name in names}
         self.ends = ends
-        settings = CoordinatorSettings(learner=LEARNER, expect=len(names))
+        settings = CoordinatorSettings(learner=LEARNER, min_clients=len(names))
         machine, link = Coordinator(settings, CoordinatorState(Promotion())), self.transport.coordinator()
         self.coordinator = CoordinatorNode(machine, link, self.publish)
         self.clock = ManualClock(time=1000.0)
@@ -801,7 +801,7 @@ class Connector:
     def prepare(self):
         self.prepared = True
 
-    def host(self, name, placement, records, apart=None):
+    def host(self, name, placement, records, delayed_labels=None):
         assert self.prepared, "topics must be there before the host is made"
         self.named = (name, placement.topics)
         return self.made
@@ -811,7 +811,7 @@ class TestProcess:
     @pytest.fixture
     def settings(self):
         return FederationSettings(
-            federation={"name": "f", "expect": 1},
+            federation={"name": "f", "min_clients": 1},
             rounds={"clock": "records", "size": SIZE},
             learning={"features": "rounds"},
             records=Records(topics=("r.*",)),
@@ -844,7 +844,7 @@ class TestProcess:
     @pytest.mark.compiles
     def test_a_host_process_compiles_before_it_joins_its_group(self, settings, monkeypatch):
         begun = []
-        monkeypatch.setattr(NativeBetweenRounds, "at_client", lambda _: begun.append("compiled"))
+        monkeypatch.setattr(NativeOnlineModels, "at_client", lambda _: begun.append("compiled"))
         monkeypatch.setattr(Connector, "prepare", lambda _: begun.append("joined") or 1 / 0)
         learning = settings.learning.model_copy(update={"features": "auto"})
         with pytest.raises(ZeroDivisionError):
@@ -868,9 +868,9 @@ class TestProcess:
         assert (ended["failed"], ended["failed_clients"]) == (1, ["c0"])
         assert host.closed
 
-    @pytest.mark.parametrize(("least", "warned"), [(1, 1), (2, 0)])
-    def test_a_host_process_warns_if_single_records_may_be_sent(self, settings, least, warned):
-        rounds = settings.rounds.model_copy(update={"least": least})
+    @pytest.mark.parametrize(("min_records", "warned"), [(1, 1), (2, 0)])
+    def test_a_host_process_warns_if_single_records_may_be_sent(self, settings, min_records, warned):
+        rounds = settings.rounds.model_copy(update={"min_records": min_records})
         settings = settings.model_copy(update={"rounds": rounds})
         logged = self.serve(settings, Host(MemoryTransport()), Stop(requested=True))
         assert [line["event"] for line in logged].count("single records may be sent") == warned

@@ -16,7 +16,7 @@ from streamfl.live.operator.check import member_findings
 from streamfl.live.operator.members import order
 from streamfl.live.settings.connectors import connect
 from streamfl.live.settings.settings import FederationSettings, load
-from streamfl.machines.coordinator.gate.grants import Granted, Known
+from streamfl.machines.coordinator.gate.grants import Granted, TrustOnFirstUse
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.messages import Command, MemberChanged
 from streamfl.wire.sealing import Sealing
@@ -80,7 +80,7 @@ def test_in_an_open_federation_nothing_is_signed_and_nobody_is_asked(settings):
     assert grants(settings("open", None)) is None
 
 
-@pytest.mark.parametrize("mode", ["known", "file"])
+@pytest.mark.parametrize("mode", ["trust_on_first_use", "file"])
 def test_every_process_signs_as_what_it_is(mode, settings, keys, tmp_path):
     told = settings(mode)
     signed = {
@@ -90,7 +90,7 @@ def test_every_process_signs_as_what_it_is(mode, settings, keys, tmp_path):
     }
     for process, key in (("client", "host"), ("coordinator", "coordinator"), ("operator", "operator")):
         own = signed[process].own
-        assert (own.role, own.key.public, own.whole) == (process, keys[key], mode == "known")
+        assert (own.role, own.key.public, own.whole) == (process, keys[key], mode == "trust_on_first_use")
     assert signatures(told, "reader").own is None
     data = b"d" * 32
     hears = signed["coordinator"]
@@ -124,7 +124,7 @@ def test_a_coordinator_and_its_standby_draw_signs_from_their_key_and_in_an_open_
 
 
 def test_hosts_may_speak_for_the_clients_that_the_list_grants(settings, keys):
-    assert grants(settings("known")) == Known()
+    assert grants(settings("trust_on_first_use")) == TrustOnFirstUse()
     assert grants(settings("file")) == Granted({str(keys["host"]): ("lab", "plant-7.*")})
 
 
@@ -136,7 +136,7 @@ def test_a_list_must_name_every_key_with_file_and_operators_always(settings, key
         assert f"is not in the list as a key of this {process}; add it, or name another key" in refused(
             told, process, key
         )
-    told = settings("known", without)
+    told = settings("trust_on_first_use", without)
     assert "is not in the list" in refused(told, "operator", tmp_path / "operator.key")
     assert "is not in the list" in refused(told, "coordinator")
     assert signatures(told, "client").own.key.public == keys["host"]
@@ -144,7 +144,7 @@ def test_a_list_must_name_every_key_with_file_and_operators_always(settings, key
 
 
 def test_without_a_list_hosts_take_any_client_and_pin_the_coordinator(settings, tmp_path):
-    told = settings("known", None)
+    told = settings("trust_on_first_use", None)
     assert isinstance(signatures(told, "coordinator").clients.keys, Anybody)
     heard = signatures(told, "client").coordinator.keys
     assert isinstance(heard, Pinned)

@@ -77,7 +77,11 @@ ROWS = ("1,red,ok", "2,blue,bad", "2.5,,ok", "4,red,ok")
 class TestFile:
     def test_settings_of_a_file_have_a_name_a_label_categories_and_a_round_that_are_reported(self, init):
         made = init("plant.csv", plant_csv=csv("x,colour,state", *ROWS, times=500))
-        assert (made.federation.name, made.federation.expect, made.federation.task) == ("plant", 10, "classification")
+        assert (made.federation.name, made.federation.min_clients, made.federation.task) == (
+            "plant",
+            10,
+            "classification",
+        )
         assert made.records.fields.label == "state"
         assert made.records.fields.categories == {"colour": ("blue", "red")}
         assert made.placement.topics == ("plant.records.*",)
@@ -128,7 +132,7 @@ class TestFile:
     def test_a_column_of_clients_makes_each_of_its_values_one(self, init):
         made = init("a.csv", "--client", "site", a_csv=csv("site,x,y", "n,1,a", "s,2,b", ",3,a", times=60))
         assert (made.placement.by, made.records.fields.client) == ("key", "site")
-        assert made.federation.expect == 3
+        assert made.federation.min_clients == 3
         assert made.records.fields.categories == {}
         assert "--split column:site" in init.told
 
@@ -240,7 +244,7 @@ class TestTopics:
     def test_topics_named_by_a_star_are_a_client_each(self, of_topics):
         sample = TopicSample({"plant.a": 1, "plant.b": 1}, {"plant.a/0": messages(*SENSOR, every=0.1)})
         made = of_topics(sample, "--topic", "plant.*", "--broker", "b:9092", "--set", "kafka.patience=7")
-        assert (made.placement.by, made.federation.expect, made.placement.topics) == ("topic", 2, ("plant.*",))
+        assert (made.placement.by, made.federation.min_clients, made.placement.topics) == ("topic", 2, ("plant.*",))
         # plant.control is one of the federation's own topics if that is called plant.
         assert made.federation.name == "plant-federation"
         assert (made.section.bootstrap_servers, made.section.patience) == ("b:9092", 7.0)
@@ -250,7 +254,7 @@ class TestTopics:
 
     def test_topics_with_partitions_have_a_client_in_each(self, of_topics):
         made = of_topics(TopicSample({"plant": 3}, {"plant/1": messages(*SENSOR)}), "--topic", "plant")
-        assert (made.placement.by, made.placement.partitions, made.federation.expect) == ("partition", 3, 3)
+        assert (made.placement.by, made.placement.partitions, made.federation.min_clients) == ("partition", 3, 3)
         assert made.rounds.interval == 120.0
         assert "\n\n\n" not in Path("federation.toml").read_text()
 
@@ -258,7 +262,7 @@ class TestTopics:
         records = [record | {"site": f"s{i % 4}"} for i, record in enumerate(SENSOR)]
         sample = TopicSample({"plant": 2}, {"plant/0": messages(*records)})
         made = of_topics(sample, "--topic", "plant", "--client", "site")
-        assert (made.placement.by, made.records.fields.client, made.federation.expect) == ("key", "site", 4)
+        assert (made.placement.by, made.records.fields.client, made.federation.min_clients) == ("key", "site", 4)
         # Two partitions of a record a second, four clients.
         assert made.rounds.interval == 300.0
 

@@ -46,7 +46,7 @@ def test_settings_that_a_state_is_made_of_may_not_change(other, name):
 @pytest.mark.parametrize(
     "other",
     [
-        {"federation": Federation(expect=7, most_clients=3)},
+        {"federation": Federation(min_clients=7, most_clients=3)},
         {"rounds": RoundSettings(deadline=1.0, quorum=2, size=300)},
         {"learning": LearningSettings(bytes=2000.0, last_answer=False)},
     ],

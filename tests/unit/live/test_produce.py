@@ -226,7 +226,7 @@ class TestRate:
         assert clock.slept == 0.0
 
 
-# --- labels apart ----------------------------------------------------------------------------------------------
+# --- delayed labels -------------------------------------------------------------------------------------------
 
 
 class Writers:
@@ -249,7 +249,7 @@ def test_each_label_is_written_so_many_records_of_its_client_later():
     count = produce(
         halved,
         connector,
-        Production(source, dealt(source, 2), end=True, labels_apart=2, run="7f"),
+        Production(source, dealt(source, 2), end=True, label_delay=2, run="7f"),
         Stop(),
         lambda n: None,
     )
@@ -266,4 +266,4 @@ def test_each_label_is_written_so_many_records_of_its_client_later():
 def test_labels_apart_need_a_topic():
     source = table(4)
     with pytest.raises(UsageError, match="set topic there, and leave out --unlabelled"):
-        produce(settings(), Writers(), Production(source, dealt(source), labels_apart=1), Stop(), lambda n: None)
+        produce(settings(), Writers(), Production(source, dealt(source), label_delay=1), Stop(), lambda n: None)

@@ -76,7 +76,7 @@ class TestSources:
         assert settings.placement == Placement(("r.*",))
 
     def test_flags_come_before_the_environment_and_that_before_the_file(self, loaded, monkeypatch):
-        text = LEAST + "[rounds]\nleast = 1\nsize = 1\ndeadline = 1\ninterval = 1\nexpire_after = 1\n"
+        text = LEAST + "[rounds]\nmin_records = 1\nsize = 1\ndeadline = 1\ninterval = 1\nexpire_after = 1\n"
         monkeypatch.setenv("STREAMFL_ROUNDS__SIZE", "2")
         monkeypatch.setenv("STREAMFL_ROUNDS__DEADLINE", "2")
         rounds = loaded(text, rounds={"size": 3, "interval": 3}).rounds
@@ -148,10 +148,10 @@ class TestErrors:
             ("[rounds]\nquorum = 0", "rounds: quorum: give a number from 1 to 1000000000, or all"),
             (
                 "[rounds]\nsize = 9",
-                "rounds: size is 9 and least is 10: a round would never have enough records for an update",
+                "rounds: size is 9 and min_records is 10: a round would never have enough records for an update",
             ),
             ("[federation]\nname = 'a/b'", "federation.name: String should match pattern"),
-            ("[federation]\nexpect = 0", "federation.expect: Input should be greater than or equal to 1"),
+            ("[federation]\nmin_clients = 0", "federation.min_clients: Input should be greater than or equal to 1"),
             (
                 "[client]\nbuffer = 99",
                 "client.buffer is 99, but a round has 100 records (rounds.size); make client.buffer at least that",
@@ -530,19 +530,19 @@ def _said(lines):
 
 class TestEqualBytes:
     def test_equal_bytes_are_promised_with_every_client_waited_for_and_no_clock(self, loaded):
-        assert loaded(rounds={"clock": "records", "deadline": 0}, federation={"expect": 3}).unequal == ()
+        assert loaded(rounds={"clock": "records", "deadline": 0}, federation={"min_clients": 3}).unequal == ()
         assert load(DEPLOYED).unequal == ()
 
     def test_equal_bytes_are_not_promised_by_default_and_each_reason_is_named(self, loaded):
         assert loaded().unequal == (
             'rounds.clock = "interval"',
             "rounds.deadline = 5.0",
-            "federation.expect = 1",
+            "federation.min_clients = 1",
         )
         settings = loaded(
             rounds={"clock": "records", "deadline": 0, "quorum": 2},
             records={"start": "latest", "lost": "skip"},
-            federation={"expect": 3},
+            federation={"min_clients": 3},
         )
         assert settings.unequal == ("rounds.quorum = 2", 'records.start = "latest"', 'records.lost = "skip"')
 
@@ -557,18 +557,18 @@ class TestEqualBytes:
         ],
     )
     def test_equal_bytes_are_not_promised_where_a_client_may_join_after_round_1_began(self, loaded, records, clients):
-        def unequal(expect):
+        def unequal(min_clients):
             rounds = {"clock": "records", "deadline": 0}
-            return loaded(KAFKA, records=records, rounds=rounds, federation={"expect": expect}).unequal
+            return loaded(KAFKA, records=records, rounds=rounds, federation={"min_clients": min_clients}).unequal
 
-        assert unequal(clients - 1) == (f"federation.expect = {clients - 1}",)
+        assert unequal(clients - 1) == (f"federation.min_clients = {clients - 1}",)
         assert unequal(clients) == ()
 
     @pytest.mark.parametrize("features", ["auto", "linear", "ferns", "rounds"])
     def test_equal_bytes_are_promised_with_online_models_that_predict_labels(self, loaded, features):
         def unequal(task):
             tables = {"rounds": {"clock": "records", "deadline": 0}, "learning": {"features": features}}
-            return loaded(**tables, federation={"expect": 3, "task": task}).unequal
+            return loaded(**tables, federation={"min_clients": 3, "task": task}).unequal
 
         assert unequal("classification") == ()
         assert unequal("regression") == (
@@ -597,9 +597,9 @@ class TestFeatures:
     def test_features_default_to_rounds_only_where_another_setting_says_how_a_step_is_made(
         self, loaded, tables, features
     ):
-        between = loaded(**tables).learner.between
-        assert (features if between is None else between.settings.features) == features
-        assert (between is None) == (features == "rounds")
+        online = loaded(**tables).learner.online
+        assert (features if online is None else online.settings.features) == features
+        assert (online is None) == (features == "rounds")
 
 
 class TestScore:
@@ -647,10 +647,10 @@ class TestLabels:
         settings = loaded(LEAST.replace("topics", 'fields = { label = "kind", drop = ["z"] }\ntopics') + self.LABELS)
         asked = settings.record_format.decode([0], [b'{"id":7,"x":1,"kind":"a","z":"far"}'])
         assert (asked.features, asked.X.tolist(), asked.half.keys.tolist()) == (("x",), [[1.0]], ["7"])
-        told = settings.apart.records.decode([0], [b'{"id":7,"x":1,"kind":"a","z":"far"}'])
+        told = settings.delayed_labels.records.decode([0], [b'{"id":7,"x":1,"kind":"a","z":"far"}'])
         assert (told.features, told.labels, told.half.keys.tolist()) == ((), ("a",), ["7"])
-        assert settings.apart.placement == Placement(("labels.*",))
-        assert (settings.apart.window, settings.client_machine.window) == (10_000, 10_000)
+        assert settings.delayed_labels.placement == Placement(("labels.*",))
+        assert (settings.delayed_labels.window, settings.client_machine.window) == (10_000, 10_000)
         machine = settings.coordinator_machine
         assert (machine.partitions, machine.features) == (("labels.*/0",), ("r.*/0",))
 
@@ -666,7 +666,7 @@ class TestLabels:
 
     def test_settings_without_a_topic_of_labels_have_no_delayed_labels(self, loaded):
         settings = loaded()
-        assert (settings.apart, settings.client_machine.window, settings.coordinator_machine.features) == (
+        assert (settings.delayed_labels, settings.client_machine.window, settings.coordinator_machine.features) == (
             None,
             None,
             (),
@@ -744,7 +744,7 @@ class TestDeployed:
 
     def test_the_deployed_settings_file_says_what_it_seems_to_say(self):
         settings = load(DEPLOYED)
-        assert (settings.federation.name, settings.federation.expect) == ("forest", 12)
+        assert (settings.federation.name, settings.federation.min_clients) == ("forest", 12)
         assert (settings.rounds.clock, settings.rounds.size, settings.rounds.quorum) == ("records", 50, "all")
         assert settings.coordinator_machine.deadline is None
         assert settings.placement.topics == ("forest.records.*",)
@@ -760,7 +760,7 @@ class TestDeployed:
             for name, value in values.items()
             if name != "fields" and least[table][name] != value
         }
-        this = {"federation.name", "federation.expect", "records.topics", "score.topics"}
+        this = {"federation.name", "federation.min_clients", "records.topics", "score.topics"}
         same_bytes = {"rounds.clock", "rounds.size", "rounds.deadline"}
         assert other == this | same_bytes
 
@@ -810,7 +810,7 @@ class TestRiverModels:
     def test_a_river_model_in_the_settings_is_federated(self, loaded):
         settings = loaded(f'''{LEAST}[learning]\nmodel = "{RIVER}SoftmaxRegression(optim.SGD(0.1))"''')
         for machine in (settings.client_machine, settings.coordinator_machine):
-            assert machine.learner.between.model.name == "StandardScaler | SoftmaxRegression"
+            assert machine.learner.online.model.name == "StandardScaler | SoftmaxRegression"
 
     def test_a_river_model_that_cannot_be_federated_is_refused_with_the_reason(self, refused):
         assert "trees grown on" in refused(learning={"model": "river:tree.HoeffdingTreeClassifier"})
@@ -820,7 +820,7 @@ class TestRiverModels:
 
     def test_the_task_decides_whether_a_river_model_predicts_labels_or_targets(self, loaded):
         settings = loaded(federation={"task": "regression"}, learning={"model": f"{RIVER}LinearRegression"})
-        assert settings.learner.between.model.task == "regression"
+        assert settings.learner.online.model.task == "regression"
 
 
 class TestNames:

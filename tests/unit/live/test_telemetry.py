@@ -134,7 +134,7 @@ class TestCoordinator:
     def begin(self):
         self.now = 10.0
         self.transport = MemoryTransport()
-        self.machine = coordinator(expect=2)
+        self.machine = coordinator(min_clients=2)
         self.log = CoordinatorLog()
         self.measures = CoordinatorMeasures(lambda: 1234, lambda: 567, lambda: self.now, self.log.barren)
         self.take = summarising(self.log.take, self.measures.take)
@@ -278,7 +278,7 @@ class TestHost:
             name: SimpleNamespace(machine=SimpleNamespace(pending=records, accounted=0), finished=False)
             for name, records in pending.items()
         }
-        settings = SimpleNamespace(least=10)
+        settings = SimpleNamespace(min_records=10)
         return SimpleNamespace(nodes=nodes, settings=settings, round=12, learnt=dict.fromkeys(pending, 9), failed={})
 
     def test_a_host_is_not_ready_while_a_client_has_records_and_learns_nothing(self):

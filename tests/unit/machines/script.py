@@ -291,9 +291,9 @@ def plain(**more: Any) -> Promotion:
     return Promotion(**({"ladder": ladder, "detector": GLRDetector()} | more))
 
 
-def coordinator(expect: int = 2, *, profile: Paper | Promotion | None = None, **settings: Any) -> Coordinator:
+def coordinator(min_clients: int = 2, *, profile: Paper | Promotion | None = None, **settings: Any) -> Coordinator:
     """Return a coordinator without scaling, so that the registry stays as it is."""
-    fields: dict[str, Any] = {"learner": LEARNER, "expect": expect, "scaling": False} | settings
+    fields: dict[str, Any] = {"learner": LEARNER, "min_clients": min_clients, "scaling": False} | settings
     return Coordinator(CoordinatorSettings(**fields), CoordinatorState(plain() if profile is None else profile))
 
 
@@ -484,7 +484,7 @@ def swapping(name: str, rounds: int, *, size: int = 20, at: int | None = None, s
 
 def federation(profile: str = "adaptive", *, rounds: int = 16, at: int | None = 11, **more: Any) -> Federation:
     """Return three clients with rounds of 20 whose classes are exchanged at a round."""
-    settings = CoordinatorSettings(learner=LEARNER, expect=3)
+    settings = CoordinatorSettings(learner=LEARNER, min_clients=3)
     records = {name: swapping(name, rounds, at=at) for name in ("c0", "c1", "c2")}
     return Federation(
         Coordinator(settings, PROFILES[profile]()),
@@ -501,7 +501,7 @@ def parting(*, rounds: int = 26, at: int = 9, back: int | None = None, size: int
         mine = records["c1"]
         again = np.arange(len(mine)) >= (back - 1) * size
         records["c1"] = replace(mine, y=np.where(again, 1.0 - mine.y, mine.y))
-    machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=6), CoordinatorState(Promotion()))
+    machine = Coordinator(CoordinatorSettings(learner=LEARNER, min_clients=6), CoordinatorState(Promotion()))
     return Federation(machine, records, ClientSettings(learner=LEARNER, round_size=size), **more)
 
 

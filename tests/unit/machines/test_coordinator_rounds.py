@@ -141,7 +141,7 @@ def test_a_client_that_comes_back_is_a_newcomer_until_it_sends_an_update():
     ],
 )
 def test_a_late_update_of_records_that_it_cannot_have_read_makes_nobody_waited_for(wrong):
-    settings = CoordinatorSettings(LEARNER, expect=1, partitions=("*",))
+    settings = CoordinatorSettings(LEARNER, min_clients=1, partitions=("*",))
     machine = Coordinator(settings, CoordinatorState(plain()), log_ends=lambda names: {"c0": 100, "c1": 8})
     opened = begun(machine, "c0")
     moments = join("c0").moments

@@ -42,7 +42,7 @@ from streamfl.online.external.agreed import agreed_after
 from streamfl.protocol.events import BufferDue, RecordsRead
 from streamfl.protocol.external.state import ExternalLearnt, ExternalState
 from streamfl.protocol.external.tables import Exported, ExportedTable
-from streamfl.protocol.messages import BetweenPublished, Restarted, RoundClosed, RoundOpened, Update
+from streamfl.protocol.messages import OnlinePublished, Restarted, RoundClosed, RoundOpened, Update
 from streamfl.protocol.records import Batch
 from streamfl.run.settings import LearningSettings
 
@@ -59,15 +59,15 @@ def federation(
     river: Any, records: dict[str, Batch] | None = None, *, at: int | None = None, **more: Any
 ) -> Federation:
     """Return three clients with rounds of 20, whose classes are exchanged at a round if one is given."""
-    told_ = CoordinatorSettings(learner=learner(river), expect=3)
+    told_ = CoordinatorSettings(learner=learner(river), min_clients=3)
     records = records or {name: swapping(name, 16, at=at) for name in ("c0", "c1", "c2")}
     settings = ClientSettings(learner=learner(river), round_size=20)
     return Federation(Coordinator(told_, PROFILES["adaptive"]()), records, settings, **more)
 
 
 def agreed(run: Federation) -> ExternalState:
-    assert run.coordinator.state.between is not None
-    return run.coordinator.state.between
+    assert run.coordinator.state.online is not None
+    return run.coordinator.state.online
 
 
 def tables(state: Exported) -> dict[str, tuple[Any, ...]]:
@@ -103,7 +103,7 @@ def test_a_federation_learns_what_river_models_learn_that_meet_after_every_round
 def test_the_digest_covers_what_an_external_model_has_learnt():
     run = federation(model()).run()
     before = run.coordinator.digest()
-    run.coordinator.state.between = replace(agreed(run), seen=1)
+    run.coordinator.state.online = replace(agreed(run), seen=1)
     assert run.coordinator.digest() != before
 
 
@@ -131,7 +131,7 @@ def test_an_epoch_that_goes_on_as_it_is_keeps_what_was_learnt():
     for closed in run.of(RoundClosed):
         seen = 0 if closed.round in fresh else seen + closed.records
         expected[closed.round + 1] = seen
-    found = {message.version: message.agreed.seen for message in run.of(BetweenPublished)}
+    found = {message.version: message.agreed.seen for message in run.of(OnlinePublished)}
     assert found == {1: 0} | expected
 
 
@@ -143,7 +143,7 @@ def _third(mine: Batch, after: int) -> np.ndarray:
 def test_clients_apart_do_not_count():
     plain = parting(rounds=14)
     both = learner(model())
-    machine = Coordinator(CoordinatorSettings(learner=both, expect=6), CoordinatorState(Promotion()))
+    machine = Coordinator(CoordinatorSettings(learner=both, min_clients=6), CoordinatorState(Promotion()))
     run = Federation(machine, plain.records, ClientSettings(learner=both, round_size=40)).run()
     apart = {
         message.round: {name for group in message.apart for name in group.clients} for message in run.of(RoundOpened)
@@ -206,7 +206,7 @@ def test_a_model_with_overflowing_numbers_is_left_out_and_the_federation_continu
     both = LearningSettings(model=wild).learner("regression", 0)
     records = {name: replace(swapping(name, 4), labels=()) for name in ("c0", "c1")}
     machine = Coordinator(
-        CoordinatorSettings(learner=both, expect=2, task="regression"), CoordinatorState(Promotion())
+        CoordinatorSettings(learner=both, min_clients=2, task="regression"), CoordinatorState(Promotion())
     )
     run = Federation(machine, records, ClientSettings(learner=both, round_size=20)).run()
     assert [closed.unlearnt for closed in run.of(RoundClosed)] == [40, 40, 40, 40]
@@ -236,7 +236,7 @@ def with_values(state: Exported, value: float) -> Exported:
 
 GOOD = exported("aabb")
 BAD: dict[str, tuple[ExternalLearnt | None, str]] = {
-    "nothing sent": (None, "models between rounds that not all have"),
+    "nothing sent": (None, "online models that not all have"),
     "another number of records": (ExternalLearnt(GOOD, 5, 0), "another number of records for the external model"),
     "more unlearnt than there were": (ExternalLearnt(GOOD, 4, 5), "another number of records for the external model"),
     "learnt, and nothing sent": (
@@ -264,12 +264,12 @@ def test_what_the_external_model_cannot_have_learnt_is_refused(name):
     said, reason = BAD[name]
     machine = coordinator(learner=learner(NB))
     opened = begun(machine, "c0", "c1")
-    assert opened.between
+    assert opened.online
     (refused,) = refusals(feed(machine, answer(opened, "c1", learnt=said)))
     assert reason in refused[1]
     good = ExternalLearnt(GOOD, 4, 0)
     decisions = feed(machine, answer(opened, "c1", learnt=good), answer(opened, "c0", learnt=good))
-    (published,) = broadcast(decisions, BetweenPublished)
+    (published,) = broadcast(decisions, OnlinePublished)
     assert (published.version, published.agreed.seen) == (2, 8)
 
 
@@ -277,16 +277,16 @@ def test_an_external_model_of_another_federation_is_refused():
     machine = coordinator()
     opened = begun(machine, "c0", "c1")
     (refused,) = refusals(feed(machine, answer(opened, "c1", learnt=ExternalLearnt(GOOD, 4, 0))))
-    assert refused == ("c1", "models between rounds that not all have")
+    assert refused == ("c1", "online models that not all have")
 
 
 def test_parts_that_contradict_one_another_do_not_stop_the_round():
     """A hostile client writes a label as the number 1, another as the truth value: one key of a dict."""
-    machine = coordinator(learner=learner(NB), expect=3)
+    machine = coordinator(learner=learner(NB), min_clients=3)
     opened = begun(machine, "c0", "c1", "c2")
     strange = {name: ExternalLearnt(_relabelled(text), 4, 0) for name, text in (("c0", "#1"), ("c1", "#true"))}
     said = [answer(opened, name, learnt=strange.get(name, ExternalLearnt(GOOD, 4, 0))) for name in ("c0", "c1", "c2")]
-    (published,) = broadcast(feed(machine, *said), BetweenPublished)
+    (published,) = broadcast(feed(machine, *said), OnlinePublished)
     assert published.agreed.seen == 8
     counts = {
         row: value for t in published.agreed.state.tables.values() for row, value in _counts(t) if row in "#1ab"
@@ -310,16 +310,16 @@ def _counts(table: ExportedTable) -> list[tuple[str, float]]:
 
 
 def external_opening(entry: int, state: ExternalState, **more: Any) -> tuple[Any, ...]:
-    return (BetweenPublished(version=entry, agreed=state), *opening(entry, between=True, **more))
+    return (OnlinePublished(version=entry, agreed=state), *opening(entry, online=True, **more))
 
 
 def test_a_client_waits_for_the_agreed_state_and_asks_for_it():
     machine = client(learner=learner(NB))
-    decisions = feed(machine, RecordsRead((batch("abab"),)), joined(), *opening(1, between=True))
+    decisions = feed(machine, RecordsRead((batch("abab"),)), joined(), *opening(1, online=True))
     assert sent(decisions, Update) == []
     assert machine.wakes_at == 5.0
     fresh = ExternalState(export(NB), ("a", "b"))
-    (update,) = sent(feed(machine, BetweenPublished(version=1, agreed=fresh)), Update)
+    (update,) = sent(feed(machine, OnlinePublished(version=1, agreed=fresh)), Update)
     assert update.learnt is not None
     assert tables(update.learnt.state) == tables(exported("abab"))
 
@@ -350,9 +350,9 @@ def test_records_learnt_before_the_federation_began_are_learnt_again_from_what_a
 def test_another_model_than_was_federated_begins_fresh():
     run = federation(model()).run()
     state = run.coordinator.state
-    again = Coordinator(CoordinatorSettings(learner=learner(NB), expect=3), state)
+    again = Coordinator(CoordinatorSettings(learner=learner(NB), min_clients=3), state)
     again.start(0.0)
-    assert state.between is None
+    assert state.online is None
 
 
 def test_the_same_events_give_the_same_bytes():
@@ -382,7 +382,7 @@ def test_parts_that_bring_too_many_names_together_are_taken_in_client_order() ->
 
 def test_an_external_model_with_too_many_names_is_refused_and_no_client_sends_one() -> None:
     limits = Limits(external_names=3)  # the scaler's rows and columns alone are more
-    told_ = CoordinatorSettings(learner=learner(model()), expect=1, limits=limits)
+    told_ = CoordinatorSettings(learner=learner(model()), min_clients=1, limits=limits)
     machine = Coordinator(told_, CoordinatorState(PROFILES["adaptive"]().profile))
     opened = begun(machine, "c0")
     state = RiverPass(model(), None)

@@ -152,7 +152,7 @@ def late(name: str, *, labels: bool = False, features: bool = False) -> Batch:
 
 
 def run_of(records: dict[str, Batch], profile: Paper | Promotion | None = None, **settings: object) -> Federation:
-    settings_ = CoordinatorSettings(learner=LEARNER, expect=len(records), **settings)
+    settings_ = CoordinatorSettings(learner=LEARNER, min_clients=len(records), **settings)
     machine = Coordinator(settings_, CoordinatorState(Promotion() if profile is None else profile))
     return Federation(machine, records, ClientSettings(learner=LEARNER, round_size=20)).run()
 
@@ -225,7 +225,7 @@ def test_a_feature_that_no_client_had_at_first_is_registered_for_the_next_round(
         )
         return [head, tail] if batch.span.start < 50 else [tail]
 
-    settings = CoordinatorSettings(learner=LEARNER, expect=2)
+    settings = CoordinatorSettings(learner=LEARNER, min_clients=2)
     machine = Coordinator(settings, CoordinatorState(Promotion()))
     run = TwoSets(machine, records, ClientSettings(learner=LEARNER, round_size=20)).run()
     assert early.features == ("x", "y")
@@ -423,7 +423,7 @@ def test_a_branch_that_ends_in_the_round_of_another_clients_alarm_is_announced()
     half = np.random.default_rng(4).random(45 * size) < 0.5
     again = np.append(np.zeros(13 * size, np.bool_), half)
     records["c1"] = replace(mine, y=np.where(again, 1.0 - mine.y, mine.y))
-    machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=8), CoordinatorState(Promotion()))
+    machine = Coordinator(CoordinatorSettings(learner=LEARNER, min_clients=8), CoordinatorState(Promotion()))
     run = Federation(machine, records, ClientSettings(learner=LEARNER, round_size=size)).run()
     drifts = [(drift.round, drift.state, drift.clients) for drift in run.of(LocalDrift)]
     assert (46, "latched", ("c2",)) in drifts
@@ -466,13 +466,15 @@ def test_restarted_clients_with_a_branch_keep_it_and_their_holdout():
     assert run.coordinator.digest() == undisturbed.coordinator.digest()
 
 
-@pytest.mark.parametrize(("expect", "models"), [(1, 2), (3, 1)])
-def test_in_which_order_clients_come_changes_the_model_unless_all_are_expected(expect, models):
-    """What `FederationSettings.unequal` says of `expect`."""
+@pytest.mark.parametrize(("min_clients", "models"), [(1, 2), (3, 1)])
+def test_in_which_order_clients_come_changes_the_model_unless_all_are_expected(min_clients, models):
+    """What `FederationSettings.unequal` says of `min_clients`."""
     settings = ClientSettings(learner=LEARNER, round_size=20, capacity=40)
     names, found = ["c0", "c1", "c2"], set()
     for order in (names, names[::-1]):
         records = {name: swapping(name, 6, seed=int(name[1])) for name in order}
-        machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=expect), CoordinatorState(Promotion()))
+        machine = Coordinator(
+            CoordinatorSettings(learner=LEARNER, min_clients=min_clients), CoordinatorState(Promotion())
+        )
         found.add(Federation(machine, records, settings).run().coordinator.digest())
     assert len(found) == models

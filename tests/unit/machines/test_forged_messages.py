@@ -514,7 +514,7 @@ class AmongForgers(Federation):
 
 def federation(forged: dict[int, list[tuple[str, int]]]) -> AmongForgers:
     records = {name: swapping(name, 9, at=5) for name in ("c0", "c1")}
-    machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=2), PROFILES["adaptive"]())
+    machine = Coordinator(CoordinatorSettings(learner=LEARNER, min_clients=2), PROFILES["adaptive"]())
     return AmongForgers(machine, records, ClientSettings(learner=LEARNER, round_size=20), forged=forged)
 
 

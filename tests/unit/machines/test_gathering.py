@@ -14,7 +14,7 @@ from streamfl.models import Softmax
 from streamfl.protocol.messages import RoundOpened
 from streamfl.protocol.records import Batch, Rejection, Span
 
-SETTINGS = ClientSettings(Learner(Softmax(), FedAvg()), round_size=4, least=2, period=10.0)
+SETTINGS = ClientSettings(Learner(Softmax(), FedAvg()), round_size=4, min_records=2, period=10.0)
 OPENED = RoundOpened(
     entry=1, round=1, epoch=1, block=1, registry=1, slots=(), serves="m", known_labels=1, closes=None
 )
@@ -28,7 +28,7 @@ def gathering(times: list[float], *, bad: tuple[int, ...] = (), capacity: int = 
     rejected = tuple(Rejection(position, "bad") for position in bad)
     X, y = np.ones((len(times), 1)), np.zeros(len(times))
     batch = Batch(Span("p", 0, n), positions, ("x",), X, y, ("a",), rejected, np.array(times))
-    buffer = Buffer(capacity, SETTINGS.least)
+    buffer = Buffer(capacity, SETTINGS.min_records)
     buffer.add([batch])
     return Gathering(SETTINGS, buffer, replace(OPENED, **opened))
 

@@ -19,11 +19,11 @@ from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.decisions import Commit, Refused
 from streamfl.protocol.messages import (
-    BetweenPublished,
     FromClient,
     Leave,
     ModelPublished,
     ModelsChanged,
+    OnlinePublished,
     RoundClosed,
     RoundOpened,
     Score,
@@ -135,7 +135,7 @@ def federation(kind: str) -> Listening:
     learner, profile, task, size = LEARNER, PROFILES["adaptive"](), "classification", 20
     if kind == "paper":
         profile = PROFILES["paper"]()
-    elif kind == "between rounds":
+    elif kind == "online":
         learner = LearningSettings(features="linear", neighbours=False).learner("classification", 0)
     elif kind == "external":
         learner = LearningSettings(model=naive_bayes.GaussianNB()).learner("classification", 0)
@@ -144,7 +144,7 @@ def federation(kind: str) -> Listening:
     records = {name: swapping(name, 12, size=size, at=8) for name in NAMES}
     if kind == "regression":
         records = {name: replace(b, y=b.X[:, 0] + 7.0 * b.y, labels=()) for name, b in records.items()}
-    settings = CoordinatorSettings(learner=learner, expect=3, task=task, partitions=("*",))
+    settings = CoordinatorSettings(learner=learner, min_clients=3, task=task, partitions=("*",))
     return Listening(Coordinator(settings, profile), records, ClientSettings(learner=learner, round_size=size))
 
 
@@ -186,7 +186,7 @@ def harmless(decisions: list[Any]) -> list[str]:
     wrong = [f"{m.slot}" for m in told_ if isinstance(m, ModelPublished) and not np.isfinite(m.weights).all()]
     wrong += [m.slots[0] for m in told_ if isinstance(m, ModelsChanged) and not np.isfinite(m.numbers).all()]
     for message in told_:
-        if isinstance(message, BetweenPublished):
+        if isinstance(message, OnlinePublished):
             _, arrays = codec.split(message)
             # Names of features that nothing is known of yet, and cells that nobody has visited, are NaN or infinite.
             wrong += [name for name, array in arrays.items() if not np.isfinite(array).all()]
@@ -197,7 +197,7 @@ def harmless(decisions: list[Any]) -> list[str]:
 
 
 ENTRIES = [("adaptive", 1), full("adaptive", 6), ("paper", 6), full("external", 6), full("regression", 6)]
-COMPILED = pytest.param("between rounds", 6, marks=[pytest.mark.compiles, pytest.mark.full])
+COMPILED = pytest.param("online", 6, marks=[pytest.mark.compiles, pytest.mark.full])
 
 
 @pytest.mark.parametrize(("run", "entry"), [*ENTRIES, COMPILED], indirect=["run"])

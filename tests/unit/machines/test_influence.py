@@ -12,7 +12,7 @@ from unit.machines.script import answer, begun, coordinator, feed
 from streamfl.learning.algorithms import FedAvg
 from streamfl.learning.drift.detectors.excess import Excess
 from streamfl.learning.drift.evidence import ClientPart, LiveModel, Observed
-from streamfl.learning.influence import Influence, Sent, judged, odd
+from streamfl.learning.influence import Influence, Sent, judged, outliers
 from streamfl.learning.local_round import Learner
 from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.machines.coordinator.aggregations import AGGREGATORS
@@ -153,14 +153,14 @@ def test_the_order_of_arrival_changes_no_byte(order):
 
 def test_losses_that_rank_models_the_other_way_round_are_outliers():
     parts = {f"c{i}": np.array([0.3 + 0.01 * i, 0.2 + 0.01 * i]) for i in range(6)}
-    assert odd(parts) == frozenset()
-    assert odd(parts | {"liar": np.array([0.2, 0.5])}) == {"liar"}
+    assert outliers(parts) == frozenset()
+    assert outliers(parts | {"liar": np.array([0.2, 0.5])}) == {"liar"}
 
 
 def test_losses_that_are_odd_change_no_mean():
     sent, live = [*honest(4), update("c9", records=300, loss=0.9)], (replace(LIVE[0], whitened=False),)
     learner, agreement = Learner(Softmax(), FedAvg()), Agreement(REGISTRY, 2.0)
-    without = Aggregation.of(learner, agreement, sent, odd=frozenset({"c9"}))
+    without = Aggregation.of(learner, agreement, sent, outliers=frozenset({"c9"}))
     played = without.observed(sent, live, t=1, known_labels=("a", "b"), serves="m").played["m"]
     assert (played.loss, played.proper, played.variance) == pytest.approx((0.3, 0.3, 0.0))
 

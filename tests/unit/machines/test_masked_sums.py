@@ -74,7 +74,7 @@ class Members:
         layout = Layout.of_round(self.opened, self.registry, LEARNER.model.columns)
         sums = sums_of(made, self.opened, layout, self.registry)
         if self.roster is not None:
-            self.masks[name] = Masks(name, self.keys[name], self.roster, self.opened.entry, fewest=3)
+            self.masks[name] = Masks(name, self.keys[name], self.roster, self.opened.entry, min_clients_per_sum=3)
             sums = self.masks[name].masked(sums, 0, made.attempt)
         return with_sums(made, sums)
 
@@ -94,7 +94,7 @@ class Members:
 def federation(sums: str = "masked", **settings: Any) -> tuple[Coordinator, Members]:
     """Return a coordinator of ten clients whose round 1 is open, and these."""
     keys = {name: MaskKeys(name.encode() * 32) for name in NAMES}
-    machine = coordinator(10, sums=sums, fewest=3, expand=expand, **settings)
+    machine = coordinator(10, secure_aggregation=sums, min_clients_per_sum=3, expand=expand, **settings)
     period = 3 if settings.get("by_event_time") else None
     decisions = feed(machine, *(join(name, key=keys[name].public, period=period) for name in NAMES))
     members = Members(*broadcast(decisions, RoundOpened), None, machine.state.registry, keys)
@@ -386,7 +386,7 @@ def test_wrong_seeds_and_wild_sums_leave_a_model_of_finite_numbers():
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_whatever_clients_add_no_round_raises(profile):
-    settings = CoordinatorSettings(LEARNER, expect=3, sums="pooled", expand=expand)
+    settings = CoordinatorSettings(LEARNER, min_clients=3, secure_aggregation="pooled", expand=expand)
     for seed in range(6):
         machine, rng = Coordinator(settings, PROFILES[profile]()), np.random.default_rng(seed)
         decisions = feed(machine, *(join(name) for name in NAMES[:3]))
@@ -427,7 +427,9 @@ def _wild(members: Members, seed: int) -> np.ndarray:
 
 
 def masking(start: int = 1, **settings: Any) -> Any:
-    return client("c0", start=start, secrets=MaskKeys(bytes(64)), sums="masked", fewest=2, **settings)
+    return client(
+        "c0", start=start, secrets=MaskKeys(bytes(64)), secure_aggregation="masked", min_clients_per_sum=2, **settings
+    )
 
 
 def roster(machine: Any, *others: str) -> Roster:
@@ -513,7 +515,7 @@ def test_a_client_tells_about_the_same_records_again_only_for_the_same_clients()
 
 
 def test_a_client_adds_records_to_those_that_it_has_told_about_and_then_tells_for_any_clients():
-    machine = placed("c1", "c2", least=2)
+    machine = placed("c1", "c2", min_records=2)
     assert len(told(machine, "c1")) == 1
     feed(machine, closed(1), RecordsRead((batch("a", start=4),)))
     assert sent(feed(machine, *opening(2, t=1, pooled=True, roster=1)), Update) == []  # it waits for a round more

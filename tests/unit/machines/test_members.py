@@ -23,7 +23,7 @@ from streamfl.bounds import NAMED, Limits
 from streamfl.learning.profiles.experts import Experts
 from streamfl.machines.coordinator.commands import wrong_command
 from streamfl.machines.coordinator.gate.admission import BARRED
-from streamfl.machines.coordinator.gate.grants import NOT_SIGNED, Granted, Known
+from streamfl.machines.coordinator.gate.grants import NOT_SIGNED, Granted, TrustOnFirstUse
 from streamfl.machines.coordinator.machine import MOST_TOLD, Coordinator
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
@@ -46,8 +46,10 @@ from streamfl.wire import state_bytes
 OTHERS = "signed by another key than that of the host that brought it"
 
 
-def coordinator(grants: Known | Granted | None = None, *, expect: int = 2, **settings: Any) -> Coordinator:
-    told = CoordinatorSettings(LEARNER, expect=expect, scaling=False, **settings)
+def coordinator(
+    grants: TrustOnFirstUse | Granted | None = None, *, min_clients: int = 2, **settings: Any
+) -> Coordinator:
+    told = CoordinatorSettings(LEARNER, min_clients=min_clients, scaling=False, **settings)
     return Coordinator(told, CoordinatorState(plain()), grants=grants)
 
 
@@ -65,13 +67,13 @@ def command(action: Any, client: str, number: int) -> Ordered:
 
 
 def test_a_client_belongs_to_the_key_that_brought_it_first_also_before_round_1_and_after_a_kill():
-    machine = coordinator(Known())
+    machine = coordinator(TrustOnFirstUse())
     feed(machine, Signed(join("c0"), "k1"))
     assert refusals(feed(machine, Signed(join("c0", start=2), "k2"))) == [("c0", OTHERS)]
     opened = begun(machine, c1="k2")
     for restarted in (False, True):
         if restarted:
-            machine = Coordinator(machine.settings, saved(machine), grants=Known())
+            machine = Coordinator(machine.settings, saved(machine), grants=TrustOnFirstUse())
             feed_start(machine)
         for message in (join("c0", start=2), leave("c0"), answer(opened, "c0")):
             assert refusals(feed(machine, Signed(message, "k2"))) == [("c0", OTHERS)]
@@ -90,7 +92,7 @@ def feed_start(machine: Coordinator) -> None:
 
 
 def test_a_new_name_after_round_1_joins_nothing_until_it_is_admitted():
-    machine = coordinator(Known())
+    machine = coordinator(TrustOnFirstUse())
     begun(machine, lab="k1", c1="k2")
     told = feed(machine, *(Signed(join("labb", start=n), "k3") for n in (1, 1, 2)))
     assert refusals(told) == [("labb", "a client that nobody has admitted; did you mean lab?")] * 3
@@ -105,7 +107,7 @@ def test_a_new_name_after_round_1_joins_nothing_until_it_is_admitted():
 
 
 def test_names_that_come_and_go_before_round_1_fill_no_memory():
-    machine = coordinator(Known(), expect=9, limits=Limits(clients=4))
+    machine = coordinator(TrustOnFirstUse(), min_clients=9, limits=Limits(clients=4))
     for n in range(20):
         feed(machine, Signed(join(f"s{n}"), "k"), Signed(leave(f"s{n}"), "k"))
     assert len(machine.state.keys) == 4
@@ -171,7 +173,7 @@ def test_what_a_client_sent_before_its_eviction_counts_in_the_open_entry():
 
 
 def test_a_client_that_was_reset_belongs_to_the_key_that_comes_next():
-    machine = coordinator(Known())
+    machine = coordinator(TrustOnFirstUse())
     opened = begun(machine, c0="k1", c1="k1")
     feed(machine, command("reset", "c0", 1))
     assert refusals(feed(machine, Signed(answer(opened, "c0"), "k2"))) == [("c0", "not a member")]

@@ -243,7 +243,7 @@ class Deaf(Federation):
 def test_a_client_that_misses_a_change_asks_and_goes_on_with_the_same_models():
     undisturbed = federation("adaptive").run()
     machine = Coordinator(
-        CoordinatorSettings(learner=LEARNER, expect=len(undisturbed.records)), PROFILES["adaptive"]()
+        CoordinatorSettings(learner=LEARNER, min_clients=len(undisturbed.records)), PROFILES["adaptive"]()
     )
     run = Deaf(machine, undisturbed.records, undisturbed.settings).run()
     assert len([join for join in run.of(Join) if join.client == "c1"]) > 1

@@ -139,7 +139,7 @@ def numbered(*shape: int) -> np.ndarray:
 
 
 def bringing(opened: RoundOpened) -> Update:
-    """Return an update of features k and l and of labels t and u, which has learnt between rounds, too."""
+    """Return an update of features k and l and of labels t and u, which has learnt online, too."""
     names, labels = ("x", "k", "l"), ("a", "b", "t", "u")
     moments = Moments(names, np.array([4.0, 3.0, 2.0]), np.arange(3.0), np.ones(3))
     learnt = NativeLearnt(
@@ -326,7 +326,7 @@ def test_memory_is_bounded_and_every_update_counts(learning, one, other, third):
         "c1": poured("c1", other, third, since=20),  # in round 2, when it has joined
         "c2": poured("c2", third, one, since=20),
     }
-    machine = Coordinator(CoordinatorSettings(learner=learner, expect=3, limits=limits), PROFILES["adaptive"]())
+    machine = Coordinator(CoordinatorSettings(learner=learner, min_clients=3, limits=limits), PROFILES["adaptive"]())
     told_size = ClientSettings(learner=learner, round_size=20, limits=limits)
     run = Federation(machine, records, told_size).run()
     state = run.coordinator.state
@@ -334,9 +334,9 @@ def test_memory_is_bounded_and_every_update_counts(learning, one, other, third):
     assert len(registry.features) <= 5
     assert len(registry.labels) <= 4
     assert set(state.agreed.moments.features) <= set(registry.features)
-    if state.between is not None:
-        assert set(state.between.features) <= set(registry.features)
-        assert set(state.between.labels) <= set(registry.labels)
+    if state.online is not None:
+        assert set(state.online.features) <= set(registry.features)
+        assert set(state.online.labels) <= set(registry.labels)
     # Nothing was refused, and every record is in the ledger: as good, or as one of a label that there is no room for.
     assert {entry.refused for entry in run.of(RoundClosed)} == {0}
     for name, source in records.items():

@@ -166,7 +166,7 @@ def in_turn(**more) -> Federation:
         own = cut(own, own.span.start, own.span.end)
         rate = 1.0 / (at[name] - 1)  # the exchange is at second 1
         records[name] = replace(own, times=rate * own.positions / (own.span.end / many))
-    machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=8), CoordinatorState(Promotion()))
+    machine = Coordinator(CoordinatorSettings(learner=LEARNER, min_clients=8), CoordinatorState(Promotion()))
     return Federation(machine, records, ClientSettings(learner=LEARNER, round_size=40), **more)
 
 

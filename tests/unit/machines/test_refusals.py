@@ -38,7 +38,7 @@ from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.decisions import Commit, Finished, Publish, Refused
 from streamfl.protocol.events import Tick, Unusable
-from streamfl.protocol.messages import Joined, Left, Mark, Refusal, RoundClosed, RoundOpened, Score
+from streamfl.protocol.messages import Joined, Left, Refusal, RoundClosed, RoundOpened, Score, Watermark
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.records import Span
 from streamfl.runtime.nodes import CoordinatorNode
@@ -434,10 +434,10 @@ def _ended(machine, updates, decisions):
 class Saved:
     """A coordinator whose Commits are saved as bytes, and what it is driven with."""
 
-    def __init__(self, expect=3, *, profile=None, **settings):
+    def __init__(self, min_clients=3, *, profile=None, **settings):
         self.first = lambda: CoordinatorState(Promotion() if profile is None else profile())
         self.bytes = None
-        told_ = {"learner": LEARNER, "expect": expect, "scaling": True} | settings
+        told_ = {"learner": LEARNER, "min_clients": min_clients, "scaling": True} | settings
         self.machine = Coordinator(CoordinatorSettings(**told_), self.first(), self.restore)
 
     def restore(self):
@@ -921,23 +921,65 @@ def test_the_partition_of_its_first_records_stays_its_own():
 
 
 MARKED = {
-    "its own": ("c1", ("l.*/0",), ("r.*/0",), "l.c1/0", Mark("r.c1/0", 6), None),
-    "by partition": ("r/1", ("l/#",), ("*",), "l/1", Mark("r/1", 6), None),
-    "another's features": ("c1", ("l.*/0",), ("r.*/0",), "l.c1/0", Mark("r.c0/0", 6), "features of r.c0/0, which"),
-    "another's labels": ("c1", ("l.*/0",), ("r.*/0",), "l.c0/0", Mark("r.c1/0", 6), "records of l.c0/0, which is"),
-    "labels of another number": ("r/1", ("l/#",), ("*",), "l/0", Mark("r/1", 6), "features of r/1, which is not its"),
-    "features as labels": ("c1", ("l.*/0",), ("r.*/0",), "r.c1/0", Mark("l.c1/0", 6), "features of l.c1/0, which"),
-    "no mark": ("c1", ("l.*/0",), ("r.*/0",), "l.c1/0", None, "records without a mark, and labels come apart here"),
-    "a mark": ("c1", ("r.*/0",), (), "r.c1/0", Mark("f", 6), "a mark, and labels come with their records here"),
+    "its own": ("c1", ("l.*/0",), ("r.*/0",), "l.c1/0", Watermark("r.c1/0", 6), None),
+    "by partition": ("r/1", ("l/#",), ("*",), "l/1", Watermark("r/1", 6), None),
+    "another's features": (
+        "c1",
+        ("l.*/0",),
+        ("r.*/0",),
+        "l.c1/0",
+        Watermark("r.c0/0", 6),
+        "features of r.c0/0, which",
+    ),
+    "another's labels": (
+        "c1",
+        ("l.*/0",),
+        ("r.*/0",),
+        "l.c0/0",
+        Watermark("r.c1/0", 6),
+        "records of l.c0/0, which is",
+    ),
+    "labels of another number": (
+        "r/1",
+        ("l/#",),
+        ("*",),
+        "l/0",
+        Watermark("r/1", 6),
+        "features of r/1, which is not its",
+    ),
+    "features as labels": (
+        "c1",
+        ("l.*/0",),
+        ("r.*/0",),
+        "r.c1/0",
+        Watermark("l.c1/0", 6),
+        "features of l.c1/0, which",
+    ),
+    "no watermark": (
+        "c1",
+        ("l.*/0",),
+        ("r.*/0",),
+        "l.c1/0",
+        None,
+        "records without a watermark, and labels come later here",
+    ),
+    "a watermark": (
+        "c1",
+        ("r.*/0",),
+        (),
+        "r.c1/0",
+        Watermark("f", 6),
+        "a watermark, and labels come with their records here",
+    ),
 }
 
 
 @pytest.mark.parametrize("case", MARKED)
 def test_labels_that_come_apart_and_their_features_are_in_the_clients_own_partitions(case):
-    name, own, features, labels, mark, why = MARKED[case]
+    name, own, features, labels, watermark, why = MARKED[case]
     machine = coordinator(2, partitions=own, features=features)
     (opened,) = broadcast(feed(machine, join("c0"), join(name)), RoundOpened)
-    update = replace(answer(opened, "c1", spans=(Span(labels, 0, 4),)), client=name, mark=mark)
+    update = replace(answer(opened, "c1", spans=(Span(labels, 0, 4),)), client=name, watermark=watermark)
     found = refusals(feed(machine, update))
     assert [who for who, _ in found] == ([] if why is None else [name])
     assert why is None or found[0][1].startswith(why)
@@ -947,7 +989,9 @@ def test_a_mark_beyond_the_end_of_the_features_is_refused():
     machine = coordinator(2)
     machine._admission.log_ends = lambda partitions: {one: 4 if one == "l" else 10 for one in partitions}
     opened = begun(machine, "c0", "c1")
-    updates = [replace(answer(opened, "c1", spans=(Span("l", 0, 4),)), mark=Mark("f", at)) for at in (11, 10)]
+    updates = [
+        replace(answer(opened, "c1", spans=(Span("l", 0, 4),)), watermark=Watermark("f", at)) for at in (11, 10)
+    ]
     assert refusals(feed(machine, updates[0])) == [("c1", "positions of f beyond the end of its log")]
     assert refusals(feed(machine, updates[1])) == []
 

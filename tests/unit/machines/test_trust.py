@@ -1,4 +1,4 @@
-"""What messages reveal of records, as docs/trust.md says: all with `least` 1, nothing below the default 10."""
+"""What messages reveal of records, as docs/trust.md says: all with `min_records` 1, nothing below the default 10."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ from unit.machines.script import (
     sent,
     weights_in,
 )
-from unit.machines.test_least import ABOUT_NO_RECORD, content
+from unit.machines.test_min_records import ABOUT_NO_RECORD, content
 
 from streamfl.learning.grid import gradient_steps, second_steps
 from streamfl.learning.profiles.adaptive.promotion import Promotion
@@ -75,8 +75,8 @@ class Round6:
     def __init__(self, features: int) -> None:
         names = tuple("xy"[:features])
         records = {f"c{i}": self._records(f"c{i}", 10 + i, names) for i in range(3)}
-        machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=3), CoordinatorState(Promotion()))
-        settings = ClientSettings(learner=LEARNER, round_size=10, capacity=20, least=10)
+        machine = Coordinator(CoordinatorSettings(learner=LEARNER, min_clients=3), CoordinatorState(Promotion()))
+        settings = ClientSettings(learner=LEARNER, round_size=10, capacity=20, min_records=10)
         run = Federation(machine, records, settings).run()
         (self.update,) = (u for u in run.of(Update) if (u.client, u.round) == ("c0", 6))
         (self.opened,) = (o for o in run.of(RoundOpened) if o.round == 6)
@@ -162,8 +162,8 @@ def scarce(name: str, seed: int) -> Batch:
 def test_no_message_about_fewer_than_ten_records_carries_anything():
     records = {name: scarce(name, i) for i, name in enumerate(("c0", "c1"))}
     records["c2"] = scarce("c2", 2).head(6)  # never enough
-    settings = ClientSettings(learner=LEARNER, round_size=20, capacity=40, least=10)
-    machine = Coordinator(CoordinatorSettings(learner=LEARNER, expect=3), CoordinatorState(Promotion()))
+    settings = ClientSettings(learner=LEARNER, round_size=20, capacity=40, min_records=10)
+    machine = Coordinator(CoordinatorSettings(learner=LEARNER, min_clients=3), CoordinatorState(Promotion()))
     run = Federation(machine, records, settings).run()
 
     updates = run.of(Update)
@@ -186,7 +186,7 @@ def test_no_message_about_fewer_than_ten_records_carries_anything():
 
 
 def test_messages_about_one_record_carry_something_if_the_minimum_is_one():
-    machine = client(round_size=4, capacity=4, least=1)
+    machine = client(round_size=4, capacity=4, min_records=1)
     update = first_update(machine, batch("!!!b"))
     assert update.records == 1
     assert {"new", "losses", "differences"} <= content(update)

@@ -9,7 +9,7 @@ from unit.live.page.told import accepted, closed, heard
 
 from streamfl.live.operator.watch import lines
 from streamfl.live.page.sections import COLUMNS, sections
-from streamfl.protocol.messages import Mark, Served
+from streamfl.protocol.messages import Served, Watermark
 from streamfl.run.summary import WORDS, RoundLine, RoundSummary
 
 REMARKS = {one.name: one.metadata[WORDS] for one in fields(RoundSummary) if WORDS in one.metadata}
@@ -34,7 +34,7 @@ def test_predictions_of_targets_are_told_by_their_error_or_by_who_knows() -> Non
 
 def test_late_labels_are_added_up_over_the_updates() -> None:
     marked = [
-        replace(accepted(name, 5), mark=Mark("f", 9, expired=2, unmatched=1, repeated=n, unusable=0))
+        replace(accepted(name, 5), watermark=Watermark("f", 9, expired=2, unmatched=1, repeated=n, unusable=0))
         for n, name in enumerate("ab")
     ]
     summary = RoundSummary.of(closed(1, marked))

@@ -26,7 +26,7 @@ def learnt() -> CoordinatorState:
     table = agreed.table.copy()
     table[::1000, 0] = [0.125, -0.125]
     kept = KeptBack(np.zeros(agreed.weights.shape), table / 16)
-    return CoordinatorState(Promotion(), refused=3, between=replace(agreed, table=table, kept_back=kept, seen=9))
+    return CoordinatorState(Promotion(), refused=3, online=replace(agreed, table=table, kept_back=kept, seen=9))
 
 
 def test_a_state_comes_back_to_the_bit_in_few_bytes():

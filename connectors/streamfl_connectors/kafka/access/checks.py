@@ -12,7 +12,7 @@ from streamfl.errors import StreamflError
 from streamfl.runtime.log.placement import labels_of, pattern
 from streamfl.runtime.log.sample import listed
 from streamfl.runtime.log.topics import Topics
-from streamfl.runtime.ports import Apart, CheckResult, Placement, RecordFormat, Unlabelled
+from streamfl.runtime.ports import CheckResult, DelayedLabels, Placement, RecordFormat, Unlabelled
 from streamfl_connectors.kafka.access import sample
 from streamfl_connectors.kafka.access.granted import SMALL, LogInRights
 from streamfl_connectors.kafka.access.rights import Federated
@@ -34,7 +34,7 @@ def findings(
     placement: Placement,
     records: RecordFormat,
     asked: tuple[Unlabelled, RecordFormat] | None = None,
-    apart: Apart | None = None,
+    delayed_labels: DelayedLabels | None = None,
 ) -> Sequence[CheckResult]:
     """Return the findings, in the order in which things are needed, up to the first error that stops the check.
 
@@ -47,13 +47,13 @@ def findings(
     asked
         Where records without labels are that scorers answer, and how messages hold them; None: nowhere.
     apart
-        Labels that come apart from records; None: they come with these.
+        Delayed labels from records; None: they come with these.
     """
     findings: list[CheckResult] = []
     subject = "brokers"
     try:
         with closing(connection.admin()) as admin:
-            check = _Check(connection, admin, topics, placement, records, asked, apart)
+            check = _Check(connection, admin, topics, placement, records, asked, delayed_labels)
             for subject, step in check.steps():  # noqa: B007  an error names the last one
                 with explained(connection.settings.bootstrap_servers):
                     findings += step()
@@ -85,10 +85,10 @@ class _Check:
         placement: Placement,
         records: RecordFormat,
         asked: tuple[Unlabelled, RecordFormat] | None,
-        apart: Apart | None,
+        delayed_labels: DelayedLabels | None,
     ) -> None:
         self._asked = asked
-        self._apart = apart
+        self._delayed_labels = delayed_labels
         self._of_labels: Described = {}
         self._to_answer: Described = {}
         self._connection = connection
@@ -106,13 +106,13 @@ class _Check:
         yield "brokers", self._cluster
         yield "topics", self._own_topics
         yield "records", self._record_topics
-        if self._apart is not None:
+        if self._delayed_labels is not None:
             yield "labels", self._label_topics
         if self._asked is not None:
             yield "records without labels", self._unlabelled_topics
         yield "rights", self._rights
         yield "records", self._schema
-        if self._apart is not None:
+        if self._delayed_labels is not None:
             yield "labels", self._label_schema
         if self._asked is not None:
             yield "records without labels", self._unlabelled_schema
@@ -173,10 +173,10 @@ class _Check:
 
     def _label_topics(self) -> Iterator[CheckResult]:
         """Check the topic of the labels of each topic of records, and that of the clients' answers."""
-        if self._apart is None:
+        if self._delayed_labels is None:
             return
         there = {name: topic for name, topic in self._of_records.items() if not topic["error_code"]}
-        labels = {name: labels_of(self._apart.placement, self._placement, name) for name in there}
+        labels = {name: labels_of(self._delayed_labels.placement, self._placement, name) for name in there}
         self._of_labels = described(self._admin, sorted(labels.values())) if labels else {}
         self._to_answer = described(self._admin, [self._topics.predictions])
         wrong: list[CheckResult] = []
@@ -209,7 +209,7 @@ class _Check:
             yield CheckResult("records without labels", "ok", f"{parts} partitions: {listed(sorted(unlabelled))}")
 
     def _rights(self) -> Iterable[CheckResult]:
-        labels = self._apart.placement.topics if self._apart is not None else ()
+        labels = self._delayed_labels.placement.topics if self._delayed_labels is not None else ()
         unlabelled = self._asked[0] if self._asked is not None else Unlabelled(())
         federated = Federated(self._topics, self._placement.topics, labels, unlabelled)
         scorer = ["scorer"] if unlabelled.topics else []
@@ -219,7 +219,7 @@ class _Check:
         return self._sampled(self._of_records, self._format)
 
     def _label_schema(self) -> Iterable[CheckResult]:
-        return () if self._apart is None else self._sampled(self._of_labels, self._apart.records)
+        return () if self._delayed_labels is None else self._sampled(self._of_labels, self._delayed_labels.records)
 
     def _unlabelled_schema(self) -> Iterable[CheckResult]:
         if self._asked is None:

@@ -123,7 +123,7 @@ class Federated:
     topics
         Its own topics and groups.
     records, labels
-        Topics of records, and of labels that come apart; a name may hold one `*`.
+        Topics of records, and of delayed labels; a name may hold one `*`.
     unlabelled
         Records that scorers answer.
     scorer

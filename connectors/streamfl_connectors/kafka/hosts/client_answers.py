@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from streamfl.errors import PeerError
 from streamfl.runtime.log import predictions
-from streamfl.runtime.log.apart import WINDOWS, LogHalves
+from streamfl.runtime.log.delayed import WINDOWS, LogHalves
 from streamfl.runtime.log.partition import NOWHERE
 from streamfl.runtime.log.tally import Tally
 from streamfl.runtime.ports import RecordAnswer

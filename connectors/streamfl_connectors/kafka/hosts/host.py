@@ -8,7 +8,15 @@ from streamfl.protocol.decisions import Answered
 from streamfl.protocol.messages import FromCoordinator
 from streamfl.runtime.log.predictions import answers_of
 from streamfl.runtime.log.topics import Topics
-from streamfl.runtime.ports import Apart, ClientLink, ClientProgress, Placement, ReadingCounts, RecordFormat, Source
+from streamfl.runtime.ports import (
+    ClientLink,
+    ClientProgress,
+    DelayedLabels,
+    Placement,
+    ReadingCounts,
+    RecordFormat,
+    Source,
+)
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.hosts.client_answers import AnswerWriter
 from streamfl_connectors.kafka.hosts.client_links import ClientLinks
@@ -33,7 +41,7 @@ class KafkaHost:
     placement, records
         Which topics hold records, of which clients, and how messages hold them.
     apart
-        Labels that come apart from the records; None: they come with these.
+        Delayed labels; None: they come with these.
     """
 
     def __init__(
@@ -43,14 +51,14 @@ class KafkaHost:
         name: str,
         placement: Placement,
         records: RecordFormat,
-        apart: Apart | None = None,
+        delayed_labels: DelayedLabels | None = None,
     ) -> None:
         self.counts = ReadingCounts()
-        self._apart = apart
+        self._delayed_labels = delayed_labels
         self._received = threading.Event()
-        self._answers = None if apart is None else AnswerWriter(connection, topics.predictions)
+        self._answers = None if delayed_labels is None else AnswerWriter(connection, topics.predictions)
         self._links = ClientLinks(connection, topics, self._received.set, self._flush)
-        self._records = RecordConsumer(connection, topics, name, placement, records, self.counts, apart)
+        self._records = RecordConsumer(connection, topics, name, placement, records, self.counts, delayed_labels)
         self._pause, self._poll_at = SHORTEST, 0.0
 
     def subscribe(self) -> bool:
@@ -100,11 +108,13 @@ class KafkaHost:
 
     def answer(self, answered: Answered) -> None:
         """Write what a client has answered; it is in the log before the client's next update."""
-        labels, apart = self._records.labels, self._apart
-        if labels is None or apart is None or self._answers is None or answered.client not in labels.halves:
+        labels, delayed_labels = self._records.labels, self._delayed_labels
+        if labels is None or delayed_labels is None or self._answers is None or answered.client not in labels.halves:
             return
         keys = labels.halves[answered.client].take(answered.batch)
-        self._answers.write(answers_of(answered, keys, targets=apart.targets, probabilities=apart.probabilities))
+        self._answers.write(
+            answers_of(answered, keys, targets=delayed_labels.targets, probabilities=delayed_labels.probabilities)
+        )
 
     def _flush(self) -> None:
         if self._answers is not None:

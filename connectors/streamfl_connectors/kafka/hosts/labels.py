@@ -1,4 +1,4 @@
-"""Labels that come apart from their records: their partitions beside those that the group assigns to a host."""
+"""Delayed labels: their partitions beside those that the group assigns to a host."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -7,12 +7,12 @@ import structlog
 from kafka import KafkaConsumer, TopicPartition
 
 from streamfl.machines.client.intake.recorded import Recorded
-from streamfl.runtime.log.apart import LogHalves
 from streamfl.runtime.log.dead_letters import DeadLetter
+from streamfl.runtime.log.delayed import LogHalves
 from streamfl.runtime.log.partition import PartitionReader
 from streamfl.runtime.log.placement import labels_of
 from streamfl.runtime.log.topics import Topics
-from streamfl.runtime.ports import Apart, Placement, ReadingCounts
+from streamfl.runtime.ports import DelayedLabels, Placement, ReadingCounts
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.hosts.client_answers import AnswerReader
 from streamfl_connectors.kafka.hosts.feed import FETCHES, Feed
@@ -40,14 +40,14 @@ class LabelFeed:
         connection: Connection,
         topics: Topics,
         placement: Placement,
-        apart: Apart,
+        delayed_labels: DelayedLabels,
         counts: ReadingCounts,
         bury: Callable[[DeadLetter], None],
     ) -> None:
         self.halves: dict[str, LogHalves] = {}
-        self._placement, self._apart = placement, apart
+        self._placement, self._delayed_labels = placement, delayed_labels
         self._consumer: KafkaConsumer = connection.consumer(**FETCHES)
-        self._feed = Feed(connection, self._consumer, apart.placement, apart.records, counts, bury)
+        self._feed = Feed(connection, self._consumer, delayed_labels.placement, delayed_labels.records, counts, bury)
         self._answers = AnswerReader(connection, topics.predictions)
         self._of: dict[TopicPartition, LogHalves] = {}  # by the partition of records
         self._without: list[str] = []
@@ -56,7 +56,7 @@ class LabelFeed:
 
     def topic_of(self, records: str) -> str:
         """Return the topic of the labels of a topic of records."""
-        return labels_of(self._apart.placement, self._placement, records)
+        return labels_of(self._delayed_labels.placement, self._placement, records)
 
     def beside(self, partition: TopicPartition) -> TopicPartition:
         """Return the partition of the labels of a partition of records."""
@@ -79,8 +79,8 @@ class LabelFeed:
         labels = self.beside(partition)
         self._consumer.assign([*self._feed.readers, labels])
         told = self._feed.begin(labels, hint, client).clients[client]
-        recorded = Recorded(targets=self._apart.targets)
-        halves = LogHalves(client, reader.clients[client], told, recorded, self._apart.window)
+        recorded = Recorded(targets=self._delayed_labels.targets)
+        halves = LogHalves(client, reader.clients[client], told, recorded, self._delayed_labels.window)
         self._of[partition] = self.halves[client] = halves
 
     def give_up(self, partition: TopicPartition) -> None:

@@ -14,7 +14,15 @@ from streamfl.runtime.log.dead_letters import DeadLetter
 from streamfl.runtime.log.placement import may_hold_records
 from streamfl.runtime.log.tally import Tally
 from streamfl.runtime.log.topics import Topics
-from streamfl.runtime.ports import Apart, CheckResult, ClientProgress, Placement, ReadingCounts, RecordFormat, Source
+from streamfl.runtime.ports import (
+    CheckResult,
+    ClientProgress,
+    DelayedLabels,
+    Placement,
+    ReadingCounts,
+    RecordFormat,
+    Source,
+)
 from streamfl_connectors.kafka import dead_letters
 from streamfl_connectors.kafka.absence import Absence
 from streamfl_connectors.kafka.administration import partition_counts, require
@@ -50,7 +58,7 @@ class RecordConsumer:
     counts
         The counts that are updated.
     apart
-        Labels that come apart from the records; None: they come with these.
+        Delayed labels; None: they come with these.
     """
 
     def __init__(
@@ -61,7 +69,7 @@ class RecordConsumer:
         placement: Placement,
         records: RecordFormat,
         counts: ReadingCounts,
-        apart: Apart | None = None,
+        delayed_labels: DelayedLabels | None = None,
     ) -> None:
         self._connection = connection
         self._topics = topics
@@ -81,8 +89,8 @@ class RecordConsumer:
         self._admin: KafkaAdminClient | None = None
         self._feed = Feed(connection, self._consumer, placement, records, counts, self._bury)
         self.labels: LabelFeed | None = None
-        if apart is not None:
-            self.labels = LabelFeed(connection, topics, placement, apart, counts, self._bury)
+        if delayed_labels is not None:
+            self.labels = LabelFeed(connection, topics, placement, delayed_labels, counts, self._bury)
         self._subscribed: list[str] = []
         self._look_at = self._count_at = 0.0
         self._of_labels: dict[str, int] = {}  # how many partitions the topics of labels have
@@ -283,12 +291,12 @@ class RecordConsumer:
     # --- settling ----------------------------------------------------------------------------------------------
 
     def backlog(self) -> dict[str, int]:
-        """Return how many messages of each partition were not read yet; labels that come apart included."""
+        """Return how many messages of each partition were not read yet; delayed labels included."""
         return self._feed.backlog() | ({} if self.labels is None else self.labels.backlog())
 
     @property
     def is_behind(self) -> bool:
-        """Tell whether any message was not read yet, labels that come apart included."""
+        """Tell whether any message was not read yet, delayed labels included."""
         return self._feed.is_behind or (self.labels is not None and self.labels.is_behind)
 
     def settle(self, progress: Mapping[str, ClientProgress]) -> None:

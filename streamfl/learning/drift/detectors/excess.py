@@ -235,8 +235,8 @@ def _alike(excesses: Excesses) -> BoolArray:
     own = np.sqrt([rise.variance + rise.baseline for rise in rises.values()])
     distances = np.abs(means - np.median(means))
     between = 1.4826 * float(np.median(distances))  # a standard deviation, if they are Gaussian
-    odd = {name for name, far in zip(rises, distances > APART * np.maximum(own, between), strict=True) if far}
-    return np.array([client not in odd for client in clients], np.bool_)
+    outliers = {name for name, far in zip(rises, distances > APART * np.maximum(own, between), strict=True) if far}
+    return np.array([client not in outliers for client in clients], np.bool_)
 
 
 def _variances(c: Cells, n: FloatArray, s: FloatArray, q: FloatArray) -> FloatArray:

@@ -138,7 +138,7 @@ def _told(roles: Roles, layout: RecordsLayout) -> str:
     """Return what the settings have, in one line."""
     what = counted(len(roles.labels), "label") if roles.labels else "numbers"
     parts = [
-        counted(layout.expect, "client"),
+        counted(layout.min_clients, "client"),
         f"label {roles.label!r} ({what}{', guessed ' + roles.guessed if roles.guessed else ''})",
         f"features from {counted(len(roles.features) + len(roles.categories), 'field')}",
         f"time {roles.time!r}" if roles.time else "no time",
@@ -151,8 +151,8 @@ def _next(asked: InitRequest, roles: Roles, layout: RecordsLayout) -> list[str]:
     check = f"  streamfl check {settings}"
     if asked.topics:
         return [check, f"  streamfl coordinator {settings}", f"  streamfl client {settings}"]
-    flags = ["--split", f"column:{asked.client}"] if asked.client else ["--clients", str(layout.expect)]
-    flags += ["--label", roles.label] if not of_file.keeps_labels_apart(asked.request.source) else []
+    flags = ["--split", f"column:{asked.client}"] if asked.client else ["--clients", str(layout.min_clients)]
+    flags += ["--label", roles.label] if not of_file.own_label_of(asked.request.source) else []
     flags += ["--time", roles.time] if roles.time else []
     flags += ["--drop", ",".join(roles.drop)] if roles.drop else []
     produce = shlex.join(["streamfl", "produce", asked.request.source, "--settings", str(asked.out), *flags, "--end"])

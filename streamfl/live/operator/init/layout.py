@@ -21,7 +21,7 @@ class RecordsLayout:
         The topics.
     clients
         What a client is: a topic, a partition, or a value of a field.
-    expect
+    min_clients
         The number of clients.
     format
         The format of messages.
@@ -37,7 +37,7 @@ class RecordsLayout:
 
     topics: Sequence[str]
     clients: Literal["topic", "partition", "key"]
-    expect: int
+    min_clients: int
     format: Literal["json", "packed"] = "json"
     partitions: int | None = None
     size: int | None = None

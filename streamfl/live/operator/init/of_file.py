@@ -72,12 +72,12 @@ def looked_at(
 
 def _whole(request: Request) -> Request:
     """Return the request for all columns alike; labels that a file keeps apart from its columns stay labels."""
-    apart = keeps_labels_apart(request.source)
-    label = request.label or apart if apart else None
-    return Request(request.source, label, separator=request.separator, labelled=apart is not None)
+    own_label = own_label_of(request.source)
+    label = request.label or own_label if own_label else None
+    return Request(request.source, label, separator=request.separator, labelled=own_label is not None)
 
 
-def keeps_labels_apart(source: str) -> str | None:
+def own_label_of(source: str) -> str | None:
     """Return the name of a file's labels if it keeps them apart from its columns, else None."""
     known = ending(source)
     return None if known is None else FILE_FORMATS[known].label
@@ -107,7 +107,7 @@ def _layout(request: Request, federation: str, counted: _Counted, clients: int |
             f"it has {counted.records} records for {max(number, 1)} clients, and a client sends nothing about fewer"
         )
         raise request.refusal(f"{what} than {LEAST}", "give more records, or fewer --clients")
-    size = usual_size(counted.records, number, least=LEAST)
+    size = usual_size(counted.records, number, min_records=LEAST)
     rounds = counted.records // (number * size)
     if counted.column:
         return RecordsLayout([f"{federation}.records"], "key", number, size=size, rounds=rounds)

@@ -110,18 +110,18 @@ def _layout(
 ) -> RecordsLayout:
     clients = clients_of(topics, sample.partitions.values(), client)
     seen = read.looked.fields[client] if client is not None else ()
-    expect = {
+    min_clients = {
         "topic": len(sample.partitions),
         "partition": sum(sample.partitions.values()),
         "key": len({text(cell) for cell in seen} - {""}),
     }[clients]
     same = set(sample.partitions.values())
     rate = _rate(sample, read)
-    of_client = None if rate is None else rate * sum(sample.partitions.values()) / max(1, expect)
+    of_client = None if rate is None else rate * sum(sample.partitions.values()) / max(1, min_clients)
     return RecordsLayout(
         topics,
         clients,
-        max(1, expect),
+        max(1, min_clients),
         "packed" if form == "packed" else "json",
         partitions=min(same) if clients == "partition" and len(same) == 1 else None,
         interval=interval_of(of_client),

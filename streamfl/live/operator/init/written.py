@@ -48,7 +48,7 @@ def settings_file(
 def _federation(name: str, roles: Roles, layout: RecordsLayout) -> Iterator[str]:
     yield "[federation]"
     yield f"name = {value(name)}  # its topics' names begin with it, such as {name}.control"
-    yield f"expect = {layout.expect}  # number of clients that must have joined before round 1 opens"
+    yield f"min_clients = {layout.min_clients}  # number of clients that must have joined before round 1 opens"
     shown = [quoted(label)[1:-1] for label in roles.labels]
     more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
     what = (
@@ -116,9 +116,7 @@ def _categories(roles: Roles) -> Iterator[str]:
 
 
 def _labels(roles: Roles) -> Iterator[str]:
-    yield (
-        "# Do labels come later than their records, in a topic of their own? See docs/kafka.md#labels-that-come-apart"
-    )
+    yield ("# Do labels come later than their records, in a topic of their own? See docs/kafka.md#delayed-labels")
     yield "# [labels]"
     yield f'# topic = "..."  # of messages with {quoted(roles.label)} and a key'
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.protocol.apart import NO_LABEL, Answers
 from streamfl.protocol.decisions import Answered
+from streamfl.protocol.delayed import NO_LABEL, Answers
 from streamfl.protocol.records import Batch
 
 

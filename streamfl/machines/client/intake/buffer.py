@@ -13,14 +13,16 @@ from streamfl.protocol.registry import Registry
 class Buffer:
     """Records in the order they were read. Sending takes nothing out: only the ledger does, by its positions.
 
-    Good records wait until there are `least` of them. Bad records must not use up the room for these. Once they have
-    used up the capacity, a run of them is kept as one object, so the buffer stays bounded however many there are.
+    Good records wait until there are `min_records` of them. Bad records must not use up the room for these. Once they
+    have used up the capacity, a run of them is kept as one object, so the buffer stays bounded however many there
+    are.
 
     Parameters
     ----------
     capacity
-        The most records it holds, good and bad. It holds more bad ones if they leave no room for `least` good ones.
-    least
+        The most records it holds, good and bad. It holds more bad ones if they leave no room for `min_records` good
+        ones.
+    min_records
         With fewer good records than this, none are sent. At most the capacity.
 
     Examples
@@ -36,7 +38,7 @@ class Buffer:
     """
 
     capacity: int
-    least: int = 1
+    min_records: int = 1
     batches: list[Batch] = field(default_factory=list, init=False)
     size: int = field(default=0, init=False)  # good records
     pending: int = field(default=0, init=False)  # good and bad ones
@@ -51,7 +53,7 @@ class Buffer:
     @property
     def has_sendable(self) -> bool:
         """Tell whether an update can be sent: there are enough good records, or bad ones before the first."""
-        return self.size >= self.least or any(batch.read for batch in self.leading())
+        return self.size >= self.min_records or any(batch.read for batch in self.leading())
 
     def add(self, batches: Sequence[Batch]) -> None:
         """Append the records that follow."""
@@ -71,8 +73,8 @@ class Buffer:
             self.pending += batch.read
 
     def _is_choked(self) -> bool:
-        """Tell whether bad records have used up the capacity before there are `least` good ones."""
-        return 0 < self.size < self.least and self.pending >= self.capacity
+        """Tell whether bad records have used up the capacity before there are `min_records` good ones."""
+        return 0 < self.size < self.min_records and self.pending >= self.capacity
 
     def head(self, n: int) -> tuple[Batch, ...]:
         """Return the first n good records and the bad ones between them, or all records if there are fewer."""
@@ -87,11 +89,12 @@ class Buffer:
     def full(self, n: int) -> tuple[Batch, ...]:
         """Return the records for a round of n good ones: the first n, or all records if there are fewer.
 
-        If bad records used up the capacity before there were `least` good ones, the round ends with the `least`-th
-        good one. So the result depends only on the order of the records, not on how they were polled.
+        If bad records used up the capacity before there were `min_records` good ones, the round ends with the
+        `min_records`-th good one. So the result depends only on the order of the records, not on how they were
+        polled.
         """
-        choked = self.pending > self.capacity and self._good_within_capacity() < self.least
-        n = min(n, self.least) if choked else n
+        choked = self.pending > self.capacity and self._good_within_capacity() < self.min_records
+        n = min(n, self.min_records) if choked else n
         return self.head(n) if self.size >= n else tuple(self.batches)
 
     def closed(self, n: int, *, by_clock: bool) -> tuple[Batch, ...]:
@@ -99,7 +102,7 @@ class Buffer:
 
         With too few good records, return only the bad ones before the first good one.
         """
-        if self.size < self.least:
+        if self.size < self.min_records:
             return self.leading()
         return tuple(self.batches) if by_clock else self.full(n)
 

@@ -11,7 +11,7 @@ from streamfl.machines.client.ledger.evaluated import answered
 from streamfl.machines.client.ledger.known_ledger import LedgerPlace
 from streamfl.protocol.decisions import ClientDecision
 from streamfl.protocol.events import ClientEvent, FeaturesEnded, SourceEnded, WindowFull
-from streamfl.protocol.messages import Joined, Mark
+from streamfl.protocol.messages import Joined, Watermark
 from streamfl.protocol.records import Batch
 
 # Answers records whose labels come later, the last known label given: the records with their answers, and decisions.
@@ -64,7 +64,7 @@ class Intake:
 
     @property
     def must_move(self) -> bool:
-        """Tell whether no more records come before an entry of the ledger has moved the mark."""
+        """Tell whether no more records come before an entry of the ledger has moved the watermark."""
         return False
 
     @property
@@ -102,8 +102,8 @@ class Intake:
         """Return the position by partition before which nothing is needed."""
         return dict(place.positions)
 
-    def mark(self, batches: Sequence[Batch]) -> Mark | None:
-        """Return the mark after an update about some records; None if labels come with records."""
+    def watermark(self, batches: Sequence[Batch]) -> Watermark | None:
+        """Return the watermark after an update about some records; None if labels come with records."""
         return None
 
     def predicted(
@@ -186,7 +186,7 @@ class DelayedLabels(Intake):
 
     @property
     def must_move(self) -> bool:
-        """Tell whether no more records come before an entry of the ledger has moved the mark."""
+        """Tell whether no more records come before an entry of the ledger has moved the watermark."""
         return self._waiting.must_move
 
     @property
@@ -212,27 +212,30 @@ class DelayedLabels(Intake):
     def read_again(self, joined: Joined) -> tuple[dict[str, int], dict[str, int]]:
         """Forget the records that wait; return where features and labels are to be read again."""
         self.buffer.clear()
-        mark, needed = joined.mark, dict(joined.positions)
-        self._waiting.begin(mark, _passed(joined.positions))
-        return ({} if mark is None else self._from(mark, joined.positions)), needed
+        watermark, needed = joined.watermark, dict(joined.positions)
+        self._waiting.begin(watermark, _passed(joined.positions))
+        return ({} if watermark is None else self._from(watermark, joined.positions)), needed
 
     def follow(self, place: LedgerPlace) -> None:
-        """Follow the mark of the ledger."""
-        if place.mark is not None:
-            self._waiting.follow(place.mark, _passed(place.positions))
+        """Follow the watermark of the ledger."""
+        if place.watermark is not None:
+            self._waiting.follow(place.watermark, _passed(place.positions))
             self.buffer.clear()
             self.buffer.add(self._waiting.joined())
 
     def needed(self, place: LedgerPlace) -> Mapping[str, int]:
         """Return the beginning of the window of features, and that of their labels."""
-        return super().needed(place) if place.mark is None else self._from(place.mark, place.positions)
+        return super().needed(place) if place.watermark is None else self._from(place.watermark, place.positions)
 
-    def _from(self, mark: Mark, positions: Mapping[str, int]) -> dict[str, int]:
-        """Return the first positions that may still be needed after a mark."""
-        return {**dict.fromkeys(positions, mark.labels), mark.partition: max(0, mark.features - self.window)}
+    def _from(self, watermark: Watermark, positions: Mapping[str, int]) -> dict[str, int]:
+        """Return the first positions that may still be needed after a watermark."""
+        return {
+            **dict.fromkeys(positions, watermark.labels),
+            watermark.partition: max(0, watermark.features - self.window),
+        }
 
-    def mark(self, batches: Sequence[Batch]) -> Mark | None:
-        """Return the mark after an update about some records."""
+    def watermark(self, batches: Sequence[Batch]) -> Watermark | None:
+        """Return the watermark after an update about some records."""
         return self._waiting.after(batches)
 
     def predicted(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from streamfl.protocol.apart import NO_LABEL, Answers
+from streamfl.protocol.delayed import NO_LABEL, Answers
 from streamfl.protocol.records import Batch
 
 

@@ -1,18 +1,19 @@
-"""Records that wait for their labels, which come apart from them, later and under a key.
+"""Records that wait for their labels, which come later and under a key.
 
 Theory of operation. A client reads two partitions: one holds features, each message under a key, the other labels
 under the same keys. The labels are the client's records in the sense of the ledger: their order is the order of
 learning, and their positions are what updates and entries name. The record of a label is found by its key.
 
 Which label finds which record must not depend on how far either partition happened to be read, or a client that is
-killed and reads again would learn something else. So every entry names a *mark* m, a position among the features. The
-*front* is the mark, or lies behind the newest record that a label of the round after it has found. A label finds only
-records in the *window*, from m - w to the front + w. What lies before is written off. After the round the mark is the
-front. If no label comes before features beyond the window do, an entry that passes no label moves the mark by w.
+killed and reads again would learn something else. So every entry names a *watermark* m, a position among the
+features. The *front* is the watermark, or lies behind the newest record that a label of the round after it has found.
+A label finds only records in the *window*, from m - w to the front + w. What lies before is written off. After the
+round the watermark is the front. If no label comes before features beyond the window do, an entry that passes no
+label moves the watermark by w.
 
-So a round may be longer than w: the window follows the front, until this lies w beyond the mark. There the window's
-end stays, which bounds what is kept. A label that finds nothing up to there waits for the entry that moves the mark,
-and the round has to close with the labels before it.
+So a round may be longer than w: the window follows the front, until this lies w beyond the watermark. There the
+window's end stays, which bounds what is kept. A label that finds nothing up to there waits for the entry that moves
+the watermark, and the round has to close with the labels before it.
 
 A label whose key is not there yet blocks those after it. It is *released*, which means rejected, as soon as it is
 certain that it finds no record:
@@ -31,12 +32,12 @@ its record does not come. All of them are this client's. A label that was passed
 front, which an earlier label has found, shows that its clock is wrong: it moves the front by w / 100 positions, so
 that after a gap labels soon find their records again.
 
-A record before the mark is *settled*, and waits no more, once the ledger has passed any label with its key: mostly
-the one it was learnt with. A label that was released settles it, too: one that came long before its record, or whose
-name the registry cannot take. Such a record counts as written off. A label that cannot be read settles nothing: its
-record waits for another one. So what waits follows from the mark and the two partitions alone. A restarted client
-reads the features again from m - w, and the labels from `labels` of the mark, behind which lies the last label of
-every settled record in the window.
+A record before the watermark is *settled*, and waits no more, once the ledger has passed any label with its key:
+mostly the one it was learnt with. A label that was released settles it, too: one that came long before its record, or
+whose name the registry cannot take. Such a record counts as written off. A label that cannot be read settles nothing:
+its record waits for another one. So what waits follows from the watermark and the two partitions alone. A restarted
+client reads the features again from m - w, and the labels from `labels` of the watermark, behind which lies the last
+label of every settled record in the window.
 """
 
 from bisect import bisect_left
@@ -51,9 +52,9 @@ import numpy as np
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.bounds import bounded
 from streamfl.machines.client.intake.no_change import NoChange
-from streamfl.protocol.apart import answers_together
 from streamfl.protocol.batch_queue import BatchQueue
-from streamfl.protocol.messages import Mark
+from streamfl.protocol.delayed import answers_together
+from streamfl.protocol.messages import Watermark
 from streamfl.protocol.records import Batch, Rejection, aligned, union
 
 NO_RECORD = "a label without a record: none within the window has its key"
@@ -65,7 +66,8 @@ LABELLED = "a second label for a record"
 # the positions beyond the front in which no time counts: docs/choices.md, "Labels whose record does not come".
 SLACK, NEAR = 60_000, 100
 
-# How many windows of keys the ledger's labels may name before the mark moves, so that those before are forgotten.
+# How many windows of keys the ledger's labels may name before the watermark moves, so that those before are
+# forgotten.
 MOST_NAMED = 4
 
 
@@ -116,9 +118,9 @@ class Waiting:
     Parameters
     ----------
     window
-        How many positions of features before the mark and after the front a label may find its record in.
-    mark
-        The last entry's mark; None before the first features.
+        How many positions of features before the watermark and after the front a label may find its record in.
+    watermark
+        The last entry's watermark; None before the first features.
     read
         The next position of features.
     ended
@@ -132,7 +134,7 @@ class Waiting:
 
     Examples
     --------
-    >>> from streamfl.protocol.apart import Answers, Half
+    >>> from streamfl.protocol.delayed import Answers, Half
     >>> from streamfl.protocol.records import Span
     >>> keys = np.array(["k", "l"], dtype=object)
     >>> asked = Batch(Span("f", 0, 2), np.arange(2), ("x",), np.array([[1.0], [2.0]]), np.zeros(2),
@@ -148,7 +150,7 @@ class Waiting:
     """
 
     window: int
-    mark: Mark | None = None
+    watermark: Watermark | None = None
     read: int = 0
     ended: bool = False
     is_stuck: bool = False
@@ -158,13 +160,17 @@ class Waiting:
     _written: list[tuple[int, int]] = field(default_factory=list)  # positions and times of the records in the window
     _seen: tuple[int, int, int] = (-1, 0, 0)  # a label and two positions: no record between them has passed it
     _rejected: dict[str, deque[tuple[int, str]]] = field(default_factory=dict)  # positions and reasons, by key
-    _behind: deque[tuple[int, str]] = field(default_factory=deque)  # positions and keys of records before the mark
-    _ahead: deque[tuple[int, str]] = field(default_factory=deque)  # those from the mark on
+    _behind: deque[tuple[int, str]] = field(
+        default_factory=deque
+    )  # positions and keys of records before the watermark
+    _ahead: deque[tuple[int, str]] = field(default_factory=deque)  # those from the watermark on
     _places: dict[str, deque[Place]] = field(default_factory=dict)  # of both, by key; a label finds the first one
-    _settled: set[str] = field(default_factory=set)  # keys of records before the mark that wait no more
+    _settled: set[str] = field(default_factory=set)  # keys of records before the watermark that wait no more
     _passed: int | None = None  # the ledger's position
     _told: int = 0  # the next label
-    _passed_labels: deque[tuple[int, str]] = field(default_factory=deque)  # positions and keys, from the mark's on
+    _passed_labels: deque[tuple[int, str]] = field(
+        default_factory=deque
+    )  # positions and keys, from the watermark's on
     _named: dict[str, int] = field(default_factory=dict)  # by key, the last one of them
     _taken: set[str] = field(default_factory=set)  # keys of the labels after them that have been joined
     _found: list[Batch] = field(default_factory=list)  # labels after the ledger's position that are done with
@@ -177,14 +183,14 @@ class Waiting:
     def take_features(self, batch: Batch) -> None:
         """Let records wait, whose answers are known; some of them may have been labelled before a restart."""
         self.read = batch.span.end
-        if self.mark is None:
-            self.mark = Mark(batch.span.partition, batch.span.start)
+        if self.watermark is None:
+            self.watermark = Watermark(batch.span.partition, batch.span.start)
             self._front = batch.span.start
         if batch.half is None:
             return
         for row, (position, key) in enumerate(zip(batch.positions.tolist(), batch.half.keys.tolist(), strict=True)):
             if position >= self._begin:
-                (self._behind if position < self.mark.features else self._ahead).append((position, key))
+                (self._behind if position < self.watermark.features else self._ahead).append((position, key))
                 self._places.setdefault(key, deque()).append(Place(position, batch, row))
         for bad in batch.rejected:
             if bad.key and bad.position >= self._begin:
@@ -227,20 +233,20 @@ class Waiting:
     @property
     def room(self) -> int:
         """Return how many more positions of features may be read: at most three windows are kept."""
-        return self.window if self.mark is None else max(0, self._end - self.read)
+        return self.window if self.watermark is None else max(0, self._end - self.read)
 
     @property
     def _begin(self) -> int:
-        return 0 if self.mark is None else self.mark.features - self.window
+        return 0 if self.watermark is None else self.watermark.features - self.window
 
     @property
     def _end(self) -> int:
-        return 0 if self.mark is None else min(self._front, self.mark.features + self.window) + self.window
+        return 0 if self.watermark is None else min(self._front, self.watermark.features + self.window) + self.window
 
     @property
     def _is_ahead(self) -> bool:
-        """Tell whether the window cannot follow the front before an entry moves the mark."""
-        return self.mark is not None and self._front > self.mark.features + self.window
+        """Tell whether the window cannot follow the front before an entry moves the watermark."""
+        return self.watermark is not None and self._front > self.watermark.features + self.window
 
     @property
     def _near(self) -> int:
@@ -250,17 +256,17 @@ class Waiting:
     @property
     def is_read(self) -> bool:
         """Tell whether the window has been read to its end."""
-        return self.ended or (self.mark is not None and self.read >= self._end)
+        return self.ended or (self.watermark is not None and self.read >= self._end)
 
     @property
     def must_move(self) -> bool:
-        """Tell whether nothing can be joined until an entry moves the mark."""
+        """Tell whether nothing can be joined until an entry moves the watermark."""
         return self.is_read and (self.is_stuck or (self._is_ahead and self.queued > 0))
 
     @property
     def is_restored(self) -> bool:
         """Tell whether all that had been read before a restart has been read again."""
-        features = self.mark is None or self.read >= self.mark.features
+        features = self.watermark is None or self.read >= self.watermark.features
         return features and (self._passed is None or self._told >= self._passed)
 
     def joined(self) -> list[Batch]:
@@ -345,17 +351,21 @@ class Waiting:
 
     # --- following the ledger --------------------------------------------------------------------------------------
 
-    def after(self, batches: Sequence[Batch]) -> Mark | None:
-        """Return the mark after a round with some joined records; its counts are of this round."""
-        if self.mark is None or not self.is_restored:
-            return None if self.mark is None else replace(self.mark, expired=0, unmatched=0, repeated=0, unusable=0)
+    def after(self, batches: Sequence[Batch]) -> Watermark | None:
+        """Return the watermark after a round with some joined records; its counts are of this round."""
+        if self.watermark is None or not self.is_restored:
+            return (
+                None
+                if self.watermark is None
+                else replace(self.watermark, expired=0, unmatched=0, repeated=0, unusable=0)
+            )
         passed = batches[-1].span.end if batches else self._passed
         besides = [batch.beside for batch in batches if batch.beside is not None and len(batch)]
         learnt = set(np.concatenate(besides).tolist()) if besides else set()
         labels = list(self._newly(passed))
         released = [one for one in self._released if one.position < (passed or 0)]
-        features = max(self.mark.features, max(learnt, default=-1) + 1, *(one.front for one in released))
-        moved = self.mark.features + self.window
+        features = max(self.watermark.features, max(learnt, default=-1) + 1, *(one.front for one in released))
+        moved = self.watermark.features + self.window
         is_long = self.read >= moved and len(self._named) + len(labels) > MOST_NAMED * self.window
         if is_long or (self.must_move and not batches):
             features = max(features, min(self.read, moved))
@@ -363,12 +373,12 @@ class Waiting:
         unusable = sum(one.why.startswith(REJECTED) for one in released)
         repeated = sum(one.why == LABELLED for one in released)
         unmatched = len(released) - unusable - repeated
-        return Mark(self.mark.partition, features, last, expired, unmatched, repeated, unusable)
+        return Watermark(self.watermark.partition, features, last, expired, unmatched, repeated, unusable)
 
     def _settling(
         self, features: int, labels: Sequence[tuple[int, str]], learnt: Collection[int], passed: int
     ) -> tuple[int, int]:
-        """Return `labels` and `expired` of the mark at a position, after labels by which some records were learnt."""
+        """Return `labels` and `expired` of the watermark at a position, after labels of some learnt records."""
         named = {key: position for position, key in labels}
         gone: dict[str, int] = {}  # how many of a key's records are written off
         settled: set[str] = set()  # anew
@@ -391,25 +401,25 @@ class Waiting:
                 return position, expired
         return last, expired  # NoChange repeats the last label
 
-    def follow(self, mark: Mark, passed: int | None) -> None:
+    def follow(self, watermark: Watermark, passed: int | None) -> None:
         """Go on after an entry: write off what lies before the window, and let labels find their records anew.
 
         Parameters
         ----------
-        mark
-            The entry's mark.
+        watermark
+            The entry's watermark.
         passed
             The ledger's position among the labels; None if it has passed none.
         """
         changed = self._pass(self._newly(passed))
-        self.mark, self._passed, self.is_stuck, self._front = mark, passed, False, mark.features
+        self.watermark, self._passed, self.is_stuck, self._front = watermark, passed, False, watermark.features
         del self._written[: bisect_left(self._written, (self._begin,))]
         self._forget_rejected()
-        while self._passed_labels and self._passed_labels[0][0] < mark.labels:
+        while self._passed_labels and self._passed_labels[0][0] < watermark.labels:
             position, key = self._passed_labels.popleft()
             if self._named[key] == position:
                 del self._named[key]
-        while self._ahead and self._ahead[0][0] < mark.features:
+        while self._ahead and self._ahead[0][0] < watermark.features:
             changed.append(self._ahead[0][1])
             self._behind.append(self._ahead.popleft())
         while self._behind and self._behind[0][0] < self._begin:
@@ -445,7 +455,7 @@ class Waiting:
         return keys
 
     def _settle(self, keys: Iterable[str]) -> None:
-        """Settle the records before the mark with keys that the ledger's labels name."""
+        """Settle the records before the watermark with keys that the ledger's labels name."""
         for key in keys:
             if (
                 key in self._named
@@ -461,15 +471,15 @@ class Waiting:
             del self._places[key]
         return key
 
-    def begin(self, mark: Mark | None, passed: int | None) -> None:
+    def begin(self, watermark: Watermark | None, passed: int | None) -> None:
         """Begin anew where the ledger stands: features and labels are read again."""
-        begin = 0 if mark is None else max(0, mark.features - self.window)
-        fresh = Waiting(self.window, mark, begin, complaint=self.complaint)
+        begin = 0 if watermark is None else max(0, watermark.features - self.window)
+        fresh = Waiting(self.window, watermark, begin, complaint=self.complaint)
         for part in fields(self):
             setattr(self, part.name, getattr(fresh, part.name))
-        self._front = 0 if mark is None else mark.features
+        self._front = 0 if watermark is None else watermark.features
         self._passed = passed
-        self._told = (passed or 0) if mark is None else mark.labels
+        self._told = (passed or 0) if watermark is None else watermark.labels
         self._restores = True
 
 

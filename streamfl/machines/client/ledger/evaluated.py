@@ -7,7 +7,7 @@ import numpy as np
 from streamfl.arrays import FloatArray
 from streamfl.learning.grid import short
 from streamfl.learning.local_round import RoundRecords
-from streamfl.protocol.apart import answers_together
+from streamfl.protocol.delayed import answers_together
 from streamfl.protocol.messages import Served
 from streamfl.protocol.records import Batch
 

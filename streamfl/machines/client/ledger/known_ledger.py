@@ -3,25 +3,25 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from streamfl.protocol.messages import Accepted, Joined, Mark, RoundClosed, RoundOpened
+from streamfl.protocol.messages import Accepted, Joined, RoundClosed, RoundOpened, Watermark
 
 
 @dataclass
 class LedgerPlace:
-    """A client's place in the ledger: its next position by partition, the records accounted for, and its mark."""
+    """A client's place in the ledger: its next position by partition, its accounted records, and its watermark."""
 
     positions: dict[str, int]
     read: int
     rejected: int
-    mark: Mark | None = None
+    watermark: Watermark | None = None
 
     def move(self, accepted: Accepted) -> None:
         """Move past the records that an entry accepts."""
         self.positions.update({span.partition: span.end for span in accepted.spans})
         self.read += accepted.records + accepted.rejected
         self.rejected += accepted.rejected
-        if accepted.mark is not None:
-            self.mark = accepted.mark.after(self.mark)
+        if accepted.watermark is not None:
+            self.watermark = accepted.watermark.after(self.watermark)
 
 
 @dataclass
@@ -50,7 +50,7 @@ class KnownLedger:
     >>> ledger.is_answer(joined), ledger.differs(joined), ledger.take(joined), ledger.is_answer(joined)
     (True, True, False, False)
     >>> ledger.entry, ledger.place
-    (3, LedgerPlace(positions={'p': 12}, read=12, rejected=0, mark=None))
+    (3, LedgerPlace(positions={'p': 12}, read=12, rejected=0, watermark=None))
     """
 
     entry: int = 0
@@ -61,7 +61,7 @@ class KnownLedger:
     _ahead: RoundOpened | None = None
     _closed: RoundClosed | None = None
     _believed: Mapping[str, int] = field(default_factory=dict)
-    _believed_mark: Mark | None = None
+    _believed_watermark: Watermark | None = None
 
     @property
     def open_round(self) -> RoundOpened | None:
@@ -84,7 +84,7 @@ class KnownLedger:
     def lose(self) -> None:
         """Make the place unknown; keep its positions, to see later whether the answer differs."""
         if self.place is not None:
-            self._believed, self._believed_mark, self.place = self.place.positions, self.place.mark, None
+            self._believed, self._believed_watermark, self.place = self.place.positions, self.place.watermark, None
 
     def forget(self) -> None:
         """Forget the place and the openings."""
@@ -94,14 +94,14 @@ class KnownLedger:
     def differs(self, joined: Joined) -> bool:
         """Tell whether an answer has other positions than the client last believed."""
         place = self.place
-        believed = (self._believed, self._believed_mark) if place is None else (place.positions, place.mark)
-        return (joined.positions, joined.mark) != believed
+        believed = (self._believed, self._believed_watermark) if place is None else (place.positions, place.watermark)
+        return (joined.positions, joined.watermark) != believed
 
     def take(self, joined: Joined) -> bool:
         """Take the place from Joined; return whether the open round is another one."""
         self.answered = joined.question
         self.entry, self._closed = joined.entry - 1, None
-        self.place = LedgerPlace(dict(joined.positions), joined.read, joined.rejected, joined.mark)
+        self.place = LedgerPlace(dict(joined.positions), joined.read, joined.rejected, joined.watermark)
         return self._turn_to(self._ahead, self.opened)
 
     # --- openings and entries ----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The models that a client has: published models, those it trains between rounds, and the one that serves."""
+"""The models that a client has: published models, those it trains online, and the one that serves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,16 +8,16 @@ import numpy as np
 from streamfl.arrays import FloatArray
 from streamfl.bounds import Limits
 from streamfl.errors import PeerError
-from streamfl.learning.between_rounds import AtClient
 from streamfl.learning.local_round import Learner, RoundRecords
+from streamfl.learning.online_models import AtClient
 from streamfl.learning.serving import Serving
 from streamfl.machines.client.ledger.evaluated import coded
 from streamfl.machines.client.ledger.published import Published
 from streamfl.protocol.messages import (
-    BetweenPublished,
     Learnt,
     ModelPublished,
     ModelsChanged,
+    OnlinePublished,
     RegistryPublished,
     RoundOpened,
     Score,
@@ -38,32 +38,32 @@ class ClientModels:
         How it learns.
     published
         The registries and models that were received last.
-    between
-        The models that learn between rounds; None if there are none.
+    online
+        The online models; None if there are none.
     """
 
     client: str
     learner: Learner
     published: Published = field(default_factory=Published)
-    between: AtClient | None = field(init=False)
+    online: AtClient | None = field(init=False)
     _serving: Serving | None = None
 
     def __post_init__(self) -> None:
-        self.between = None if self.learner.between is None else self.learner.between.at_client()
+        self.online = None if self.learner.online is None else self.learner.online.at_client()
 
     # --- what is published -------------------------------------------------------------------------------------
 
     def keep(
-        self, published: RegistryPublished | ModelPublished | ModelsChanged | BetweenPublished
+        self, published: RegistryPublished | ModelPublished | ModelsChanged | OnlinePublished
     ) -> list[PeerError]:
         """Keep a published registry or model until it is superseded; return what turned out to be forged."""
         match published:
             case RegistryPublished() | ModelPublished() | ModelsChanged():
                 return self.published.add(published)
-            case BetweenPublished() if self.between is not None:
-                self.between.take(published)
+            case OnlinePublished() if self.online is not None:
+                self.online.take(published)
             case _:
-                pass  # this client has no models between rounds
+                pass  # this client has no online models
         return []
 
     def has(self, of: RoundOpened | Score) -> bool:
@@ -72,8 +72,8 @@ class ClientModels:
         return self.published.has(of.registry, slots, columns) and self._has_agreed_state(of)
 
     def _has_agreed_state(self, of: RoundOpened | Score) -> bool:
-        asks = isinstance(of, RoundOpened) and of.between
-        return not asks or (self.between is not None and self.between.has(of.round))
+        asks = isinstance(of, RoundOpened) and of.online
+        return not asks or (self.online is not None and self.online.has(of.round))
 
     def weights(self, asked: RoundOpened | Score) -> dict[str, FloatArray]:
         """Return the weights of the models that the client is asked about."""
@@ -91,68 +91,68 @@ class ClientModels:
         self._serving = Serving(opened, registry, self.learner.model, W)
         return self._serving
 
-    # --- between rounds ----------------------------------------------------------------------------------------
+    # --- online models ----------------------------------------------------------------------------------------
 
     def begin_round(self, opened: RoundOpened | None) -> None:
         """Start from the agreed state of the open round, once it has arrived."""
-        between = self.between
-        if between is not None and opened is not None and opened.between and between.has(opened.round):
-            between.begin(opened.round, opened.epoch)
+        online = self.online
+        if online is not None and opened is not None and opened.online and online.has(opened.round):
+            online.begin(opened.round, opened.epoch)
 
     def learn_early(self, batch: Batch, opened: RoundOpened | None) -> None:
         """Learn the next records, before the rest of the round is read."""
-        if self.between is not None:
-            self.between.learn_next(batch, self.serving(opened))
+        if self.online is not None:
+            self.online.learn_next(batch, self.serving(opened))
 
     def learn(self, opened: RoundOpened, batches: Sequence[Batch]) -> None:
         """Learn a round's records one by one from its agreed state; records learnt early are not learnt again."""
-        if self.between is not None:
-            if opened.between:
-                self.between.begin(opened.round, opened.epoch)
-            self.between.learn(batches, self.serving(opened))
+        if self.online is not None:
+            if opened.online:
+                self.online.begin(opened.round, opened.epoch)
+            self.online.learn(batches, self.serving(opened))
 
     def learn_more(self, batches: Sequence[Batch]) -> None:
         """Learn the records of the first round that have not been learnt, before it is open."""
-        if self.between is not None:
-            self.between.learn(batches)
+        if self.online is not None:
+            self.online.learn(batches)
 
     @property
     def coarsest(self) -> int:
-        """Return the most times that what the models between rounds learnt can be made coarser."""
-        return 0 if self.between is None else self.between.coarsest
+        """Return the most times that what the online models learnt can be made coarser."""
+        return 0 if self.online is None else self.online.coarsest
 
     def learnt(self, opened: RoundOpened, limits: Limits, *, coarser: int = 0) -> Learnt | None:
-        """Return what the models between rounds learnt in a round; None if the round does not ask for it."""
+        """Return what the online models learnt in a round; None if the round does not ask for it."""
         return (
             None
-            if self.between is None or not opened.between
-            else self.between.learnt(limits, self.client, measured=opened.is_measured(self.client), coarser=coarser)
+            if self.online is None or not opened.online
+            else self.online.learnt(limits, self.client, measured=opened.is_measured(self.client), coarser=coarser)
         )
 
     def served(self, records: RoundRecords, by_rounds: FloatArray) -> FloatArray:
         """Return the predictions of a round's records, coded like the records.
 
-        Without models between rounds these are `by_rounds`, the predictions of the round's model; shape (n,).
+        Without online models these are `by_rounds`, the predictions of the round's model; shape (n,).
         """
-        return by_rounds if self.between is None else coded(self.between.served, self.between.labels, records)
+        return by_rounds if self.online is None else coded(self.online.served, self.online.labels, records)
 
     def shares(self) -> dict[str, float]:
         """Return the share of each expert in the predictions, by name."""
-        return {} if self.between is None else self.between.shares()
+        return {} if self.online is None else self.online.shares()
 
     def forget_pending(self) -> None:
         """Forget what was learnt from pending records: they will be read again."""
-        if self.between is not None:
-            self.between.forget()
+        if self.online is not None:
+            self.online.forget()
 
     def answer(
         self, batch: Batch, opened: RoundOpened | None, *, late: bool = False
     ) -> tuple[FloatArray, tuple[str, ...]]:
         """Return predictions of some records, whose labels may come late, and their labels: see `Client.answer`."""
         serving = self.serving(opened)
-        if self.between is not None:
-            told = self.between.answer_late(batch, serving) if late else self.between.answer(batch, serving)
-            return (told if self.between.records or not _is_first(opened) else told[:, :0]), self.between.labels
+        if self.online is not None:
+            told = self.online.answer_late(batch, serving) if late else self.online.answer(batch, serving)
+            return (told if self.online.records or not _is_first(opened) else told[:, :0]), self.online.labels
         if serving is None:
             return np.zeros((len(batch), 0)), ()
         return serving.predictions(batch), serving.registry.labels

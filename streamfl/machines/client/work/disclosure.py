@@ -12,7 +12,7 @@ def repeats(opened: RoundOpened, disclosed: Disclosed) -> bool:
     return disclosed.entry in (opened.entry, opened.repeats)
 
 
-def are_new(batches: Sequence[Batch], disclosed: Disclosed | None, least: int) -> bool:
+def are_new(batches: Sequence[Batch], disclosed: Disclosed | None, min_records: int) -> bool:
     """Tell whether a total about records keeps the law, or there are none that one could be told about.
 
     Parameters
@@ -21,16 +21,16 @@ def are_new(batches: Sequence[Batch], disclosed: Disclosed | None, least: int) -
         The records of a round.
     disclosed
         The pending records over which a total was told.
-    least
+    min_records
         The fewest good records that are told about.
     """
     if disclosed is None:
         return True
     new = [batch.after(disclosed.ends.get(batch.span.partition, 0)) for batch in batches]
-    return sum(map(len, new)) >= least or not any(map(len, batches))
+    return sum(map(len, new)) >= min_records or not any(map(len, batches))
 
 
-def may_tell(asked: Unmask, sent: SentUpdate, opened: RoundOpened, least: int) -> bool:
+def may_tell(asked: Unmask, sent: SentUpdate, opened: RoundOpened, min_records: int) -> bool:
     """Tell whether a client may tell seeds for the total that is asked for.
 
     Parameters
@@ -41,10 +41,10 @@ def may_tell(asked: Unmask, sent: SentUpdate, opened: RoundOpened, least: int) -
         The client's update for the open entry.
     opened
         The open round.
-    least
+    min_records
         The fewest good records that are told about.
     """
     before = sent.disclosed
     if before is not None and repeats(opened, before):
         return digest_of(asked.attempts) == before.clients and ends_of(sent.update.spans) == before.ends
-    return are_new(sent.batches, before, least)
+    return are_new(sent.batches, before, min_records)

@@ -42,13 +42,13 @@ class EarlierRounds:
         """Wait for the records that Joined lists; return their positions by partition, sorted, each once."""
         self.awaited = joined
         listed = _together(self._missing(joined), joined.held)
-        if joined.mark is None:
+        if joined.watermark is None:
             return listed
-        return {**listed, joined.mark.partition: tuple(sorted(set(_beside(joined).values())))}
+        return {**listed, joined.watermark.partition: tuple(sorted(set(_beside(joined).values())))}
 
     def restore(self, joined: Joined, batches: Sequence[Batch]) -> None:
-        """Take the records that were read again, in halves if labels come apart."""
-        if joined.mark is not None:
+        """Take the records that were read again, in halves if labels come later."""
+        if joined.watermark is not None:
             batches = paired(batches, _beside(joined))
         self.history.restore(self._missing(joined), batches)
         self.comparison = Comparison(Holdout.restored(joined.held, batches))

@@ -67,12 +67,12 @@ class Gathering:
         due
             Whether the round is to be closed with the records that are there.
         stuck
-            Whether no more come before an entry has moved the mark: see `Waiting`.
+            Whether no more come before an entry has moved the watermark: see `Waiting`.
         """
         if self.disclosed is not None and repeats(self.opened, self.disclosed):
             return self._again(self.disclosed)
         made = self._gathered(now, is_full=is_full, ended=ended, due=due, stuck=stuck)
-        if made is None or are_new(made.batches, self.disclosed, self.settings.least):
+        if made is None or are_new(made.batches, self.disclosed, self.settings.min_records):
             return made
         return Gathered(self.buffer.leading(), made.period)
 
@@ -97,7 +97,7 @@ class Gathering:
         n = reached(of, period, ended=ends)
         if n is None:
             return None
-        if n < self.settings.least:  # too few to be sent: they wait for more
+        if n < self.settings.min_records:  # too few to be sent: they wait for more
             return Gathered(self.buffer.leading(), next_period(of[n:]))
         return Gathered(self.buffer.head(n), next_period(of[n:]), late(of[:n], period))
 

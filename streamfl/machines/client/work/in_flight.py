@@ -53,8 +53,8 @@ class SentUpdate:
     def is_accepted_by(self, accepted: Accepted, closed: RoundClosed) -> bool:
         """Tell whether a ledger entry accepts this update, and not another one under the client's name."""
         update = self.update
-        sent = (update.attempt, update.spans, update.records, update.rejected, update.mark)
-        entered = (accepted.attempt, accepted.spans, accepted.records, accepted.rejected, accepted.mark)
+        sent = (update.attempt, update.spans, update.records, update.rejected, update.watermark)
+        entered = (accepted.attempt, accepted.spans, accepted.records, accepted.rejected, accepted.watermark)
         return sent == entered and closed.records >= accepted.records
 
 

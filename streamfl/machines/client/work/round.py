@@ -15,13 +15,13 @@ from streamfl.machines.client.work.comparison import Comparison
 from streamfl.protocol.messages import (
     HoldoutRule,
     Learnt,
-    Mark,
     RoundOpened,
     SampledRound,
     Score,
     Scores,
     Served,
     Update,
+    Watermark,
     asked_of,
 )
 from streamfl.protocol.moments import Moments, moments_of
@@ -101,7 +101,7 @@ class ClientRound:
         served: Served,
         learnt: Learnt | None,
         sample: SampledRound | None,
-        mark: Mark | None = None,
+        watermark: Watermark | None = None,
         period: int | None = None,
     ) -> Update:
         """Return the update for the round.
@@ -115,10 +115,10 @@ class ClientRound:
         served
             Counts of served predictions.
         learnt
-            What the models between rounds learnt.
+            What the online models learnt.
         sample
             The places of the records that go to the history sample.
-        mark
+        watermark
             How far the client has come in records whose labels come later.
         period
             With rounds by event time, the period of the next record, if it is known.
@@ -147,13 +147,15 @@ class ClientRound:
             served=served,
             learnt=learnt,
             times=first_and_last_time(self.batches),
-            mark=mark,
+            watermark=watermark,
             period=period,
         )
 
-    def empty_update(self, attempt: str, mark: Mark | None, period: int | None) -> Update:
+    def empty_update(self, attempt: str, watermark: Watermark | None, period: int | None) -> Update:
         """Return the update for a round without good records: only the positions of bad ones."""
-        return self._update(attempt, records=0, trained=0, losses={}, differences={}, mark=mark, period=period)
+        return self._update(
+            attempt, records=0, trained=0, losses={}, differences={}, watermark=watermark, period=period
+        )
 
     def _update(self, attempt: str, **fields: Any) -> Update:
         opened = self.opened

@@ -130,19 +130,25 @@ class MaskedSums(PlainSums):
             return False
         if masks is not None and (masks.entry, masks.roster.version) > (opened.entry, opened.roster):
             return False  # seeds may have been told: the coordinator has gone back
-        return roster.keys.get(self.client) == self.key and len(roster.keys) >= self.settings.fewest
+        return roster.keys.get(self.client) == self.key and len(roster.keys) >= self.settings.min_clients_per_sum
 
     def is_alone(self, opened: RoundOpened) -> bool:
         """Tell whether too few clients are left to mask sums."""
         roster = self._roster
-        return roster is not None and roster.version == opened.roster and len(roster.keys) < self.settings.fewest
+        return (
+            roster is not None
+            and roster.version == opened.roster
+            and len(roster.keys) < self.settings.min_clients_per_sum
+        )
 
     def begin(self, opened: RoundOpened) -> None:
         """Make the masks of an entry, which all attempts for it share."""
         if self.secrets is None or self._roster is None:
             raise BrokenInvariantError("sums are to be masked without secrets, or without a roster")
         if self._masks is None or self._masks.entry != opened.entry:
-            self._masks = Masks(self.client, self.secrets, self._roster, opened.entry, self.settings.fewest)
+            self._masks = Masks(
+                self.client, self.secrets, self._roster, opened.entry, self.settings.min_clients_per_sum
+            )
 
     def _hidden(self, sums: IntArray, layout: Layout, update: Update, stage: int) -> IntArray | None:
         noisy = super()._hidden(sums, layout, update, stage)
@@ -155,10 +161,10 @@ class MaskedSums(PlainSums):
         masks = self._masks
         if masks is None or sent is None or opened is None or not asked.entry == opened.entry == sent.update.entry:
             return None
-        if not (masks.has_told or may_tell(asked, sent, opened, self.settings.least)):
+        if not (masks.has_told or may_tell(asked, sent, opened, self.settings.min_records)):
             return None
         first, answer = not masks.has_told, masks.unmasked(asked)
-        if first and answer is not None and self.settings.fewest > 1:
+        if first and answer is not None and self.settings.min_clients_per_sum > 1:
             about = replace(sent.update, spans=masks.told_about)  # which may be an earlier attempt
             told = Disclosed.of(about, opened.repeats or opened.entry, asked.attempts)
             self._told_about = self._disclosed = told
@@ -176,12 +182,12 @@ class MaskedSums(PlainSums):
         """
         known = [one for one in (told, self._told_about) if one is not None and one.are_pending(positions)]
         last = max(known, key=lambda one: one.entry, default=None)
-        self._disclosed = last if self.settings.fewest > 1 else None
+        self._disclosed = last if self.settings.min_clients_per_sum > 1 else None
 
 
-SENDING: dict[str, type[PlainNumbers]] = {"by-client": PlainNumbers, "pooled": PlainSums, "masked": MaskedSums}
+SENDING: dict[str, type[PlainNumbers]] = {"off": PlainNumbers, "pooled": PlainSums, "masked": MaskedSums}
 
 
 def sending(settings: ClientSettings, client: str, secrets: Secrets | None) -> PlainNumbers:
     """Return what a client sends, by its settings."""
-    return SENDING[settings.sums](settings, client, secrets)
+    return SENDING[settings.secure_aggregation](settings, client, secrets)

@@ -74,7 +74,7 @@ class Work:
         part = self._part(opened, batches, opened.registry)
         if not any(map(len, batches)):
             models.learn(opened, ())
-            empty = part.empty_update(attempt, self.intake.mark(batches), period)
+            empty = part.empty_update(attempt, self.intake.watermark(batches), period)
             return SentUpdate(empty, batches, (), earlier.comparison, np.zeros(0), ()), []
         records = part.records
         result = part.work(models.weights(opened), earlier.history)
@@ -90,7 +90,7 @@ class Work:
             served=served_counts(records, result.served, repeated, models.shares()),
             learnt=models.learnt(opened, self.settings.limits),
             sample=sample,
-            mark=self.intake.mark(batches),
+            watermark=self.intake.watermark(batches),
             period=period,
         )
         update = self._within_budget(update, opened)

@@ -1,14 +1,14 @@
 """A closed round enters the ledger: the state after it, as a function of the state before it.
 
 The data flow says what depends on what. The entry names the registry under which the clients worked. What was learnt
-between rounds is merged under the labels that are agreed on after it. Only then does the next round begin.
+online is merged under the labels that are agreed on after it. Only then does the next round begin.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from streamfl.learning.between_rounds import Renewal
+from streamfl.learning.online_models import Renewal
 from streamfl.learning.profiles.base import Restart
 from streamfl.machines.coordinator.close.agreed import Agreed, agreed
 from streamfl.machines.coordinator.close.entry import entered, evicted
@@ -40,7 +40,7 @@ class Concluded:
     evicted
         What is told of members that are evicted.
     change
-        The change of the agreed state of the models that learn between rounds; None: all of it.
+        The change of the agreed state of the online models; None: all of it.
     agreed
         What clients agree on from now on; None if nothing was learnt.
     """
@@ -87,7 +87,7 @@ def concluded(
     drifts, announced = in_one_drift(state.drifts, made, members)
     restart = next((decision for decision in decided if isinstance(decision, Restart)), None)
     now_agreed = agreed(closing, state, settings, restarted=restart is not None)
-    between, change = _merged(closing, state, now_agreed, restart, settings)
+    online, change = _merged(closing, state, now_agreed, restart, settings)
     influence = closing.counted.influence
     after = replace(
         after,
@@ -100,7 +100,7 @@ def concluded(
         known_labels=now_agreed.known_labels,
         restarted=now_agreed.restarted,
         rescaled=now_agreed.rescaled,
-        between=between,
+        online=online,
         repeats=0,
     )
     after = replace(after, measured=next_measured(after))
@@ -121,12 +121,12 @@ def _with_costs(members: Mapping[str, Member], cost: Mapping[str, int]) -> dict[
 def _merged(
     closing: Closing, state: CoordinatorState, now: Agreed, restart: Restart | None, settings: CoordinatorSettings
 ) -> tuple[AgreedState | None, Any]:
-    """Return the agreed state of the models that learn between rounds after the round, and its change."""
-    between, labels = settings.learner.between, now.agreement.registry.labels
-    if between is None or state.between is None:
-        return (None if between is None else between.initial(labels)), None
-    merged: tuple[AgreedState, Any] = between.after(
-        state.between,
+    """Return the agreed state of the online models after the round, and its change."""
+    online, labels = settings.learner.online, now.agreement.registry.labels
+    if online is None or state.online is None:
+        return (None if online is None else online.initial(labels)), None
+    merged: tuple[AgreedState, Any] = online.after(
+        state.online,
         {update.client: update.learnt for update in closing.counted.updates if update.learnt is not None},
         labels,
         apart=closing.opened.apart,

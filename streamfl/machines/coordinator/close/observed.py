@@ -1,7 +1,7 @@
 """What a round has shown: its counted updates, aggregated."""
 
 from streamfl.learning.drift.evidence import Observed
-from streamfl.machines.coordinator.round.aggregate import Aggregation, odd_in
+from streamfl.machines.coordinator.round.aggregate import Aggregation, outliers_in
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
@@ -17,9 +17,11 @@ def observed(
     opened, counted = closing.opened, closing.counted
     live, serves = opened.plan.live, opened.plan.serves
     without = {client for client, share in counted.shares.items() if share == 0.0}
-    odd = odd_in([update for update in counted.updates if update.client not in opened.apart], live) | without
+    outliers = (
+        outliers_in([update for update in counted.updates if update.client not in opened.apart], live) | without
+    )
     aggregation = Aggregation.of(
-        settings.learner, state.agreed, counted.updates, opened.apart, odd, settings.aggregation
+        settings.learner, state.agreed, counted.updates, opened.apart, outliers, settings.aggregation
     )
     known = state.registry.labels[: state.known_labels]
     seen = aggregation.observed(counted.updates, live, t=state.round, known_labels=known, serves=serves)

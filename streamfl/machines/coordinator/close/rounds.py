@@ -33,10 +33,10 @@ from streamfl.protocol.alarm import Alarm
 from streamfl.protocol.decisions import Commit, CoordinatorDecision, Finished, Publish, Refused
 from streamfl.protocol.fingerprint import fingerprint
 from streamfl.protocol.messages import (
-    BetweenPublished,
     Disclosed,
     FromCoordinator,
     Join,
+    OnlinePublished,
     Refusal,
     Score,
     Unmask,
@@ -82,8 +82,8 @@ class Rounds:
         state.known_labels = len(state.registry.labels)
         if settings.by_event_time:
             state.period = next_period(None, [join.period for join in joins])
-        between = settings.learner.between
-        state.between = None if between is None else between.initial(state.registry.labels)
+        online = settings.learner.online
+        state.online = None if online is None else online.initial(state.registry.labels)
         self.unsaved.introductions = {}
         self.open(now)
         answers = tuple(state.joined(join, state.members[join.client]) for join in joins)
@@ -126,7 +126,7 @@ class Rounds:
             () if pending_alarm is None else (*pending_alarm.models, pending_alarm.asked)
         )
         unmasking = () if self.unsaved.unmasking is None else (self.unsaved.unmasking.asked,)
-        return (*self.unsaved.open.all_messages(self.state, self._between_published(), now), *scoring, *unmasking)
+        return (*self.unsaved.open.all_messages(self.state, self._online_published(), now), *scoring, *unmasking)
 
     def untrained(self) -> FloatArray:
         """Return the weights of a model that has learnt nothing, shape (d + 1, columns)."""
@@ -150,7 +150,7 @@ class Rounds:
                 return self._ask_for_total(asked, now)
             case NoTotal(repeats, periods):
                 self.state.repeats = repeats
-                return self.void(now, periods=periods)
+                return self.abort(now, periods=periods)
 
     def _closing(self) -> Closing:
         """Return the round as it closes: its updates, and which of their names are granted."""
@@ -205,11 +205,11 @@ class Rounds:
             return self._settled(() if silent else answers, now)
         if silent:
             self.state.repeats = 0 if closing.opened.message.repeats else self.state.repeats
-            return self.void(now, silent)
+            return self.abort(now, silent)
         counted = self.kind.total(closing, unmasking.asked.attempts, answers, self.state.registry)
         return self._decide(replace(closing, counted=counted), now)
 
-    def void(
+    def abort(
         self, now: float, silent: Collection[str] = (), periods: tuple[int | None, ...] | None = None
     ) -> list[CoordinatorDecision]:
         """Close the entry without learning anything: its records stay pending, and the round is opened again.
@@ -324,9 +324,9 @@ class Rounds:
         following = unsaved.opened
         # Published once: when a round is opened again, clients have it.
         change = None if following.is_whole else made.change
-        learnt = () if closing.observed is None else self._between_published(change)
+        learnt = () if closing.observed is None else self._online_published(change)
         entry = replace(made.entry, model=self.digest(), promotions=self.state.profile.promotions)
-        messages = following.new_messages(self.state, before=before, between=learnt)
+        messages = following.new_messages(self.state, before=before, online=learnt)
         ended = [Finished()] if made.evicted and not self.state.active() else []
         return [Commit((entry, *made.announced, *messages)), *ended]
 
@@ -336,15 +336,15 @@ class Rounds:
 
     def keep_between(self) -> None:
         """Drop a saved state of models other than the present ones, which then begin with the next round."""
-        between, kept = self.settings.learner.between, self.state.between
-        self.state.between = None if between is None else between.taken(kept)
+        online, kept = self.settings.learner.online, self.state.online
+        self.state.online = None if online is None else online.taken(kept)
 
-    def _between_published(self, change: Any = None) -> tuple[BetweenPublished, ...]:
+    def _online_published(self, change: Any = None) -> tuple[OnlinePublished, ...]:
         """Return the message with the agreed state: all of it, or its change."""
-        between, state = self.settings.learner.between, self.state
-        if between is None or state.between is None:
+        online, state = self.settings.learner.online, self.state
+        if online is None or state.online is None:
             return ()
-        return (between.published(state.between, state.round, change),)
+        return (online.published(state.online, state.round, change),)
 
     # --- what serves -----------------------------------------------------------------------------------------------
 

@@ -1,13 +1,13 @@
 """Admission: the one place where the content of a client's message is checked; the first fault refuses it.
 
-The single checks are in `checks.py` and `names.py`, and for models that learn between rounds in `online`.
+The single checks are in `checks.py` and `names.py`, and for online models in `online`.
 """
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from streamfl.learning.between_rounds import BetweenRounds, Covered
+from streamfl.learning.online_models import Covered, OnlineModels
 from streamfl.learning.pooling.masks import absent_peers, is_seed
 from streamfl.machines.coordinator.gate.checks import (
     NO_MEMBER,
@@ -53,7 +53,7 @@ LogEnds = Callable[[Collection[str]], Mapping[str, int | None]]
 LogIds = Callable[[Collection[str]], Mapping[str, str | None]]
 
 
-def named(update: Update, state: CoordinatorState, between: BetweenRounds[Any, Any] | None) -> Update:
+def named(update: Update, state: CoordinatorState, online: OnlineModels[Any, Any] | None) -> Update:
     """Return an update with the names that its client left out, because the coordinator knows them.
 
     Nothing of the update is checked yet: arrays that do not fit the names are refused like all others.
@@ -63,8 +63,8 @@ def named(update: Update, state: CoordinatorState, between: BetweenRounds[Any, A
     moments, learnt = update.moments, update.learnt
     if moments is not None and not moments.features and moments.count.size:
         moments = replace(moments, features=(*state.registry.features, *update.new_features))
-    if between is not None:
-        learnt = between.completed(learnt, state.between)
+    if online is not None:
+        learnt = online.completed(learnt, state.online)
     if moments is update.moments and learnt is update.learnt:
         return update
     return replace(update, moments=moments, learnt=learnt)
@@ -160,7 +160,7 @@ class Admission:
         wrong = self.kind.not_listed(update.client, state)
         if wrong is not None:
             return Refused(update.client, wrong)
-        wrong = self._wrong_between(update, opened, state) if update.records else None
+        wrong = self._wrong_online(update, opened, state) if update.records else None
         wrong = wrong or self._wrong_places(update, state)
         return None if wrong is None else Refused(update.client, wrong, is_fault=True)
 
@@ -212,11 +212,11 @@ class Admission:
     def _columns(self, update: Update, state: CoordinatorState) -> int:
         return self.settings.learner.model.columns(len(state.registry.labels) + len(update.new_labels))
 
-    def _wrong_between(self, update: Update, opened: RoundOpened, state: CoordinatorState) -> str | None:
+    def _wrong_online(self, update: Update, opened: RoundOpened, state: CoordinatorState) -> str | None:
         """Return what is wrong with `learnt`, or with the names of experts in `served`."""
-        between, registry = self.settings.learner.between, state.registry
-        if between is None:
-            wrong = None if update.learnt is None else "models between rounds that not all have"
+        online, registry = self.settings.learner.online, state.registry
+        if online is None:
+            wrong = None if update.learnt is None else "online models that not all have"
             return wrong or ("answers of unknown models" if update.served.shares else None)
         covered = Covered(
             records=update.records,
@@ -226,8 +226,8 @@ class Admission:
             limits=self.settings.limits,
             measured=opened.is_measured(update.client),
         )
-        answering = between.names >= update.served.shares.keys()
-        wrong = between.refusal(update.learnt, state.between, covered)
+        answering = online.names >= update.served.shares.keys()
+        wrong = online.refusal(update.learnt, state.online, covered)
         return wrong or (None if answering else "answers of unknown models")
 
     def _wrong_places(self, update: Update, state: CoordinatorState) -> str | None:

@@ -244,7 +244,7 @@ def wrong_partitions(update: Update, member: Member, own: Sequence[str], feature
         Patterns of a client's partition: `*` stands for the client's name, `#` at the end for any number. Without
         patterns every partition is allowed.
     features
-        Patterns of the partition of its features, if labels come apart from them.
+        Patterns of the partition of its features, if labels come later.
 
     Examples
     --------
@@ -266,15 +266,15 @@ def wrong_partitions(update: Update, member: Member, own: Sequence[str], feature
 
 
 def _wrong_features(update: Update, own: Sequence[str]) -> str | None:
-    """Return why a mark is not in the partition of the client's features, which has the number of that of labels."""
-    mark = update.mark
-    if mark is None:
-        return "records without a mark, and labels come apart here" if own and update.records else None
+    """Return why a watermark is not in the client's partition of features, whose number is that of labels."""
+    watermark = update.watermark
+    if watermark is None:
+        return "records without a watermark, and labels come later here" if own and update.records else None
     if not own:
-        return "a mark, and labels come with their records here"
+        return "a watermark, and labels come with their records here"
     numbers = {span.partition.rpartition("/")[2] for span in update.spans}
-    if not is_own(update.client, mark.partition, own) or not numbers <= {mark.partition.rpartition("/")[2]}:
-        return f"features of {mark.partition}, which is not its partition"
+    if not is_own(update.client, watermark.partition, own) or not numbers <= {watermark.partition.rpartition("/")[2]}:
+        return f"features of {watermark.partition}, which is not its partition"
     return None
 
 
@@ -470,24 +470,26 @@ def _wrong_positions(update: Update, member: Member, limits: Limits) -> str | No
 
 
 def _wrong_mark(update: Update, member: Member, limits: Limits) -> str | None:
-    """Return why a mark is impossible: it never moves back, and labels come apart always or never."""
-    mark, before = update.mark, member.mark
-    if mark is None:
-        return None if before is None else "no mark, though its labels come apart"
+    """Return why a watermark is impossible: it never moves back, and labels come later always or never."""
+    watermark, before = update.watermark, member.watermark
+    if watermark is None:
+        return None if before is None else "no watermark, though its labels come later"
     if before is None and member.accepted:  # bad labels may have come before the first features
-        return "a mark, though its labels have come with their records"
-    if not is_name(mark.partition, limits.name_bytes) or mark.partition in {span.partition for span in update.spans}:
-        return "a mark in a partition without a name, or in that of its labels"
+        return "a watermark, though its labels have come with their records"
+    if not is_name(watermark.partition, limits.name_bytes) or watermark.partition in {
+        span.partition for span in update.spans
+    }:
+        return "a watermark in a partition without a name, or in that of its labels"
     ends = {**member.positions, **{span.partition: span.end for span in update.spans}}
     first, least = (0, 0) if before is None else (before.features, before.labels)
-    if before is not None and before.partition != mark.partition:
-        return "a mark in another partition than before"
-    if not first <= mark.features < MOST_POSITIONS or not 0 <= mark.labels <= max(ends.values(), default=0):
-        return "a mark that runs backwards, or beyond the ledger"
-    if mark.labels < least or not 0 <= mark.expired <= mark.features:
-        return "a mark that runs backwards, or of more records than positions"
-    if min(mark.released) < 0 or sum(mark.released) > update.rejected:
-        return "a mark of more labels without a record than were rejected"
+    if before is not None and before.partition != watermark.partition:
+        return "a watermark in another partition than before"
+    if not first <= watermark.features < MOST_POSITIONS or not 0 <= watermark.labels <= max(ends.values(), default=0):
+        return "a watermark that runs backwards, or beyond the ledger"
+    if watermark.labels < least or not 0 <= watermark.expired <= watermark.features:
+        return "a watermark that runs backwards, or of more records than positions"
+    if min(watermark.released) < 0 or sum(watermark.released) > update.rejected:
+        return "a watermark of more labels without a record than were rejected"
     return None
 
 
@@ -526,11 +528,11 @@ def _wrong_hoard(update: Update, member: Member, known: int) -> str | None:
 
 
 def _are_beside(positions: Sequence[int | None], update: Update) -> bool:
-    """Tell whether the features of records can be at positions: only if labels come apart they are anywhere."""
+    """Tell whether the features of records can be at positions: only if labels come later they are anywhere."""
     known = [position for position in positions if position is not None]
-    if update.mark is None:
+    if update.watermark is None:
         return not known
-    return len(known) == len(positions) and not [p for p in known if not 0 <= p < update.mark.features]
+    return len(known) == len(positions) and not [p for p in known if not 0 <= p < update.watermark.features]
 
 
 def _wrong_sample(update: Update, opened: RoundOpened, member: Member) -> str | None:
@@ -549,7 +551,7 @@ def _wrong_sample(update: Update, opened: RoundOpened, member: Member) -> str | 
     if min(len(set(places)), len(set(kept.ordinals))) < len(places):
         return "a record sampled twice"
     beside = {partition: len(positions) for partition, positions in kept.beside.items()}
-    apart = {} if update.mark is None else {partition: len(ps) for partition, ps in kept.positions.items()}
+    apart = {} if update.watermark is None else {partition: len(ps) for partition, ps in kept.positions.items()}
     if beside != apart or not all(_are_beside(places, update) for places in kept.beside.values()):
         return "a sample of records whose features are nowhere"
     return None

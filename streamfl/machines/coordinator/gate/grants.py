@@ -16,16 +16,16 @@ NOT_SIGNED = "its signature is missing or not right"
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class TrustOnFirstUse:
     """A client belongs to the key of the host that brought it first; new names come before round 1, or are admitted.
 
     Examples
     --------
     >>> from streamfl.learning.profiles.experts import Experts
     >>> state = CoordinatorState(Experts(), keys={"lab": "k1", "new": ""})
-    >>> [Known().refusal("lab", signer, state) for signer in ("k1", "k2", "")]
+    >>> [TrustOnFirstUse().refusal("lab", signer, state) for signer in ("k1", "k2", "")]
     [None, 'signed by another key than that of the host that brought it', 'its signature is missing or not right']
-    >>> Known().refusal("new", "k2", state)
+    >>> TrustOnFirstUse().refusal("new", "k2", state)
     """
 
     def refusal(self, client: str, signer: str, state: CoordinatorState) -> str | None:

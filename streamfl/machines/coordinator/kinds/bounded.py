@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.learning.between_rounds import BetweenRounds
 from streamfl.learning.drift.evidence import LiveModel
 from streamfl.learning.influence import (
     FEWEST,
@@ -25,6 +24,7 @@ from streamfl.learning.influence import (
     judged,
     smallest,
 )
+from streamfl.learning.online_models import OnlineModels
 from streamfl.machines.coordinator.saved.agreement import Agreement, labels_seen_first
 from streamfl.protocol.messages import AgreedState, LabelSums, Scores, SlotLosses, Update
 from streamfl.protocol.registry import placed_columns
@@ -63,7 +63,7 @@ def bounded(
     *,
     apart: frozenset[str] = frozenset(),
     most: int | None = None,
-    between: BetweenRounds[Any, Any] | None = None,
+    online: OnlineModels[Any, Any] | None = None,
     agreed: AgreedState | None = None,
     seed: int = 0,
 ) -> Bounded:
@@ -84,19 +84,19 @@ def bounded(
     most
         The most records that an update counts as; None: only the others bound it.
     between, agreed
-        The models that learn between rounds, and their agreed state.
+        The online models, and their agreed state.
     seed
         The seed of the signs of sketches: who knows it can push where histories see nothing.
     """
-    light = _lighter(updates, most, {model.name for model in live if model.whitened}, between)
+    light = _lighter(updates, most, {model.name for model in live if model.whitened}, online)
     common = [model for model in live if model.trained and model.clients is None]
     light = _shortened(light)
     learnt = {u.client: u.learnt for u in light if u.learnt is not None and u.client not in apart}
-    sent = {} if between is None or agreed is None else between.sent(learnt, agreed, seed)
+    sent = {} if online is None or agreed is None else online.sent(learnt, agreed, seed)
     verdicts = {STEPS: _judged_steps(light, common, agreement, influence, seed)}
     verdicts |= {kind: judged(each, influence.histories.get(kind, {})) for kind, each in sent.items()}
     shares = smallest([verdict.shares for verdict in verdicts.values()])
-    counted = tuple(_shared(update, shares.get(update.client, 1.0), between) for update in light)
+    counted = tuple(_shared(update, shares.get(update.client, 1.0), online) for update in light)
     return Bounded(counted, shares, Influence({kind: v.histories for kind, v in verdicts.items()}))
 
 
@@ -149,13 +149,13 @@ def _stacked(updates: Sequence[Update], names: Sequence[str], agreement: Agreeme
     return np.array(stacked)
 
 
-def _shared(update: Update, share: float, between: BetweenRounds[Any, Any] | None) -> Update:
+def _shared(update: Update, share: float, online: OnlineModels[Any, Any] | None) -> Update:
     """Return an update of which a share of what it learnt counts; without any, it counts as untrained."""
     if share == 1.0:
         return update
     if share == 0.0:
         return replace(update, differences={}, trained=0, learnt=None, second_moments=None)
-    learnt = update.learnt if between is None or update.learnt is None else between.times(update.learnt, share)
+    learnt = update.learnt if online is None or update.learnt is None else online.times(update.learnt, share)
     return replace(update, differences=_times(update.differences, share), learnt=learnt)
 
 
@@ -164,16 +164,16 @@ def _times(differences: Mapping[str, FloatArray], share: float) -> dict[str, Flo
 
 
 def _lighter(
-    updates: Sequence[Update], size: int | None, sums: set[str], between: BetweenRounds[Any, Any] | None
+    updates: Sequence[Update], size: int | None, sums: set[str], online: OnlineModels[Any, Any] | None
 ) -> list[Update]:
     """Return updates none of which is about more records than a round has, or than so many times the middle one."""
     records = sorted(update.records for update in updates if update.records)
     most = HEAVIEST * records[(len(records) - 1) // 2] if records else 0
     most = most if size is None else min(most, size)
-    return [_of_fewer(update, most, sums, between) if update.records > most else update for update in updates]
+    return [_of_fewer(update, most, sums, online) if update.records > most else update for update in updates]
 
 
-def _of_fewer(update: Update, records: int, sums: set[str], between: BetweenRounds[Any, Any] | None) -> Update:
+def _of_fewer(update: Update, records: int, sums: set[str], online: OnlineModels[Any, Any] | None) -> Update:
     """Return an update as if it were about fewer records: all that is a sum over records is smaller."""
     part, C, learnt = records / update.records, update.second_moments, update.learnt
     return replace(
@@ -185,7 +185,7 @@ def _of_fewer(update: Update, records: int, sums: set[str], between: BetweenRoun
         new=tuple(_part_of_label(x, part) for x in update.new),
         second_moments=None if C is None else part * C,
         squared_norm=part * update.squared_norm,
-        learnt=learnt if between is None or learnt is None else between.of_fewer(learnt, records),
+        learnt=learnt if online is None or learnt is None else online.of_fewer(learnt, records),
     )
 
 

@@ -27,8 +27,8 @@ class ClientUpdates(RoundKind):
             state.influence.shown(secret),
             apart=closing.opened.apart,
             most=self.settings.round_size,
-            between=learner.between,
-            agreed=state.between,
+            online=learner.online,
+            agreed=state.online,
             seed=learner.seed if secret is None else secret.seed,
         )
         return Counted(made.updates, made.shares, made.influence)

@@ -8,7 +8,7 @@ from streamfl.machines.coordinator.kinds.summed import Summed
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 
 KINDS: dict[str, type[RoundKind]] = {
-    "by-client": ClientUpdates,
+    "off": ClientUpdates,
     "alone": OneClient,
     "pooled": Summed,
     "masked": Masked,
@@ -17,4 +17,4 @@ KINDS: dict[str, type[RoundKind]] = {
 
 def round_kind(settings: CoordinatorSettings) -> RoundKind:
     """Return the kind of rounds that settings name."""
-    return KINDS[settings.sums](settings)
+    return KINDS[settings.secure_aggregation](settings)

@@ -42,7 +42,7 @@ class Masked(Summed):
         members = state.members
         keys = {name: members[name].key for name in sorted(state.active()) if members[name].key}
         here = {name: key for name, key in keys.items() if members[name].rests <= state.entry}
-        return here if len(here) >= self.settings.fewest else keys
+        return here if len(here) >= self.settings.min_clients_per_sum else keys
 
     def repeats(self, state: CoordinatorState) -> int:
         """Return the entry whose total is repeated; none if a client of the total has left, or is left out."""
@@ -73,7 +73,7 @@ class Masked(Summed):
         if state.roster is not None and self._keys(state) != state.roster.keys:
             return True
         senders = sum(update.records > 0 for update in updates.values())
-        return bool(updates) and not len(updates) == senders < self.settings.fewest
+        return bool(updates) and not len(updates) == senders < self.settings.min_clients_per_sum
 
     # --- what counts -----------------------------------------------------------------------------------------------
 
@@ -87,7 +87,9 @@ class Masked(Summed):
             others = there.keys() - repeated.keys()
             closing = replace(closing, updates={name: u for name, u in closing.updates.items() if name not in others})
             there = {name: there[name] for name in repeated}
-        if len(there) < self.settings.fewest:  # too few have records of this period: these go to the next one
+        if (
+            len(there) < self.settings.min_clients_per_sum
+        ):  # too few have records of this period: these go to the next one
             return NoTotal(state.repeats, tuple(update.period for update in closing.updates.values()))
         return TotalAsked(closing, state.repeats or state.entry)
 

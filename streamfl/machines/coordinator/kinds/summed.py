@@ -30,7 +30,7 @@ class Summed(RoundKind):
     @property
     def named_by(self) -> int:
         """Return the fewest clients of a total: what it says of a name of fewer would be about these."""
-        return self.settings.fewest
+        return self.settings.min_clients_per_sum
 
     def layout(self, opened: RoundOpened, registry: Registry) -> Layout:
         """Return the layout of the sums of an update."""

@@ -11,7 +11,7 @@ from streamfl.arrays import FloatArray
 from streamfl.learning.algorithms.base import combine
 from streamfl.learning.drift.evidence import ClientPart, LiveModel, Observed, Played
 from streamfl.learning.fixed_point import exact_sum, weighted_mean
-from streamfl.learning.influence import odd
+from streamfl.learning.influence import outliers
 from streamfl.learning.local_round import Learner
 from streamfl.learning.model import score_bound
 from streamfl.learning.profiles.base import Answer
@@ -50,7 +50,7 @@ class Aggregation:
         The registered labels, then all new labels of the round: the columns of the result.
     apart
         The clients whose contributions to the common models are left out.
-    odd
+    outliers
         The clients whose losses of the common models are left out, because they stand out.
     aggregator
         How the differences of models that rounds train are combined.
@@ -76,7 +76,7 @@ class Aggregation:
     agreement: Agreement
     labels: tuple[str, ...]
     apart: frozenset[str] = frozenset()
-    odd: frozenset[str] = frozenset()
+    outliers: frozenset[str] = frozenset()
     aggregator: Aggregator = "mean"
 
     @classmethod
@@ -86,12 +86,12 @@ class Aggregation:
         agreement: Agreement,
         updates: Sequence[Update],
         apart: frozenset[str] = frozenset(),
-        odd: frozenset[str] = frozenset(),
+        outliers: frozenset[str] = frozenset(),
         aggregator: Aggregator = "mean",
     ) -> "Aggregation":
         """Return the aggregation over the union of the clients' labels."""
         labels = (*agreement.registry.labels, *labels_seen_first(updates))
-        return cls(learner, agreement.during(updates), labels, apart, odd, aggregator)
+        return cls(learner, agreement.during(updates), labels, apart, outliers, aggregator)
 
     def observed(
         self,
@@ -133,19 +133,19 @@ class Aggregation:
         """Return the scores of candidates, each client's on the records of its update."""
         scored = [(update, scores) for update, scores in scored if update.records]
         contributions = [self._contribution(update, scores) for update, scores in scored]
-        here = replace(self, odd=self._odd_beside(contributions, live))
-        judges = [(update, scores) for update, scores in scored if update.client not in here.odd] or scored
+        here = replace(self, outliers=self._outliers_among(contributions, live))
+        judges = [(update, scores) for update, scores in scored if update.client not in here.outliers] or scored
         return Answer(
             here._all_played(live, contributions),
             {update.client: ClientPart(update.records, _sums(scores)) for update, scores in judges},
             {scores.client: scores.relabelling for _, scores in judges},
         )
 
-    def _odd_beside(self, contributions: Sequence[Contribution], live: Sequence[LiveModel]) -> frozenset[str]:
+    def _outliers_among(self, contributions: Sequence[Contribution], live: Sequence[LiveModel]) -> frozenset[str]:
         """Return the clients whose scores of candidates for all clients are left out; of a few clients none is."""
         if any(model.clients is not None for model in live):
             return frozenset()
-        return self.odd | odd_in([c for c in contributions if c.client not in self.apart], live)
+        return self.outliers | outliers_in([c for c in contributions if c.client not in self.apart], live)
 
     def played(self, model: LiveModel, contributions: Sequence[Contribution]) -> Played | None:
         """Return the measurements of a model, and the model after its step; None if no client scored it."""
@@ -155,7 +155,7 @@ class Aggregation:
         records = sum([c.records for c in scored])
         if not records:
             return None
-        judges = [c for c in scored if model.clients is not None or c.client not in self.odd] or scored
+        judges = [c for c in scored if model.clients is not None or c.client not in self.outliers] or scored
         records, losses = sum([c.records for c in judges]), [c.losses[model.name] for c in judges]
         mean = math.fsum([x.loss for x in losses]) / records
         share = math.fsum([x.history_share for x in losses])
@@ -224,12 +224,12 @@ class Aggregation:
         return self.learner.model.columns(len(self.labels))
 
 
-def odd_in(contributions: Sequence[Contribution | Update], live: Sequence[LiveModel]) -> frozenset[str]:
+def outliers_in(contributions: Sequence[Contribution | Update], live: Sequence[LiveModel]) -> frozenset[str]:
     """Return the clients whose losses of the models of all clients stand out."""
     names = [model.name for model in live if model.clients is None]
     there = [c for c in contributions if c.records and c.losses.keys() >= set(names)]
     means = {c.client: np.array([_means(c.losses[name], c.records) for name in names]).ravel() for c in there}
-    return odd(means) if names else frozenset()
+    return outliers(means) if names else frozenset()
 
 
 def _means(losses: SlotLosses, records: int) -> tuple[float, float]:

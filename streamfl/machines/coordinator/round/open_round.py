@@ -13,10 +13,10 @@ from streamfl.learning.second_moments import wanted
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.changes import WHOLE_EVERY, changed
 from streamfl.protocol.messages import (
-    BetweenPublished,
     FromCoordinator,
     ModelPublished,
     ModelsChanged,
+    OnlinePublished,
     RegistryPublished,
     Roster,
     RoundOpened,
@@ -97,7 +97,7 @@ class OpenRound:
         second = whitened and wanted(rounds, state.registry.rows)
         if pooled:
             second = second and _is_turn_of_all(state, rounds)
-        asked = second or moments or state.between is not None
+        asked = second or moments or state.online is not None
         message = RoundOpened(
             entry=state.entry,
             round=state.round,
@@ -117,7 +117,7 @@ class OpenRound:
             keep=plan.keep,
             sampled=plan.sampled,
             held=plan.held,
-            between=state.between is not None,
+            online=state.online is not None,
             pooled=pooled,
             roster=0 if state.roster is None else state.roster.version,
             repeats=state.repeats or None,
@@ -143,12 +143,12 @@ class OpenRound:
         return frozenset(client for group in self.message.apart for client in group.clients)
 
     def all_messages(
-        self, state: CoordinatorState, between: tuple[BetweenPublished, ...], now: float
+        self, state: CoordinatorState, online: tuple[OnlinePublished, ...], now: float
     ) -> tuple[FromCoordinator, ...]:
         """Return all messages that a new client needs for the round."""
         registry = RegistryPublished(registry=state.registry)
         left = None if self.closes is None else max(0.0, self.closes - now)
-        return (registry, *self._rosters(None), *self.models, *between, replace(self.message, closes=left))
+        return (registry, *self._rosters(None), *self.models, *online, replace(self.message, closes=left))
 
     def _rosters(self, before: "OpenRound | None") -> tuple[Roster, ...]:
         """Return the roster, if it is another one than before."""
@@ -156,7 +156,7 @@ class OpenRound:
         return () if self.roster is None or self.roster is known else (self.roster,)
 
     def new_messages(
-        self, state: CoordinatorState, before: "OpenRound", between: tuple[BetweenPublished, ...]
+        self, state: CoordinatorState, before: "OpenRound", online: tuple[OnlinePublished, ...]
     ) -> tuple[FromCoordinator, ...]:
         """Return the messages that a reader of the previous entry needs, a client or any other.
 
@@ -174,7 +174,7 @@ class OpenRound:
         registry = (RegistryPublished(registry=state.registry),) if newer else ()
         again = before.message.round == self.message.round
         models = self.models if again or self.is_whole else self._changes(None if newer else before)
-        return (*registry, *self._rosters(before), *models, *between, self.message)
+        return (*registry, *self._rosters(before), *models, *online, self.message)
 
     def _changes(self, before: "OpenRound | None") -> tuple[ModelsChanged | ModelPublished, ...]:
         """Return the models as differences, from those of the round before if they have the same coordinates."""

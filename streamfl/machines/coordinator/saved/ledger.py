@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from streamfl.machines.coordinator.saved.places import Places
-from streamfl.protocol.messages import Accepted, Disclosed, HeldRecord, Mark, SampledRound, Update
+from streamfl.protocol.messages import Accepted, Disclosed, HeldRecord, SampledRound, Update, Watermark
 
 ORDINAL = attrgetter("ordinal")
 
@@ -45,8 +45,8 @@ class Member:
         Whether it has left because of that; only a new incarnation may come back.
     places
         Where and when its last rounds began.
-    mark
-        How far it has come in the features, if its labels come apart.
+    watermark
+        How far it has come in the features, if its labels come later.
     key
         The public key for masks of the start that joined last, if it has one.
     spent
@@ -78,7 +78,7 @@ class Member:
     refused: int = 0
     evicted: bool = False
     places: Places = field(default_factory=Places)
-    mark: Mark | None = None
+    watermark: Watermark | None = None
     key: str = ""
     spent: int = 0
     disclosed: Disclosed | None = None
@@ -93,9 +93,18 @@ class Member:
     @property
     def counts(self) -> tuple[int, ...]:
         """Return all counts: none is ever below 0."""
-        marks = () if self.mark is None else self.mark.counts
+        watermarks = () if self.watermark is None else self.watermark.counts
         records = (*self.positions.values(), self.accepted, self.rejected)
-        return (*records, self.incarnation, self.missed, self.refused, self.spent, self.silent, self.rests, *marks)
+        return (
+            *records,
+            self.incarnation,
+            self.missed,
+            self.refused,
+            self.spent,
+            self.silent,
+            self.rests,
+            *watermarks,
+        )
 
     def fences(self, nonce: str, after: int) -> bool:
         """Tell whether a start may not speak for the client: another one holds the incarnation, and not `after`."""
@@ -125,8 +134,8 @@ class Member:
             self.positions[span.partition] = span.end
         if self.disclosed is not None and not self.disclosed.are_pending(self.positions):
             self.disclosed = None
-        if update.mark is not None:
-            self.mark = update.mark.after(self.mark)
+        if update.watermark is not None:
+            self.watermark = update.watermark.after(self.watermark)
         self.missed, self.refused, self.awaited = 0, 0, True
         self.silent = 0 if update.records else self.silent
         self.accepted += update.records
@@ -143,7 +152,7 @@ class Member:
             spans=update.spans,
             records=update.records,
             rejected=update.rejected,
-            mark=update.mark,
+            watermark=update.watermark,
             measured=update.served.beside_no_change,
         )
 

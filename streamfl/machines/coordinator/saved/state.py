@@ -36,8 +36,8 @@ class CoordinatorState:
         The round of the last restart; 0 before any.
     rescaled
         The round of the last restart that made the scaler follow the records again.
-    between
-        The agreed state of the models that learn between rounds; None if there are none.
+    online
+        The agreed state of the online models; None if there are none.
     refused
         Messages refused for their content since the federation began.
     measured
@@ -82,7 +82,7 @@ class CoordinatorState:
     known_labels: int = 0
     restarted: int = 0
     rescaled: int = 0
-    between: AgreedState | None = None
+    online: AgreedState | None = None
     refused: int = 0
     measured: tuple[str, ...] | None = None
     drifts: tuple[Drift, ...] = ()
@@ -100,8 +100,8 @@ class CoordinatorState:
 
     @property
     def chain(self) -> str:
-        """Return the digest of the models that learn between rounds; empty if there are none."""
-        return "" if self.between is None else self.between.chain
+        """Return the digest of the online models; empty if there are none."""
+        return "" if self.online is None else self.online.chain
 
     def active(self) -> set[str]:
         """Return the members that have not left."""
@@ -158,6 +158,6 @@ class CoordinatorState:
             sample=member.sample,
             held=member.held,
             question=join.question,
-            mark=member.mark,
+            watermark=member.watermark,
             disclosed=member.disclosed,
         )

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from streamfl.learning.between_rounds import Covered
 from streamfl.learning.fixed_point import largest_part
 from streamfl.learning.grid import second_steps
+from streamfl.learning.online_models import Covered
 from streamfl.online.native.merging.rounding import ROOM
 from streamfl.protocol.moments import LARGEST, Moments
 from streamfl.protocol.native.learnt import NativeLearnt, sends_moments
@@ -48,10 +48,10 @@ def wrong_learnt(learnt: NativeLearnt, agreed: NativeState, covered: Covered) ->
     >>> wrong_learnt(learnt, agreed, covered(0)) is None
     True
     >>> wrong_learnt(learnt, agreed, covered(3))
-    'another number of records between rounds'
+    'another number of records in the online models'
     """
     if learnt.records != covered.records:
-        return "another number of records between rounds"
+        return "another number of records in the online models"
     return (
         _wrong_names(learnt, agreed, covered)
         or _wrong_turn(learnt, agreed, covered)
@@ -63,32 +63,36 @@ def wrong_learnt(learnt: NativeLearnt, agreed: NativeState, covered: Covered) ->
         or _wrong_moments(learnt.moments, learnt.records)
         or _wrong_moments(learnt.far, learnt.records)
         or _wrong_second(learnt, agreed)
-        or (None if learnt.mixture.is_sound(1 + agreed.weights.shape[1]) else "a mixture between rounds that is none")
+        or (
+            None
+            if learnt.mixture.is_sound(1 + agreed.weights.shape[1])
+            else "a mixture of online models that is none"
+        )
     )
 
 
 def damaged(learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
     """Return what shows that learning was broken off halfway, or None: all that is checked of a client alone."""
     if learnt.records != covered.records:
-        return "another number of records between rounds"
+        return "another number of records in the online models"
     numbers = (learnt.weights, learnt.table, learnt.second)
     if not all(np.isfinite(array).all() for array in numbers):
-        return "a number between rounds that is not finite"
+        return "a number of online models that is not finite"
     return _wrong_second(learnt, agreed)
 
 
 def _wrong_names(learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
     for names, known in ((learnt.features, agreed.features), (learnt.labels, agreed.labels)):
         if names[: len(known)] != known or len(set(names)) != len(names):
-            return "names between rounds that do not go on from the agreed ones"
+            return "names of online models that do not go on from the agreed ones"
     if not covered.features >= set(learnt.features):
-        return "a feature between rounds that no record has"
+        return "a feature of online models that no record has"
     if not covered.labels >= set(learnt.labels):
-        return "a label between rounds that no record has"
+        return "a label of online models that no record has"
     if not MAY_SLEEP.issuperset(learnt.unused):
-        return "experts between rounds that do not exist"
+        return "online experts that do not exist"
     if not set(learnt.again) <= set(learnt.features):
-        return "a feature between rounds that began again, and is not among the features"
+        return "a feature of online models that began again, and is not among the features"
     return None
 
 
@@ -96,16 +100,16 @@ def _wrong_turn(learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> 
     """Return why moments or steps are there without being asked for, or the other way round, or None."""
     asked = sends_moments(learnt.features, learnt.again, agreed.features, measured=covered.measured)
     if learnt.moments.features != (learnt.features if asked else ()):
-        return "moments between rounds of other features"
+        return "moments of online models of other features"
     if bool(learnt.second.size) != (asked and bool(agreed.second.size)):
-        return "second moments between rounds that were not asked for, or none"
+        return "second moments of online models that were not asked for, or none"
     if learnt.far.features not in {(), learnt.features}:
-        return "moments between rounds of other features"
+        return "moments of online models of other features"
     steps = learnt.steps
     if not steps.are_known or not steps.are_sound(agreed.weights.shape[1], KINDS):
-        return "steps between rounds that no changes fit"
+        return "steps of online models that no changes fit"
     if not 0 <= learnt.coarser <= COARSEST:
-        return "numbers between rounds that are rounded too coarsely"
+        return "numbers of online models that are rounded too coarsely"
     return None
 
 
@@ -128,7 +132,7 @@ def _wrong_shapes(learnt: NativeLearnt, agreed: NativeState) -> str | None:
         *(("moments far out", part, (len(far.features),)) for part in (far.count, far.mean, far.m2)),
     ]
     wrong = (name for name, array, shape in shapes if array.shape != shape)
-    return next((f"{name} between rounds of another shape" for name in wrong), None)
+    return next((f"{name} of online models of another shape" for name in wrong), None)
 
 
 def _wrong_cells(learnt: NativeLearnt, agreed: NativeState) -> str | None:
@@ -154,18 +158,18 @@ def _wrong_numbers(learnt: NativeLearnt, members: int) -> str | None:
     of_moments = [x for m in (moments, learnt.far) for x in (m.count, m.mean, m.m2)]
     others = (learnt.second, learnt.norms, learnt.count, *of_moments)
     if not all(np.isfinite(array).all() for array in (*differences, *others)):
-        return "a number between rounds that is not finite"
+        return "a number of online models that is not finite"
     if any(np.abs(array).max(initial=0.0) >= largest for array in differences):
-        return "a difference between rounds that is far too large"
+        return "a difference of online models that is far too large"
     if not all(np.array_equal(array, np.rint(array)) for array in differences):
-        return "a difference between rounds that is no whole number of steps"
+        return "a difference of online models that is no whole number of steps"
     if ((learnt.count < 0.0) | (learnt.count > learnt.records)).any():
-        return "more values between rounds than records"
+        return "more values of online models than records"
     if not abs(learnt.centre) <= LARGEST_TARGET:
-        return "a centre between rounds that targets do not have"
+        return "a centre of online models that targets do not have"
     # Standardised values are clipped, and a record touches one cell of each fern.
     if not 0.0 <= learnt.norms.min() <= learnt.norms.max() <= FERNS + 1.0 + FARTHEST**2 * len(learnt.features):
-        return "norms between rounds that no records have"
+        return "norms of online models that no records have"
     return None
 
 
@@ -182,10 +186,10 @@ def _wrong_pairs(learnt: NativeLearnt) -> str | None:
     """Return why pairs of labels cannot be those of the client's records, one after another, or None."""
     pairs, labels = learnt.pairs, len(learnt.labels)
     if not are_sound(pairs, labels) or not np.array_equal(pairs, np.floor(pairs)):
-        return "pairs of labels between rounds that are none"
+        return "pairs of labels of online models that are none"
     sides = (np.bincount(pairs[:, k].astype(np.int64), pairs[:, 2], labels) for k in range(2))
     if any((side > learnt.bearing).any() for side in sides) or pairs[:, 2].sum() > max(0, learnt.records - 1):
-        return "more pairs of labels between rounds than records can make"
+        return "more pairs of labels of online models than records can make"
     return None
 
 
@@ -198,7 +202,7 @@ def _wrong_moments(moments: Moments, n: int) -> str | None:
         (moments.m2, 0.0, 4.0 * n * largest**2),
     ):
         if ((part < least) | (part > most)).any():
-            return "moments between rounds that no records have"
+            return "moments of online models that no records have"
     return None
 
 
@@ -211,9 +215,9 @@ def _wrong_second(learnt: NativeLearnt, agreed: NativeState) -> str | None:
     step = float(second_steps((learnt.steps_of(agreed.steps).half,) * len(S), len(S))[0, 0])
     slack = step + ROUNDING * (1.0 + FARTHEST**2 * (agreed.seen + n))
     if abs(S[0, 0] - n) > slack or not np.array_equal(S, S.T) or np.abs(S).max() > FARTHEST**2 * n + slack:
-        return "second moments between rounds that no records have"
+        return "second moments of online models that no records have"
     try:
         np.linalg.cholesky(S + slack * len(S) * np.eye(len(S)))
     except np.linalg.LinAlgError:
-        return "second moments between rounds that are not positive"
+        return "second moments of online models that are not positive"
     return None

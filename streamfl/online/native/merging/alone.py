@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamfl.learning.between_rounds import Covered
+from streamfl.learning.online_models import Covered
 from streamfl.online.native.merging.admission import damaged
 from streamfl.online.native.merging.placing import placed, placed_weights
 from streamfl.online.native.merging.way import Merged, Numbers, Raw, Way

@@ -7,8 +7,8 @@ import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.errors import PeerError
-from streamfl.learning.between_rounds import Covered
 from streamfl.learning.fixed_point import LIMIT, SCALE, largest_part, weighted_mean
+from streamfl.learning.online_models import Covered
 from streamfl.online.native.merging.admission import wrong_learnt
 from streamfl.online.native.merging.grids import (
     finer,

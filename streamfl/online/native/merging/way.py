@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
-from streamfl.learning.between_rounds import Covered
+from streamfl.learning.online_models import Covered
 from streamfl.protocol.native.kept_back import KeptBack
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.models import NativeState

@@ -27,11 +27,11 @@ from streamfl.wire.masking import MaskKeys, expand
 ANY = st.integers(-(2**62), 2**62)
 
 
-def federation(n: int, *, entry: int = 7, fewest: int = 2) -> dict[str, Masks]:
+def federation(n: int, *, entry: int = 7, min_clients_per_sum: int = 2) -> dict[str, Masks]:
     """Return the masks of n clients, whose keys follow from their numbers."""
     keys = {f"c{i}": MaskKeys(bytes([i % 256, i // 256]) + bytes(62)) for i in range(n)}
     roster = Roster(version=1, keys={name: key.public for name, key in keys.items()})
-    return {name: Masks(name, key, roster, entry, fewest) for name, key in keys.items()}
+    return {name: Masks(name, key, roster, entry, min_clients_per_sum) for name, key in keys.items()}
 
 
 def asked(*names: str, entry: int = 7, stage: int = 0, attempt: str = "1-1") -> Unmask:
@@ -163,14 +163,14 @@ def test_seeds_of_scores_are_told_for_newer_attempts_about_the_same_records_and_
     ],
 )
 def test_a_client_gives_no_seed_for_a_question_that_no_honest_coordinator_asks(ask, why):
-    here = federation(4, fewest=3)
+    here = federation(4, min_clients_per_sum=3)
     masked(here["c0"], np.zeros(2, np.int64))
     assert here["c0"].unmasked(ask) is None, why
     assert here["c0"].unmasked(asked("c0", "c1", "c2")) is not None
 
 
 def test_no_seed_is_told_if_few_of_a_clients_peers_stay_however_many_others_do():
-    here = federation(200, fewest=3)
+    here = federation(200, min_clients_per_sum=3)
     masked(here["c0"], np.zeros(2, np.int64))
     mine = set(peers(here["c0"].roster, "c0"))
     others = sorted(set(here) - mine)

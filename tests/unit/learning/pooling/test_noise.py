@@ -120,7 +120,7 @@ def test_epsilon_is_that_of_the_gaussian_mechanism():
 
 
 def test_the_coordinator_reckons_with_noise():
-    settings = CoordinatorSettings(LEARNER, expect=1, sums="pooled", noise=NOISE)
+    settings = CoordinatorSettings(LEARNER, min_clients=1, secure_aggregation="pooled", noise=NOISE)
     deviations = NOISE.deviations(Summed(settings).layout(OPENED, REGISTRY))
     made = with_noise(_update_with(np.diag([-50.0, 3.0, 9000.0])), deviations, clients=4)
     least = 2.0 * math.sqrt(12.0) * deviations["second"]
@@ -136,7 +136,7 @@ def _update_with(C: np.ndarray) -> Update:
 @pytest.mark.parametrize(
     ("privacy", "learning", "profile", "scaling", "reason"),
     [
-        ({"sums": "by-client"}, {}, {"detector": "glr"}, False, "set sums to masked"),
+        ({"secure_aggregation": "off"}, {}, {"detector": "glr"}, False, "set secure_aggregation to masked"),
         ({}, {}, {"detector": "glr"}, True, "moments of features without limit"),
         ({}, {}, {"detector": "excess"}, False, "held-out records"),
         ({}, {}, {"profile": "paper"}, False, "use adaptive"),
@@ -145,7 +145,7 @@ def _update_with(C: np.ndarray) -> Update:
     ],
 )
 def test_noise_that_would_hide_nothing_is_refused(privacy, learning, profile, scaling, reason):
-    chosen = PrivacySettings.model_validate({"sums": "masked", "noise": 1.0} | privacy)
+    chosen = PrivacySettings.model_validate({"secure_aggregation": "masked", "noise": 1.0} | privacy)
     with pytest.raises(UsageError, match=reason):
         chosen.check_noise(
             LearningSettings.model_validate({"features": "rounds"} | learning),
@@ -169,7 +169,7 @@ def test_noise_that_would_hide_nothing_is_refused(privacy, learning, profile, sc
     ],
 )
 def test_under_masks_no_record_of_an_earlier_round_is_scored_again(profile, reason):
-    privacy = PrivacySettings(sums="masked")
+    privacy = PrivacySettings(secure_aggregation="masked")
     beside = ProfileSettings.model_validate(profile).beside(privacy)
     with nullcontext() if reason is None else pytest.raises(UsageError, match=reason):
         privacy.check(LearningSettings(features="rounds"), beside, "classification", "mean")

@@ -28,7 +28,7 @@ from streamfl.live.page.events import LARGEST
 from streamfl.live.page.sections import changed, patched, sections
 from streamfl.live.page.view import View
 from streamfl.protocol.alarm import Reading
-from streamfl.protocol.messages import Ended, Mark, MemberChanged, Noticed, Score, Served
+from streamfl.protocol.messages import Ended, MemberChanged, Noticed, Score, Served, Watermark
 
 
 def shown(*messages):
@@ -119,7 +119,7 @@ class TestHeadline:
         assert [line[0] for line in found["ledger"]] == [2, 1]
 
     def test_the_ledger_remarks_on_counts_that_have_no_column(self):
-        marked = replace(accepted("c0", 9, rejected=4), mark=Mark("f", 9, expired=2, repeated=1))
+        marked = replace(accepted("c0", 9, rejected=4), watermark=Watermark("f", 9, expired=2, repeated=1))
         found = shown(closed(1, [("c0", 9)], refused=3), closed(2, [marked]))
         assert [line[10] for line in found["ledger"]] == ["2 expired, 1 repeated", ""]
 
@@ -218,7 +218,7 @@ class TestClients:
         ]
 
     def test_a_client_says_which_of_its_labels_found_no_record_and_why(self):
-        taken = [replace(accepted("a", 9), mark=Mark("f", 9, 0, expired=1, unusable=n)) for n in (2, 1)]
+        taken = [replace(accepted("a", 9), watermark=Watermark("f", 9, 0, expired=1, unusable=n)) for n in (2, 1)]
         found = shown(closed(1, [taken[0], ("b", 9)]), closed(2, taken[1:]))
         told = "3 labels whose record was rejected, 2 records whose label did not come in time"
         assert [client(found, name)["astray"] for name in "ab"] == [told, ""]

@@ -9,7 +9,7 @@ from native_streams import state
 
 from streamfl.arrays import FloatArray
 from streamfl.bounds import NAMED
-from streamfl.learning.between_rounds import Covered
+from streamfl.learning.online_models import Covered
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.merging.admission import wrong_learnt
 from streamfl.online.native.merging.merging import after
@@ -167,7 +167,7 @@ def test_a_mixture_that_no_client_can_have_is_refused(lie: Any, trained: NativeS
     covered = Covered(learnt.records, features=set(NAMES), labels={"0", "1"}, members=2, limits=NAMED)
     assert wrong_learnt(learnt, trained, covered) is None
     lies = replace(learnt, mixture=lie(learnt.mixture))
-    assert wrong_learnt(lies, trained, covered) == "a mixture between rounds that is none"
+    assert wrong_learnt(lies, trained, covered) == "a mixture of online models that is none"
 
 
 def learnt_from(agreed: NativeState) -> NativeLearnt:

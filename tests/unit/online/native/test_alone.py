@@ -5,8 +5,8 @@ import pytest
 from native_streams import drawn
 
 from streamfl.bounds import NAMED
-from streamfl.learning.between_rounds import Covered
-from streamfl.online.native.between_rounds import NativeBetweenRounds
+from streamfl.learning.online_models import Covered
+from streamfl.online.native.online_models import NativeOnlineModels
 from streamfl.protocol.native.settings import NativeSettings
 
 pytestmark = pytest.mark.compiles
@@ -15,17 +15,17 @@ pytestmark = pytest.mark.compiles
 @pytest.mark.parametrize("targets", [False, True])
 def test_what_it_learnt_is_agreed_on_as_it_is(targets):
     stream = drawn(targets=targets)
-    between = NativeBetweenRounds(NativeSettings("auto", targets=targets)).alone()
-    machine, agreed = between.at_client(), between.initial(())
+    online = NativeOnlineModels(NativeSettings("auto", targets=targets)).alone()
+    machine, agreed = online.at_client(), online.initial(())
     for version, first in enumerate((0, 30), start=2):
         machine.learn_next(stream.batch(first, first + 30))
         learner = machine.learner
         weights, table = learner._models.weights.copy(), learner.table.copy()
-        learnt = between.named(machine.learnt(NAMED, "c0"), agreed)
+        learnt = online.named(machine.learnt(NAMED, "c0"), agreed)
         covered = Covered(30, set(learnt.features), set(learnt.labels), 1, NAMED)
-        assert between.wrong(learnt, agreed, covered) is None
-        agreed, change = between.after(agreed, {"c0": learnt}, learnt.labels, limits=NAMED)
-        machine.take(between.published(agreed, version, change))
+        assert online.wrong(learnt, agreed, covered) is None
+        agreed, change = online.after(agreed, {"c0": learnt}, learnt.labels, limits=NAMED)
+        machine.take(online.published(agreed, version, change))
         machine.begin(version, 1)
         np.testing.assert_allclose(agreed.weights, weights, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(learner.table, table, rtol=1e-6, atol=1e-7)
@@ -36,7 +36,7 @@ def test_what_it_learnt_is_agreed_on_as_it_is(targets):
 
 def test_it_goes_on_from_a_state_that_was_rounded():
     stream = drawn()
-    on_grids = NativeBetweenRounds(NativeSettings("linear"))
+    on_grids = NativeOnlineModels(NativeSettings("linear"))
     machine, agreed = on_grids.at_client(), on_grids.initial(())
     machine.learn_next(stream.batch(0, 30))
     agreed, _ = on_grids.after(

@@ -11,7 +11,7 @@ from streamfl.errors import PeerError
 from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.merging import merging
-from streamfl.protocol.messages import BetweenPublished
+from streamfl.protocol.messages import OnlinePublished
 from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.settings import ROWS, NativeSettings
@@ -97,9 +97,9 @@ def test_a_change_of_another_state_is_refused():
 
 def test_a_change_and_a_state_survive_the_wire_to_the_last_bit():
     for agreed in (CHANGE, replace(MODELS, table=MODELS.table.copy())):
-        published = BetweenPublished(version=2, agreed=agreed)
+        published = OnlinePublished(version=2, agreed=agreed)
         read = messages.decode(messages.encode(published))
-        assert isinstance(read, BetweenPublished)
+        assert isinstance(read, OnlinePublished)
         assert read.is_whole is isinstance(agreed, NativeState)
         client = NativeAtClient(AUTO)
         client.take(read)
@@ -111,7 +111,7 @@ def test_a_change_and_a_state_survive_the_wire_to_the_last_bit():
 
 def test_a_change_counts_for_those_who_have_the_version_before_alone():
     client = NativeAtClient(AUTO)
-    client.take(BetweenPublished(version=3, agreed=CHANGE))
+    client.take(OnlinePublished(version=3, agreed=CHANGE))
     assert not client.has(3)
-    client.take(BetweenPublished(version=2, agreed=CHANGE))
+    client.take(OnlinePublished(version=2, agreed=CHANGE))
     assert client.has(2)

@@ -1,4 +1,4 @@
-"""What a client learns between rounds: names that come late, rounds that do not count, and what is told of it."""
+"""What a client learns online: names that come late, rounds that do not count, and what is told of it."""
 
 from dataclasses import replace
 

@@ -8,10 +8,10 @@ import pytest
 from native_streams import Stream, agreed, changed, drawn, learnt, state
 
 from streamfl.errors import PeerError
-from streamfl.online.native.between_rounds import NativeBetweenRounds
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.merging import merging
 from streamfl.online.native.merging.agreed_moments import Seen, after_round
+from streamfl.online.native.online_models import NativeOnlineModels
 from streamfl.protocol.moments import NOTHING as NO_MOMENTS
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.native.change import NativeChange
@@ -242,7 +242,7 @@ def test_what_is_kept_back_grows_with_the_names_and_is_published_to_nobody():
     grown, _ = after(replace(part(1, 0.0625, c7=(1, 0.0625)), labels=("b", "c")), begin=first, labels=("a", "b", "c"))
     assert grown.kept_back.table.shape == grown.table.shape
     assert grown.kept_back.weights.shape == grown.weights.shape
-    published = NativeBetweenRounds(FERNS).published(first, 2).agreed
+    published = NativeOnlineModels(FERNS).published(first, 2).agreed
     assert (published.kept_back.weights.size, published.kept_back.table.size) == (0, 0)
 
 

@@ -11,8 +11,8 @@ from native_streams import drawn, state
 
 from streamfl.bounds import NAMED
 from streamfl.online.native.at_client import NativeAtClient
-from streamfl.online.native.between_rounds import NativeBetweenRounds
-from streamfl.protocol.messages import BetweenPublished
+from streamfl.online.native.online_models import NativeOnlineModels
+from streamfl.protocol.messages import OnlinePublished
 from streamfl.protocol.native.settings import NativeSettings
 from streamfl.protocol.records import Batch, Span
 from streamfl.records.files.covtype import covtype
@@ -26,11 +26,11 @@ class Clients:
     """Clients that learn rounds of five records, and an agreement on what they have learnt."""
 
     def __init__(self, settings: NativeSettings, count: int, *, shared: bool) -> None:
-        self.between = NativeBetweenRounds(settings)
-        host = self.between.in_one_process() if shared else self.between
+        self.online = NativeOnlineModels(settings)
+        host = self.online.in_one_process() if shared else self.online
         self.clients: list[NativeAtClient] = [host.at_client() for _ in range(count)]
         self.stream = drawn(SIZE * count * 8, targets=settings.targets)
-        self.agreed, self.version, self.read = self.between.initial(()), 1, 0
+        self.agreed, self.version, self.read = self.online.initial(()), 1, 0
 
     def batch(self, n: int = SIZE) -> Batch:
         """Return the next records."""
@@ -38,15 +38,15 @@ class Clients:
         self.read += n
         return Batch(Span("p", 0, n), np.arange(n), features, X, y, labels)
 
-    def agree(self, learnt: dict[str, Any]) -> tuple[BetweenPublished, BetweenPublished]:
+    def agree(self, learnt: dict[str, Any]) -> tuple[OnlinePublished, OnlinePublished]:
         """Return the next agreed state as it is published: by its new rows, and whole."""
-        learnt = {name: self.between.completed(part, self.agreed) for name, part in learnt.items()}
+        learnt = {name: self.online.completed(part, self.agreed) for name, part in learnt.items()}
         labels = tuple(sorted({name for part in learnt.values() for name in part.labels}))
         labels = (*self.agreed.labels, *(name for name in labels if name not in self.agreed.labels))
-        self.agreed, changed = self.between.after(self.agreed, learnt, labels, limits=NAMED)
+        self.agreed, changed = self.online.after(self.agreed, learnt, labels, limits=NAMED)
         self.version += 1
-        rows = self.between.published(self.agreed, self.version, changed)
-        return rows, self.between.published(self.agreed, self.version)
+        rows = self.online.published(self.agreed, self.version, changed)
+        return rows, self.online.published(self.agreed, self.version)
 
 
 def a_run(settings: NativeSettings, *, shared: bool) -> Iterator[object]:
@@ -89,8 +89,8 @@ def test_clients_that_share_learn_what_they_would_learn_alone(features, targets)
 
 
 def test_what_was_predicted_before_others_used_the_table_is_predicted_again():
-    between = NativeBetweenRounds(NativeSettings("auto")).in_one_process()
-    one, other, alone = between.at_client(), between.at_client(), NativeBetweenRounds(between.settings).at_client()
+    online = NativeOnlineModels(NativeSettings("auto")).in_one_process()
+    one, other, alone = online.at_client(), online.at_client(), NativeOnlineModels(online.settings).at_client()
     stream = drawn(30)
     records = [stream.part(i, i + 1) for i in range(30)]
     for client in (one, other, alone):
@@ -104,12 +104,12 @@ def test_what_was_predicted_before_others_used_the_table_is_predicted_again():
 
 
 def test_nothing_is_shared_unless_it_is_asked_for():
-    between = NativeBetweenRounds(NativeSettings("auto"))
-    assert between.at_client().learner.shared is not between.at_client().learner.shared
-    hosts = [between.in_one_process() for _ in range(2)]
+    online = NativeOnlineModels(NativeSettings("auto"))
+    assert online.at_client().learner.shared is not online.at_client().learner.shared
+    hosts = [online.in_one_process() for _ in range(2)]
     shared = [[host.at_client().learner.shared for _ in range(2)] for host in hosts]
     assert shared[0][0] is shared[0][1] is not shared[1][0]
-    assert hosts[0] == between
+    assert hosts[0] == online
 
 
 def held(value: Any, known: set[int]) -> int:

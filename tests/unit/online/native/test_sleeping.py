@@ -14,7 +14,7 @@ from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.merging import merging
 from streamfl.online.native.mixture import LabelMixture, TargetMixture
-from streamfl.protocol.messages import BetweenPublished
+from streamfl.protocol.messages import OnlinePublished
 from streamfl.protocol.native import sleeping
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.settings import FERNS, NativeSettings
@@ -199,7 +199,7 @@ def test_a_client_lets_its_own_experts_sleep_alone_and_a_restart_wakes_them():
             client.learn([drawn(1, seed=version).batch(0, 1)])
             serving.best[:] = [expert == uses for expert in experts]
             serving.stacked[:] = serving.best
-            client.take(BetweenPublished(version=version, agreed=models()))
+            client.take(OnlinePublished(version=version, agreed=models()))
             client.begin(version, epoch)
             script += "x" if serving.awake[experts.index("neighbours-100")] else "-"
         return script

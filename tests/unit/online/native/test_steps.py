@@ -1,4 +1,4 @@
-"""The steps of the models that learn between rounds: the first ones by hand, more by the formulas written out."""
+"""The steps of the online models: the first ones by hand, more by the formulas written out."""
 
 import math
 from dataclasses import replace

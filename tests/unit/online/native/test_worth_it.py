@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from streamfl.bounds import NAMED
-from streamfl.online.native.between_rounds import NativeBetweenRounds
 from streamfl.online.native.ferns import Ferns
+from streamfl.online.native.online_models import NativeOnlineModels
 from streamfl.online.native.private.own import OwnModel
 from streamfl.protocol.native.settings import NativeSettings
 from streamfl.protocol.records import Batch, Span
@@ -28,8 +28,8 @@ def records(kind: str, client: int) -> tuple[np.ndarray, np.ndarray]:
 
 def federated(kind: str) -> list[np.ndarray]:
     """Return by client which records were served right, in a federation that agrees after every round."""
-    between = NativeBetweenRounds(NativeSettings("linear")).in_one_process()
-    agreed, machines = between.initial(()), [between.at_client() for _ in range(CLIENTS)]
+    online = NativeOnlineModels(NativeSettings("linear")).in_one_process()
+    agreed, machines = online.initial(()), [online.at_client() for _ in range(CLIENTS)]
     streams, right = [records(kind, c) for c in range(CLIENTS)], [np.zeros(0)] * CLIENTS
     for t in range(ROUNDS):
         rows, learnt = np.arange(t * SIZE, (t + 1) * SIZE), {}
@@ -40,10 +40,10 @@ def federated(kind: str) -> list[np.ndarray]:
             right[c] = np.append(
                 right[c], [said == LABELS[int(truth)] for said, truth in zip(told, y[rows], strict=True)]
             )
-            learnt[f"c{c}"] = between.named(machine.learnt(NAMED, f"c{c}"), agreed)
-        agreed, change = between.after(agreed, learnt, LABELS, limits=NAMED)
+            learnt[f"c{c}"] = online.named(machine.learnt(NAMED, f"c{c}"), agreed)
+        agreed, change = online.after(agreed, learnt, LABELS, limits=NAMED)
         for machine in machines:
-            machine.take(between.published(agreed, t + 2, change))
+            machine.take(online.published(agreed, t + 2, change))
     return right
 
 

@@ -747,9 +747,9 @@ def test_predicting_leaves_the_state_alone(make, targets, features):
 
 
 def kept(model) -> Any:
-    """Return all that the coordinator and the clients hold of models between rounds."""
+    """Return all that the coordinator and the clients hold of online models."""
     federation = model._federation
-    clients = {name: node.machine.between_rounds for name, node in federation._clients.items()}
+    clients = {name: node.machine.online_models for name, node in federation._clients.items()}
     return state(federation.state), state(clients, without=["_last_prediction"])
 
 
@@ -813,8 +813,8 @@ def test_large_targets_after_a_round_of_zeros_are_learnt_too(size):
 def test_learning_that_was_damaged_is_no_silent_end_of_rounds():
     model = classifier(round_size=10)
     model.learn_many(np.arange(15.0)[:, None], ["a", "b", "a"] * 5)
-    between = model._federation._clients["c0"].machine.between_rounds
-    between.learner._models.second[0, 0] += 9.0  # as if a record had been learnt, and not been counted
+    online = model._federation._clients["c0"].machine.online_models
+    online.learner._models.second[0, 0] += 9.0  # as if a record had been learnt, and not been counted
     with pytest.raises(BrokenInvariantError, match=r"the estimator cannot learn any more.*second moments"):
         model.learn_many(np.arange(15.0)[:, None], ["a", "b", "a"] * 5)
     refuses(model)
@@ -941,7 +941,7 @@ def test_half_a_surrogate_pair_is_refused_and_nothing_is_lost(x, y, what):
 
 
 def test_more_features_than_can_be_learnt_are_refused_and_nothing_is_lost(monkeypatch, tmp_path):
-    monkeypatch.setattr("streamfl.run.estimators.embedded.MOST_BETWEEN_ROUNDS", 4)
+    monkeypatch.setattr("streamfl.run.estimators.embedded.MOST_ONLINE_FEATURES", 4)
     model = taught(classifier(round_size=5, client="site"), records(17))
     model.learn_one({"x": 1.0, "z": 2.0}, "a")
     model.save(tmp_path / "model")

@@ -185,7 +185,7 @@ def put(*place: str | int, value: Any) -> Edit:
 
 
 CLIENT = ("federation", "clients", 0)
-ONLINE = ("federation", "state", "between")
+ONLINE = ("federation", "state", "online")
 DAMAGES = {
     "y below 0": put(*CLIENT, "pending", 3, "y", value=np.array([-1.0])),
     "y beyond the labels": put(*CLIENT, "pending", 3, "y", value=np.array([3.0])),

@@ -1,21 +1,21 @@
-"""External models behind the interface of `streamfl.learning.between_rounds`."""
+"""External models behind the interface of `streamfl.learning.online_models`."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from streamfl.bounds import Limits
-from streamfl.learning.between_rounds import BetweenRounds, Covered, Renewal
+from streamfl.learning.online_models import Covered, OnlineModels, Renewal
 from streamfl.online.external.admission import wrong_external
 from streamfl.online.external.agreed import agreed_after
 from streamfl.online.external.at_client import ExternalAtClient
 from streamfl.protocol.external.interface import ExternalModel
 from streamfl.protocol.external.state import ExternalLearnt, ExternalState
-from streamfl.protocol.messages import BetweenPublished
+from streamfl.protocol.messages import OnlinePublished
 
 
 @dataclass(frozen=True)
-class ExternalBetweenRounds(BetweenRounds[ExternalState, ExternalLearnt]):
+class ExternalOnlineModels(OnlineModels[ExternalState, ExternalLearnt]):
     """An external model, which learns and predicts without any other.
 
     Parameters
@@ -65,11 +65,11 @@ class ExternalBetweenRounds(BetweenRounds[ExternalState, ExternalLearnt]):
         parts = [part for client, part in learnt.items() if client not in apart]
         return agreed_after(agreed, parts, labels, most=limits.external_names), None
 
-    def published(self, agreed: ExternalState, version: int, change: None = None) -> BetweenPublished:
+    def published(self, agreed: ExternalState, version: int, change: None = None) -> OnlinePublished:
         """Return the agreed state as it is published."""
-        return BetweenPublished(version=version, agreed=agreed)
+        return OnlinePublished(version=version, agreed=agreed)
 
-    def unusable(self, published: BetweenPublished) -> str | None:
+    def unusable(self, published: OnlinePublished) -> str | None:
         """Return why a client cannot use a published state, or None if it can."""
         agreed = published.agreed
         return self.model.refusal(agreed.state) if isinstance(agreed, ExternalState) else None

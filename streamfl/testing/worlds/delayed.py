@@ -10,8 +10,8 @@ from operator import itemgetter
 from streamfl.errors import BrokenInvariantError
 from streamfl.machines.client.intake.waiting import NEAR, SLACK
 from streamfl.machines.client.ledger.known_ledger import LedgerPlace
-from streamfl.protocol.messages import Accepted, Mark
-from streamfl.run.dealing.apart import HalvesSource
+from streamfl.protocol.messages import Accepted, Watermark
+from streamfl.run.dealing.delayed import HalvesSource
 from streamfl.testing.violation import expect
 
 
@@ -74,7 +74,7 @@ class Halves:
 
 @dataclass(frozen=True)
 class Account:
-    """What the ledger says of a client whose labels come apart.
+    """What the ledger says of a client whose labels come later.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Account:
         Its position among the labels.
     accepted, rejected
         Labels.
-    mark
+    watermark
         The last one, with all that was written off; None before the first.
     learnt
         The positions of the labels and of the features that were learnt.
@@ -93,7 +93,7 @@ class Account:
     label that was rejected; m and o wait.
 
     >>> halves = Halves(dict(enumerate("klmno")), dict(enumerate("kn")), 2)
-    >>> account = Account(2, 1, 1, Mark("f", 4, 0, 2), {0: 0})
+    >>> account = Account(2, 1, 1, Watermark("f", 4, 0, 2), {0: 0})
     >>> sorted(account.waiting(halves, 2)), account.written_off(halves, 2)
     ([2, 4], 2)
     """
@@ -101,37 +101,39 @@ class Account:
     passed: int = 0
     accepted: int = 0
     rejected: int = 0
-    mark: Mark | None = None
+    watermark: Watermark | None = None
     learnt: Mapping[int, int] = field(default_factory=dict)
 
     def after(self, entered: Accepted, learnt: Mapping[int, int]) -> "Account":
         """Return the account after an entry, by which some records were learnt."""
-        mark = None if entered.mark is None else entered.mark.after(self.mark)
+        watermark = None if entered.watermark is None else entered.watermark.after(self.watermark)
         return Account(
             max([self.passed, *(span.end for span in entered.spans)]),
             self.accepted + entered.records,
             self.rejected + entered.rejected,
-            mark or self.mark,
+            watermark or self.watermark,
             {**self.learnt, **learnt},
         )
 
     def is_known_as(self, client: str, place: LedgerPlace) -> bool:
         """Tell whether this is what a client knows of its place."""
-        known = (place.positions.get(client, 0), place.read - place.rejected, place.rejected, place.mark)
-        return known == (self.passed, self.accepted, self.rejected, self.mark)
+        known = (place.positions.get(client, 0), place.read - place.rejected, place.rejected, place.watermark)
+        return known == (self.passed, self.accepted, self.rejected, self.watermark)
 
     def waiting(self, halves: Halves, window: int) -> Collection[int]:
         """Return the records that wait: those in the window, but for those that are learnt or written off.
 
-        A record before the mark is written off if a label with its key was passed, and it was not learnt.
+        A record before the watermark is written off if a label with its key was passed, and it was not learnt.
         """
         done = set(self.learnt.values())
-        if self.mark is None:
+        if self.watermark is None:
             return halves.features.keys() - done
-        mark = self.mark.features
-        passed = range(self.mark.labels, self.passed)
+        watermark = self.watermark.features
+        passed = range(self.watermark.labels, self.passed)
         named = {halves.labels[position] for position in passed if position in halves.labels}
-        before = {at for at, key in halves.features.items() if at < mark and (at < mark - window or key in named)}
+        before = {
+            at for at, key in halves.features.items() if at < watermark and (at < watermark - window or key in named)
+        }
         return halves.features.keys() - done - before
 
     def written_off(self, halves: Halves, window: int) -> int:
@@ -141,10 +143,10 @@ class Account:
     def outcomes(self, halves: Halves, window: int, labels: Iterable[int]) -> Mapping[int, int | str]:
         """Return what becomes of the next labels, by position: a record's position, or why it finds none.
 
-        A label that cannot be read is not named, nor one that waits until the mark moves, and those after it.
+        A label that cannot be read is not named, nor one that waits until the watermark moves, and those after it.
         """
-        mark = front = 0 if self.mark is None else self.mark.features
-        begin = mark - window
+        watermark = front = 0 if self.watermark is None else self.watermark.features
+        begin = watermark - window
         there = {key: at for at, key in halves.features.items() if begin <= at}
         bad = {key: at for key, at in halves.rejected.items() if begin <= at}
         waits = {halves.features[at] for at in self.waiting(halves, window)}
@@ -153,12 +155,12 @@ class Account:
             key = halves.labels.get(label)
             if key is None:
                 continue
-            end = min(front, mark + window) + window
+            end = min(front, watermark + window) + window
             at = there.get(key, bad.get(key, end))
             near = front + math.ceil(window / NEAR)
             if halves.passes(label, range(near, min(at, end))):
                 found[label], front = "unmatched", near if halves.is_doubted(label, range(begin, front)) else front
-            elif at >= end and front > mark + window:
+            elif at >= end and front > watermark + window:
                 break
             elif at >= end:
                 found[label] = "unmatched"
@@ -210,7 +212,10 @@ class Accounts:
             f"{account.passed} labels of {self.name} are passed, but {account.accepted} accepted "
             f"+ {account.rejected} rejected",
         )
-        off, told = account.written_off(self.halves, self.window), account.mark.expired if account.mark else 0
+        off, told = (
+            account.written_off(self.halves, self.window),
+            account.watermark.expired if account.watermark else 0,
+        )
         self._off[entry] = off
         self._check_rejected(before, account, outcomes)
         expect(off == told, f"{off} records of {self.name} are written off, but the ledger says {told}")
@@ -229,10 +234,10 @@ class Accounts:
 
     def _check_rejected(self, before: Account, account: Account, outcomes: Mapping[int, int | str]) -> None:
         """Check how many of the labels that an entry passes have no record, a labelled one, and a rejected one."""
-        if account.mark is None or self.may_lack_names:
+        if account.watermark is None or self.may_lack_names:
             return
-        known = (0, 0, 0) if before.mark is None else before.mark.released
-        told = tuple(all_ - earlier for all_, earlier in zip(account.mark.released, known, strict=True))
+        known = (0, 0, 0) if before.watermark is None else before.watermark.released
+        told = tuple(all_ - earlier for all_, earlier in zip(account.watermark.released, known, strict=True))
         why = Counter(outcomes.values())
         counts = (why["unmatched"], why["repeated"], why["unusable"])
         expect(
@@ -250,7 +255,7 @@ class Accounts:
         found, account = self._known[bisect_right(self._known, entry, key=itemgetter(0)) - 1]
         return account, self._off.get(found, 0)
 
-    def check_end(self, answered: Collection[int], least: int) -> None:
+    def check_end(self, answered: Collection[int], min_records: int) -> None:
         """Check that once all is read each record was answered, and each label passed, but for a rest.
 
         Parameters
@@ -271,7 +276,7 @@ class Accounts:
         rest = range(last.passed, halves.length)
         good = sum(isinstance(one, int) for one in last.outcomes(halves, self.window, rest).values())
         expect(
-            not rest or 0 < good < least,
+            not rest or 0 < good < min_records,
             f"{self.name} has {halves.length} labels, but the ledger has {last.passed} of them; "
             f"{good} of the others have records that wait",
         )

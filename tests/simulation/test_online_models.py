@@ -1,4 +1,4 @@
-"""Models that learn between rounds, under faults: the agreed state is that of the undisturbed run."""
+"""Online models, under faults: the agreed state is that of the undisturbed run."""
 
 from functools import cache
 from typing import Any
@@ -30,7 +30,7 @@ def come_of(simulation: Simulation) -> tuple[str, Any, int]:
     """Return the digest of the model, the agreed state, and the number of records that could not be learnt."""
     coordinator = simulation.run()
     unlearnt = sum(closed.unlearnt for closed in simulation.audit.closed)
-    return coordinator.digest(), state(coordinator.state.between), unlearnt
+    return coordinator.digest(), state(coordinator.state.online), unlearnt
 
 
 @cache
@@ -78,7 +78,7 @@ def test_the_model_file_of_a_killed_federation_predicts_what_that_of_a_replay_pr
     simulation = federation(seed=seed, faults=faults_of(seed), learning=learning)
     live = ServedModel.of(simulation.run(), learning)
     assert simulation.kills
-    settings = ReplaySettings(round_size=ROUND, least=1, learning=learning)
+    settings = ReplaySettings(round_size=ROUND, min_records=1, learning=learning)
     replayed = Replay(simulation.table, simulation.logs, settings).run().model
     X = np.random.default_rng(1).normal(3.0, 3.0, (300, 2))
     names = simulation.table.features

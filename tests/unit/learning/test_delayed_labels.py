@@ -1,4 +1,4 @@
-"""Parts of labels that come apart from their records: halves, answers, what was recorded, and pairs."""
+"""Parts of delayed labels: halves, answers, what was recorded, and pairs."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,9 +14,9 @@ from streamfl.machines.client.machine import Client
 from streamfl.machines.client.phase import Phase, may_follow
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.models import Softmax
-from streamfl.protocol.apart import Answers, Half, answers_together
+from streamfl.protocol.delayed import Answers, Half, answers_together
 from streamfl.protocol.events import RecordsRead, WindowFull
-from streamfl.protocol.messages import Mark
+from streamfl.protocol.messages import Watermark
 from streamfl.protocol.records import Batch, Rejection, Span, stacked
 
 
@@ -203,7 +203,7 @@ def test_the_label_of_a_rejected_record_is_released_at_once_and_the_mark_moves_b
     joined = joined_of(fresh, told("cb"))
     assert [bad.reason for batch in joined for bad in batch.rejected] == [f"{REJECTED} (no number): c"]
     assert [batch.beside.tolist() for batch in joined] == [[1]]
-    assert fresh.after([joined[0].before(1)]) == Mark("f", 3, 0, 0, unusable=1)
+    assert fresh.after([joined[0].before(1)]) == Watermark("f", 3, 0, 0, unusable=1)
 
 
 def test_a_label_without_a_record_is_released_by_a_record_that_was_written_a_minute_after_it():
@@ -264,9 +264,12 @@ def test_labels_whose_clock_is_behind_find_their_records_again_after_a_gap():
     joined = joined_of(fresh, told("afgh", written=[0, 1, 2, 3]))  # b to e get no labels
     assert [at for batch in joined for at in batch.beside.tolist()] == [0]
     assert [bad.reason for batch in joined for bad in batch.rejected] == [f"{PASSED}: {key}" for key in "fgh"]
-    mark = fresh.after(joined)
-    assert (mark.features, mark.unmatched) == (4, 3)  # each of them has moved it by a hundredth of the window
-    fresh.follow(mark, 4)
+    watermark = fresh.after(joined)
+    assert (watermark.features, watermark.unmatched) == (
+        4,
+        3,
+    )  # each of them has moved it by a hundredth of the window
+    fresh.follow(watermark, 4)
     (joined,) = joined_of(fresh, told("e", 4, written=[4]))
     assert joined.beside.tolist() == [4]
 
@@ -302,23 +305,23 @@ def test_a_second_label_is_rejected_before_the_entry_and_after_it():
 def test_the_mark_lies_behind_the_newest_record_and_what_lies_before_the_window_is_written_off():
     fresh = waiting(window=3)
     (joined,) = joined_of(fresh, told("c"))
-    assert fresh.after([joined]) == Mark("f", 3, 0, 0)
-    fresh.follow(Mark("f", 3, 0, 0), 1)
+    assert fresh.after([joined]) == Watermark("f", 3, 0, 0)
+    fresh.follow(Watermark("f", 3, 0, 0), 1)
     assert (fresh.room, fresh.records) == (3, 2)
     fresh.take_features(asked("def", 3))
     (joined,) = joined_of(fresh, told("f", 1))
-    assert fresh.after([joined]) == Mark("f", 6, 1, 2)  # a and b were never labelled
-    fresh.follow(Mark("f", 6, 1, 2), 2)
+    assert fresh.after([joined]) == Watermark("f", 6, 1, 2)  # a and b were never labelled
+    fresh.follow(Watermark("f", 6, 1, 2), 2)
     assert fresh.records == 2
 
 
 def test_the_watermark_moves_without_a_label_only_if_features_beyond_the_window_come_next():
     fresh = waiting(window=3)
-    assert (fresh.is_read, fresh.must_move, fresh.after([])) == (True, False, Mark("f", 0, 0, 0))
+    assert (fresh.is_read, fresh.must_move, fresh.after([])) == (True, False, Watermark("f", 0, 0, 0))
     fresh.is_stuck = True
-    assert fresh.after([]) == Mark("f", 3, 0, 0)
+    assert fresh.after([]) == Watermark("f", 3, 0, 0)
     (joined,) = joined_of(fresh, told("a"))
-    assert fresh.after([joined]) == Mark("f", 1, 0, 0)  # a label was passed
+    assert fresh.after([joined]) == Watermark("f", 1, 0, 0)  # a label was passed
 
 
 def test_the_window_follows_the_front_until_this_is_a_window_beyond_the_mark_and_then_labels_wait_for_an_entry():
@@ -327,10 +330,10 @@ def test_the_window_follows_the_front_until_this_is_a_window_beyond_the_mark_and
     fresh.take_features(asked("def", 3))
     (joined,) = fresh.joined()  # the front is 3: x finds nothing before 6
     assert (joined.rejected, joined.beside.tolist()) == ((Rejection(1, f"{NO_RECORD}: x"),), [4])
-    assert (fresh.room, fresh.queued, fresh.must_move) == (0, 2, True)  # the front is 5, and the mark 0
-    mark = fresh.after([joined])
-    assert mark.features == 5
-    fresh.follow(mark, 3)
+    assert (fresh.room, fresh.queued, fresh.must_move) == (0, 2, True)  # the front is 5, and the watermark 0
+    watermark = fresh.after([joined])
+    assert watermark.features == 5
+    fresh.follow(watermark, 3)
     assert (fresh.room, fresh.must_move) == (2, False)
     fresh.take_features(asked("gz", 6))
     (joined,) = fresh.joined()
@@ -368,20 +371,20 @@ def test_a_label_that_was_rejected_settles_its_record_like_any_other_once_the_ma
     fresh.take_features(asked("ghi", 6))
     (joined,) = joined_of(fresh, told("fhh", 2))
     assert fresh.after([joined.before(4)]).repeated == 0  # the second label is not passed yet
-    mark = fresh.after([joined])
-    fresh.follow(mark, 5)
-    assert mark.expired == 5  # a, b, d, e, and g
-    assert (mark.unmatched, mark.repeated, fresh.complaint) == (0, 1, f"{LABELLED}: h")
+    watermark = fresh.after([joined])
+    fresh.follow(watermark, 5)
+    assert watermark.expired == 5  # a, b, d, e, and g
+    assert (watermark.unmatched, watermark.repeated, fresh.complaint) == (0, 1, f"{LABELLED}: h")
     assert fresh.records == 1  # i
 
 
 def test_an_entry_before_all_was_read_again_leaves_the_mark_where_it_is():
     fresh = waiting(window=3)
-    fresh.begin(Mark("f", 5, 2, 40), 4)
+    fresh.begin(Watermark("f", 5, 2, 40), 4)
     fresh.is_stuck = True
-    assert fresh.after([]) == Mark("f", 5, 2, 0)
+    assert fresh.after([]) == Watermark("f", 5, 2, 0)
     assert fresh.room == 6  # from 2 to 8
-    fresh.begin(Mark("f", 1, 0, 0), 1)
+    fresh.begin(Watermark("f", 1, 0, 0), 1)
     assert fresh.room == 4  # from 0, not from -2
 
 

@@ -42,12 +42,12 @@ def check_served(federation, halved):
     return first
 
 
-def run_in_stages(federation, halved, between=lambda: None):
-    """Write the stream three rounds at a time, and call `between` whenever these have been learnt."""
+def run_in_stages(federation, halved, online=lambda: None):
+    """Write the stream three rounds at a time, and call `online` whenever these have been learnt."""
     for until in (*range(4, ROUNDS, 3), ROUNDS):
         halved.write(until)
         federation.until("the rounds with labels", lambda: federation.rounds() >= halved.complete)
-        between()
+        online()
     halved.end()
 
 
@@ -308,7 +308,7 @@ def test_what_is_no_answer_among_the_answers_is_counted_and_changes_nothing(brok
 def test_labels_before_their_records_twice_of_no_record_and_of_a_wrong_type_end_and_stall_nothing(
     broker, federate, halved
 ):
-    federation = federate(halved, *halved.settings(), "rounds.least=1")
+    federation = federate(halved, *halved.settings(), "rounds.min_records=1")
     host = federation.start("a")
     federation.start("coordinator")
     halved.write(4)
@@ -355,7 +355,7 @@ def test_labels_before_their_records_twice_of_no_record_and_of_a_wrong_type_end_
 
 @pytest.mark.full
 def test_a_label_after_the_window_is_rejected_and_its_record_written_off(broker, federate, halved):
-    federation = federate(halved, *halved.settings(window=SIZE * 3), "rounds.least=1")
+    federation = federate(halved, *halved.settings(window=SIZE * 3), "rounds.min_records=1")
     host = federation.start("a")
     federation.start("coordinator")
     name, late = halved.names[0], 3
@@ -382,7 +382,7 @@ def test_a_label_after_the_window_is_rejected_and_its_record_written_off(broker,
 
 @pytest.mark.full
 def test_the_label_of_a_rejected_record_and_one_whose_record_never_came_hold_up_no_client(broker, federate, halved):
-    federation = federate(halved, *halved.settings(window=1000), "rounds.least=1")
+    federation = federate(halved, *halved.settings(window=1000), "rounds.min_records=1")
     host = federation.start("a")
     federation.start("coordinator")
     halved.write(4)
@@ -404,5 +404,5 @@ def test_the_label_of_a_rejected_record_and_one_whose_record_never_came_hold_up_
     federation.until("the end", lambda: all(process.popen.poll() is not None for process in federation.running))
     accepted = [one for entry in federation.closed() for one in entry.accepted if one.client == name]
     assert sum(one.records for one in accepted) == SIZE * ROUNDS
-    marks = [one.mark for one in accepted if one.mark is not None]
-    assert (sum(one.unusable for one in marks), sum(one.unmatched for one in marks)) == (1, 1)
+    watermarks = [one.watermark for one in accepted if one.watermark is not None]
+    assert (sum(one.unusable for one in watermarks), sum(one.unmatched for one in watermarks)) == (1, 1)

@@ -7,11 +7,11 @@ import pytest
 
 from streamfl.errors import UsageError
 from streamfl.machines.client.intake.recorded import Recorded
-from streamfl.protocol.apart import Answers, Half
 from streamfl.protocol.decisions import Answered
+from streamfl.protocol.delayed import Answers, Half
 from streamfl.protocol.records import Rejection
 from streamfl.runtime.log import predictions
-from streamfl.runtime.log.apart import LogHalves
+from streamfl.runtime.log.delayed import LogHalves
 from streamfl.runtime.log.partition import NOWHERE, PartitionReader
 from streamfl.runtime.ports import ClientProgress, Decoded
 
@@ -50,7 +50,7 @@ class Log:
         reader.take(end, decoded(kind, reader.head, end, bad))
 
     def given(self, labels=100, features=100):
-        halves = self.halves.poll_apart(labels, features)
+        halves = self.halves.poll_halves(labels, features)
         return [(half.span.partition, half.span.start, half.span.end, half.answers is not None) for half in halves]
 
 
@@ -155,7 +155,7 @@ def answered(log, *, labels=("a", "b"), P=((0.25, 0.75), (1.0, 0.0)), served=(1.
     log.halves.restore(0, NOWHERE)
     log.read("features", 2)
     log.halves.arrived({0: b"key", 1: None})
-    (batch,) = log.halves.poll_apart(0, 2)
+    (batch,) = log.halves.poll_halves(0, 2)
     answers = Answers(np.array(served), np.array(known), labels)
     return Answered("c", replace(batch, answers=answers), np.array(P).reshape(2, -1), labels)
 

@@ -1,4 +1,5 @@
-"""A client that keeps fewer than `least` good records to itself: it goes on, in bounded memory, and counts right."""
+"""A client that keeps fewer than `min_records` good records to itself: it goes on, in bounded memory, and counts
+right."""
 
 import numpy as np
 from hypothesis import given
@@ -27,7 +28,7 @@ class Run:
     """A client that reads a stream in pieces; whatever it sends counts at once, and the next round opens."""
 
     def __init__(self, good: list[bool], pieces: list[int]) -> None:
-        self.machine = Client(ClientSettings(LEARNER, SIZE, least=LEAST, capacity=CAPACITY), "c0", "i1")
+        self.machine = Client(ClientSettings(LEARNER, SIZE, min_records=LEAST, capacity=CAPACITY), "c0", "i1")
         self.updates: list[Update] = []
         self.entry, self.at, self.most, self.finished = 1, 0, 0, False
         turns = 0

@@ -1,4 +1,4 @@
-"""A client whose labels come apart from its records: at the end of its features, and after a restart."""
+"""A client whose labels come later: at the end of its features, and after a restart."""
 
 from dataclasses import replace
 
@@ -7,10 +7,10 @@ from unit.machines.script import batch, client, feed, joined, opening, sent
 
 from streamfl.machines.client.intake.recorded import Recorded
 from streamfl.machines.client.phase import Phase
-from streamfl.protocol.apart import Answers, Half
 from streamfl.protocol.decisions import Answered, Seek
+from streamfl.protocol.delayed import Answers, Half
 from streamfl.protocol.events import FeaturesEnded, RecordsRead
-from streamfl.protocol.messages import Join, Mark
+from streamfl.protocol.messages import Join, Watermark
 from streamfl.protocol.records import Batch
 
 
@@ -48,7 +48,7 @@ def test_a_client_that_was_there_before_answers_nothing_new_until_it_has_the_mod
     decisions = feed(machine, RecordsRead((features("kl", answered=True),)))
     assert len(sent(decisions, Join)) == 1  # it asks at once, without a label
     assert (machine.phase, machine.features_room) == (Phase.JOINING, 0)
-    answer = joined(entry=3, positions={"l": 7}, read=7, mark=Mark("f", 200, 5))
+    answer = joined(entry=3, positions={"l": 7}, read=7, watermark=Watermark("f", 200, 5))
     (seek,) = [one for one in feed(machine, answer) if isinstance(one, Seek)]
     assert seek == Seek({"f": 100, "l": 5}, {"l": 7})
     assert (machine.phase, machine.features_room) == (Phase.WAITING, 0)

@@ -1,4 +1,4 @@
-"""The source of one client whose labels come apart from their records, later: a table, in halves."""
+"""The source of one client whose labels come later: a table, in halves."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -7,13 +7,13 @@ import numpy as np
 
 from streamfl.arrays import IntArray
 from streamfl.machines.client.intake.recorded import Recorded
-from streamfl.protocol.apart import Half, Keys
+from streamfl.protocol.delayed import Half, Keys
 from streamfl.protocol.records import Batch, Rejection, Span
 from streamfl.run.dealing.source import TableSource
 
 
 class HalvesSource:
-    """A client's records in halves, the labels in an order of their own: `streamfl.runtime.ports.SourceApart`.
+    """A client's records in halves, the labels in an order of their own: `streamfl.runtime.ports.DelayedSource`.
 
     Labels are in a partition of the client's name, features in another one.
 
@@ -59,14 +59,14 @@ class HalvesSource:
 
     def poll(self, limit: int) -> Sequence[Batch]:
         """Return the next halves, at most `limit` of each kind."""
-        return self.poll_apart(limit, limit)
+        return self.poll_halves(limit, limit)
 
     @property
     def features_next(self) -> bool:
         """Whether features come next, not labels."""
         return self._due == self._told and not self.features_ended
 
-    def poll_apart(self, labels: int, features: int, *, waits: bool = False) -> Sequence[Batch]:
+    def poll_halves(self, labels: int, features: int, *, waits: bool = False) -> Sequence[Batch]:
         """Return the next halves in their order, at most so many labels and positions of features.
 
         It ends with the last of these labels: features after it are answered with the models of the next round. But
@@ -161,7 +161,7 @@ def delayed(source: TableSource, delay: int, recorded: Recorded | None = None) -
     >>> from streamfl.run.dealing.dealing import deal
     >>> table = covtype()
     >>> source = delayed(TableSource(table, "c3", deal(table, 10, "round-robin", 0)["c3"]), 2)
-    >>> [(half.span.partition, half.span.end) for half in source.poll_apart(10, 3)]
+    >>> [(half.span.partition, half.span.end) for half in source.poll_halves(10, 3)]
     [('c3/features', 2), ('c3', 1), ('c3/features', 3), ('c3', 2)]
     """
     positions = np.arange(source.length)

@@ -1,4 +1,4 @@
-"""Models that learn between rounds, in the machines: where each client begins, and what counts."""
+"""Online models, in the machines: where each client begins, and what counts."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -49,9 +49,9 @@ from streamfl.online.native.merging.grids import finer, step_of_cells, step_of_w
 from streamfl.protocol.decisions import Predicted, Seek
 from streamfl.protocol.events import BufferDue, RecordsRead, Tick
 from streamfl.protocol.messages import (
-    BetweenPublished,
     Join,
     Joined,
+    OnlinePublished,
     Restarted,
     RoundClosed,
     RoundOpened,
@@ -84,7 +84,7 @@ def learner(features: Features = "linear", *, neighbours: bool = False) -> Learn
 LINEAR, FERNS = learner(), learner("ferns")
 
 
-def between(
+def online(
     how: Learner = LINEAR,
     *,
     rounds: int = 5,
@@ -94,8 +94,8 @@ def between(
     federation: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Federation:
-    """Return three clients with rounds of so many records, whose models also learn between rounds."""
-    told_ = CoordinatorSettings(**({"learner": how, "expect": 3} | settings))
+    """Return three clients with rounds of so many records, whose models also learn online."""
+    told_ = CoordinatorSettings(**({"learner": how, "min_clients": 3} | settings))
     records = {name: swapping(name, rounds, at=at, size=size) for name in CLIENTS}
     clients = ClientSettings(learner=how, round_size=size, capacity=size, measure=True)
     return kind(Coordinator(told_, PROFILES["adaptive"]()), records, clients, **(federation or {}))
@@ -105,7 +105,7 @@ def agreed_by(run: Federation, *, without: Callable[[RoundOpened, Update], bool]
     """Return the agreed models of every version, from what was sent and accepted alone."""
     opened = {message.entry: message for message in run.of(RoundOpened)}
     updates = {(update.client, update.attempt): update for update in run.of(Update)}
-    models = {1: NativeState.none(run.settings.learner.between.settings)}
+    models = {1: NativeState.none(run.settings.learner.online.settings)}
     labels = ("a", "b")
     for entry in run.of(RoundClosed):
         accepted = [updates[a.client, a.attempt] for a in sorted(entry.accepted, key=lambda a: a.client)]
@@ -136,8 +136,8 @@ def after(records: Batch, labels: tuple[str, ...] = ("a", "b")) -> tuple[NativeS
 
 
 def native(machine: Client) -> NativeAtClient:
-    assert isinstance(machine.between_rounds, NativeAtClient)
-    return machine.between_rounds
+    assert isinstance(machine.online_models, NativeAtClient)
+    return machine.online_models
 
 
 # --- a whole federation ----------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def test_no_byte_that_is_sent_depends_on_the_last_answer_but_what_was_served(fea
     runs = {}
     for last_answer in (True, False):
         how = LearningSettings(features=features, last_answer=last_answer).learner("classification", 0)
-        runs[last_answer] = in_runs(between(how, rounds=6))
+        runs[last_answer] = in_runs(online(how, rounds=6))
     served = [[update.served for update in run.of(Update)] for run in runs.values()]
     assert served[0] != served[1]  # it did serve
     assert any(one.shares["last-answer"] > 0.0 for one in served[0])
@@ -175,13 +175,13 @@ def sent_bytes(message: Any) -> bytes:
 
 @pytest.mark.parametrize("how", [LINEAR, FERNS, learner("auto", neighbours=True)], ids=["linear", "ferns", "auto"])
 def test_the_agreed_models_are_those_of_all_accepted_differences_and_all_clients_begin_there(how):
-    run = between(how).run()
+    run = online(how).run()
     models = agreed_by(run)
     final = run.coordinator.state
-    assert final.between is not None
-    assert state(final.between) == state(models[final.round])
-    assert final.between.seen == sum(entry.records for entry in run.of(RoundClosed)) == 300
-    assert {opened.between for opened in run.of(RoundOpened)} == {True}
+    assert final.online is not None
+    assert state(final.online) == state(models[final.round])
+    assert final.online.seen == sum(entry.records for entry in run.of(RoundClosed)) == 300
+    assert {opened.online for opened in run.of(RoundOpened)} == {True}
     for name in CLIENTS:
         last = native(run.clients[name])
         assert last.version == final.round - 1
@@ -191,8 +191,8 @@ def test_the_agreed_models_are_those_of_all_accepted_differences_and_all_clients
 
 
 def test_round_one_begins_from_nothing_without_a_label_and_what_is_served_first_is_wrong():
-    run = between(rounds=2).run()
-    first = [published for published in run.of(BetweenPublished) if published.version == 1]
+    run = online(rounds=2).run()
+    first = [published for published in run.of(OnlinePublished) if published.version == 1]
     assert {(p.agreed.labels, p.agreed.features, p.agreed.seen, p.agreed.weights.shape) for p in first} == {
         ((), (), 0, (1, 3, 0))
     }
@@ -238,25 +238,25 @@ class EarlyInSevens(Early):
 @pytest.mark.parametrize("kind", [Early, EarlyInSevens])
 @pytest.mark.parametrize("how", [LINEAR, learner("auto", neighbours=True)], ids=["linear", "auto"])
 def test_learning_early_and_learning_at_the_close_send_the_same_bytes(kind, how):
-    early, late = between(how, kind=kind, rounds=4).run(), between(how, rounds=4).run()
+    early, late = online(how, kind=kind, rounds=4).run(), online(how, rounds=4).run()
     assert as_bytes(early.of(Update)) == as_bytes(late.of(Update))
     assert early.coordinator.digest() == late.coordinator.digest()
 
 
 def test_a_coordinator_that_is_restored_at_every_commit_comes_to_the_same_models():
-    undisturbed = between(FERNS).run()
-    restored = between(FERNS, federation={"restart": reborn}).run()
+    undisturbed = online(FERNS).run()
+    restored = online(FERNS, federation={"restart": reborn}).run()
     assert restored.coordinator is not undisturbed.coordinator
     assert restored.coordinator.digest() == undisturbed.coordinator.digest()
-    assert state(restored.coordinator.state.between) == state(undisturbed.coordinator.state.between)
+    assert state(restored.coordinator.state.online) == state(undisturbed.coordinator.state.online)
 
 
 def test_the_order_in_which_updates_arrive_changes_no_bit():
-    first = {update.client: update for update in between(rounds=1).run().of(Update)}
+    first = {update.client: update for update in online(rounds=1).run().of(Update)}
     found = set()
     for order in permutations(CLIENTS):
-        machine = between(rounds=1).coordinator
-        joins = {message.client: message for message in between(rounds=1).run().of(Join)}
+        machine = online(rounds=1).coordinator
+        joins = {message.client: message for message in online(rounds=1).run().of(Join)}
         feed(machine, *joins.values())
         assert refusals(feed(machine, *(first[name] for name in order))) == []
         found.add(codec.encode(machine.state))
@@ -264,21 +264,21 @@ def test_the_order_in_which_updates_arrive_changes_no_bit():
 
 
 class Deaf(Federation):
-    """c1 does not hear of the models between rounds in their version 3, the first time."""
+    """c1 does not hear of the online models in their version 3, the first time."""
 
     dropped = 0
 
     def _client(self, name: str, event: Any) -> None:
-        if name == "c1" and isinstance(event, BetweenPublished) and event.version == 3 and not self.dropped:
+        if name == "c1" and isinstance(event, OnlinePublished) and event.version == 3 and not self.dropped:
             self.dropped += 1
             return
         super()._client(name, event)
 
 
 def test_a_client_that_missed_a_version_asks_and_gets_the_whole_table():
-    undisturbed, run = between(FERNS).run(), between(FERNS, kind=Deaf).run()
+    undisturbed, run = online(FERNS).run(), online(FERNS, kind=Deaf).run()
     assert run.dropped == 1
-    whole = [published.version for published in run.of(BetweenPublished) if published.is_whole]
+    whole = [published.version for published in run.of(OnlinePublished) if published.is_whole]
     assert set(whole) == {1, 3}
     assert [message.client for message in run.of(Join)].count("c1") == 2
     assert sorted(as_bytes(undisturbed.of(Update))) == sorted(set(as_bytes(run.of(Update))))
@@ -292,7 +292,7 @@ class Spoiling(Federation):
     errors: tuple[tuple[str, str], ...] = ()
 
     def _client(self, name: str, event: Any) -> None:
-        if name == "c1" and isinstance(event, BetweenPublished) and event.version == 3 and not self.spoilt:
+        if name == "c1" and isinstance(event, OnlinePublished) and event.version == 3 and not self.spoilt:
             self.spoilt += 1
             assert isinstance(event.agreed, NativeChange)
             event = replace(event, agreed=replace(event.agreed, weights=event.agreed.weights[1:]))
@@ -303,11 +303,11 @@ class Spoiling(Federation):
 
 
 def test_a_client_with_a_change_that_does_not_fit_asks_and_gets_the_whole_state():
-    undisturbed, run = between(FERNS).run(), between(FERNS, kind=Spoiling).run()
+    undisturbed, run = online(FERNS).run(), online(FERNS, kind=Spoiling).run()
     assert run.spoilt == 1
     assert [name for name, _ in run.errors] == ["c1"]
     assert "changes of agreed models do not fit them" in run.errors[0][1]
-    assert {published.version for published in run.of(BetweenPublished) if published.is_whole} == {1, 3}
+    assert {published.version for published in run.of(OnlinePublished) if published.is_whole} == {1, 3}
     assert [message.client for message in run.of(Join)].count("c1") == 2
     # It has forgotten its own memory, so what it served is another; what it learnt for others is the same.
     learnt = [
@@ -316,7 +316,7 @@ def test_a_client_with_a_change_that_does_not_fit_asks_and_gets_the_whole_state(
     ]
     assert learnt[0] == learnt[1]
     assert len(learnt[0]) == 18
-    assert state(run.coordinator.state.between) == state(undisturbed.coordinator.state.between)
+    assert state(run.coordinator.state.online) == state(undisturbed.coordinator.state.online)
 
 
 class Restarting(Federation):
@@ -333,14 +333,14 @@ class Restarting(Federation):
 
 @pytest.mark.parametrize("how", [LINEAR, FERNS], ids=["linear", "ferns"])
 def test_clients_that_start_again_read_on_from_the_agreed_models(how):
-    undisturbed, run = between(how).run(), between(how, kind=Restarting).run()
+    undisturbed, run = online(how).run(), online(how, kind=Restarting).run()
     assert run.starts == 2
     assert run.coordinator.digest() == undisturbed.coordinator.digest()
-    assert state(run.coordinator.state.between) == state(undisturbed.coordinator.state.between)
+    assert state(run.coordinator.state.online) == state(undisturbed.coordinator.state.online)
 
 
 def test_where_labels_have_other_names_models_that_have_not_noticed_take_them_over():
-    run = between(FERNS, rounds=14, at=11, size=40).run()
+    run = online(FERNS, rounds=14, at=11, size=40).run()
     (restarted,) = run.of(Restarted)
     assert (restarted.chosen, restarted.round) == ("relabelled", 11)
     parts = [update.learnt for update in run.of(Update) if update.round == 11 and update.learnt is not None]
@@ -348,7 +348,7 @@ def test_where_labels_have_other_names_models_that_have_not_noticed_take_them_ov
     has_not = shares < 0.5
     assert has_not.tolist() == [True, False, True, True]  # the fast one has learnt the other names by itself
     before, found = (agreed_by(run)[version] for version in (11, 12))
-    published = {message.version: message for message in run.of(BetweenPublished)}
+    published = {message.version: message for message in run.of(OnlinePublished)}
     after_ = published[12]
     assert after_.is_whole
     # What rounding had kept back, at most half a published step, is told first: that is a step or none.
@@ -370,7 +370,7 @@ def test_where_labels_have_other_names_models_that_have_not_noticed_take_them_ov
 
 
 class Knowing(Federation):
-    """Clients report that the models between rounds had all records right."""
+    """Clients report that the online models had all records right."""
 
     def _coordinator(self, event: Any) -> None:
         if isinstance(event, Update) and event.learnt is not None:
@@ -380,20 +380,20 @@ class Knowing(Federation):
 
 
 def test_where_all_models_know_better_a_restart_renames_none_of_them():
-    run = between(FERNS, rounds=14, at=11, size=40, kind=Knowing).run()
+    run = online(FERNS, rounds=14, at=11, size=40, kind=Knowing).run()
     (restarted,) = run.of(Restarted)
     assert restarted.chosen == "relabelled"
-    assert not any(published.is_whole for published in run.of(BetweenPublished) if published.version > 1)
-    assert run.coordinator.state.between is not None
+    assert not any(published.is_whole for published in run.of(OnlinePublished) if published.version > 1)
+    assert run.coordinator.state.online is not None
     found = agreed_by(run)
-    assert run.coordinator.state.between.chain == found[max(found)].chain
+    assert run.coordinator.state.online.chain == found[max(found)].chain
 
 
 def test_a_restart_wakes_sleeping_models(monkeypatch):
     monkeypatch.setattr(sleeping, "LEAST_PART", 0.6)
-    run = between(FERNS, rounds=17, at=14, size=25).run()
+    run = online(FERNS, rounds=17, at=14, size=25).run()
     (restarted,) = run.of(Restarted)
-    rests = {message.version: message.agreed.rests for message in run.of(BetweenPublished)}
+    rests = {message.version: message.agreed.rests for message in run.of(OnlinePublished)}
     t = restarted.round
     assert [version for version in rests if asleep(rests[version], "rounds")][:3] == [9, 10, 12]
     assert rests[t]["rounds"].left > 1
@@ -409,7 +409,7 @@ def asleep(rests: Mapping[str, Rest], expert: str) -> bool:
 def test_clients_apart_take_what_is_agreed_and_add_nothing_to_it():
     size = 50
     records = {f"c{i}": swapping(f"c{i}", 12, size=size, at=9 if i == 1 else None) for i in range(6)}
-    machine = Coordinator(CoordinatorSettings(learner=LINEAR, expect=6), CoordinatorState(Promotion()))
+    machine = Coordinator(CoordinatorSettings(learner=LINEAR, min_clients=6), CoordinatorState(Promotion()))
     run = Federation(machine, records, ClientSettings(learner=LINEAR, round_size=size)).run()
     apart = {opened.round: [c for group in opened.apart for c in group.clients] for opened in run.of(RoundOpened)}
     assert (apart[9], apart[11]) == ([], ["c1"])
@@ -419,14 +419,14 @@ def test_clients_apart_take_what_is_agreed_and_add_nothing_to_it():
         apart = any(update.client in group.clients for group in opened.apart)
         return apart or (opened.round, update.client) == (9, "c1")
 
-    assert run.coordinator.state.between is not None
-    assert state(run.coordinator.state.between) == state(agreed_by(run, without=is_apart)[13])
-    assert run.coordinator.state.between.chain != agreed_by(run)[13].chain
+    assert run.coordinator.state.online is not None
+    assert state(run.coordinator.state.online) == state(agreed_by(run, without=is_apart)[13])
+    assert run.coordinator.state.online.chain != agreed_by(run)[13].chain
 
 
 def test_a_round_in_which_all_are_apart_changes_nothing():
-    run = between(rounds=1).run()
-    agreed = run.of(BetweenPublished)[0].agreed
+    run = online(rounds=1).run()
+    agreed = run.of(OnlinePublished)[0].agreed
     learnt = {update.client: update.learnt for update in run.of(Update) if update.learnt is not None}
     assert learnt.keys() == set(CLIENTS)
     assert all(part.records for part in learnt.values())
@@ -442,12 +442,12 @@ def test_a_round_in_which_all_are_apart_changes_nothing():
 @pytest.mark.parametrize("whole", [True, False])
 def test_an_update_that_was_not_accepted_is_learnt_again_from_the_new_models(whole):
     machine, records = client(learner=LINEAR), batch("abab", values=[1.0, -1.0, 2.0, -3.0])
-    first = first_update(machine, records, between=True)
+    first = first_update(machine, records, online=True)
     assert first.learnt is not None
     assert as_learnt(first.learnt) == as_learnt(as_sent(NativeState.none(SETTINGS), records))
     models, change = after(batch("abba", values=[5.0, -2.0, 1.0, 4.0]))
-    published = BetweenPublished(version=2, agreed=models if whole else change)
-    (again,) = sent(feed(machine, closed(1), published, *opening(2, between=True)), Update)
+    published = OnlinePublished(version=2, agreed=models if whole else change)
+    (again,) = sent(feed(machine, closed(1), published, *opening(2, online=True)), Update)
     assert again.learnt is not None
     assert as_learnt(again.learnt) == as_learnt(as_sent(models, records, 2))
     assert as_learnt(again.learnt) != as_learnt(first.learnt)
@@ -456,17 +456,17 @@ def test_an_update_that_was_not_accepted_is_learnt_again_from_the_new_models(who
 @pytest.mark.parametrize("whole", [True, False])
 def test_records_that_are_read_again_are_learnt_once(whole):
     machine = client(learner=LINEAR)
-    first = first_update(machine, batch("abab"), between=True)
+    first = first_update(machine, batch("abab"), online=True)
     # Another start of this client had two of them accepted: they are read again from there.
     taken = replace(first, attempt="0-1")
     models, change = after(cut(batch("abab"), 0, 2))
-    published = BetweenPublished(version=2, agreed=models if whole else change)
+    published = OnlinePublished(version=2, agreed=models if whole else change)
     decisions = feed(
         machine,
         closed(1, taken),
         joined(entry=2, positions={"c0": 2}, question=2),
         published,
-        *opening(2, between=True),
+        *opening(2, online=True),
     )
     assert any(isinstance(decision, Seek) for decision in decisions)
     assert native(machine).learner.records == 0
@@ -479,14 +479,14 @@ def test_records_that_are_read_again_are_learnt_once(whole):
 @pytest.mark.parametrize("how", [LINEAR, FERNS, learner("auto", neighbours=True)], ids=["linear", "ferns", "auto"])
 def test_what_was_learnt_of_records_that_are_to_be_read_again_is_forgotten_within_the_round(how):
     machine, fresh = (client(learner=how, clock="interval") for _ in range(2))
-    feed(machine, Tick(), joined(), *opening(between=True))
+    feed(machine, Tick(), joined(), *opening(online=True))
     machine.learn_early(batch("ab"))
     feed(machine, RecordsRead((batch("ab"),)), opening(9)[-1])  # some entries were missed: it asks
-    feed(machine, joined(entry=2, positions={"c0": 1}, question=2), *opening(2, t=1, between=True))
+    feed(machine, joined(entry=2, positions={"c0": 1}, question=2), *opening(2, t=1, online=True))
     again = batch("bcab", start=1)
     machine.learn_early(cut(again, 1, 3))
     (update,) = sent(feed(machine, RecordsRead((again,))), Update)
-    feed(fresh, Tick(), joined(entry=2, positions={"c0": 1}), *opening(2, t=1, between=True))
+    feed(fresh, Tick(), joined(entry=2, positions={"c0": 1}), *opening(2, t=1, online=True))
     (expected,) = sent(feed(fresh, RecordsRead((again,))), Update)
     assert update.learnt is not None
     assert expected.learnt is not None
@@ -522,19 +522,19 @@ def test_an_entry_without_records_changes_no_model_and_loses_none_for_those_that
     decisions = feed(machine, empty)
     (entry,) = broadcast(decisions, RoundClosed)
     assert (entry.entry, entry.round, entry.records) == (2, 2, 0)
-    assert broadcast(decisions, BetweenPublished) == []
-    assert machine.state.between is not None
-    assert machine.state.between.seen == 8
+    assert broadcast(decisions, OnlinePublished) == []
+    assert machine.state.online is not None
+    assert machine.state.online.seen == 8
     hand(decisions)
     (update,) = sent(feed(clients["c1"], RecordsRead((batch("abab", start=4, of="c1"),))), Update)
     assert (update.entry, update.round) == (3, 2)
     learner_ = native(clients["c1"]).learner
     learner_.restore()
     assert np.abs(learner_.table).max() > 0.0
-    np.testing.assert_array_equal(learner_.table, machine.state.between.table.astype(np.float32))
+    np.testing.assert_array_equal(learner_.table, machine.state.online.table.astype(np.float32))
 
 
-# --- answers between rounds --------------------------------------------------------------------------------------
+# --- answers of online models --------------------------------------------------------------------------------------
 
 
 def test_a_single_record_teaches_at_once_and_answers_teach_nothing():
@@ -570,15 +570,15 @@ def test_without_models_between_rounds_the_model_of_the_last_round_answers():
 
 def test_the_model_that_serves_rounds_is_one_of_the_experts_from_round_two_on():
     machine = client(learner=LINEAR, measure=True)
-    update = first_update(machine, batch("abab"), between=True)
+    update = first_update(machine, batch("abab"), online=True)
     models, _ = after(batch("abab"))
-    # The models between rounds know a from b by now; the rounds' says the contrary, and is listened to a little.
-    published = BetweenPublished(version=2, agreed=models)
+    # The online models know a from b by now; the rounds' says the contrary, and is listened to a little.
+    published = OnlinePublished(version=2, agreed=models)
     alike = client(learner=LINEAR)
-    first_update(alike, batch("abab"), between=True)
+    first_update(alike, batch("abab"), online=True)
     wrong = {"m": np.array([[-9.0, 9.0], [0.0, 0.0]])}
-    feed(machine, closed(1, update), published, *opening(2, weights=wrong, between=True))
-    feed(alike, closed(1, update), published, *opening(2, between=True))
+    feed(machine, closed(1, update), published, *opening(2, weights=wrong, online=True))
+    feed(alike, closed(1, update), published, *opening(2, online=True))
     against, uniform = (one.answer(batch("a"))[0][0, 0] for one in (machine, alike))
     assert against < uniform
 
@@ -587,7 +587,7 @@ def test_served_predictions_are_in_the_rounds_labels():
     machine = client(learner=LINEAR, measure=True)
     # b comes first: the learner counts it 0, the registry 1.
     records = batch("baba")
-    decisions = feed(machine, RecordsRead((records,)), joined(), *opening(between=True))
+    decisions = feed(machine, RecordsRead((records,)), joined(), *opening(online=True))
     (predicted,) = [d for d in decisions if isinstance(d, Predicted)]
     assert predicted.labels == ("a", "b")
     alone = NativeLearner(SETTINGS).learn(records.features, records.X, records.y, records.labels)
@@ -600,24 +600,24 @@ def test_served_predictions_are_in_the_rounds_labels():
 
 def test_a_client_that_does_not_learn_between_rounds_cannot_go_on_where_others_do():
     machine = client(learner=LEARNER)
-    decisions = feed(machine, RecordsRead((batch("abab"),)), joined(), *opening(between=True))
+    decisions = feed(machine, RecordsRead((batch("abab"),)), joined(), *opening(online=True))
     assert sent(decisions, Update) == []
 
 
 def test_without_models_between_rounds_nothing_about_them_is_published():
     machine = client(learner=LINEAR)
     assert first_update(machine, batch("abab")).learnt is None
-    assert broadcast(feed(coordinator(1), join("c0")), BetweenPublished) == []
+    assert broadcast(feed(coordinator(1), join("c0")), OnlinePublished) == []
 
 
 @pytest.mark.parametrize("has", [True, False])
 def test_an_update_must_have_models_between_rounds_exactly_if_the_federation_has(has):
     machine = coordinator(2, learner=LINEAR if has else LEARNER)
     opened = begun(machine, "c0", "c1")
-    assert opened.between is has
+    assert opened.online is has
     part = reference(NativeState.none(SETTINGS), batch("abab"))
     wrong = answer(opened, "c1", learnt=None if has else part)
-    assert refusals(feed(machine, wrong)) == [("c1", "models between rounds that not all have")]
+    assert refusals(feed(machine, wrong)) == [("c1", "online models that not all have")]
     assert refusals(feed(machine, replace(wrong, learnt=part if has else None))) == []
 
 
@@ -655,7 +655,7 @@ def in_round_2() -> tuple[Coordinator, RoundOpened, NativeLearnt]:
     machine = coordinator(2, learner=LINEAR)
     opened, first = begun(machine, "c0", "c1"), as_sent(NativeState.none(SETTINGS), batch("abab"))
     (opened,) = broadcast(feed(machine, *(answer(opened, name, learnt=first) for name in ("c0", "c1"))), RoundOpened)
-    agreed = machine.state.between
+    agreed = machine.state.online
     assert isinstance(agreed, NativeState)
     return machine, opened, as_sent(agreed, batch("bbaa"), 2)
 
@@ -664,7 +664,7 @@ def test_agreed_names_are_not_sent_again():
     machine, opened, part = in_round_2()
     assert (part.features, part.labels, part.moments.features, part.moments.count.size) == ((), (), (), 1)
     assert refusals(feed(machine, *(answer(opened, name, learnt=part, start=4) for name in ("c0", "c1")))) == []
-    assert (machine.state.between.features, machine.state.between.seen) == (("x",), 16)
+    assert (machine.state.online.features, machine.state.online.seen) == (("x",), 16)
 
 
 # What does not fit the names that it leaves out: of one feature and two labels, with the constant two rows.
@@ -701,10 +701,8 @@ def test_the_largest_differences_that_are_admitted_can_be_added_up():
     large = replace(part, table=np.full(part.table.shape, most))
     assert refusals(feed(machine, *(answer(opened, name, learnt=large) for name in ("c0", "c1")))) == []
     assert machine.state.round == 2
-    assert machine.state.between is not None
-    assert machine.state.between.table.max() == pytest.approx(
-        most * 2.0 ** (max(part.steps.table) - part.steps.finer)
-    )
+    assert machine.state.online is not None
+    assert machine.state.online.table.max() == pytest.approx(most * 2.0 ** (max(part.steps.table) - part.steps.finer))
 
 
 @pytest.mark.parametrize("liar", ["c0", "c3"])
@@ -726,9 +724,9 @@ def test_a_client_that_lies_of_its_steps_harms_no_other(liar, exponent):
     assert refusals(decisions) == []
     (entry,) = broadcast(decisions, RoundClosed)
     assert {accepted.client for accepted in entry.accepted} == set(told)
-    assert machine.state.between is not None
-    assert np.isfinite(machine.state.between.table).all()
-    steps = machine.state.between.steps
+    assert machine.state.online is not None
+    assert np.isfinite(machine.state.online.table).all()
+    steps = machine.state.online.steps
     honest = part.steps
     assert np.abs(np.subtract(steps.weights, honest.weights)).max() <= 2
     assert np.abs(np.subtract(steps.table, honest.table)).max() <= 2

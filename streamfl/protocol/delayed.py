@@ -1,4 +1,4 @@
-"""What batches carry if labels come apart from their records, later and under a key."""
+"""What batches carry if labels come later and under a key."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

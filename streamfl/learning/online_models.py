@@ -1,4 +1,4 @@
-"""The interface of models that learn between rounds, record by record: in the federation, and at one client.
+"""The interface of online models, which learn record by record: in the federation, and at one client.
 
 It has two implementations: native models (`online/native`), and an external model of another library
 (`online/external`). The machines know this interface only.
@@ -16,7 +16,7 @@ from streamfl.arrays import FloatArray
 from streamfl.bounds import Limits
 from streamfl.learning.influence import Sent
 from streamfl.learning.serving import Serving
-from streamfl.protocol.messages import AgreedState, BetweenPublished, Learnt
+from streamfl.protocol.messages import AgreedState, Learnt, OnlinePublished
 from streamfl.protocol.records import Batch
 
 S = TypeVar("S", bound=AgreedState)
@@ -51,7 +51,7 @@ class Covered:
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """The effect of a restart on models that learn between rounds.
+    """The effect of a restart on online models.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Renewal:
     renamed: tuple[int, ...] = ()
 
 
-class BetweenRounds(abc.ABC, Generic[S, L]):
+class OnlineModels(abc.ABC, Generic[S, L]):
     """An immutable learner of single records, the same at every client and at the coordinator.
 
     Attributes
@@ -139,11 +139,11 @@ class BetweenRounds(abc.ABC, Generic[S, L]):
         """
 
     @abc.abstractmethod
-    def published(self, agreed: S, version: int, change: Any = None) -> BetweenPublished:
+    def published(self, agreed: S, version: int, change: Any = None) -> OnlinePublished:
         """Return the agreed state as it is published: all of it, or its change in the last round."""
 
     @abc.abstractmethod
-    def unusable(self, published: BetweenPublished) -> str | None:
+    def unusable(self, published: OnlinePublished) -> str | None:
         """Return why a client cannot use a published state, or None if it can."""
 
     @abc.abstractmethod
@@ -201,7 +201,7 @@ class BetweenRounds(abc.ABC, Generic[S, L]):
     def refusal(self, learnt: Learnt | None, agreed: AgreedState | None, covered: Covered) -> str | None:
         """Return why the result of a client, or its absence, cannot be used, or None."""
         if not isinstance(learnt, self.learnt) or not isinstance(agreed, self.state):
-            return None if learnt is None and agreed is None else "models between rounds that not all have"
+            return None if learnt is None and agreed is None else "online models that not all have"
         return self.wrong(learnt, agreed, covered)
 
     def taken(self, agreed: AgreedState | None) -> S | None:
@@ -225,7 +225,7 @@ class AtClient(abc.ABC):
     version: int
 
     @abc.abstractmethod
-    def take(self, published: BetweenPublished) -> None:
+    def take(self, published: OnlinePublished) -> None:
         """Keep a published state until its round is open; only the last versions to arrive are kept."""
 
     @abc.abstractmethod

@@ -1,4 +1,4 @@
-"""With fewer than `least` good records a client sends nothing about them: Join, updates, scores, its end."""
+"""With fewer than `min_records` good records a client sends nothing about them: Join, updates, scores, its end."""
 
 from dataclasses import dataclass, fields, is_dataclass
 
@@ -51,19 +51,19 @@ def says(value: object) -> bool:
 
 
 def test_a_join_with_too_few_records_says_nothing_about_them():
-    machine = client(clock="interval", least=3, capacity=100)
+    machine = client(clock="interval", min_records=3, capacity=100)
     (question,) = sent(feed(machine, RecordsRead((batch("ab"),))), Join)
     assert content(question) == {"client", "nonce", "question"}
 
 
 def test_a_join_with_enough_records_describes_them():
-    machine = client(clock="interval", least=3, capacity=100)
+    machine = client(clock="interval", min_records=3, capacity=100)
     (question,) = sent(feed(machine, RecordsRead((batch("aba"),))), Join)
     assert (question.records, question.labels, question.moments.count.tolist()) == (3, ("a", "b"), [3.0])
 
 
 def test_a_round_size_and_a_buffer_below_the_minimum_of_records_count_as_the_minimum():
-    machine = client(round_size=2, least=10)
+    machine = client(round_size=2, min_records=10)
     assert machine.room == 10
     assert sent(feed(machine, RecordsRead((batch("ab" * 4 + "a"),))), Join) == []
     (question,) = sent(feed(machine, RecordsRead((batch("b", start=9),))), Join)
@@ -73,7 +73,7 @@ def test_a_round_size_and_a_buffer_below_the_minimum_of_records_count_as_the_min
 
 
 def test_a_repeated_join_describes_the_same_records():
-    machine = client(clock="interval", least=3, capacity=100)
+    machine = client(clock="interval", min_records=3, capacity=100)
     (first,) = sent(feed(machine, RecordsRead((batch("aba"),))), Join)
     feed(machine, RecordsRead((batch("a", start=3),)))
     (again,) = sent(feed(machine, Tick(), now=5.0), Join)
@@ -85,7 +85,7 @@ def test_a_repeated_join_describes_the_same_records():
 
 
 def test_bad_records_that_use_the_room_up_leave_room_for_least_good_ones():
-    buffer = Buffer(capacity=5, least=2)
+    buffer = Buffer(capacity=5, min_records=2)
     buffer.add([batch("!!!!")])
     assert (buffer.room, buffer.has_sendable) == (1, True)  # leading ones can be accounted for
     buffer.add([batch("a", start=4)])
@@ -93,7 +93,7 @@ def test_bad_records_that_use_the_room_up_leave_room_for_least_good_ones():
     buffer.add([batch("abb", start=5)])
     # Of more than five records fewer than two of the first five are good: a round ends with the second good one.
     assert spans(buffer.full(4)) == (Span("c0", 0, 6),)
-    roomy = Buffer(capacity=8, least=2)
+    roomy = Buffer(capacity=8, min_records=2)
     roomy.add([batch("!!!!aabb")])
     assert spans(roomy.full(4)) == (Span("c0", 0, 8),)
 
@@ -102,7 +102,7 @@ def test_bad_records_that_use_the_room_up_leave_room_for_least_good_ones():
 
 
 def test_too_few_records_at_the_end_of_a_timed_round_stay_pending():
-    machine = client(clock="interval", least=3, capacity=100)
+    machine = client(clock="interval", min_records=3, capacity=100)
     feed(machine, RecordsRead((batch("!!ab!"),)), joined(), *opening(closes=6.0), now=1.0)
     (update,) = sent(feed(machine, Tick(), now=7.0), Update)
     assert content(update) == ABOUT_NO_RECORD
@@ -115,7 +115,7 @@ def test_too_few_records_at_the_end_of_a_timed_round_stay_pending():
 
 
 def test_a_client_whose_round_closes_early_sends_nothing_about_too_few_records():
-    machine = client(least=3)
+    machine = client(min_records=3)
     feed(machine, RecordsRead((batch("ab"),)), BufferDue(), joined())
     (update,) = sent(feed(machine, *opening(moments=True, second_moments=True)), Update)
     assert content(update) == ABOUT_NO_RECORD - {"rejected", "spans"}
@@ -123,7 +123,7 @@ def test_a_client_whose_round_closes_early_sends_nothing_about_too_few_records()
 
 
 def test_an_update_without_records_says_nothing_about_held_out_ones():
-    machine = client(least=2, round_size=80)
+    machine = client(min_records=2, round_size=80)
     update = first_update(machine, batch("ab" * 40), held=HoldoutRule(per_label=10, since=1))
     assert update.held
     feed(machine, closed(1, update), RecordsRead((batch("a", start=80),)), BufferDue())
@@ -136,7 +136,7 @@ def test_an_update_without_records_says_nothing_about_held_out_ones():
 
 
 def test_scores_of_a_round_without_records_are_empty():
-    machine = client(least=3)
+    machine = client(min_records=3)
     feed(machine, RecordsRead((batch("ab"),)), BufferDue(), joined())
     registry, model, opened = opening()
     assert sent(feed(machine, registry, model, opened), Update)
@@ -149,7 +149,7 @@ def test_scores_of_a_round_without_records_are_empty():
 
 
 def test_a_client_leaves_with_too_few_last_records_pending():
-    machine = client(least=3)
+    machine = client(min_records=3)
     update = first_update(machine, batch("abab" + "!ab!"))
     feed(machine, closed(1, update), SourceEnded())
     (leading,) = sent(feed(machine, *opening(2)), Update)
@@ -160,7 +160,7 @@ def test_a_client_leaves_with_too_few_last_records_pending():
 
 
 def test_a_client_with_too_few_records_in_all_joins_and_leaves():
-    machine = client(least=3)
+    machine = client(min_records=3)
     (question,) = sent(feed(machine, RecordsRead((batch("ab"),)), SourceEnded()), Join)
     assert question.records == 0
     assert sent(feed(machine, joined()), Leave)
@@ -194,16 +194,16 @@ class Slowly(Federation):
         return super()._feed(name)
 
 
-def learnt(task: str, profile: str, least: int, starting: int) -> Federation:
+def learnt(task: str, profile: str, min_records: int, starting: int) -> Federation:
     """Run two clients by the clock that join with `starting` records."""
     learner = LearningSettings(features="rounds").learner(task, 0)
     machine = Coordinator(
-        CoordinatorSettings(learner=learner, expect=2, interval=10.0, task=task),
+        CoordinatorSettings(learner=learner, min_clients=2, interval=10.0, task=task),
         CoordinatorState(ProfileSettings(profile=profile).create(40, learner)),
     )
     make = numbers if task == "regression" else (lambda name, n: swapping(name, n // 20))
     records = {name: make(name, 400) for name in ("c0", "c1")}
-    settings = ClientSettings(learner=learner, round_size=20, clock="interval", capacity=20, least=least)
+    settings = ClientSettings(learner=learner, round_size=20, clock="interval", capacity=20, min_records=min_records)
     return Slowly(machine, records, settings, starting=starting).run()
 
 

@@ -1,4 +1,4 @@
-"""The records of one client whose labels come apart from them, in two partitions of a log, with what was answered."""
+"""The records of one client whose labels come later, in two partitions of a log, with what was answered."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ WINDOWS = 4
 
 @dataclass(eq=False)
 class LogHalves:
-    """One client's features and labels: `streamfl.runtime.ports.SourceApart`.
+    """One client's features and labels: `streamfl.runtime.ports.DelayedSource`.
 
     Features are given where it is known what was answered to them: in `known`, a range of positions. Where it is not,
     `lacks_answers`, and what reads the log of answers calls `restore`.
@@ -58,9 +58,9 @@ class LogHalves:
 
     def poll(self, limit: int) -> Sequence[Batch]:
         """Return the next halves, at most so many of each kind."""
-        return self.poll_apart(limit, limit)
+        return self.poll_halves(limit, limit)
 
-    def poll_apart(self, labels: int, features: int, *, waits: bool = False) -> Sequence[Batch]:
+    def poll_halves(self, labels: int, features: int, *, waits: bool = False) -> Sequence[Batch]:
         """Return the next features, then the next labels, at most so many of each, good and bad.
 
         Features come first, whether labels wait for them or not.

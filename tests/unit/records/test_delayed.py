@@ -3,8 +3,8 @@ import pytest
 
 from streamfl.protocol.records import Batch, Rejection
 from streamfl.records.table import Table
-from streamfl.run.dealing.apart import HalvesSource, delayed
 from streamfl.run.dealing.dealing import Log
+from streamfl.run.dealing.delayed import HalvesSource, delayed
 from streamfl.run.dealing.source import TableSource
 
 N = 5
@@ -23,7 +23,7 @@ def told(batches: list[Batch]) -> list[tuple[str, int, int]]:
 
 def test_a_label_comes_right_before_the_features_of_the_record_three_further_on() -> None:
     halves = delayed(source(), 3)
-    assert told(list(halves.poll_apart(10, 10))) == [
+    assert told(list(halves.poll_halves(10, 10))) == [
         ("features", 0, 3), ("labels", 0, 1), ("features", 3, 4), ("labels", 1, 2), ("features", 4, 5),
         ("labels", 2, 5),
     ]  # fmt: skip
@@ -32,24 +32,24 @@ def test_a_label_comes_right_before_the_features_of_the_record_three_further_on(
 
 @pytest.mark.parametrize("delay", [0, 1])
 def test_without_a_delay_each_label_comes_before_the_next_record(delay: int) -> None:
-    halves = told(list(delayed(source(), delay).poll_apart(10, 10)))
+    halves = told(list(delayed(source(), delay).poll_halves(10, 10)))
     assert halves == [(kind, i, i + 1) for i in range(N) for kind in ("features", "labels")]
 
 
 def test_labels_that_come_after_the_end_come_at_the_end() -> None:
-    assert told(list(delayed(source(), 100).poll_apart(10, 10))) == [("features", 0, 5), ("labels", 0, 5)]
+    assert told(list(delayed(source(), 100).poll_halves(10, 10))) == [("features", 0, 5), ("labels", 0, 5)]
 
 
 def test_no_features_are_read_behind_the_last_label_of_a_round() -> None:
     halves = delayed(source(), 2)
-    assert told(list(halves.poll_apart(2, 10))) == [
+    assert told(list(halves.poll_halves(2, 10))) == [
         ("features", 0, 2), ("labels", 0, 1), ("features", 2, 3), ("labels", 1, 2)
     ]  # fmt: skip
     assert (halves.asked, halves.read) == (3, 2)
 
 
 def test_the_label_of_a_bad_record_is_bad_for_the_same_reason() -> None:
-    halves = delayed(source(bad=(1, 4)), 2).poll_apart(10, 10)
+    halves = delayed(source(bad=(1, 4)), 2).poll_halves(10, 10)
     labels = [batch for batch in halves if batch.half is not None and batch.half.kind == "labels"]
     assert [(bad.position, bad.reason) for batch in labels for bad in batch.rejected] == [
         (1, "line 1"),
@@ -62,6 +62,6 @@ def test_the_label_of_a_bad_record_is_bad_for_the_same_reason() -> None:
 
 
 def test_a_label_whose_position_names_another_record_has_that_record_s_reason() -> None:
-    halves = HalvesSource(source(bad=(3,)), np.array([5, 5]), np.array([3, 0])).poll_apart(10, 10)
+    halves = HalvesSource(source(bad=(3,)), np.array([5, 5]), np.array([3, 0])).poll_halves(10, 10)
     labels = [batch for batch in halves if batch.half is not None and batch.half.kind == "labels"]
     assert [(bad.position, bad.reason) for batch in labels for bad in batch.rejected] == [(0, "line 3")]

@@ -1,4 +1,4 @@
-"""What learns between rounds, over a log: our own models and one of River, with a host killed on the way."""
+"""What learns online, over a log: our own models and one of River, with a host killed on the way."""
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
@@ -14,7 +14,7 @@ AFTERWARDS = 4
 
 RIVER = "river:preprocessing.StandardScaler|linear_model.SoftmaxRegression(optim.SGD(0.1))"
 LEARNING = {"own models": LearningSettings(features="auto"), "a model of River": LearningSettings(model=RIVER)}
-SLOTS = {"own models": {"between-changes", "between"}, "a model of River": {"between"}}
+SLOTS = {"own models": {"online-changes", "online"}, "a model of River": {"online"}}
 
 
 def written_slots(federation):
@@ -76,11 +76,11 @@ def test_what_learns_between_rounds_survives_a_kill_as_if_nothing_had_happened(n
 
     assert len(small.restarts) == 1
     written, buried = written_slots(federation)
-    assert written & {"between-changes", "between"} == SLOTS[name]
+    assert written & {"online-changes", "online"} == SLOTS[name]
     assert SLOTS[name].isdisjoint(buried)
     kinds = {type(message).__name__ for message in federation.told()}
     assert {"RoundOpened", "RoundClosed"} <= kinds
-    assert not kinds & {"BetweenPublished", "ModelPublished"}
+    assert not kinds & {"OnlinePublished", "ModelPublished"}
 
 
 KILLS = {

@@ -1,4 +1,4 @@
-"""Native models behind the interface of `streamfl.learning.between_rounds`."""
+"""Native models behind the interface of `streamfl.learning.online_models`."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -7,15 +7,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Optional
 
 from streamfl.bounds import Limits
-from streamfl.learning.between_rounds import BetweenRounds, Covered, Renewal
 from streamfl.learning.influence import Sent
+from streamfl.learning.online_models import Covered, OnlineModels, Renewal
 from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.merging import influence
 from streamfl.online.native.merging.agreed_round import after_round
 from streamfl.online.native.merging.alone import ALONE
 from streamfl.online.native.merging.on_grids import ON_GRIDS
 from streamfl.online.native.merging.way import Way
-from streamfl.protocol.messages import BetweenPublished
+from streamfl.protocol.messages import OnlinePublished
 from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.models import NativeState
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class NativeBetweenRounds(BetweenRounds[NativeState, NativeLearnt]):
+class NativeOnlineModels(OnlineModels[NativeState, NativeLearnt]):
     """Linear models, ferns and nearest neighbours, whose predictions are mixed.
 
     Parameters
@@ -40,7 +40,7 @@ class NativeBetweenRounds(BetweenRounds[NativeState, NativeLearnt]):
 
     Examples
     --------
-    >>> native = NativeBetweenRounds(NativeSettings("linear", neighbours=False))
+    >>> native = NativeOnlineModels(NativeSettings("linear", neighbours=False))
     >>> sorted(native.names), native.initial(("a",)).seen
     (['last-answer', 'linear-10', 'own', 'rounds', 'whitened-0.01', 'whitened-0.1'], 0)
     """
@@ -105,33 +105,33 @@ class NativeBetweenRounds(BetweenRounds[NativeState, NativeLearnt]):
         """Return what a client learnt as if from fewer records."""
         return influence.of_fewer(learnt, records)
 
-    def published(self, agreed: NativeState, version: int, change: NativeChange | None = None) -> BetweenPublished:
+    def published(self, agreed: NativeState, version: int, change: NativeChange | None = None) -> OnlinePublished:
         """Return the agreed state as it is published, or its change."""
         if change is not None:
-            return BetweenPublished(version=version, agreed=change)
+            return OnlinePublished(version=version, agreed=change)
         whole = replace(agreed.published, table=agreed.table.copy())
-        return BetweenPublished(version=version, agreed=whole)
+        return OnlinePublished(version=version, agreed=whole)
 
-    def unusable(self, published: BetweenPublished) -> str | None:
+    def unusable(self, published: OnlinePublished) -> str | None:
         """Return why a client cannot use a published state, or None; a change is checked when it is used."""
         agreed = published.agreed
         if not isinstance(agreed, NativeState) or agreed.is_sound(self.settings, self.settings.table_rows):
             return None  # of an external model: it is ignored
-        return "models between rounds that do not fit their names"
+        return "online models that do not fit their names"
 
     def at_client(self) -> NativeAtClient:
         """Return the models at a client that has learnt nothing yet."""
         return NativeAtClient(self.settings, self.shared, self.way)
 
-    def agreed_only(self) -> "NativeBetweenRounds":
+    def agreed_only(self) -> "NativeOnlineModels":
         """Return the same without nearest neighbours and the last answer, which are a client's own."""
         return replace(self, settings=self.settings.agreed_only)
 
-    def alone(self) -> "NativeBetweenRounds":
+    def alone(self) -> "NativeOnlineModels":
         """Return the same models of a client that is alone, for good: what it learns is not rounded."""
         return replace(self, way=ALONE)
 
-    def in_one_process(self) -> "NativeBetweenRounds":
+    def in_one_process(self) -> "NativeOnlineModels":
         """Return the same models for clients that are driven by one thread: they share the agreed table."""
         # Compiled loops take half a second to import, and a coordinator does without.
         from streamfl.online.native.shared import Shared  # noqa: PLC0415
