@@ -13,7 +13,6 @@ from river import base
 
 from streamfl.arrays import FloatArray
 from streamfl.errors import UsageError
-from streamfl.models.river_drift import name_of
 from streamfl.protocol.messages import LocalDrift, Restarted
 from streamfl.protocol.records import LARGEST_TARGET
 from streamfl.run.estimators import rows
@@ -96,7 +95,12 @@ class _MasterFL(base.Estimator):
     @property
     def _detector_name(self) -> str:
         """Return the name of the detector; a detector object is described by its class and parameters."""
-        return self.detector if isinstance(self.detector, str) else name_of(self.detector)
+        if isinstance(self.detector, str):
+            return self.detector
+        # `river.drift` imports SciPy and scikit-learn, which takes as long as all else before the first record.
+        from streamfl.models.river_drift import name_of  # noqa: PLC0415
+
+        return name_of(self.detector)
 
     @property
     def _mutable_attributes(self) -> set[str]:
