@@ -16,7 +16,6 @@ from pathlib import Path
 import msgspec
 
 from streamfl.live.page.history import PageHistory
-from streamfl.live.page.sections import changed
 from streamfl.live.page.service import FIRST, shown
 from streamfl.live.page.source import PageSource
 from streamfl.protocol.alarm import Reading
@@ -30,6 +29,7 @@ from streamfl.protocol.messages import (
     Served,
 )
 from streamfl.protocol.records import Span
+from streamfl.run.page.sections import changed
 from streamfl.runtime.log.control import ControlReader, written
 
 SIZE = 50

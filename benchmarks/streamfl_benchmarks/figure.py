@@ -8,10 +8,10 @@ import numpy as np
 from jinja2 import Environment, StrictUndefined
 
 from streamfl.arrays import FloatArray
-from streamfl.run.report.chart import Canvas, Chart, ChartEvent, Series, chart
+from streamfl_benchmarks.chart import Canvas, Chart, Series, chart
 from streamfl_benchmarks.comparison import REFERENCE, Setting
 
-CANVAS = Canvas("wide", width=980, height=300, left=52, right=20, x_ticks=12, y_ticks=6, hovers=False)
+CANVAS = Canvas(width=980, height=300, left=52, right=20, x_ticks=12, y_ticks=6)
 SMOOTHED = 5
 # Okabe and Ito's colours, which people with any colour vision tell apart.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#18212c", "#8c6d31")
@@ -90,10 +90,9 @@ def _panel(setting: Setting, losses: Mapping[str, FloatArray], order: Sequence[s
         for method, curves in by_method.items()
     ]
     rounds = range(1, first.rounds + 1)
-    drifts = [ChartEvent(at, f"drift at round {at}", kind="imposed") for at in first.at]
     # The best are drawn last, above the others.
-    drawn = chart(CANVAS, rounds, series[::-1], epochs=[(1, 1)], imposed=drifts)
-    keys = _keys([*((s.name, s.colour) for s in series), *([("drift", "drift")] if drifts else [])])
+    drawn = chart(CANVAS, rounds, series[::-1], first.at)
+    keys = _keys([*((s.name, s.colour) for s in series), *([("drift", "drift")] if first.at else [])])
     return Panel(setting.title, top, keys, drawn, keys[-1].y + 10.0)
 
 

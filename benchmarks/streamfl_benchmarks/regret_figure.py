@@ -8,11 +8,11 @@ from itertools import pairwise
 
 from jinja2 import Environment, StrictUndefined
 
-from streamfl.run.report.chart import AxisTick, path
-from streamfl.run.report.scale import Scale
+from streamfl_benchmarks.chart import AxisTick, path
 from streamfl_benchmarks.regret_players import MethodName
 from streamfl_benchmarks.regret_slopes import Curve
 from streamfl_benchmarks.regret_table import TITLES
+from streamfl_benchmarks.scale import Scale
 
 # Okabe and Ito's colours, which people with any colour vision tell apart.
 COLOURS: dict[MethodName, str] = {

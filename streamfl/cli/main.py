@@ -185,8 +185,8 @@ _on_bad_record = click.option(
 @click.option(
     "--round-size",
     type=click.IntRange(1, MOST),
-    help="Records per client and round. Default: chosen for about 100 rounds; a round has at least 20 records in "
-    "total, unless --inject is given.",
+    help="Records per client and round, on average if clients have records at different rates. Default: chosen for "
+    "about 100 rounds; a round has at least 20 records in total, unless --inject is given.",
 )
 @click.option(
     "--interval",
@@ -201,7 +201,7 @@ _on_bad_record = click.option(
     default=10,
     show_default=True,
     help="Minimum number of valid records in an update of a client. If a client has fewer left at the end, they stay "
-    "pending and are not learnt.",
+    "pending: the client predicts them, but nobody else learns them.",
 )
 @click.option(
     "--label-delay",

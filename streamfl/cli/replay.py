@@ -29,10 +29,12 @@ from streamfl.records.table import Table
 from streamfl.run.answers_file import AnswersFile
 from streamfl.run.dealing.dealing import FEWEST, Log, client_column, deal, usual_size
 from streamfl.run.dealing.imposed_drift import Injection, inject
+from streamfl.run.dealing.order import follow_each_other, keeps_order, moments, usual_period
 from streamfl.run.evaluation.result import Result
-from streamfl.run.replay import Replay, Replayed, ReplaySettings
-from streamfl.run.report.display import Progress, file_text, local_text, notice_text, summary
-from streamfl.run.report.html import render
+from streamfl.run.page.report import render
+from streamfl.run.replay import MOST_OF_PERIOD, Replay, Replayed, ReplaySettings
+from streamfl.run.report.display import Progress, local_text, notice_text, summary
+from streamfl.run.report.story import file_text
 from streamfl.run.report.terminal import print_line, write_output
 from streamfl.run.report.words import counted
 
@@ -40,6 +42,12 @@ from streamfl.run.report.words import counted
 MANY_LABELS = 50
 
 ALONE = "--min-records 1: an update may concern a single record, and the record can be computed from such an update"
+
+
+ONE_BY_ONE = (
+    "the rows of one client follow those of another, as if it had begun when the other had ended; if both recorded "
+    "at the same time, name the column of times with --time"
+)
 
 
 @dataclass(frozen=True)
@@ -171,12 +179,12 @@ def run_replay(
     size = _size(table, logs, round_size, FEWEST if injection is None else 1, settings.min_records)
     if settings.min_records == 1:
         print_line(console, ALONE)
-    if settings.interval is not None and (round_size is not None or injection is not None):
-        raise UsageError(
-            "--interval makes rounds by event time, so --round-size and --inject have no effect; leave them out"
-        )
+    if settings.interval is not None:
+        _check_interval(table, is_idle=round_size is not None or injection is not None)
     if injection is not None:
         logs = inject(table, logs, injection, size, settings.seed)
+    elif settings.interval is None and answers is None:
+        settings = replace(settings, interval=_period(table, logs, size, settings.min_records, console))
     replay = Replay(
         table,
         logs,
@@ -271,6 +279,32 @@ def _size(table: Table, logs: dict[str, Log], given: int | None, fewest: int, mi
         what = f"no client has {min_records} valid records, the minimum for an update (--min-records)"
         raise UsageError(f"{table.name}: {what}; choose fewer --clients or a smaller --min-records")
     return given or usual_size(len(table), len(logs), min_records=min_records, fewest=fewest)
+
+
+def _check_interval(table: Table, *, is_idle: bool) -> None:
+    """Check that rounds by event time can be made, and that no option is given which has no effect then."""
+    if not len(table.times):
+        raise UsageError(
+            f"{table.name}: rounds by event time need the times of the records; name their column with --time"
+        )
+    if is_idle:
+        raise UsageError(
+            "--interval makes rounds by event time, so --round-size and --inject have no effect; leave them out"
+        )
+
+
+def _period(table: Table, logs: dict[str, Log], size: int, min_records: int, console: Console) -> float | None:
+    """Return the length of a round by time, if rounds of equal size would let models learn ahead; else None."""
+    at = moments(table, logs)
+    if keeps_order(logs, at, max(size, min_records)):
+        return None
+    period = usual_period(logs, at, size, MOST_OF_PERIOD)
+    if period is not None:
+        length = f"{period:g} seconds" if at is table.times else f"{period:g} rows of the file"
+        print_line(console, f"clients have records at different rates, so a round takes those of {length}")
+    if at is not table.times and follow_each_other(logs, at):
+        print_line(console, ONE_BY_ONE, "yellow")
+    return period
 
 
 def _title(replay: Replay) -> str:

@@ -244,6 +244,15 @@ class AtClient(abc.ABC):
     def forget(self) -> None:
         """Forget what was learnt from pending records, since they will be read again."""
 
+    def hold(self) -> None:  # noqa: B027  some have nothing of a client's own
+        """Keep what is the client's own as it is now: the records learnt next are learnt again from there.
+
+        They are too few to be sent, and wait for more. `begin` and `forget` go back to it, `release` lets it go.
+        """
+
+    def release(self) -> None:  # noqa: B027  as `hold`
+        """Let go of what `hold` has kept: the records learnt since are in the ledger."""
+
     @property
     @abc.abstractmethod
     def records(self) -> int:

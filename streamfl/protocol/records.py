@@ -72,7 +72,7 @@ class Batch:
     beside
         If labels came later: the position of each record's features in their own partition, shape (n,).
     answers
-        If labels came later: what was answered to the records.
+        What was answered to the records before: their labels came later, or they were too few to be sent.
     """
 
     span: Span
@@ -90,6 +90,11 @@ class Batch:
     def __len__(self) -> int:
         """Count the good records."""
         return len(self.positions)
+
+    @property
+    def waited(self) -> bool:
+        """Tell whether the records came with their labels, were answered, and were too few to be sent then."""
+        return self.answers is not None and self.beside is None
 
     @property
     def bad(self) -> int:

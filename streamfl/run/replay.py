@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from streamfl.bounds import NAME_BYTES, NAMED, is_name
 from streamfl.errors import BrokenInvariantError, PeerError, UsageError
 from streamfl.learning.local_round import Learner
 from streamfl.learning.profiles.base import Profile
+from streamfl.machines.client.intake.period import AGREEING
 from streamfl.machines.client.intake.recorded import Recorded
 from streamfl.machines.client.machine import Client
 from streamfl.machines.client.settings import ClientSettings
@@ -29,8 +30,10 @@ from streamfl.records.table import Table
 from streamfl.records.times import iso
 from streamfl.run.dealing.dealing import Log
 from streamfl.run.dealing.delayed import delayed
+from streamfl.run.dealing.order import moments
 from streamfl.run.dealing.source import TableSource
 from streamfl.run.epsilon import epsilon
+from streamfl.run.evaluation.ahead import Ahead
 from streamfl.run.evaluation.by_class import ClassCounts, largest
 from streamfl.run.evaluation.changes import Change, Changes, Kind
 from streamfl.run.evaluation.model_file import FileErrors
@@ -47,6 +50,7 @@ from streamfl.run.evaluation.result import (
     Privacy,
     Result,
 )
+from streamfl.run.evaluation.source_figures import missing, r2
 from streamfl.run.model_file import Provenance, ServedModel, settings_told
 from streamfl.run.report.changes import sentence
 from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
@@ -87,7 +91,7 @@ class ReplaySettings:
         client's next record.
     interval
         Seconds of event time in a round, by the times of the table: see `streamfl.machines.client.intake.period`.
-        None: a round takes `round_size` records of each client.
+        Without times, rows of the file count as seconds. None: a round takes `round_size` records of each client.
     scaling
         Whether features are standardised by the federation.
     aggregation
@@ -176,7 +180,7 @@ class RunHistory:
             self.unlearnt += closed.unlearnt
         self.model, self.time = closed.model, time
         if closed.records:
-            self.rounds.append(closed.line)
+            self.rounds.append(replace(closed.line, time=time))
 
     def _dated(self, line: type[Line], found: Finding) -> Line:
         """Return a finding as a line of the result: its time is that of the last record of all clients."""
@@ -244,14 +248,10 @@ class Replay:
     _machine: Coordinator = field(init=False)
     _file: FileErrors | None = None
     _changes: Changes = field(init=False)
+    _ahead: Ahead = field(init=False)
 
     def __post_init__(self) -> None:
         _check_features(self.table)
-        if self.settings.interval is not None and not len(self.table.times):
-            raise UsageError(
-                f"{self.table.name}: rounds by event time need the times of the records; name their column with "
-                "--time"
-            )
         self.settings.learning.check_budget(self._largest_round)
         settings = self.settings
         settings.privacy.check(settings.learning, settings.profile, self.task, settings.aggregation)
@@ -261,6 +261,7 @@ class Replay:
         figures = Prequential(classes=ClassCounts(largest(self._counts())))
         self.history = RunHistory(figures, by_row=not len(self.table.times))
         self._changes = Changes(self.table, self.logs)
+        self._ahead = Ahead(self.logs, self._moments)
         river = self.settings.learning.river_model(self.task)
         if river is not None:
             river.check(self.table.labels)
@@ -286,7 +287,7 @@ class Replay:
         """Return the number of rounds of the client with the most records; by event time, of periods with any."""
         if self.settings.interval is not None:
             rows = np.concatenate([log.rows for log in self.logs.values()])
-            periods = np.floor(self.table.times[rows] / self.settings.interval)
+            periods = np.floor(self._seconds[rows] / self.settings.interval)
             return max(1, len(np.unique(periods[~np.isnan(periods)])))
         if self.sizes is not None:
             return max(map(len, self.sizes.values()))
@@ -331,6 +332,7 @@ class Replay:
             case OverBudget():
                 self.history.over_budget += 1
             case Answered():  # how right it was is told once the labels have come
+                self._ahead.predicted(event.client, event.batch.span.start, event.batch.span.end)
                 self.history.unanswered += 0 if event.predictions.shape[1] else len(event.batch)
             case _:
                 self._handle(event)
@@ -342,12 +344,22 @@ class Replay:
         Without times the row counts as the second, where clients have different numbers of records: one drift then
         reaches them in different rounds, and the row alone tells that it is one.
         """
-        if len(self.table.times):
-            return self.table.times
+        if len(self.table.times) or self.settings.interval is not None:
+            return self._seconds
         lengths = [len(log) for log in self.logs.values()]
         if self.sizes is not None or max(lengths, default=0) - min(lengths, default=0) <= 1:
             return None
-        return self.table.places.astype(np.float64)
+        return self._seconds
+
+    @cached_property
+    def _seconds(self) -> FloatArray:
+        """Return the time of each record of the table, or its row."""
+        return self.table.times if len(self.table.times) else self.table.places.astype(np.float64)
+
+    @cached_property
+    def _moments(self) -> FloatArray:
+        """Return what tells the order in which the records of the table came."""
+        return moments(self.table, self.logs)
 
     def _time_of(self, closed: RoundSummary) -> str | None:
         times = self.table.times
@@ -365,6 +377,7 @@ class Replay:
             case RoundClosed():
                 closed = RoundSummary.of(event, targets=self.task == "regression")
                 self.history.close(closed, self._time_of(closed))
+                self._ahead.learnt([span for accepted in closed.accepted for span in accepted.spans])
                 self._changes.closed(closed)
             case _:
                 self.history.add(event)
@@ -373,9 +386,16 @@ class Replay:
                 self.history.changes.append(self._change(event))
             case _:
                 pass
-        if isinstance(event, Predicted) and self._file is not None:
-            self._file.add(event)
+        if isinstance(event, Predicted):
+            self._note_predicted(event)
         self.observe(event)
+
+    def _note_predicted(self, event: Predicted) -> None:
+        if self._file is not None:
+            self._file.add(event)
+        if not self.settings.label_delay:  # else they were answered before
+            for span in event.spans:
+                self._ahead.predicted(span.partition, span.start, span.end)
 
     def _change(self, event: Restarted | LocalDrift) -> Change:
         """Return what is known of a restart or a local drift."""
@@ -447,8 +467,22 @@ class Replay:
             secrets=self._secrets(name),
         )
         source = TableSource(self.table, name, self.logs[name], self._times)
-        read = delayed(source, settings.label_delay, self.answers.get(name)) if settings.label_delay else source
+        until = None if settings.interval is None else partial(self._labels_due, name)
+        read = (
+            delayed(source, settings.label_delay, self.answers.get(name), until) if settings.label_delay else source
+        )
         return ClientNode(machine, read, transport.client(name), self._observe_client)
+
+    def _labels_due(self, name: str) -> int:
+        """Return how many labels of a client show that the open period is over: more are for later rounds.
+
+        If it read all that it has room for, it would answer most records before anything was learnt.
+        """
+        log, period = self.logs[name], self._machine.state.period
+        if period is None or self.settings.interval is None:
+            return max(self.settings.min_records, AGREEING)
+        later = np.flatnonzero(self._seconds[log.rows] >= (period + 1) * self.settings.interval)[AGREEING - 1 :]
+        return int(later[0]) + 1 + len(log.rejected) if len(later) else len(log)
 
     def _secrets(self, name: str) -> MaskKeys | None:
         """Return the keys of a client's masks and noise: in one process they follow from the seed."""
@@ -575,6 +609,7 @@ class Replay:
                 f"{records} read, {history.accepted} accepted, {history.rejected} rejected, {pending} pending"
             )
         classes = self.task == "classification"
+        rmse = None if classes else self._figures("rmse")
         return Result(
             streamfl=__version__,
             source=self.table.name,
@@ -587,7 +622,10 @@ class Replay:
             held_out=history.accepted - history.trained,
             rejected=history.rejected,
             pending=pending,
+            answered=sum(client.answered for client in clients),
+            ahead=self._ahead.most if self.settings.measure and not self.answers else None,
             infinite=self.table.infinite,
+            missing=missing(self.table),
             **self._late_labels(clients),
             rounds=len(history.rounds),
             clients=len(self.logs),
@@ -599,7 +637,8 @@ class Replay:
             accuracy=self._figures("accuracy") if classes else None,
             kappa=history.figures.kappa() if classes else None,
             mae=None if classes else self._figures("mae"),
-            rmse=None if classes else self._figures("rmse"),
+            rmse=rmse,
+            r2=None if rmse is None else r2(rmse.prequential, self.table.y),
             loss=Loss(prequential=history.mean_loss()),
             by_client=history.figures.by_client("accuracy" if classes else "mae"),
             by_class=history.figures.by_class() if classes else None,

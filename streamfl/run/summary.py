@@ -45,6 +45,8 @@ class RoundLine:
         Regression: their mean absolute error, in the unit of the targets.
     no_change
         The same as `accuracy` or `mae` of NoChange.
+    time
+        The time of its last record, as ISO 8601 in UTC, if a replayed file has times.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = {"extra": "forbid"}
@@ -57,6 +59,7 @@ class RoundLine:
     accuracy: float | None = None
     mae: float | None = None
     no_change: float | None = None
+    time: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +111,7 @@ class RoundSummary(RoundLine):
     >>> summary.remarks()
     {'rejected': '3 rejected', 'refused': '1 messages refused'}
     >>> summary.line
-    RoundLine(round=7, epoch=1, block=1, records=40, loss=0.25, accuracy=0.75, mae=None, no_change=0.4)
+    RoundLine(round=7, epoch=1, block=1, records=40, loss=0.25, accuracy=0.75, mae=None, no_change=0.4, time=None)
     """
 
     entry: int

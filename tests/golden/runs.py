@@ -104,8 +104,15 @@ FINDINGS = {
 }
 
 
+# Keys that differ from run to run, and those that came later.
+LATER = {"seconds", "records_per_second", "source", "missing", "r2", "answered", "ahead"}
+
+
 def _without_times(result: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in result.items() if key not in {"seconds", "records_per_second", "source"}}
+    kept = {key: value for key, value in result.items() if key not in LATER}
+    kept["per_round"] = [{key: value for key, value in line.items() if key != "time"} for line in result["per_round"]]
+    for moved in (one for change in kept["changes"] for one in change["moved"] or ()):
+        del moved["span"], moved["counts"]
     kept["streamfl"] = "0.1.0"  # the version by which digests were first noted: another one is no other result
     for key, names in FINDINGS.items():
         kept[key] = [{name: finding[name] for name in names.split()} for finding in result[key]]

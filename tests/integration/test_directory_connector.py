@@ -289,3 +289,34 @@ def test_a_misspelt_setting_or_a_missing_directory_is_reported_with_the_remedy(s
     ):
         settings.write_text(f"{SETTINGS}\n[directory]\n{text}\n")
         assert why in federation.run("coordinator", code=2)
+
+
+@pytest.mark.process
+@pytest.mark.full
+def test_a_federation_by_event_time_of_clients_with_unequal_rates_is_what_a_replay_is(
+    settings: Path, tmp_path: Path
+) -> None:
+    """Rows count as times; some periods of a client have too few records, and its last ones are never sent."""
+    rng, n = np.random.default_rng(8), 900
+    site = rng.choice(["a", "b", "c"], n, p=[0.7, 0.2, 0.1])
+    X = rng.integers(0, 100, (n, 2))
+    lines = [f"{x},{z},{s},{'oak' if x > 50 else 'fir'}" for (x, z), s in zip(X, site, strict=True)]
+    table, replay = tmp_path / "trees.csv", tmp_path / "replay.json"
+    table.write_text("height,slope,site,label\n" + "\n".join(lines) + "\n")
+    by_time = SETTINGS.replace('clock = "records"', 'clock = "event_time"\ninterval = 60')
+    settings.write_text(settings.read_text().replace(SETTINGS, f'{by_time}\n[records.fields]\ntime = "row"\n'))
+    federation = Federation(settings)
+    dealt = ("--split", "column:site")
+    federation.run(
+        *("replay", table, *dealt, "--round-size", SIZE, "--features", "rounds", "--json", replay), told=False
+    )
+    expected = json.loads(replay.read_text())
+    assert (expected["ahead"], expected["pending"]) == (0, expected["answered"])
+    federation.run("produce", table, *dealt, "--end")
+    try:
+        federation.start_both("a")
+        federation.until(lambda: all(process.poll() is not None for process in federation.running))
+    finally:
+        federation.kill_all()
+    ended = federation.said("coordinator")[-1]
+    assert (ended["model_sha256"], ended["accepted"]) == (expected["model_sha256"], expected["accepted"])

@@ -8,9 +8,9 @@ import numpy as np
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import Log
 from streamfl.run.evaluation.result import Result
+from streamfl.run.page.report import render
 from streamfl.run.replay import Replay, ReplaySettings
 from streamfl.run.report.display import local_text, restart_text
-from streamfl.run.report.html import render
 from streamfl.run.report.story import story
 from streamfl.run.settings import LearningSettings
 

@@ -1,14 +1,17 @@
 """The page in a real browser: what is drawn is what was told, whoever told it."""
 
 import json
+import time
 
 import pytest
 from integration.chromium import FOUND, browser
 from unit.live.page.told import IMAGE, accepted, closed, drifted, heard, joined, left, opened, refused, restarted
+from unit.run.conftest import made_up  # noqa: F401  a fixture
 
 from streamfl.live.page.service import shown
 from streamfl.live.page.source import PageSource
 from streamfl.protocol.messages import Served
+from streamfl.run.page.report import render
 from streamfl.runtime.ports import LoggedDeadLetter
 
 pytestmark = [
@@ -47,7 +50,7 @@ def federation(rounds=60, names=("plant-1", "plant-2", "plant-3")):
 
 @pytest.fixture
 def source():
-    made = PageSource("forest", heard(*federation()))
+    made = PageSource("forest", heard(*federation()), clock=lambda: 0.0)
     made.letters.add(LoggedDeadLetter("r.plant-1", 0, 7, "the label is missing", 1_700_000_000_000))
     return made
 
@@ -86,7 +89,7 @@ def test_numbers_are_those_of_the_log_now_and_as_of_an_entry(tab, url, source):
     assert tab.named("entry-59") == ["24"]
     # What the chart has drawn are the rounds, and it has drawn something.
     assert tab.value("chart.data") == [
-        [point[1] for point in view["rounds"]],
+        [point[7] / 1000 for point in view["rounds"]],
         [point[6] for point in view["rounds"]],
         [point[5] for point in view["rounds"]],
     ]
@@ -116,7 +119,7 @@ def test_the_page_follows_the_federation_without_being_loaded_again(tab, url, so
     tab.until("document.querySelector('[data-name=clients]').dataset.value === '2'")
     assert drawn(tab) == told(source.now()[1])
     assert tab.value("window.same")
-    assert tab.value("chart.data[0].at(-1)") == 61
+    assert tab.value("chart.data[1].length") == 61
 
 
 def test_the_updates_of_an_entry_are_told_down_to_their_positions(tab, url):
@@ -135,7 +138,11 @@ def test_a_card_has_every_candidate_with_its_score_and_stays_open(tab, url, sour
     tab.value(f"{card}.querySelector('summary').focus()")
     tab.value(f"{card}.querySelector('summary').click()")
     rows = f"[...{card}.querySelectorAll('tbody tr')].map(e => e.textContent)"
-    assert tab.value(rows) == ["scratch0.250chosen", "recall-10.500", "incumbent0.750"]
+    assert tab.value(rows) == [
+        "an untrained model (scratch)0.250chosen",
+        "the model of an earlier epoch (recall-1)0.500",
+        "the same model as before (incumbent)0.750",
+    ]
     source.history.hear(drifted(61, "latched", ("plant-3",)))
     tab.until("document.querySelectorAll('#drifts article').length === 3")
     assert tab.value(f"{card}.open") is True
@@ -174,7 +181,7 @@ def test_the_page_shows_names_of_anybody_as_text(tab, source, url):
         assert tab.value("document.querySelectorAll('img, iframe, object').length") == 0
         assert tab.value("document.querySelectorAll('script').length") == 2
         assert tab.value("document.title").startswith("<img")
-        assert IMAGE in tab.value("document.getElementById('clients').textContent")
+        assert IMAGE in tab.value("document.getElementById('client-table').textContent")
         assert IMAGE in tab.value("document.getElementById('drifts').textContent")
         assert drawn(tab) == told(made.now()[1])
         assert tab.said == []  # no error, and nothing that the policy has stopped
@@ -249,11 +256,39 @@ def test_an_entry_that_cannot_be_had_leaves_the_present_and_says_why(tab, url, s
     assert text(tab, "state") == "live"
 
 
+def test_a_federation_of_which_nothing_is_heard_is_called_stalled_and_not_live(tab, url, source):
+    source.clock = time.time
+    tab.open(url)
+    ready(tab, 60)
+    assert text(tab, "state") == "stalled"
+    assert text(tab, "story").startswith("Stalled: no entry has come since 2023-")
+    source.clock = lambda: 0.0
+    tab.until("document.getElementById('state').textContent === 'live'")
+    assert text(tab, "story").startswith("All is well: 3 clients")
+
+
+def test_the_report_of_a_run_is_drawn_by_the_same_script_and_nothing_else_runs(tab, made_up, tmp_path):  # noqa: F811
+    """The one document that needs no server, with text of others in it."""
+    result = made_up(at=[32], source=IMAGE, missing={IMAGE: 1})
+    path = tmp_path / "report.html"
+    path.write_text(render(result, drifts=[31], title=IMAGE), encoding="utf-8")
+    tab.said.clear()
+    tab.open(path.as_uri())
+    ready(tab, 103)
+    assert tab.value("chart.data[0].length") == 103
+    assert tab.named("drift") == ["32"]
+    assert IMAGE in text(tab, "tables")
+    assert tab.value("document.querySelectorAll('img').length") == 0
+    assert tab.value("document.title") == f"{IMAGE} · streamfl"
+    assert tab.value("[...document.querySelectorAll('[data-of]')].every((part) => part.hidden)")
+    assert tab.said == []
+
+
 def test_a_log_that_does_not_answer_is_not_called_live(tab, url, source):
     tab.open(url)
     ready(tab, 60)
     assert text(tab, "state") == "live"
-    assert "ago" in text(tab, "age")  # the last entry is from 2023
+    assert "ago" in text(tab, "age")
     source.status = lambda: {"silent_since": "2023-11-14T22:13:21Z"}
     tab.until("document.getElementById('state').textContent === 'the log does not answer'")
     assert "has not answered since 2023-11-14T22:13:21Z" in text(tab, "reading")
@@ -273,11 +308,11 @@ def test_a_button_keeps_the_focus_when_rounds_close(tab, url, source):
 def test_the_last_rounds_stay_the_last_rounds(tab, url, source):
     tab.open(url)
     ready(tab, 60)
-    window = "[chart.scales.x.min, chart.scales.x.max]"
+    window = "[chart.scales.x.min, chart.scales.x.max].map((x) => drawn.rounds[places.indexOf(x)][1])"
     assert tab.value(window) == [1, 60]
     tab.value("choose('20')")
     tab.until(f"String({window}) === '41,60'")
-    source.history.hear(closed(61, [("plant-1", 500)]))
+    source.history.hear(closed(61, [("plant-1", 500)]), time=1_700_100_000_000)
     tab.until(f"String({window}) === '42,61'")
     tab.value("document.querySelector('[data-last=\"\"]').click()")
     tab.until(f"String({window}) === '1,61'")

@@ -23,7 +23,6 @@ from streamfl.live.metrics.logs import configure
 from streamfl.live.operator import check, members
 from streamfl.live.operator.watch import reader, watch
 from streamfl.live.page.history import PageHistory
-from streamfl.live.page.sections import sections
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.printable import printable
@@ -40,6 +39,7 @@ from streamfl.protocol.messages import (
     RoundClosed,
     Served,
 )
+from streamfl.run.page.sections import sections
 from streamfl.runtime.ports import CheckResult
 
 RED, LINE, TURNED = "\x1b[31mred\x1b[2J\x1b]0;pwn\x07", 'line\nbreak\r{"event": "forged"}', "\u202egnp.exe\u2066"

@@ -35,7 +35,7 @@ def assert_product_alone(wheel: Path) -> None:
             "streamfl_connectors",
             next(name.split("/")[0] for name in archive.namelist() if name.endswith("METADATA")),
         }
-        page = {f"streamfl/live/page/static/{name}" for name in ("page.html", "page.js", "uplot.js", "uplot.LICENSE")}
+        page = {f"streamfl/run/page/static/{name}" for name in ("page.html", "page.js", "uplot.js", "uplot.LICENSE")}
         assert {"streamfl/runtime/log/parts.py", "streamfl_connectors/kafka/connector.py"} | page <= set(
             archive.namelist()
         )

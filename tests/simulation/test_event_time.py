@@ -13,6 +13,7 @@ from simulation.test_late_labels import DELAYED, Outcome, disorder, outcome
 from simulation.test_simulation import faults_of
 from streamfl.protocol.messages import RoundOpened
 from streamfl.run.dealing.source import TableSource
+from streamfl.run.settings import LearningSettings
 from streamfl.testing import Faults, Simulation
 
 PERIOD = 60.0
@@ -111,6 +112,25 @@ def test_periods_with_too_few_records_of_a_client_go_with_the_next_one():
     assert min(taken) >= 30
     rest = len(simulation.table) - sum(taken)
     assert 0 <= rest < 30 * CLIENTS
+
+
+LINEAR = LearningSettings(features="linear")
+
+
+def few(seed: int = 0, faults: Faults | None = None) -> Simulation:
+    """Return the federation in which most rounds of a client have too few records, with models of its own."""
+    return in_periods(federation(seed=seed, faults=faults, min_records=30, learning=LINEAR))
+
+
+@cache
+def few_undisturbed() -> str:
+    return few().run().digest()
+
+
+@pytest.mark.worlds(fixed=[1], drawn=0, full=range(2, 6))
+def test_what_is_answered_before_it_is_sent_and_learnt_again_changes_no_model_under_faults_and_kills(seed):
+    simulation = few(seed, faults_of(seed))
+    assert simulation.run().digest() == few_undisturbed()
 
 
 # --- delayed labels ----------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from streamfl.records.formats import FieldMap, JsonRecords, Packed
 from streamfl.records.formats.packed_layout import Task
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import Log
+from streamfl.run.dealing.order import came, moments
 from streamfl.runtime.ports import Connector, Placement, RecordWriter
 
 # Records per packed message.
@@ -64,21 +65,25 @@ class Production:
         return every if self.limit is None else min(every, self.limit)
 
     def messages(self, pack: int) -> Iterator[tuple[str, slice]]:
-        """Yield the client and the slice of records of each message; clients take turns.
+        """Yield the client and the slice of records of each message, in the order in which its last record came.
 
         >>> table = Table("t", ("a",), np.zeros((5, 1)), np.zeros(5), ("x",), np.arange(5))
         >>> logs = {"c0": Log(np.array([0, 2, 4]), np.zeros(3)), "c1": Log(np.array([1, 3]), np.zeros(2))}
         >>> [(client, part.start, part.stop) for client, part in Production(table, logs).messages(pack=2)]
         [('c0', 0, 2), ('c1', 0, 2), ('c0', 2, 3)]
         """
-        left = self.records
-        longest = max((len(log.rows) for log in self.logs.values()), default=0)
-        for start in range(0, longest, pack):
-            for client, log in self.logs.items():
-                n = min(pack, len(log.rows) - start, left)
-                if n > 0:
-                    left -= n
-                    yield client, slice(start, start + n)
+        left, at, clients = self.records, moments(self.table, self.logs), list(self.logs)
+        ends = [np.arange(pack, len(log.rows) + pack, pack).clip(max=len(log.rows)) for log in self.logs.values()]
+        last = [came(log, at)[end - 1] for log, end in zip(self.logs.values(), ends, strict=True)]
+        owners = np.repeat(np.arange(len(clients)), [len(end) for end in ends])
+        stops, moment = np.concatenate([[0], *ends])[1:], np.concatenate([[0.0], *last])[1:]
+        for i in np.lexsort((owners, moment)).tolist():
+            stop = int(stops[i])
+            start = (stop - 1) // pack * pack
+            n = min(stop - start, left)
+            if n > 0:
+                left -= n
+                yield clients[owners[i]], slice(start, start + n)
 
 
 def produce(
@@ -225,16 +230,19 @@ def _encoder(settings: FederationSettings, production: Production) -> tuple[Enco
         fields = fields.model_copy(update={"task": "unlabelled"})
     if settings.records.format == "packed":
         return _packed(table, logs, fields.task), PACK
-    return _json(table, logs, fields), 1
+    return _json(table, logs, fields, by_row=settings.rounds.clock == "event_time"), 1
 
 
-def _json(table: Table, logs: Mapping[str, Log], fields: FieldMap) -> Encode:
-    form = JsonRecords(fields)
+def _json(table: Table, logs: Mapping[str, Log], fields: FieldMap, *, by_row: bool) -> Encode:
+    """Return what encodes a record; `by_row`: rows of a file without times count as seconds, as in a replay."""
+    form, times = JsonRecords(fields), table.times
+    if by_row and not len(times):
+        times = table.places.astype(np.float64)
 
     def encode(client: str, part: slice) -> bytes:
         log = logs[client]
         X = table.X[log.rows[part.start]].astype(np.float64)
-        time = float(table.times[log.rows[part.start]]) if len(table.times) else None
+        time = float(times[log.rows[part.start]]) if len(times) else None
         return form.encode(table.features, X, _label(table, log, part.start), client=client, time=time)
 
     return encode

@@ -14,8 +14,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from streamfl.live.page.sections import Sections, changed
 from streamfl.live.page.source import PageSource
+from streamfl.run.page.sections import Sections, changed
 
 # Seconds between two looks whether anything has changed, and after which a silent stream says that it is alive.
 LOOK, ALIVE = 0.5, 15.0
@@ -68,7 +68,7 @@ def app(source: PageSource, *, ending: Callable[[], bool] = lambda: False) -> AS
 
 
 def _file(name: str, kind: str) -> Callable[[Request], Any]:
-    content = files(__package__).joinpath("static", name).read_bytes()
+    content = files("streamfl.run.page").joinpath("static", name).read_bytes()
 
     async def send(request: Request) -> Response:
         return Response(content, media_type=kind, headers=HEADERS)

@@ -12,9 +12,9 @@ from threading import Lock
 
 import msgspec
 
-from streamfl.live.page.events import AnnouncedChange, AnyEvent, Entry, Opened, event_of, packed, unpacked
-from streamfl.live.page.view import View
 from streamfl.protocol.messages import Finding, FromCoordinator
+from streamfl.run.page.events import AnnouncedChange, AnyEvent, Entry, Opened, event_of, packed, unpacked
+from streamfl.run.page.view import View
 
 # A chunk has at most so many events, and its entries at most so many updates and spans of positions.
 EVENTS, UPDATES = 1000, 20_000
@@ -86,7 +86,7 @@ class PageHistory:
 
     Examples
     --------
-    >>> from streamfl.live.page.events import Opened
+    >>> from streamfl.run.page.events import Opened
     >>> history = PageHistory()
     >>> history.add(Opened(0, entry=1, round=1, epoch=1, resumed=False))
     >>> history.now.open_round, history.first, history.as_of(1)
@@ -203,7 +203,7 @@ class PageHistory:
 def _is_possible(event: AnyEvent, entry: int) -> bool:
     """Tell whether an event can be true, beside the last entry: an entry closes at most a round and ends an epoch.
 
-    >>> from streamfl.live.page.events import Opened
+    >>> from streamfl.run.page.events import Opened
     >>> _is_possible(Opened(0, entry=8, round=7, epoch=2, resumed=False), 7)
     True
     >>> _is_possible(Opened(0, entry=8, round=9, epoch=2, resumed=False), 7)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 
-from streamfl.live.page.events import plain, whole
+from streamfl.run.page.events import plain, whole
 from streamfl.runtime.ports import LoggedDeadLetter
 
 # Kinds of reasons that are told apart with the names of fields, as many again without, and letters whose times are

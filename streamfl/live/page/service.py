@@ -11,14 +11,14 @@ from streamfl.bounds import REASON_CHARS
 from streamfl.errors import PeerError, UsageError
 from streamfl.live.http.serving import serving
 from streamfl.live.page.app import app
-from streamfl.live.page.events import plain
 from streamfl.live.page.history import PageHistory
 from streamfl.live.page.letters import Letters
-from streamfl.live.page.sections import Sections
 from streamfl.live.page.source import PageSource
 from streamfl.live.settings.settings import address
 from streamfl.live.stopping import Stop
 from streamfl.records.times import iso
+from streamfl.run.page.events import plain
+from streamfl.run.page.sections import Sections
 from streamfl.runtime.log.tally import Tally
 from streamfl.runtime.ports import Connector, LoggedDeadLetter, LoggedMessage, Watcher
 

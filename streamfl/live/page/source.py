@@ -1,13 +1,15 @@
 """What the page is made of: the history and the dead letters that its reader has so far."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from streamfl.live.page.history import PageHistory
-from streamfl.live.page.letters import Letters
-from streamfl.live.page.sections import Sections, sections, update_row
+from streamfl.live.page.letters import LetterKind, Letters
+from streamfl.run.page.health import silent
+from streamfl.run.page.sections import Sections, sections, update_row
 
 
 @dataclass(eq=False)
@@ -24,6 +26,8 @@ class PageSource:
         Its dead letters.
     status
         What is said of the reading itself: how far it is, and what it left out.
+    clock
+        Seconds since 1970.
 
     Examples
     --------
@@ -36,12 +40,18 @@ class PageSource:
     history: PageHistory = field(default_factory=PageHistory)
     letters: Letters = field(default_factory=Letters)
     status: Callable[[], Sections] = dict
+    clock: Callable[[], float] = time.time
 
     @property
-    def version(self) -> tuple[int, int, int, str]:
+    def version(self) -> tuple[int, int, int, int, str]:
         """Return what differs whenever the page would show something else."""
         history = self.history
-        return id(history), history.changes, self.letters.changes, repr(self.status())
+        minutes = silent(history.now, self._milliseconds)
+        return id(history), history.changes, self.letters.changes, minutes, repr(self.status())
+
+    @property
+    def _milliseconds(self) -> int:
+        return int(1000.0 * self.clock())
 
     def now(self) -> tuple[Any, Sections]:
         """Return the version and the sections of the page as it is now."""
@@ -51,7 +61,7 @@ class PageSource:
     def _now(self, version: Any) -> tuple[Any, Sections]:
         history = self.history
         with history.lock:
-            made = sections(history.now, self.letters.counted())
+            made = sections(history.now, _rows(self.letters.counted()), self._milliseconds)
         return version, made | {"about": self._about(history)}
 
     def as_of(self, entry: int) -> Sections | None:
@@ -62,7 +72,7 @@ class PageSource:
             return None
         view, until = found
         letters = self.letters.counted(until=until) if until != 0 else []  # 0: nobody knows when it was
-        return sections(view, letters) | {"about": self._about(history)}
+        return sections(view, _rows(letters)) | {"about": self._about(history)}
 
     def updates(self, entry: int) -> Sections | None:
         """Return the updates that count for an entry, down to their spans; None if it is not held."""
@@ -83,3 +93,16 @@ class PageSource:
             "letters_readable": self.letters.readable,
             **self.status(),
         }
+
+
+def _rows(letters: Sequence[tuple[LetterKind, int]]) -> list[Sections]:
+    """Return the rows of the table of dead letters."""
+    return [
+        {
+            "reason": kind.reason,
+            "count": count,
+            "remedy": kind.remedy,
+            "example": f"{kind.topic}/{kind.partition} at {kind.offset}",
+        }
+        for kind, count in letters
+    ]

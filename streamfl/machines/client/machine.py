@@ -445,6 +445,8 @@ class Client(ClientState):
     def _accept(self, own: Accepted, sent: SentUpdate, closed: RoundClosed, place: LedgerPlace) -> None:
         self._patience = self._patience.succeeds()
         self._buffer.drop(own.spans)
+        if own.records:
+            self._models.release()
         place.move(own)
         self._follow_totals(self.sending.disclosed, place.positions)
         self.intake.follow(place)
@@ -475,6 +477,8 @@ class Client(ClientState):
             return []
         decisions: list[ClientDecision] = [*self._measurement.after(self._ledger.opened, self._models)]
         phase = self.phase
+        if phase is Phase.LEAVING:
+            decisions += self._answer_last()
         if phase is Phase.GATHERING:
             self._was_here = False
             return decisions + self._gather(now)
@@ -494,6 +498,7 @@ class Client(ClientState):
         if gathered is None:
             return []
         self.late += gathered.late
+        predicted = self._answer_waiting(opened, gathered.waiting)
         attempt = self._attempts + 1
         name = f"{self.incarnation}-{attempt}"
         self.sending.begin(opened)
@@ -503,7 +508,22 @@ class Client(ClientState):
         self._patience = self._patience.asks("join", now)
         self._release(opened.round)
         self.over_budget += sum(isinstance(one, OverBudget) for one in told)
-        return [Send(sent.update), *told]
+        return [*predicted, Send(sent.update), *told]
+
+    def _answer_waiting(self, opened: RoundOpened, waiting: tuple[Batch, ...]) -> list[ClientDecision]:
+        """Answer records of a round that are too few to be sent: no later round, which knows more, is to do that."""
+        if all(batch.answers is not None for batch in waiting if len(batch)):
+            return []
+        answers, told = self._work().answered(opened, waiting)
+        self._buffer.keep(answers)
+        return [*told]
+
+    def _answer_last(self) -> list[ClientDecision]:
+        """Answer the last records, which are never sent, if anybody measures."""
+        opened = self._ledger.open_round
+        if not self.settings.measure or opened is None or not self._models.has(opened):
+            return []
+        return self._answer_waiting(opened, tuple(self._buffer.batches))
 
     def _asked(self, asked: Score | Unmask) -> list[ClientDecision]:
         """Keep a Score; tell the seeds of masks if they may be told."""

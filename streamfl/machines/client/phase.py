@@ -102,7 +102,7 @@ TRANSITIONS = (
     Transition(BEFORE_UPDATE, (SourceEnded,), (Phase.LEAVING,)),
     Transition((*UNPLACED, *BEFORE_UPDATE), (Stopped,), (Phase.LEAVING,)),
     # Too few are left to mask their sums; or not, after all.
-    Transition((Phase.WAITING,), (RoundOpened, RoundClosed, Roster, RecordsRead), (Phase.LEAVING,)),
+    Transition((Phase.WAITING,), (RoundOpened, RoundClosed, *MODELS, RecordsRead), (Phase.LEAVING,)),
     Transition((Phase.LEAVING,), (RoundOpened, RoundClosed, Roster), BEFORE_UPDATE),
     Transition(ALL_BUT_LEFT, (Left, Refusal, Fenced), (Phase.LEFT,)),  # Left may come late, and Refusal evict
     # The place in the ledger becomes unknown, or all messages are forgotten.

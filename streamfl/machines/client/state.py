@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from streamfl.learning.online_models import AtClient
 from streamfl.learning.pooling.masks import Secrets
 from streamfl.machines.client.budget import SentSizes
 from streamfl.machines.client.intake.buffer import Buffer
 from streamfl.machines.client.intake.intake import Intake, intake
-from streamfl.machines.client.intake.period import AGREEING
+from streamfl.machines.client.intake.period import AGREEING, periods
 from streamfl.machines.client.ledger.known_ledger import KnownLedger
 from streamfl.machines.client.ledger.models import ClientModels
 from streamfl.machines.client.patience import Patience
@@ -19,6 +21,7 @@ from streamfl.machines.client.work.earlier_rounds import EarlierRounds
 from streamfl.machines.client.work.in_flight import InFlight
 from streamfl.machines.client.work.measurement import Measurement
 from streamfl.machines.client.work.sending import PlainNumbers, sending
+from streamfl.protocol.messages import RoundOpened
 from streamfl.protocol.records import Batch
 
 
@@ -107,6 +110,11 @@ class ClientState:
         return self._buffer.pending + self.intake.queued
 
     @property
+    def answered(self) -> int:
+        """Count the pending records that were answered where they are, because they were too few to be sent."""
+        return self._buffer.waited
+
+    @property
     def expired(self) -> int:
         """Count the records that were written off, because no label came in time, as the ledger says."""
         place = self._ledger.place
@@ -186,7 +194,23 @@ class ClientState:
             return False
         if self._is_alone():
             return self._ended or not self.settings.waits
-        return self._ended and not (self._has_sendable() or self.intake.queued)
+        return self._ended and not (self._has_sendable() or self.intake.queued or self._has_to_answer())
+
+    def _has_to_answer(self) -> bool:
+        """Tell whether it stays for its last records, which are too few to be sent, until it has answered them.
+
+        By event time they are answered in the rounds of their periods, else in the next round.
+        """
+        opened = self._ledger.open_round
+        if self.settings.clock == "event_time":
+            return bool(self._buffer.unanswered) or self._has_later(self._ledger.opened)
+        waits = opened is None or not self._models.has(opened)
+        return self.settings.measure and bool(self._buffer.unanswered) and waits
+
+    def _has_later(self, opened: RoundOpened | None) -> bool:
+        """Tell whether records that have been answered, as their labels came later, are of a later period."""
+        of = periods(self._buffer.batches, self.settings.period)
+        return bool((of > -np.inf if opened is None or opened.period is None else of > opened.period).any())
 
     def _has_sendable(self) -> bool:
         """Tell whether an update can be sent, or its total may be asked for again."""

@@ -22,7 +22,7 @@ from streamfl.protocol.native.steps import COARSEST
 from streamfl.protocol.records import Batch
 
 if TYPE_CHECKING:
-    from streamfl.online.native.learner import NativeLearner
+    from streamfl.online.native.learner import KeptOwn, NativeLearner
     from streamfl.online.native.private.asked import LateLabelExperts
     from streamfl.online.native.private.last_answer import LastAnswer
     from streamfl.online.native.shared import Shared
@@ -66,6 +66,7 @@ class NativeAtClient(AtClient):
     version: int = 1
     _epoch: int | None = None
     _asked: "LateLabelExperts | None" = None
+    _held: "KeptOwn | None" = None
     _served: list[FloatArray] = field(default_factory=list)
     _published: Arrived[dict[bool, NativeState | NativeChange]] = field(default_factory=Arrived)
 
@@ -97,6 +98,7 @@ class NativeAtClient(AtClient):
         """
         if version == self.version or not self.has(version):
             return
+        self._go_back()
         self.learner.rest_own()
         if self._epoch not in {None, epoch}:
             self.learner.rest = Rest()
@@ -126,8 +128,22 @@ class NativeAtClient(AtClient):
 
     def forget(self) -> None:
         """Go back to the agreed state, because pending records will be read again."""
+        self._go_back()
         self.learner.restore()
         self._served = []
+
+    def hold(self) -> None:
+        """Keep what is the client's own as it is now, unless something is kept: see `AtClient.hold`."""
+        if self._held is None:
+            self._held = self.learner.keep_own()
+
+    def release(self) -> None:
+        """Let go of what `hold` has kept."""
+        self._held = None
+
+    def _go_back(self) -> None:
+        if self._held is not None:
+            self.learner.take_own(self._held)
 
     @property
     def records(self) -> int:

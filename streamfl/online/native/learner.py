@@ -1,6 +1,7 @@
 """The native models of one client: they learn record by record, and report the differences at the end of a round."""
 
 import math
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import compress, pairwise
 from typing import NamedTuple
@@ -59,6 +60,16 @@ class LastPrediction(NamedTuple):
     features: tuple[str, ...]
     values: bytes
     served: float
+
+
+class KeptOwn(NamedTuple):
+    """What a client has learnt that it never sends, as it was at one time."""
+
+    mixture: LabelMixture | TargetMixture
+    near: Neighbours | None
+    own: OwnModel | None
+    last: LastAnswer | None
+    rest: Rest
 
 
 @dataclass
@@ -306,6 +317,17 @@ class NativeLearner:
         self.last = last
         self._rename_own()
         last.follow(self._agreed.pairs)
+
+    def keep_own(self) -> KeptOwn:
+        """Return a copy of what the client has learnt that it never sends."""
+        return deepcopy(KeptOwn(self.mixture, self.near, self.own, self.last, self.rest))
+
+    def take_own(self, kept: KeptOwn) -> None:
+        """Go back to what `keep_own` has returned."""
+        own = deepcopy(kept)
+        self._table.changes.arguments, self._last_prediction = None, None
+        self.mixture, self.near, self.own, self.last, self.rest = own
+        self._rename_own()
 
     def own_says(self, features: tuple[str, ...], X: FloatArray, others: FloatArray) -> FloatArray:
         """Return what the own model predicts, given what all other experts do: see `OwnModel.says`."""

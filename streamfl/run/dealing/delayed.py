@@ -1,6 +1,6 @@
 """The source of one client whose labels come later: a table, in halves."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,13 +27,22 @@ class HalvesSource:
         The position of the record of each label.
     recorded
         What was answered before; None: nothing.
+    until
+        Returns how many labels may be read by now; None: any number.
     """
 
-    def __init__(self, source: TableSource, comes: IntArray, of: IntArray, recorded: Recorded | None = None) -> None:
+    def __init__(
+        self,
+        source: TableSource,
+        comes: IntArray,
+        of: IntArray,
+        recorded: Recorded | None = None,
+        until: Callable[[], int] | None = None,
+    ) -> None:
         self._source = source
         self._features = f"{source.name}/features"
         self._comes, self._of = comes, of
-        self._recorded = recorded
+        self._recorded, self._may_read = recorded, until
         self._reasons = {bad.position: bad.reason for bad in source.rejected}
         self._asked = self._told = 0
 
@@ -73,6 +82,8 @@ class HalvesSource:
         if labels that were read wait for features, and no more labels can be taken, the next features come first.
         """
         halves: list[Batch] = []
+        if self._may_read is not None:
+            labels = min(labels, max(0, self._may_read() - self._told))
         if waits and not labels and features and not self.features_ended:
             halves += self._asking(self._asked, self._asked + 1)
             self._asked += 1
@@ -149,7 +160,9 @@ def _keys(positions: IntArray) -> Keys:
     return np.array([str(position) for position in positions.tolist()], dtype=np.object_)
 
 
-def delayed(source: TableSource, delay: int, recorded: Recorded | None = None) -> HalvesSource:
+def delayed(
+    source: TableSource, delay: int, recorded: Recorded | None = None, until: Callable[[], int] | None = None
+) -> HalvesSource:
     """Return a client's records with each label some records later.
 
     A label comes right before the features of the record `delay` further on are read, as `river.stream.simulate_qa`
@@ -165,4 +178,4 @@ def delayed(source: TableSource, delay: int, recorded: Recorded | None = None) -
     [('c3/features', 2), ('c3', 1), ('c3/features', 3), ('c3', 2)]
     """
     positions = np.arange(source.length)
-    return HalvesSource(source, positions + max(1, delay), positions, recorded)
+    return HalvesSource(source, positions + max(1, delay), positions, recorded, until)

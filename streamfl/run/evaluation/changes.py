@@ -3,11 +3,12 @@
 import math
 import warnings
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from streamfl.arrays import BoolArray, FloatArray, IntArray
 from streamfl.records.table import Table
@@ -22,6 +23,8 @@ LEAST, SURE, MOST = 0.5, 3.0, 3
 ENOUGH = 1.0
 # Compared are the newest records before a change and before its alarm: so many rounds back, and so many values.
 ROUNDS, VALUES = 64, 500_000
+# Bars of a histogram.
+BARS = 12
 # A value is far out if it lies so many times as far from the median as three quarters of the values; if these are all
 # equal, as all but a fortieth. Far values, such as -9999 for "no value", are left out.
 FAR, NEAR, NEARLY_ALL = 10.0, 0.75, 0.975
@@ -31,6 +34,8 @@ RARE, ALIKE = 0.025, 2.0
 # A feature is a counter if so many steps from record to record, and half of all, are changes, of which this part goes
 # the same way, and at most one in a stretch of a client does not: a meter that was exchanged, or that began again.
 CHANGES, OFTEN, ONE_WAY = 8, 0.5, 0.95
+# A clock is set back by at least this part of its range, and its other steps are smaller.
+FAR_BACK = 0.5
 
 Kind = Literal["restart", "local drift"]
 
@@ -38,13 +43,16 @@ Kind = Literal["restart", "local drift"]
 class Moved(ResultPart):
     """A feature whose mean moved: `before` the change, and `since`.
 
-    `deviations` is their difference in standard deviations of all the records compared.
+    `deviations` is their difference in standard deviations of all the records compared. `counts` are histograms of
+    the records before and since, of BARS bars from the lowest to the highest value of both, the `span`.
     """
 
     feature: str
     before: float
     since: float
     deviations: float
+    span: tuple[float, float] | None = Field(default=None, repr=False)
+    counts: tuple[tuple[int, ...], ...] = Field(default=(), repr=False)
 
 
 class Change(ResultPart):
@@ -87,10 +95,22 @@ def moved(features: Sequence[str], before: FloatArray, since: FloatArray) -> tup
             before=float(f"{means[0][j]:.4g}"),
             since=float(f"{means[1][j]:.4g}"),
             deviations=round(float(deviations[j]), 3),
+            **_histograms(before[:, j], since[:, j]),
         )
         for j in order.tolist()
         if size[j] > 0.0
     )
+
+
+def _histograms(before: FloatArray, since: FloatArray) -> dict[str, Any]:
+    """Return the histograms of the values of one feature before and since, over what both span."""
+    known = [values[np.isfinite(values)] for values in (before, since)]
+    both = np.concatenate(known)
+    span = float(both.min()), float(both.max())
+    if not math.isfinite(span[1] - span[0]) or span[0] == span[1]:
+        return {}
+    counts = (np.histogram(values, BARS, span)[0].tolist() for values in known)
+    return {"span": tuple(float(f"{end:.4g}") for end in span), "counts": tuple(map(tuple, counts))}
 
 
 def _without_far(before: FloatArray, since: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -134,6 +154,36 @@ def counters(stretches: Sequence[FloatArray]) -> BoolArray:
         & (one_way >= ONE_WAY * changes)
         & (np.minimum(rises, falls).max(axis=0) <= 1)
     )
+    return found
+
+
+def clocks(stretches: Sequence[FloatArray]) -> BoolArray:
+    """Return which features go one way, far back, and the same way again: an hour, a day of the week. Shape (d,).
+
+    Parameters
+    ----------
+    stretches
+        Records of one client each, in their order, shapes (n, d).
+
+    >>> clocks([np.array([[i // 12 % 24, i % 2, i] for i in range(600)], float)])
+    array([ True, False, False])
+    """
+    together = np.concatenate(stretches)
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # a feature without any value
+        far = FAR_BACK * (np.nanmax(together, axis=0) - np.nanmin(together, axis=0))
+    steps = [np.diff(X, axis=0) for X in stretches]
+
+    def count(is_so: Callable[[FloatArray], BoolArray]) -> IntArray:
+        counts: IntArray = np.array([is_so(step).sum(axis=0) for step in steps]).sum(axis=0)
+        return counts
+
+    on, back = count(lambda step: (step > 0.0) & (step < far)), count(lambda step: step <= -far)
+    down, up = count(lambda step: (step < 0.0) & (step > -far)), count(lambda step: step >= far)
+    found = np.zeros(len(far), np.bool_)
+    for way, other, turns, wrong in ((on, down, back, up), (down, on, up, back)):
+        changes, against = way + other + turns + wrong, other + wrong
+        goes_on = (changes >= CHANGES) & (against <= (1.0 - ONE_WAY) * changes)
+        found |= goes_on & (turns > 0) & (way >= 2 * turns)
     return found
 
 
@@ -215,10 +265,11 @@ class Changes:
         return Change(kind=kind, round=at, since=since, moved=known)
 
     def _moved(self, before: Sequence[FloatArray], since: Sequence[FloatArray]) -> tuple[Moved, ...] | None:
-        """Return what moved between some records of each client; what rises all the time has not moved."""
+        """Return what moved between some records of each client; a counter or a clock has not moved."""
         if not sum(map(len, before)) or not sum(map(len, since)):
             return None
-        lasting = ~counters([*before, *since])
+        whole = [np.concatenate(both) for both in zip(before, since, strict=True)] if before else since
+        lasting = ~(counters([*before, *since]) | clocks(whole))
         if not lasting.any():
             return ()
         features = [name for name, lasts in zip(self.table.features, lasting, strict=True) if lasts]

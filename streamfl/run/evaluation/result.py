@@ -175,8 +175,14 @@ class Result(ResultPart):
 
     `label` is the label column, named or guessed; "" if the source has no column names. `left_out` are columns that
     were left out automatically: times, free text. `serving` is the share of each online model in the
-    predictions; empty without such models. `infinite` counts infinite values. `by_client` and `by_class` are None if
-    predictions were not measured. `changes` has a line for each restart, and for each local drift as it was found.
+    predictions; empty without such models. `infinite` counts infinite values; `missing` counts missing ones by
+    column, if there are any. `r2` is the share of the targets' variance that the predictions explain. `by_client` and
+    `by_class` are None if predictions were not measured. `changes` has a line for each restart, and for each local
+    drift as it was found.
+
+    `answered` counts the pending records that were predicted: a client's last ones, fewer than may be sent. They are
+    in all figures. `ahead` is how many later records a model had learnt when it predicted a record, at most: 0 if no
+    figure looks ahead. None: nothing was measured, or the answers are those of a live federation.
 
     If labels come by `label_delay` records later than their records: `unanswered` counts the records answered before
     there was any model, `waiting` those at the end that were answered and are not learnt, `expired` those whose label
@@ -194,7 +200,10 @@ class Result(ResultPart):
     held_out: int
     rejected: int
     pending: int
+    answered: int = 0
+    ahead: int | None = None
     infinite: int = 0
+    missing: Mapping[str, int] | None = None
     label_delay: int | None = None
     unanswered: int | None = None
     waiting: int | None = None
@@ -209,6 +218,7 @@ class Result(ResultPart):
     accuracy: Figures | None = None
     mae: Figures | None = None
     rmse: Figures | None = None
+    r2: float | None = None
     kappa: Kappa | None = None
     loss: Loss
     by_client: ByClient | None = None

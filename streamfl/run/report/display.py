@@ -21,7 +21,7 @@ from streamfl.run.evaluation.result import (
     Privacy,
     Result,
 )
-from streamfl.run.report.story import drifts_found, ledger, unaccounted
+from streamfl.run.report.story import drifts_found, ledger, looks_ahead, unaccounted
 from streamfl.run.report.terminal import print_line
 from streamfl.run.report.words import (
     LOCAL,
@@ -43,8 +43,6 @@ _LISTED = 5
 _MANY = 0.1  # share of bad records from which on a whole column is probably bad
 _KEY = 11
 _COLUMN = 13
-_MUCH = 0.02  # warn if the accuracy of the model file is that much below the prequential one
-_TIMES = 1.1  # or if its error is that many times as large
 
 
 class Progress:
@@ -304,22 +302,13 @@ def summary(console: Console, result: Result, rejections: Sequence[str] = ()) ->
         if key == "records":
             _list_rejections(console, rejections, result.rejected, result.records)
             if result.pending:
-                why = "a client's last records are not learnt if they are fewer than --min-records"
-                print_line(console, f"{'':<{_KEY}}pending: {why}")
-
-
-def file_text(result: Result) -> tuple[str, bool]:
-    """Return how good the model file is, next to what clients predicted, and whether it is much worse."""
-    is_classification = result.accuracy is not None
-    figures, measure = (result.accuracy, "accuracy") if is_classification else (result.mae, "MAE")
-    text = share if is_classification else quantity
-    if figures is None or figures.model_file is None or figures.last_rounds is None:
-        return "the model file could not be measured, because no round was predicted", False
-    file, served = figures.model_file, figures.last_rounds
-    is_worse = file < served - _MUCH if is_classification else file > served * _TIMES
-    told = f"on the last rounds the model file has {measure} {text(file)}; the clients themselves had {text(served)}"
-    lacks = "what only a client knows (its memory, its mixture) and what it learns within a round"
-    return f"{told}. The file lacks {lacks}" if is_worse and result.serving else told, is_worse
+                print_line(
+                    console,
+                    f"{'':<{_KEY}}pending: a client's last records are not sent if they are fewer than --min-records"
+                    + (f"; {count(result.answered)} were predicted where they are" if result.answered else ""),
+                )
+            if result.ahead:
+                print_line(console, f"{'':<{_KEY}}{looks_ahead(result.ahead)}", "yellow")
 
 
 def _list_rejections(console: Console, reasons: Sequence[str], total: int, records: int) -> None:

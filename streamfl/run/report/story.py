@@ -7,11 +7,13 @@ from streamfl.run.evaluation.changes import Kind
 from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart, Result
 from streamfl.run.report.breakdown import extremes
 from streamfl.run.report.changes import sentence
-from streamfl.run.report.words import count, counted, listed, quantity, share
+from streamfl.run.report.words import LOCAL, count, counted, listed, model_named, quantity, serves, share
 
 # A further restart within so many rounds after a drift still answers it; benchmarks count the same way.
 _STILL = 5
 _SHOWN = 6
+_MUCH = 0.02  # warn if the accuracy of the model file is that much below the prequential one
+_TIMES = 1.1  # or if its error is that many times as large
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,16 @@ def unaccounted(result: Result) -> int:
     return result.records - result.accepted - result.rejected - result.pending
 
 
+def looks_ahead(records: int) -> str:
+    """Return in words that a model had learnt later records than one that it predicted.
+
+    >>> looks_ahead(1)
+    'ahead: a record was predicted when models had learnt up to 1 later record of other clients'
+    """
+    later = counted(records, "later record")
+    return f"ahead: a record was predicted when models had learnt up to {later} of other clients"
+
+
 def ledger(result: Result) -> str:
     """Return the equation of the record counts, which must hold, and the difference if it does not.
 
@@ -93,15 +105,6 @@ def ledger(result: Result) -> str:
     off = unaccounted(result)
     relation, remark = ("is not", f" (off by {count(off)})") if off else ("=", "")
     return f"read {count(result.records)} {relation} {parts}{remark}"
-
-
-def epochs(result: Result) -> list[tuple[int, int]]:
-    """Return the number and first round of each epoch, starting with the epoch of the first round in `per_round`."""
-    if not result.per_round:
-        return []
-    first = result.per_round[0]
-    later = sorted((r.round, r.epoch) for r in result.restarts)
-    return [(first.epoch, first.round), *((epoch, at) for at, epoch in later if at >= first.round)]
 
 
 def story(result: Result, drifts: Sequence[int]) -> list[Sentence]:
@@ -122,7 +125,7 @@ def story(result: Result, drifts: Sequence[int]) -> list[Sentence]:
     if result.rounds == 0:
         return [Sentence("No round was closed, so nothing was learnt.", warns=True), *_records(result)]
     changes = [*_changes(result), *_missed(result, drifts), *_others(result)]
-    return [*changes, *_quality(result), *_records(result)]
+    return [*changes, *_quality(result), _model(result), *_records(result)]
 
 
 def alone(result: Result) -> list[DatedLocalDrift]:
@@ -170,9 +173,50 @@ def _changes(result: Result) -> Iterator[Sentence]:
     announced = sorted(every, key=lambda change: change.round)
     for change in announced[:_SHOWN]:
         kind: Kind = "local drift" if isinstance(change, DatedLocalDrift) else "restart"
-        yield Sentence(known.get((kind, change.round)) or sentence(change, clients=result.clients))
+        found = known.get((kind, change.round)) or sentence(change, clients=result.clients)
+        yield Sentence(f"{found} {_done(result, change)}".rstrip())
     if len(announced) > _SHOWN:
-        yield Sentence(f"There were {count(len(announced) - _SHOWN)} more; the tables of drifts list all.")
+        yield Sentence(f"There were {count(len(announced) - _SHOWN)} more; the cards of drifts show all.")
+
+
+def _done(result: Result, change: DatedRestart | DatedLocalDrift) -> str:
+    """Return what was done about a change."""
+    if isinstance(change, DatedRestart):
+        return f"Epoch {count(change.epoch)} began with {model_named(change.chosen)}."
+    later = [
+        drift
+        for drift in result.local_drifts
+        if drift.round > change.round and drift.state in LOCAL and not set(drift.clients).isdisjoint(change.clients)
+    ]
+    done = [f"in round {count(drift.round)} they {LOCAL[drift.state]}" for drift in later[:_SHOWN]]
+    return f"{'; '.join(done).capitalize()}." if done else ""
+
+
+def _model(result: Result) -> Sentence:
+    """Return which model to take, and how good it is."""
+    if result.serving:
+        what = f"The predictions came from {serves(result.serving)}."
+    else:
+        what = f"The predictions came from the round model of epoch {count(1 + len(result.restarts))}."
+    if not any(figures.model_file is not None for figures in result.measures.values()):
+        return Sentence(what)  # a River model has no file
+    told, is_worse = file_text(result)
+    take = "Take the file of --model-out with care" if is_worse else "The model to take is the file of --model-out"
+    return Sentence(f"{what} {take}: {told}.", warns=is_worse)
+
+
+def file_text(result: Result) -> tuple[str, bool]:
+    """Return how good the model file is, next to what clients predicted, and whether it is much worse."""
+    is_classification = result.accuracy is not None
+    figures, measure = (result.accuracy, "accuracy") if is_classification else (result.mae, "MAE")
+    text = share if is_classification else quantity
+    if figures is None or figures.model_file is None or figures.last_rounds is None:
+        return "the model file could not be measured, because no round was predicted", False
+    file, served = figures.model_file, figures.last_rounds
+    is_worse = file < served - _MUCH if is_classification else file > served * _TIMES
+    told = f"on the last rounds the model file has {measure} {text(file)}; the clients themselves had {text(served)}"
+    lacks = "what only a client knows (its memory, its mixture) and what it learns within a round"
+    return f"{told}. The file lacks {lacks}" if is_worse and result.serving else told, is_worse
 
 
 def _missed(result: Result, drifts: Sequence[int]) -> Iterator[Sentence]:
@@ -266,7 +310,15 @@ def _records(result: Result) -> Iterator[Sentence]:
         yield Sentence(f"{lost}: no label came in time.", warns=True)
     if result.pending:
         few = "their clients had too few records left for an update (--min-records)"
-        yield Sentence(f"{counted(result.pending, 'record')} {_was(result.pending)} read but not learnt: {few}.")
+        answered = f" {count(result.answered)} of them count in the figures." if result.answered else ""
+        sent = f"{counted(result.pending, 'record')} {_was(result.pending)} read but not sent: {few}."
+        yield Sentence(sent + answered)
+    if result.ahead:
+        later = counted(result.ahead, "later record")
+        yield Sentence(
+            f"The figures look ahead: a record was predicted when models had learnt up to {later} of other clients.",
+            warns=True,
+        )
     if unaccounted(result):
         yield Sentence(f"The record counts do not add up: {ledger(result)}.", warns=True)
 

@@ -18,6 +18,7 @@ KINDS = {
     "neighbours": "nearest records",
     "last": "last label",
     "rounds": "round model",
+    "own": "each client's own model",
 }
 
 # What the model is that an epoch begins with, by the first part of its name.
@@ -29,6 +30,8 @@ CHOSEN = {
     "branch": "the model of clients that had drifted alone",
     "round": "the model that predicted in that round",
 }
+
+IN_PARALLEL = "a model trained in parallel"
 
 # What happened to clients that drifted alone, by the state of their drift.
 LOCAL = {
@@ -59,6 +62,20 @@ def quantity(value: float | None, missing: str = MISSING) -> str:
     if value is None or math.isnan(value):
         return missing
     return f"{value:z,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:z.4g}"
+
+
+def measured(value: float | None, *, of_errors: bool) -> str:
+    """Return a mean absolute error, or an accuracy."""
+    return quantity(value) if of_errors else share(value)
+
+
+def ending(name: str, most: int = 20) -> str:
+    """Return a name by its end, where long names of one federation differ.
+
+    >>> ending("machine 7"), ending("plant=north/hall=2/machine=017")
+    ('machine 7', '…/hall=2/machine=017')
+    """
+    return name if len(name) <= most else f"…{name[1 - most :]}"
 
 
 def count(number: float) -> str:
@@ -166,7 +183,7 @@ def model_named(name: str) -> str:
     >>> model_named("recall-3"), model_named("step-16")
     ('the model of an earlier epoch (recall-3)', 'a model trained in parallel (step-16)')
     """
-    return f"{CHOSEN.get(name.partition('-')[0], 'a model trained in parallel')} ({name})"
+    return f"{CHOSEN.get(name.partition('-')[0], IN_PARALLEL)} ({name})"
 
 
 def serves(shares: Mapping[str, float], most: int = 4) -> str:

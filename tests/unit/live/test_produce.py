@@ -95,6 +95,13 @@ class TestMessages:
             for other, n in so_far.items():
                 assert n >= min(so_far[client] - pack, len(logs[other].rows))
 
+    @given(st.lists(st.integers(0, 4), max_size=40), st.integers(1, 4))
+    def test_messages_are_in_the_order_in_which_their_last_records_came(self, owners, pack):
+        logs = {f"c{i}": np.flatnonzero(np.array(owners, np.int64) == i) for i in range(5)}
+        logs = {name: Log(rows, np.zeros(len(rows))) for name, rows in logs.items()}
+        last = [logs[client].rows[part.stop - 1] for client, part in Production(table(40), logs).messages(pack)]
+        assert last == sorted(last)
+
 
 class TestWriting:
     def test_json_is_one_record_a_message_with_its_label(self):

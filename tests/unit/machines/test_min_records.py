@@ -23,7 +23,7 @@ from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
-from streamfl.protocol.decisions import Finished
+from streamfl.protocol.decisions import Finished, Predicted
 from streamfl.protocol.events import BufferDue, RecordsRead, SourceEnded, Tick
 from streamfl.protocol.messages import HoldoutRule, Join, Leave, Left, RoundClosed, Score, Scores, Update
 from streamfl.protocol.records import Batch, Span, spans
@@ -221,3 +221,58 @@ def test_a_federation_with_empty_joins_learns(task, profile):
     assert blank.coordinator.state.known_labels == len(registry.labels)
     final = [run.of(RoundClosed)[-1] for run in (blank, known)]
     assert final[0].losses[final[0].serves] <= final[1].losses[final[1].serves] + 0.02
+
+
+# --- what it answers where it is ----------------------------------------------------------------------
+
+
+def told(decisions: list[object]) -> list[tuple[int, list[float]]]:
+    """Return the round of each report of predictions, and the labels of its records."""
+    return [(one.round, one.truth.tolist()) for one in decisions if isinstance(one, Predicted)]
+
+
+def test_records_too_few_to_be_sent_are_answered_in_their_round_and_not_again_when_they_are_sent():
+    machine = client(clock="interval", min_records=3, capacity=100, measure=True)
+    feed(machine, RecordsRead((batch("ab"),)), joined(), *opening(closes=6.0), now=1.0)
+    decisions = feed(machine, Tick(), now=7.0)
+    assert told(decisions) == [(1, [0.0, 1.0])]
+    (update,) = sent(decisions, Update)
+    assert content(update) == ABOUT_NO_RECORD - {"rejected", "spans"}
+    answers = machine.answered
+    feed(machine, closed(1, update), *opening(2, t=2, closes=9.0), RecordsRead((batch("bb", start=2),)), now=8.0)
+    decisions = feed(machine, Tick(), now=17.0)
+    (update,) = sent(decisions, Update)
+    assert (answers, update.records, update.served.records) == (2, 4, 4)
+    assert told(decisions) == [(2, [1.0, 1.0])]
+    feed(machine, closed(2, update))
+    assert machine.answered == 0
+
+
+def test_a_process_that_does_not_measure_says_nothing_of_records_that_it_has_answered():
+    machine = client(clock="interval", min_records=3, capacity=100)
+    feed(machine, RecordsRead((batch("ab"),)), joined(), *opening(closes=6.0), now=1.0)
+    (only,) = feed(machine, Tick(), now=7.0)
+    assert content(only.message) == ABOUT_NO_RECORD - {"rejected", "spans"}
+    assert machine.answered == 2
+
+
+def test_what_was_answered_counts_when_the_records_are_sent_whatever_later_models_say():
+    machine = client(clock="interval", min_records=3, capacity=100, measure=True)
+    feed(machine, RecordsRead((batch("bb"),)), joined(), *opening(closes=6.0), now=1.0)
+    (update,) = sent(feed(machine, Tick(), now=7.0), Update)
+    knows_b = np.array([[0.0, 0.0], [-9.0, 9.0]])
+    feed(machine, closed(1, update), *opening(2, t=2, closes=9.0, weights={"m": knows_b}), now=8.0)
+    feed(machine, RecordsRead((batch("b", start=2),)), now=9.0)
+    (update,) = sent(feed(machine, Tick(), now=17.0), Update)
+    assert (update.served.records, update.served.correct) == (3, 1)
+
+
+def test_the_last_records_are_answered_before_the_client_leaves_and_nothing_is_sent_of_them():
+    machine = client(min_records=3, measure=True)
+    update = first_update(machine, batch("ababab"))
+    feed(machine, closed(1, update), SourceEnded())
+    decisions = feed(machine, *opening(2, t=2))
+    assert told(decisions) == [(2, [0.0, 1.0])]
+    assert sent(decisions, Leave)
+    assert not sent(decisions, Update)
+    assert (machine.answered, machine.pending) == (2, 2)

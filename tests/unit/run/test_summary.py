@@ -8,8 +8,8 @@ from pydantic import TypeAdapter, ValidationError
 from unit.live.page.told import accepted, closed, heard
 
 from streamfl.live.operator.watch import lines
-from streamfl.live.page.sections import COLUMNS, sections
 from streamfl.protocol.messages import Served, Watermark
+from streamfl.run.page.sections import COLUMNS, sections
 from streamfl.run.summary import WORDS, RoundLine, RoundSummary
 
 REMARKS = {one.name: one.metadata[WORDS] for one in fields(RoundSummary) if WORDS in one.metadata}

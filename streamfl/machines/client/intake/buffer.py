@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from streamfl.bounds import Limits
+from streamfl.protocol.delayed import Answers
 from streamfl.protocol.messages import ends_of
 from streamfl.protocol.records import Batch, Span, spans
 from streamfl.protocol.registry import Registry
@@ -122,6 +123,30 @@ class Buffer:
             return None
         parts = [batch.before(ends.get(batch.span.partition, 0)) for batch in self.batches]
         return tuple(part for part in parts if part.span.end > part.span.start)
+
+    @property
+    def unanswered(self) -> int:
+        """Count the good records to which nothing was answered."""
+        return sum(len(batch) for batch in self.batches if batch.answers is None)
+
+    @property
+    def waited(self) -> int:
+        """Count the records that were answered, but were too few to be sent."""
+        return sum(len(batch) for batch in self.batches if batch.waited)
+
+    def keep(self, answers: Answers) -> None:
+        """Keep what was answered to the first good records without an answer."""
+        kept, at, n = [], 0, len(answers.served)
+        for batch in self.batches:
+            if batch.answers is not None or not len(batch) or at == n:
+                kept.append(batch)
+                continue
+            first = batch.head(n - at)
+            kept.append(replace(first, answers=answers.of(slice(at, at + len(first)))))
+            at += len(first)
+            if first.span.end < batch.span.end:
+                kept.append(batch.after(first.span.end))
+        self._keep(kept)
 
     def _good_within_capacity(self) -> int:
         read, good = 0, 0

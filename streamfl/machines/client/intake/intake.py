@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from streamfl.arrays import FloatArray
 from streamfl.learning.local_round import RoundRecords
 from streamfl.machines.client.intake.buffer import Buffer
@@ -116,9 +118,14 @@ class Intake:
         batches, records
             The round's records, as they were read, and as the round takes them.
         served, repeated
-            What is predicted for them now, and what NoChange says now.
+            What is predicted for them now, and what NoChange says now. The first records may have been too few to
+            be sent in an earlier round, which has answered them.
         """
-        return served, repeated
+        before = [batch for batch in batches if batch.waited]
+        if not before or not len(served):
+            return served, repeated
+        known, _ = answered(before, records)
+        return np.concatenate([known, served[len(known) :]]), repeated
 
 
 @dataclass

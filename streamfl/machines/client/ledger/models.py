@@ -116,6 +116,16 @@ class ClientModels:
         if self.online is not None:
             self.online.learn(batches)
 
+    def hold(self) -> None:
+        """Keep what is the client's own: the records learnt next are learnt again, see `AtClient.hold`."""
+        if self.online is not None:
+            self.online.hold()
+
+    def release(self) -> None:
+        """Let go of what `hold` has kept: the ledger has accepted the records."""
+        if self.online is not None:
+            self.online.release()
+
     @property
     def coarsest(self) -> int:
         """Return the most times that what the online models learnt can be made coarser."""
@@ -135,6 +145,11 @@ class ClientModels:
         Without online models these are `by_rounds`, the predictions of the round's model; shape (n,).
         """
         return by_rounds if self.online is None else coded(self.online.served, self.online.labels, records)
+
+    def by_rounds(self, opened: RoundOpened, records: RoundRecords) -> FloatArray:
+        """Return the predictions of the round's model, coded like the records; empty if the client is asked none."""
+        W = self.weights(opened).get(opened.served_by(self.client) or "")
+        return np.zeros(0) if W is None else self.learner.model.predict(records.Z @ W)
 
     def shares(self) -> dict[str, float]:
         """Return the share of each expert in the predictions, by name."""

@@ -25,11 +25,14 @@ class Gathered:
         With rounds by event time, the period of the record after them, if that is known.
     late
         How many of them were measured in earlier periods.
+    waiting
+        The records of the round if they are too few to be sent: they are answered, and wait for more.
     """
 
     batches: tuple[Batch, ...]
     period: int | None = None
     late: int = 0
+    waiting: tuple[Batch, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class Gathering:
         made = self._gathered(now, is_full=is_full, ended=ended, due=due, stuck=stuck)
         if made is None or are_new(made.batches, self.disclosed, self.settings.min_records):
             return made
-        return Gathered(self.buffer.leading(), made.period)
+        return Gathered(self.buffer.leading(), made.period, waiting=made.waiting)
 
     def _again(self, disclosed: Disclosed) -> Gathered | None:
         """Return the same records as before."""
@@ -90,7 +93,9 @@ class Gathering:
             return self._of_period(opened.period, ends=ended or due or stuck or not self.buffer.room)
         if not (ended or due or (is_full if opened.closes is None else now >= opened.closes)):
             return None
-        return Gathered(self.buffer.closed(self._size, by_clock=opened.closes is not None or due))
+        few = self.buffer.size < self.settings.min_records
+        waiting = tuple(self.buffer.batches) if few and not is_full else ()
+        return Gathered(self.buffer.closed(self._size, by_clock=opened.closes is not None or due), waiting=waiting)
 
     def _of_period(self, period: int, *, ends: bool) -> Gathered | None:
         of = periods(self.buffer.batches, self.settings.period)
@@ -98,7 +103,7 @@ class Gathering:
         if n is None:
             return None
         if n < self.settings.min_records:  # too few to be sent: they wait for more
-            return Gathered(self.buffer.leading(), next_period(of[n:]))
+            return Gathered(self.buffer.leading(), next_period(of[n:]), waiting=self.buffer.head(n))
         return Gathered(self.buffer.head(n), next_period(of[n:]), late(of[:n], period))
 
     def so_far(self) -> Sequence[Batch]:

@@ -1,5 +1,6 @@
 """A client's predictions, for evaluation in the same process; no message carries them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from streamfl.arrays import FloatArray
@@ -9,6 +10,7 @@ from streamfl.machines.client.ledger.models import ClientModels
 from streamfl.machines.client.work.in_flight import SentUpdate
 from streamfl.protocol.decisions import PostUpdate, Predicted
 from streamfl.protocol.messages import RoundOpened, Update
+from streamfl.protocol.records import Batch, spans
 
 
 @dataclass
@@ -27,16 +29,21 @@ class Measurement:
     last: SentUpdate | None = None
 
     def before(
-        self, update: Update, records: RoundRecords, result: LocalResult, repeated: FloatArray
+        self,
+        update: Update,
+        batches: Sequence[Batch],
+        records: RoundRecords,
+        result: LocalResult,
+        repeated: FloatArray,
     ) -> list[Predicted]:
-        """Return the predictions of a round's records; nothing if there were none.
+        """Return the predictions of a round's records but those that were told before; nothing if there were none.
 
         Parameters
         ----------
         update
             The round's update.
-        records
-            The round's records.
+        batches, records
+            The round's records, as they were read, and as the round takes them.
         result
             The losses, steps and predictions of the local round.
         repeated
@@ -44,15 +51,16 @@ class Measurement:
         """
         if not (self.wanted and len(result.served)):
             return []
+        told = sum(len(batch) for batch in batches if batch.waited)
         predicted = Predicted(
             client=update.client,
             round=update.round,
             attempt=update.attempt,
-            spans=update.spans,
-            truth=natural(records.y, records),
-            no_change=repeated,
-            served=natural(result.served, records),
-            at_start=natural(result.at_start, records),
+            spans=spans(unanswered(batches)) if told else update.spans,
+            truth=natural(records.y, records)[told:],
+            no_change=repeated[told:],
+            served=natural(result.served, records)[told:],
+            at_start=natural(result.at_start, records)[told:],
             labels=records.labels,
         )
         return [predicted]
@@ -75,3 +83,8 @@ class Measurement:
         W = models.published.weights(serving)[serves]
         predicted = natural(models.learner.model.predict(records.Z @ W), records)
         return [PostUpdate(models.client, sent.update.round, natural(records.y, records), predicted)]
+
+
+def unanswered(batches: Sequence[Batch]) -> Sequence[Batch]:
+    """Return the batches after those that were answered in an earlier round."""
+    return batches[max((i for i, batch in enumerate(batches, 1) if batch.waited), default=0) :]

@@ -11,12 +11,13 @@ from streamfl.machines.client.ledger.models import ClientModels
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.client.work.earlier_rounds import EarlierRounds
 from streamfl.machines.client.work.in_flight import SentUpdate
-from streamfl.machines.client.work.measurement import Measurement
+from streamfl.machines.client.work.measurement import Measurement, unanswered
 from streamfl.machines.client.work.round import ClientRound
 from streamfl.machines.client.work.sending import PlainNumbers
 from streamfl.protocol.decisions import OverBudget, Predicted
+from streamfl.protocol.delayed import Answers
 from streamfl.protocol.messages import RoundOpened, Score, Scores, Update
-from streamfl.protocol.records import Batch
+from streamfl.protocol.records import Batch, spans
 
 
 @dataclass(frozen=True)
@@ -94,10 +95,45 @@ class Work:
             period=period,
         )
         update = self._within_budget(update, opened)
-        predicted = self.measurement.before(update, records, result, repeated)
+        predicted = self.measurement.before(update, batches, records, result, repeated)
         over = self._over(update)
         update = self.sending.update(update, opened, self.models.published.registry(opened.registry))
         return SentUpdate(update, batches, kept, part.after, truth, records.labels), [*predicted, *over]
+
+    def answered(self, opened: RoundOpened, batches: tuple[Batch, ...]) -> tuple[Answers, list[Predicted]]:
+        """Answer a round's records that are too few to be sent, and learn them: at this client only, until they are.
+
+        Parameters
+        ----------
+        opened
+            The open round.
+        batches
+            The records; the first ones may have been answered in earlier rounds.
+
+        Returns
+        -------
+        The answers to the others, and what is to be told of these.
+        """
+        models, records = self.models, self._part(opened, batches, opened.registry).records
+        models.hold()
+        models.learn(opened, batches)
+        at_start = models.by_rounds(opened, records)
+        served, truth = models.served(records, at_start), natural(records.y, records)
+        repeated = self.earlier.no_change.predictions(truth, records.labels)
+        n = sum(len(batch) for batch in batches if batch.waited)
+        told = Predicted(
+            client=models.client,
+            round=opened.round,
+            attempt="",
+            spans=spans(unanswered(batches)),
+            truth=truth[n:],
+            no_change=repeated[n:],
+            served=natural(served, records)[n:],
+            at_start=natural(at_start, records)[n:],
+            labels=records.labels,
+        )
+        answers = Answers(told.served, told.no_change, records.labels)
+        return answers, [told] if self.measurement.wanted else []
 
     def _within_budget(self, update: Update, opened: RoundOpened) -> Update:
         """Return the update with what was learnt rounded as coarsely as the budget of bytes demands."""

@@ -9,8 +9,8 @@ from unit.live.page.told import accepted, closed, drifted, heard, joined, left, 
 
 from streamfl.live.page import history as bounds
 from streamfl.live.page.history import PageHistory
-from streamfl.live.page.sections import sections
 from streamfl.protocol.messages import Fenced
+from streamfl.run.page.sections import sections
 
 CLIENTS = st.sampled_from([f"c{i}" for i in range(4)])
 BESIDE = st.one_of(

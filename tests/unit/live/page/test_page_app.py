@@ -17,15 +17,16 @@ from streamfl.live.http.names import UnderItsNames
 from streamfl.live.page import app as served
 from streamfl.live.page import service
 from streamfl.live.page.app import app
-from streamfl.live.page.sections import patched
 from streamfl.live.page.service import PageReader, serve_page, shown
 from streamfl.live.page.source import PageSource
 from streamfl.live.stopping import Stop
+from streamfl.run import page as drawn
+from streamfl.run.page.sections import patched
 from streamfl.runtime.ports import LoggedDeadLetter, LoggedMessage
 
 NOW = 1_700_000_000.0
 HERE = {"host": "localhost:8080"}
-STATIC = Path(served.__file__).parent / "static"
+STATIC = Path(drawn.__file__).parent / "static"
 
 
 def source(*messages):
@@ -78,6 +79,20 @@ class TestPage:
 
 
 class TestView:
+    def test_a_log_that_is_silent_for_long_is_called_stalled_as_minutes_pass(self):
+        made = source(joined("c0"), opened(1), *(closed(n, [("c0", 9)], correct=9) for n in range(1, 6)))
+        last = 1_700_000_000 + 60 * 6  # an entry a minute
+        told = []
+        for minutes in (9, 12, 12.5, 13):
+            made.clock = lambda now=last + 60 * minutes: now
+            told.append((made.version, made.now()[1]["story"][0]))
+        assert [kind for _, (_, kind) in told] == ["well", "stalled", "stalled", "stalled"]
+        assert told[1][1][0].startswith(
+            "Stalled: no entry has come since 2023-11-14T22:19:20Z, for 12 minutes; usually"
+        )
+        assert told[1][0] == told[2][0] != told[3][0], "a page that is open is told of each minute"
+        assert made.as_of(3)["story"][0][1] == "well", "what was, was not late"
+
     def test_the_view_is_given_now_and_as_of_an_entry(self, two_rounds):
         now, then = get(two_rounds, "/view").json, get(two_rounds, "/view?entry=1").json
         assert (now["headline"]["value"], now["headline"]["records"], now["headline"]["entry"]) == (0.25, 80, 2)
@@ -146,7 +161,7 @@ class TestStream:
         nothing = lambda: None  # noqa: E731
         events = stream(two_rounds, [nothing, nothing, third, nothing])
         assert [kind for kind, _ in events] == ["view", "changes"]
-        assert events[1][1]["rounds"] == {"length": 3, "rows": {"2": [3, 3, 3, 1, 5, 1.0, 0.0]}}
+        assert events[1][1]["rounds"] == {"length": 3, "rows": {"2": [3, 3, 3, 1, 5, 1.0, 0.0, 0]}}
         assert "drifts" not in events[1][1]
         page = patched(patched({}, events[0][1]), events[1][1])
         assert page == get(two_rounds, "/view").json

@@ -11,7 +11,8 @@ from streamfl.protocol.messages import Accepted, RoundClosed, Served
 from streamfl.protocol.records import Rejection, Span
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import Log
-from streamfl.run.evaluation.changes import ENOUGH, Changes, counters, moved
+from streamfl.run.evaluation.changes import ENOUGH, Changes, clocks, counters, moved
+from streamfl.run.evaluation.source_figures import missing
 from streamfl.run.summary import RoundSummary
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -29,6 +30,21 @@ def test_the_three_that_moved_most_are_named_with_their_means() -> None:
     # The records of both stretches vary by 1 + (4 / 2)^2 around their mean.
     assert found[0].deviations == pytest.approx(4.0 / np.sqrt(5.0), abs=1e-3)
     assert found[1].deviations < 0.0
+
+
+def test_histograms_count_every_value_before_and_since_over_what_both_span() -> None:
+    (found,) = moved(NAMES[:1], ALTERNATE[:, :1], ALTERNATE[:100, :1] + 11.0)
+    assert found.span == (-1.0, 12.0)
+    before, since = found.counts
+    assert (before[0], before[1], sum(before)) == (200, 200, 400)
+    assert (since[-2], since[-1], sum(since)) == (50, 50, 100)
+
+
+def test_missing_values_are_counted_by_column_and_only_where_there_are_any() -> None:
+    X = np.array([[1.0, np.nan], [np.inf, np.nan], [3.0, 4.0]])
+    table = Table("t", ("a", "b"), X, np.zeros(3), ("x",), np.arange(3))
+    assert missing(table) == {"b": 2, "a": 1}
+    assert missing(replace(table, X=np.ones((3, 2)))) is None
 
 
 def test_less_than_half_a_deviation_is_no_move() -> None:
@@ -163,6 +179,22 @@ def test_a_step_at_each_client_a_setting_that_is_raised_and_an_hour_of_the_day_a
     for table, logs in (flags, raised):
         assert changes(table, logs, 5).found("restart", 5, 4, ()).moved != ()
     assert not counters([np.array([[float(i % 24)] for i in range(200)])]).any()
+
+
+def test_an_hour_that_begins_again_has_not_moved_but_a_setting_that_is_put_back_has() -> None:
+    hours = [float((i // 10 + 4) % 24) for i in range(500)]
+    for way in (1.0, -1.0):
+        table, logs = table_of([way * hour for hour in hours])
+        assert [changes(table, logs, 3).found("local drift", 3, 3, ("c0",)).moved] == [()]
+    table, logs = table_of([20.0] * 240 + [3.0] * 260)
+    assert changes(table, logs, 3).found("local drift", 3, 3, ("c0",)).moved != ()
+
+
+def test_neither_noise_nor_a_level_that_falls_once_is_a_clock() -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=300), np.repeat([5.0, 1.0], 150) + 0.1 * rng.normal(size=300)])
+    assert not clocks([X]).any()
+    assert clocks([X, X]).tolist() == [False, False]
 
 
 def test_after_a_restart_the_records_before_it_are_not_compared() -> None:

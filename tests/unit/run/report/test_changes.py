@@ -80,7 +80,7 @@ def test_the_story_begins_with_the_sentences_of_the_changes(made_up: Build, loca
     both = made_up(at=[65], local_drifts=(local,), changes=known)
     assert [each.text for each in story(both, [])][:3] == [
         "Drifts found in 103 rounds: 1 at all clients (round 65), 1 at some clients (c3, since round 64).",
-        "What restarted.",
+        "What restarted. Epoch 2 began with an untrained model (scratch).",
         "What drifted alone.",
     ]
     alone = [each.text for each in story(made_up(local_drifts=(local,), changes=known), [])]

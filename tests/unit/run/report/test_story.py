@@ -1,7 +1,9 @@
 from collections.abc import Callable
 
-from streamfl.run.evaluation.result import DatedNotice, Result
-from streamfl.run.report.story import Delay, delays, epochs, story, unanswered
+import pytest
+
+from streamfl.run.evaluation.result import DatedLocalDrift, DatedNotice, DatedRestart, Figures, Result
+from streamfl.run.report.story import Delay, delays, story, unanswered
 
 Build = Callable[..., Result]
 
@@ -24,11 +26,6 @@ def test_a_drift_met_by_no_restart_is_named() -> None:
     assert unanswered([], [31, 65]) == [31, 65]
 
 
-def test_epochs_begin_at_their_restarts(made_up: Build) -> None:
-    assert epochs(made_up(at=[32, 66])) == [(1, 1), (2, 32), (3, 66)]
-    assert epochs(made_up(per_round=())) == []
-
-
 def test_many_restarts_are_told_in_few_sentences(made_up: Build) -> None:
     told = [sentence.text for sentence in story(made_up(at=list(range(10, 100, 5))), [])]
     assert (
@@ -36,7 +33,7 @@ def test_many_restarts_are_told_in_few_sentences(made_up: Build) -> None:
         == "Drifts found in 103 rounds: 18 at all clients (rounds 10, 15, 20, 25, 30, 35, 40, 45 and 10 more)."
     )
     assert sum(text.startswith("Since round ") for text in told) == 6
-    assert "There were 12 more; the tables of drifts list all." in told
+    assert "There were 12 more; the cards of drifts show all." in told
 
 
 def test_a_shift_of_the_mix_of_labels_is_no_drift(made_up: Build) -> None:
@@ -73,3 +70,39 @@ def test_without_late_labels_nothing_is_told_of_them(made_up: Build) -> None:
     told = " ".join(sentence.text for sentence in story(made_up(), []))
     assert "Tested on each record before learning it" in told
     assert not any(word in told for word in ("answered", "written off", "later"))
+
+
+def test_the_story_says_what_was_done_and_which_model_to_take(
+    made_up: Build, restart: Callable[..., DatedRestart]
+) -> None:
+    alone = {"epoch": 1, "clients": ("c9",), "since": 50, "statistic": 11.0, "threshold": 9.2}
+    drifts = [DatedLocalDrift(round=at, state=state, **alone) for at, state in ((52, "latched"), (60, "branched"))]
+    result = made_up(
+        restarts=(restart(32, 2),), local_drifts=tuple(drifts), serving={"whitened-0.1": 0.51, "fern-8-0.3": 0.49}
+    )
+    told = [sentence.text for sentence in story(result, [])]
+    assert told[1].endswith(". Epoch 2 began with an untrained model (scratch).")
+    assert told[2].endswith(". In round 60 they got a model of their own.")
+    models = "The predictions came from linear model 51%, fast trees 49%."
+    assert models in told
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        (
+            0.70,
+            "The model to take is the file of --model-out: on the last rounds the model file has accuracy 0.700;",
+        ),
+        (0.60, "Take the file of --model-out with care: on the last rounds the model file has accuracy 0.600;"),
+    ],
+)
+def test_the_model_to_take_is_named_with_a_warning_if_it_is_much_worse(
+    made_up: Build, file: float, said: str
+) -> None:
+    good = Figures(
+        prequential=0.7, round_start=0.7, post_update=0.7, no_change=0.4, model_file=file, last_rounds=0.71
+    )
+    (told,) = [one for one in story(made_up(accuracy=good), []) if "--model-out" in one.text]
+    assert f"{said} the clients themselves had 0.710" in told.text
+    assert told.warns == (file < 0.69)

@@ -3,16 +3,14 @@
 The page puts these texts and numbers in their places, and computes nothing but pixels.
 """
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from streamfl.live.page.events import Entry, Measured, Taken
-from streamfl.live.page.letters import LetterKind
-from streamfl.live.page.view import Card, ClientView, Point, View
-from streamfl.protocol.digits import significant
 from streamfl.records.times import iso
-from streamfl.run.report.words import counted, serves
+from streamfl.run.page.events import Entry, Taken
+from streamfl.run.page.health import health
+from streamfl.run.page.view import Card, ClientView, Point, View, means, short
+from streamfl.run.report.words import CHOSEN, IN_PARALLEL, LOCAL, MISSING, count, counted, measured, score, serves
 
 Sections = dict[str, Any]
 
@@ -30,17 +28,10 @@ STATES = {
 # Counts of an entry with a column of their own.
 COLUMNS = frozenset({"rejected", "refused"})
 
-KINDS = {"restart": "Restart", "local drift": "Local drift", "notice": "Notice"}
+# What predictions are measured by: of labels, of targets.
+MEASURES = ("Accuracy", "Mean absolute error")
 
-CHOSEN = {
-    "": "",
-    "scratch": "an untrained model",
-    "incumbent": "the same model as before",
-    "recall": "the model of an earlier epoch",
-    "relabelled": "the same model with its labels renamed",
-    "branch": "the model of clients that had drifted alone",
-    "round": "the model that predicted in this round",
-}
+KINDS = {"restart": "Restart", "local drift": "Local drift", "notice": "Notice"}
 
 # The model that a branch begins with, trained only by its clients since they were latched.
 BRANCHED = CHOSEN | {
@@ -48,20 +39,10 @@ BRANCHED = CHOSEN | {
     "join": "the model of clients that drifted in the same way before",
 }
 
-IN_PARALLEL = "a model trained in parallel"
-
-LOCAL = {
-    "latched": "they drifted alone: candidate models are now compared on their records only",
-    "branched": "they got a model of their own",
-    "released": "back with all clients: no candidate was clearly better, or there are too many branches",
-    "merged": "back with all clients: their own model was hardly better",
-    "returned": "back with all clients: the model of all clients is better for them again",
-    "corrected": "they did not drift alone: other clients had the same drift",
-    "restarted": "all clients began a new epoch together",
-}
+ALONE_NOT = "they did not drift alone: other clients had the same drift"
 
 
-def sections(view: View, letters: Sequence[tuple[LetterKind, int]] = ()) -> Sections:
+def sections(view: View, letters: Sequence[Sections] = (), now: int | None = None) -> Sections:
     """Return the sections of a view.
 
     Parameters
@@ -69,14 +50,19 @@ def sections(view: View, letters: Sequence[tuple[LetterKind, int]] = ()) -> Sect
     view
         The view.
     letters
-        Kinds of dead letters, with the number of each.
+        The rows of dead letters.
+    now
+        Milliseconds since 1970, from which it is told whether the federation has stalled; None in a view of the past.
     """
+    head, line = _headline(view), health(view, now)
     return {
-        "headline": _headline(view),
+        "headline": head,
+        "story": [line] if line[0] else [],
+        "cards": _cards(view, head),
         "rounds": [_round(point, view) for point in view.points],
         "drifts": [_drift(card, view) for card in reversed(view.cards)],
         "clients": [_client(client, view) for client in _sorted(view)],
-        "letters": [_letters(kind, count) for kind, count in letters],
+        "letters": list(letters),
         "ledger": [_ledger(line) for line in reversed(view.lines)],
         "epochs": _epochs(view),
         "branches": _branches(view),
@@ -84,9 +70,9 @@ def sections(view: View, letters: Sequence[tuple[LetterKind, int]] = ()) -> Sect
 
 
 def _headline(view: View) -> Sections:
-    last, newest = view.last, view.lines[-1].summary if view.lines else None
-    value, naive = _means(view.lately[-1:], of_errors=view.is_regression)
-    lately, naive_lately = _means(view.lately, of_errors=view.is_regression)
+    newest = view.lines[-1].summary if view.lines else None
+    value, naive = means(view.lately[-1:], of_errors=view.is_regression)
+    lately, naive_lately = means(view.lately, of_errors=view.is_regression)
     return {
         "phase": STATES[view.phase],
         "ended": view.phase == "ended",
@@ -103,45 +89,113 @@ def _headline(view: View) -> Sections:
         "lately_rounds": len(view.lately),
         "measured_in": view.points[-1].last if view.points else None,
         "records_of_entry": newest.records if newest else None,
-        "loss": _short(last.loss) if last else None,
         "rounds": view.closed,
         "records": view.records,
         "rejected": view.rejected,
-        "refused": view.refused,
         "restarts": view.restarts,
         "local_drifts": view.local_drifts,
         "clients": view.present,
-        "serves": view.serves,
-        "serves_since": view.serves_since,
-        "shares": serves(last.shares) if last else "",
-        "model": newest.model if newest else "",
+        "shares": serves(view.last.shares) if view.last else "",
         "readings": [
-            {"detector": name, "statistic": _short(one.statistic), "threshold": _short(one.threshold)}
+            {"detector": name, "statistic": short(one.statistic), "threshold": short(one.threshold)}
             for name, one in (newest.readings if newest else {}).items()
         ],
         "others": view.others,
         "strangers": view.strangers,
         "strangers_reason": view.strangers_reason,
+        "summary": _summary(view),
     }
 
 
-def _means(parts: Sequence[Measured], *, of_errors: bool) -> tuple[float | None, float | None]:
-    """Return how good predictions were, in all parts together, and NoChange's.
+def card(title: str, text: str, note: str = "", **more: Any) -> Sections:
+    """Return a card: what it is of, a short text, and a note below it.
 
-    >>> _means([Measured(30, right=24.0, naive=9.0), Measured(10, right=8.0, naive=1.0)], of_errors=False)
-    (0.8, 0.25)
+    It may have a `name` and an exact `value`, for programs; a `kind`, how it is marked; and `full`, a second look.
     """
-    records = [part.records for part in parts]
-    good = [part.error if of_errors else part.right for part in parts]
-    return _mean(records, good), _mean(records, [part.naive for part in parts])
+    return {"title": title, "text": text, "note": note, **more}
 
 
-def _mean(records: Sequence[int], sums: Sequence[float]) -> float | None:
-    return _short(sum(sums) / sum(records)) if sum(records) else None
+def _cards(view: View, head: Sections) -> list[Sections]:
+    """Return the figures at the top."""
+    since = f", since entry {count(view.first_entry)}" if view.first_entry > 1 else ""
+    rejected = f"{count(view.rejected)} rejected{since}"
+    at = f"epoch {count(view.epoch)}, entry {count(view.entry)}" if view.entry else "no round has closed"
+    number = view.closed if head["ended"] else view.open_round
+    refused = f"{counted(view.refused, 'message')} refused" if view.refused else "taking part"
+    local = counted(view.local_drifts, "local drift") if view.local_drifts else "no local drift"
+    what = "Rounds" if head["ended"] else "Round"
+    return [
+        *_good(view, head),
+        card(what, count(number) if number else MISSING, at, name="round", value=view.open_round),
+        card("Records", count(view.records), rejected, name="records", value=view.records),
+        card("Clients", count(view.present), refused, name="clients", value=view.present),
+        card("Restarts", count(view.restarts), local, name="restarts", value=view.restarts),
+        _score(head["readings"]),
+        _models(view),
+    ]
 
 
-def _short(number: float | None) -> float | None:
-    return None if number is None or math.isnan(number) else significant(number)
+def _good(view: View, head: Sections) -> Iterator[Sections]:
+    """Yield how good the predictions of the last round and of the last rounds were."""
+    of_errors = view.is_regression
+    is_old = head["records_of_entry"] == 0 and head["measured_in"]
+    last = f"round {count(head['measured_in'])}" if is_old else "last round"
+    of = {"value": f"{MEASURES[of_errors]}, {last}", "lately": f"Mean of {counted(len(view.lately), 'round')}"}
+    kinds = {"value": compared(head["value"], head["naive"], of_errors=of_errors), "lately": ""}
+    for (name, title), baseline in zip(of.items(), (head["naive"], head["naive_lately"]), strict=True):
+        text, naive = (measured(number, of_errors=of_errors) for number in (head[name], baseline))
+        yield card(title, text, f"NoChange {naive}", name=name, value=head[name], kind=kinds[name])
+
+
+def compared(value: float | None, naive: float | None, *, of_errors: bool) -> str:
+    """Return how a figure next to NoChange's is marked: not at all if they are equal, or one is unknown."""
+    if value is None or naive is None or value == naive:
+        return ""
+    return "better" if (value < naive) == of_errors else "worse"
+
+
+def _score(readings: Sequence[Sections]) -> Sections:
+    """Return the card of the drift score; the names of detectors are a second look, unless there are several."""
+    known = [(one["detector"], _text(one["statistic"]), f"alarm at {_text(one['threshold'])}") for one in readings]
+    full = "; ".join(f"{name} {statistic}, {alarm}" for name, statistic, alarm in known)
+    others = [f"{name} {statistic}, {alarm}" for name, statistic, alarm in known[1:]]
+    _, first, alarm = known[0] if known else ("", MISSING, "")
+    value = readings[0]["statistic"] if readings else None
+    return card("Drift score", first, "; ".join([alarm, *others]), name="statistic", value=value, full=full)
+
+
+def _text(number: float | None) -> str:
+    return MISSING if number is None else score(number)
+
+
+def _models(view: View) -> Sections:
+    """Return the card of the models that predict; their technical names are a second look."""
+    shares = view.last.shares if view.last else {}
+    names = [f"{name} {part:.1%}" for name, part in shares.items()]
+    full = ", ".join([*names, *([f"incumbent {view.serves}"] if view.serves else [])])
+    since = f"since round {count(view.serves_since)}" if view.serves_since else ""
+    text = serves(shares) or ("round model" if view.serves else MISSING)
+    return card("Models", text, since, name="serves", value=view.serves, kind="long", full=full)
+
+
+def _summary(view: View) -> str:
+    """Return the open round and the last entry, in one or two sentences."""
+    phase = STATES[view.phase]
+    at = (
+        f"Round {count(view.open_round)}: {phase}"
+        if view.open_round and view.phase != "ended"
+        else phase.capitalize()
+    )
+    if not view.entry:
+        return f"{at}. No round has closed." if view.open_round else f"{at}."
+    value, naive = (
+        measured(one, of_errors=view.is_regression) for one in means(view.lately[-1:], of_errors=view.is_regression)
+    )
+    good = f"{MEASURES[view.is_regression].lower()} {value}, NoChange {naive}"
+    if not view.lines[-1].summary.records:
+        good = "no records" + (f"; round {count(view.points[-1].last)}: {good}" if view.points else "")
+    time = f" at {_time(view.time)}" if view.time else ""
+    return f"{at}. Entry {count(view.entry)} closed{time}: {good}."
 
 
 def _time(milliseconds: int) -> str:
@@ -149,9 +203,9 @@ def _time(milliseconds: int) -> str:
 
 
 def _round(point: Point, view: View) -> list[Any]:
-    """Return first and last round, entry, epoch, records, value and NoChange."""
-    good = _means([point.measured], of_errors=view.is_regression)
-    return [point.first, point.last, point.entry, point.epoch, point.records, *good]
+    """Return first and last round, entry, epoch, records, value, NoChange, and the time in milliseconds."""
+    good = means([point.measured], of_errors=view.is_regression)
+    return [point.first, point.last, point.entry, point.epoch, point.records, *good, point.time]
 
 
 def _drift(card: Card, view: View) -> Sections:
@@ -169,11 +223,11 @@ def _drift(card: Card, view: View) -> Sections:
         "sentence": change.sentence,
         "cause": change.cause,
         "evidence": change.evidence,
-        "statistic": _short(change.statistic),
-        "threshold": _short(change.threshold),
         "chosen": card.choice.chosen,
-        "chosen_words": _chosen_words(card),
-        "candidates": [[name, _short(number)] for name, number in card.choice.candidates],
+        "chosen_words": _words(card.choice.chosen, card.change.kind),
+        "candidates": [
+            [name, short(number), _words(name, card.change.kind)] for name, number in card.choice.candidates
+        ],
         "of_candidates": card.choice.of_candidates,
         "clients": list(change.clients),
         "of_clients": change.of_clients,
@@ -182,14 +236,21 @@ def _drift(card: Card, view: View) -> Sections:
         "places": [list(place) for place in change.places],
         "drift": change.drift,
         "states": [
-            {"state": state, "round": round_, "words": LOCAL.get(state, "")} for state, round_ in card.states if state
+            {
+                "state": state,
+                "round": at,
+                "words": f"they {LOCAL[state]}" if state in LOCAL else ALONE_NOT * (state == "corrected"),
+            }
+            for state, at in card.states
+            if state
         ],
     }
 
 
-def _chosen_words(card: Card) -> str:
-    words = BRANCHED if card.change.kind == "local drift" else CHOSEN
-    return words.get(card.choice.chosen.partition("-")[0], IN_PARALLEL)
+def _words(name: str, kind: str) -> str:
+    """Return what a candidate model is."""
+    words = BRANCHED if kind == "local drift" else CHOSEN
+    return words.get(name.partition("-")[0], IN_PARALLEL) if name else ""
 
 
 def _sorted(view: View) -> list[ClientView]:
@@ -213,7 +274,7 @@ def _client(client: ClientView, view: View) -> list[Any]:
         client.refused,
         client.reason,
         client.refused_in,
-        *_means([client.lately], of_errors=view.is_regression),
+        *means([client.lately], of_errors=view.is_regression),
         astray_words(client.astray),
     ]
 
@@ -236,16 +297,12 @@ def astray_words(counts: Sequence[int]) -> str:
 def update_row(taken: Taken) -> list[Any]:
     """Return what the row of an update has: client, records, rejected, spans, and how good beside NoChange.
 
+    >>> from streamfl.run.page.events import Measured
     >>> update_row(Taken("c0", 100, 2, (("r/0", 5, 107),), Measured(100, right=87.0, naive=40.0)))
     ['c0', 100, 2, [['r/0', 5, 107]], 0.87, 0.4]
     """
-    good = _means([taken.measured], of_errors=taken.measured.error > 0.0)
+    good = means([taken.measured], of_errors=taken.measured.error > 0.0)
     return [taken.client, taken.records, taken.rejected, [list(span) for span in taken.spans], *good]
-
-
-def _letters(kind: LetterKind, count: int) -> Sections:
-    place = f"{kind.topic}/{kind.partition} at {kind.offset}"
-    return {"reason": kind.reason, "count": count, "remedy": kind.remedy, "example": place}
 
 
 def _ledger(line: Entry) -> list[Any]:
@@ -259,7 +316,7 @@ def _ledger(line: Entry) -> list[Any]:
         closed.rejected,
         closed.refused,
         closed.clients,
-        _short(closed.loss),
+        short(closed.loss),
         closed.model,
         _time(line.time),
         ", ".join(text for name, text in closed.remarks().items() if name not in COLUMNS),
@@ -274,6 +331,7 @@ def _epochs(view: View) -> list[Sections]:
             "last": max(one.first, one.last),
             "cause": one.cause,
             "chosen": one.chosen,
+            "words": _words(one.chosen, "restart"),
         }
         for one in view.epochs
     ]

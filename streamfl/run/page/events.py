@@ -219,7 +219,7 @@ def event_of(message: FromCoordinator, time: int | None = None, clients: int | N
         case MemberChanged():
             return MemberEvent(at, plain(message.client), message.action, evicted=message.action == "evict")
         case Restarted() | LocalDrift() | Noticed():
-            return _change(_dated(_sane(message)), at, clients)
+            return change_of(_dated(_sane(message)), at, clients)
         case Ended():
             return Over(at)
     return None
@@ -338,7 +338,8 @@ def _dated(message: Announced) -> Dated:
     return DatedNotice.of(message)
 
 
-def _change(found: Dated, at: int, clients: int | None) -> AnnouncedChange:
+def change_of(found: Dated, at: int = 0, clients: int | None = None) -> AnnouncedChange:
+    """Return the event of an announcement, which the log took at a time, in a federation of so many clients."""
     kinds = {DatedRestart: "restart", DatedLocalDrift: "local drift", DatedNotice: "notice"}
     candidates, of_candidates = _candidates(found)
     concerned = () if isinstance(found, DatedNotice) else found.clients

@@ -1,12 +1,14 @@
 "use strict";
-// The live page. The server sends texts and numbers; here they are put in their places, always as text: names come
-// from whoever writes to the log.
+// The live page, and the report of a run, which has its data in itself. Whoever made them sends texts and numbers; here
+// they are put in their places, always as text: names come from whoever writes to the log, or from a file.
 
 const ROWS = new Set(["clients", "rounds"]);
 const DENSE = 240; // clients from which on the grid has squares without names
 const LISTED = 300; // rows of a table
+const NAME = 14; // characters of a name in the grid: its end, where names of one federation differ
 const MISSING = "–";
 const RETRY = 5000; // milliseconds between two questions where no stream can be had
+const TIME = 7; // where in a round its time is, in milliseconds
 const VALUE = 9; // where in a client's row how good its predictions were is
 const MEASURES = { accuracy: "Accuracy", error: "Mean absolute error" };
 const SPEAK = 10000; // milliseconds between two sentences for a screen reader
@@ -23,6 +25,7 @@ let spoken = 0; // when a screen reader was last told something
 let asked = 0; // how many views of the past were asked for
 let chart = null;
 let marks = [];
+let places = []; // where on the axis each point is: its round, or its time in seconds
 
 // --- words ---------------------------------------------------------------------------------------------------------
 
@@ -38,6 +41,9 @@ const listed = (names, of, most = 8) => {
   return of > Math.min(most, names.length) && names.length ? `${shown} and ${count(of - Math.min(most, names.length))} more` : shown;
 };
 const measured = (x, measure) => (measure === "error" ? quantity(x) : share(x));
+const clock = (at) => (at ? new Date(at).toISOString().slice(0, 19).replace("T", " ") : MISSING);
+const ending = (name, most) => (name.length <= most ? name : `…${name.slice(1 - most)}`);
+const ends = (names) => names.map((name) => ending(name, 20));
 const span = ([partition, first, end]) => `${partition} ${count(first)} – ${count(end - 1)}`;
 
 // --- elements ------------------------------------------------------------------------------------------------------
@@ -52,12 +58,20 @@ function make(tag, { text, name, value, ...attributes } = {}, ...children) {
   return made;
 }
 
+// A cell is a text, a node, or a text with how it is marked and how dark it is.
+function cell(one, kind, head) {
+  if (one instanceof Node) return make("td", { kind, "data-head": head }, one);
+  if (typeof one === "string") return make("td", { text: one, kind, "data-head": head });
+  const made = make("td", { text: one.text, kind: `${kind} ${one.kind ?? ""}`, title: one.full, "data-head": head });
+  if (one.part !== undefined) made.style.setProperty("--part", one.part);
+  return made;
+}
+
 function tabled(heads, rows, empty) {
-  const numbers = heads.map((head) => head.startsWith("#"));
-  const head = make("tr", {}, ...heads.map((one, i) => make("th", { text: one.replace(/^#/, ""), scope: "col", kind: numbers[i] ? "number" : "" })));
-  const body = rows.map((row) =>
-    make("tr", {}, ...row.map((cell, i) => (cell instanceof Node ? make("td", { kind: numbers[i] ? "number" : "" }, cell) : make("td", { text: cell, kind: numbers[i] ? "number" : "" })))),
-  );
+  const names = heads.map((head) => head.replace(/^#/, ""));
+  const kinds = heads.map((head) => (head.startsWith("#") ? "number" : ""));
+  const head = make("tr", {}, ...names.map((text, i) => make("th", { text, scope: "col", kind: kinds[i] })));
+  const body = rows.map((row) => make("tr", {}, ...row.map((one, i) => cell(one, kinds[i], names[i]))));
   if (!rows.length) body.push(make("tr", {}, make("td", { text: empty, colspan: String(heads.length) })));
   return [make("thead", {}, head), make("tbody", {}, ...body)];
 }
@@ -66,8 +80,8 @@ const table = (id, ...parts) => $(id).replaceChildren(...tabled(...parts));
 
 // --- sections ------------------------------------------------------------------------------------------------------
 
-function card(title, text, note, { name, value, kind = "" } = {}) {
-  const parts = [make("dt", { text: title }), make("dd", { text, name, value, kind, title: kind === "long" ? text : "" })];
+function card({ title, text, note, name, value, kind, full }) {
+  const parts = [make("dt", { text: title }), make("dd", { text, name, value, kind, title: full })];
   if (note) parts.push(make("dd", { text: note, kind: "note" }));
   return make("div", {}, ...parts);
 }
@@ -80,36 +94,27 @@ function keepingFocus(drawing) {
 }
 
 function headline(h) {
-  const unit = h.measure;
-  const begun = h.entry > 0;
-  const words = MEASURES[unit];
-  const better = h.value !== null && (unit === "error" ? h.value <= h.naive : h.value >= h.naive);
-  const from = h.first_entry > 1 ? `, since entry ${count(h.first_entry)}` : "";
-  const where = h.records_of_entry === 0 && h.measured_in ? `round ${count(h.measured_in)}` : "last round";
-  const [reading, ...others] = h.readings.map((r) => `${r.detector}, alarm at ${quantity(r.threshold)}`);
-  const also = others.map((text, i) => `${text.replace(",", ` ${quantity(h.readings[i + 1].statistic)},`)}`);
-  $("headline").replaceChildren(
-    card(`${words}, ${where}`, measured(h.value, unit), `NoChange ${measured(h.naive, unit)}`, {
-      name: "value", value: h.value, kind: h.value === null ? "" : better ? "better" : "worse" }),
-    card(`Mean of ${counted(h.lately_rounds, "round")}`, measured(h.lately, unit), `NoChange ${measured(h.naive_lately, unit)}`, { name: "lately", value: h.lately }),
-    card(h.ended ? "Rounds" : "Round", h.round || h.ended ? count(h.ended ? h.rounds : h.round) : MISSING, begun ? `epoch ${count(h.epoch)}, entry ${count(h.entry)}` : "no round has closed", { name: "round", value: h.round }),
-    card("Records", count(h.records), `${count(h.rejected)} rejected${from}`, { name: "records", value: h.records }),
-    card("Clients", count(h.clients), h.refused ? `${counted(h.refused, "message")} refused` : "taking part", { name: "clients", value: h.clients }),
-    card("Restarts", count(h.restarts), h.local_drifts ? counted(h.local_drifts, "local drift") : "no local drift", { name: "restarts", value: h.restarts }),
-    card("Drift score", h.readings.length ? quantity(h.readings[0].statistic) : MISSING, [reading ?? "", ...also].join("; "), {
-      name: "statistic", value: h.readings.length ? h.readings[0].statistic : null }),
-    card("Models", h.shares || h.serves || MISSING, h.serves_since ? `${h.serves} since round ${count(h.serves_since)}` : "", { name: "serves", value: h.serves, kind: "long" }),
-  );
+  const words = MEASURES[h.measure];
   $("measure").textContent = words.toLowerCase();
   $("chart").setAttribute("aria-label", `${words} and NoChange by round; the table below has the numbers`);
-  const when = h.time ? ` at ${h.time}` : "";
-  const value = h.value === null ? "nothing measured" : `${words.toLowerCase()} ${measured(h.value, unit)}, NoChange ${measured(h.naive, unit)}`;
-  const of = h.records_of_entry === 0 ? `no records${h.measured_in ? `; round ${count(h.measured_in)}: ${value}` : ""}` : value;
-  const last = begun ? `Entry ${count(h.entry)} closed${when}: ${of}` : "No round has closed";
-  const phase = h.round && !h.ended ? `Round ${count(h.round)}: ${h.phase}` : h.phase[0].toUpperCase() + h.phase.slice(1);
-  $("summary").textContent = h.round || begun ? `${phase}. ${last}.` : `${phase}.`;
+  $("summary").textContent = h.summary;
   $("summary").dataset.entry = h.entry;
-  speak(`${last}.`);
+  if (h.entry) speak(h.summary);
+}
+
+// Whether all is well; of a run, what happened.
+const story = (lines) => $("story").replaceChildren(...lines.map(([text, kind]) => make("li", { text, kind })));
+
+// Tables that are only in a report.
+function tables(all) {
+  const made = all.map(({ title, heads, rows, note, is_wide }) => {
+    const id = `h-${title.toLowerCase().replace(/[^a-z]+/g, "-")}`;
+    // On a narrow screen the rows of a table with texts stand one below the other.
+    const hasTexts = heads.slice(1).some((one) => !one.startsWith("#"));
+    const body = make("table", { kind: `${hasTexts ? "stack" : ""} ${heads.some((one) => one) ? "" : "plain"}` }, ...tabled(heads, rows, ""));
+    return make("section", { "aria-labelledby": id, kind: is_wide ? "whole" : "" }, make("h2", { text: title, id }), make("div", { kind: "wide-table", tabindex: "0", role: "region", "aria-labelledby": id }, body), ...(note ? [make("p", { text: note, kind: "note" })] : []));
+  });
+  $("tables").replaceChildren(...made);
 }
 
 // A screen reader hears of an entry once, and not of each where they come quickly.
@@ -131,9 +136,10 @@ function age() {
 
 function rounds(points, h) {
   const last = points.slice(-LISTED).reverse();
-  table("rounds", ["#round", "#entry", "#epoch", "#records", `#${h.measure}`, "#NoChange"],
-    last.map(([first, end, entry, epoch, records, value, naive]) => [
-      first === end ? count(end) : `${count(first)} – ${count(end)}`, count(entry), count(epoch), count(records), measured(value, h.measure), measured(naive, h.measure)]),
+  const timed = last.some((one) => one[TIME]);
+  table("rounds", ["#round", "#epoch", "#records", `#${h.measure}`, "#NoChange", ...(timed ? ["time (UTC)"] : [])],
+    last.map(([first, end, , epoch, records, value, naive, at]) => [
+      first === end ? count(end) : `${count(first)} – ${count(end)}`, count(epoch), count(records), measured(value, h.measure), measured(naive, h.measure), ...(timed ? [clock(at)] : [])]),
     "no round has closed");
   draw(points, h);
 }
@@ -143,32 +149,46 @@ function candidates(one, open) {
   if (!one.candidates.length) return [];
   const isRestart = one.kind === "restart";
   const heads = ["candidate", isRestart ? "#loss (lower is better)" : "#gain over the model of all clients (higher is better)", "chosen"];
-  const rows = one.candidates.map(([name, value]) => [name, make("span", { text: share(value), name: "candidate", value }), name === one.chosen ? "chosen" : ""]);
+  const rows = one.candidates.map(([name, value, words]) => [words ? `${words} (${name})` : name, make("span", { text: share(value), name: "candidate", value }), name === one.chosen ? "chosen" : ""]);
   const name = `candidates-${one.kind}-${one.round}-${one.entry}`;
   const some = one.of_candidates > rows.length ? `, the best ${count(rows.length)}` : "";
   const summary = make("summary", { text: `${counted(one.of_candidates, "candidate")} with ${isRestart ? "their losses" : "their gains"}${some}`, name });
   return [make("details", { open: open.has(name) ? "open" : "" }, summary, make("table", {}, ...tabled(heads, rows, "")))];
 }
 
+// Where the values of a feature lay before and since, as bars of two colours, each stretch by its largest.
+function histogram([feature, before, since, low, high, ...counts]) {
+  const bars = counts.map((of, i) => {
+    const most = Math.max(1, ...of);
+    const row = make("div", { kind: i ? "bars since" : "bars" }, ...of.map((n) => make("i", { title: count(n) })));
+    of.forEach((n, at) => (row.children[at].style.height = `${(100 * n) / most}%`));
+    return row;
+  });
+  const ends = make("div", { kind: "ends" }, make("span", { text: low }), make("span", { text: high }));
+  return make("figure", { kind: "histogram", role: "img", "aria-label": `${feature}: mean ${before} before, ${since} since` },
+    make("figcaption", { text: `${feature}: on average ${before} before (above), ${since} since (below)` }), ...bars, ends);
+}
+
 function drifts(cards) {
   const open = new Set([...document.querySelectorAll("#drifts details[open] > summary")].map((one) => one.dataset.name));
   const shown = cards.map((one) => {
     const facts = [];
-    const fact = (term, text) => text && facts.push(make("dt", { text: term }), make("dd", { text }));
+    const fact = (term, text, title) => text && facts.push(make("dt", { text: term }), make("dd", { text, title }));
     fact("since", `round ${count(one.since)}${one.began ? `, ${one.began}` : ""}`);
-    fact("found", `round ${count(one.round)}${one.found ? `, ${one.found}` : ""}, entry ${count(one.entry)}`);
-    if (one.kind !== "notice") fact("clients", one.of_clients ? listed(one.clients, one.of_clients) : "certain for no single client");
+    fact("found", `round ${count(one.round)}${one.found ? `, ${one.found}` : ""}`, one.entry ? `entry ${count(one.entry)}` : "");
+    if (one.kind !== "notice") fact("clients", one.of_clients ? listed(ends(one.clients), one.of_clients) : "certain for no single client", one.clients.join(", "));
     fact("labels", one.of_labels ? listed(one.labels, one.of_labels) : "");
-    fact("drift score", one.statistic === null || one.cause === "new-label" ? "" : `${quantity(one.statistic)} (alarm at ${quantity(one.threshold)}, detector ${one.cause})`);
-    for (const { state, round, words } of one.states) fact(state, `round ${count(round)}${words ? `: ${words}` : ""}`);
-    fact(one.kind === "restart" ? "epoch begins with" : "branch begins with", one.chosen ? one.chosen_words ? `${one.chosen_words} (${one.chosen})` : one.chosen : "");
-    fact("where", one.places.slice(0, 3).map(span).join("; "));
+    fact("why", one.evidence, one.cause ? `detector ${one.cause}` : "");
+    for (const { state, round, words } of one.states) fact(`round ${count(round)}`, words || state, state);
+    fact(one.kind === "restart" ? "epoch begins with" : "they began with", one.chosen_words || one.chosen, one.chosen);
+    fact("imposed drift", one.imposed);
+    fact("where", one.places.slice(0, 3).map(([name, ...positions]) => span([...ends([name]), ...positions])).join("; "), one.places.map(span).join("; "));
     fact("same drift", one.drift && one.drift < one.round ? `as reported in round ${count(one.drift)}` : "");
     const kind = { restart: "restart", "local drift": "local", notice: "notice" }[one.kind] ?? "notice";
     const title = one.kind === "restart" ? `${one.title}: epoch ${count(one.epoch)}` : one.title;
     return make("article", { kind, name: "drift", value: one.round },
       make("div", { kind: "bar" }, make("h3", { text: title }), make("span", { text: `round ${count(one.round)}`, kind: "note" })),
-      make("p", { text: one.sentence, kind: "sentence" }), make("dl", { kind: "facts" }, ...facts), ...candidates(one, open));
+      make("p", { text: one.sentence, kind: "sentence" }), make("dl", { kind: "facts" }, ...facts), ...(one.moved ?? []).map(histogram), ...candidates(one, open));
   });
   if (!shown.length) shown.push(make("p", { text: "No drift has been found.", kind: "note" }));
   $("drifts").replaceChildren(...shown);
@@ -199,7 +219,7 @@ function clients(rows, h) {
     const kind = standing(row);
     const well = row[VALUE] === null ? `round ${count(learnt)}` : measured(row[VALUE], h.measure);
     const below = state !== "present" ? state : kind === "refused" ? "refused" : missed ? `${count(missed)} missed` : learnt ? well : "waiting";
-    return make("li", { kind, title: told(row, h.measure), name: "client", value: records }, make("b", { text: name }), make("span", { text: below }));
+    return make("li", { kind, title: told(row, h.measure), name: "client", value: records }, make("b", { text: ending(name, NAME) }), make("span", { text: below }));
   });
   $("clients").replaceChildren(...grid);
   $("healthy").textContent = !dense && rows.some((row) => row[VALUE] !== null) ? `in the last round, with its ${h.measure} lately` : "in the last round";
@@ -232,10 +252,14 @@ function sorted(rows, measure) {
 function clientTable(rows, h) {
   const text = $("find").value.trim().toLowerCase();
   const found = rows.filter(([name]) => name.toLowerCase().includes(text));
-  table("client-table", ["client", "state", `#${h.measure} lately`, "#NoChange", "#last round", "#missed", "#records", "#rejected", "#refused", "last refusal", "late labels"],
-    sorted(found, h.measure).slice(0, LISTED).map(([name, state, learnt, missed, records, rejected, refused, reason, , value, naive, astray]) => [
-      name, state, make("span", { text: measured(value, h.measure), name: "client-value", value }), measured(naive, h.measure),
-      learnt ? count(learnt) : MISSING, count(missed), count(records), count(rejected), count(refused), reason, astray]),
+  const shown = sorted(found, h.measure).slice(0, LISTED);
+  const remarks = [["last refusal", 7], ["late labels", 11]].filter(([, at]) => shown.some((row) => row[at]));
+  table("client-table", ["client", "state", `#${h.measure} lately`, "#NoChange", "#last round", "#missed", "#records", "#rejected", "#refused", ...remarks.map(([head]) => head)],
+    shown.map((row) => {
+      const [name, state, learnt, missed, records, rejected, refused, , , value, naive] = row;
+      return [name, state, make("span", { text: measured(value, h.measure), name: "client-value", value }), measured(naive, h.measure),
+        learnt ? count(learnt) : MISSING, count(missed), count(records), count(rejected), count(refused), ...remarks.map(([, at]) => row[at])];
+    }),
     rows.length ? "no client has this in its name" : "no client has joined");
   if (found.length > LISTED) $("client-table").prepend(make("caption", { text: `the first ${count(LISTED)} of ${count(found.length)}` }));
 }
@@ -285,14 +309,14 @@ function epochs(all, branches) {
   };
   const row = all.map((one, i) => {
     const until = i + 1 < all.length ? all[i + 1].first : end;
-    const why = one.cause ? `, ${one.cause}, began with ${one.chosen}` : "";
+    const why = one.cause ? `, after an alarm of ${one.cause}, began with ${one.chosen}` : "";
     const title = `epoch ${count(one.epoch)}: rounds ${count(one.first)} to ${count(until - 1)}${why}`;
-    return put(make("div", { text: `${count(one.epoch)}${one.chosen ? ` · ${one.chosen}` : ""}`, kind: "span", title, name: "epoch", value: one.epoch }), one.first, until);
+    return put(make("div", { text: `${count(one.epoch)}${one.words ? ` · ${one.words}` : ""}`, kind: "span", title, name: "epoch", value: one.epoch }), one.first, until);
   });
   const apart = branches.slice(-12).map((one) => {
     const until = one.last === null ? end : Math.max(one.last, one.first + 1);
     const title = `${listed(one.clients, one.of_clients)}: ${one.state}, rounds ${count(one.first)} to ${one.last === null ? "now" : count(one.last)}`;
-    return make("div", { kind: "row" }, put(make("div", { text: `${listed(one.clients, one.of_clients, 3)} · ${one.state}`, kind: "span branch", title }), one.first, until));
+    return make("div", { kind: "row" }, put(make("div", { text: `${listed(ends(one.clients), one.of_clients, 3)} · ${one.state}`, kind: "span branch", title }), one.first, until));
   });
   $("epochs").replaceChildren(make("div", { kind: "row" }, ...row), ...apart,
     make("div", { kind: "axis" }, make("span", { text: `round ${count(first)}` }), make("span", { text: `round ${count(end - 1)}` })));
@@ -325,11 +349,32 @@ function pointAt(entry) {
 
 // --- the chart -----------------------------------------------------------------------------------------------------
 
+// The times of points in seconds, none before the one to its left.
+function rising(points) {
+  let last = -Infinity;
+  return points.map((one) => (last = Math.max(last, one[TIME] / 1000)));
+}
+
+// Where on the axis a round is; null if it is not in the chart.
+function place(round) {
+  const points = drawn.rounds ?? [];
+  let [low, high] = [0, points.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (points[middle][1] < round) low = middle + 1;
+    else high = middle;
+  }
+  return low < points.length && round >= points[0][0] ? places[low] : null;
+}
+
 function draw(points, h) {
-  const x = points.map((one) => one[1]);
+  places = points.map((one) => one[1]);
+  const timed = points.length > 1 && points.every((one) => one[TIME]);
+  if (timed) places = rising(points);
+  const x = places;
   const data = [x, points.map((one) => one[6]), points.map((one) => one[5])];
   const measure = h.measure;
-  if (chart && chart.measure === measure) {
+  if (chart && chart.measure === measure && chart.timed === timed) {
     const { min, max } = chart.scales.x;
     const zoomed = chart.all && (min > chart.all[0] || max < chart.all[1]);
     chart.all = [x[0], x.at(-1)];
@@ -339,21 +384,30 @@ function draw(points, h) {
     return;
   }
   chart?.destroy();
-  chart = plot(data, measure);
-  chart.measure = measure;
+  chart = plot(data, measure, timed);
+  [chart.measure, chart.timed] = [measure, timed];
+  $("axis").textContent = timed ? "Times are UTC." : "";
   chart.all = [x[0], x.at(-1)];
   if (window_) zoom(window_);
 }
 
-function plot(data, measure) {
+// The ticks of an axis of times, by the seconds between them: of days and longer, of minutes, of seconds.
+const TICKS = [
+  [31536000, "{YYYY}", null, null, null, null, null, null, 1], [2419200, "{MMM}", "\n{YYYY}", null, null, null, null, null, 1],
+  [86400, "{D} {MMM}", "\n{YYYY}", null, null, null, null, null, 1], [60, "{HH}:{mm}", "\n{D} {MMM} {YYYY}", null, "\n{D} {MMM}", null, null, null, 1],
+  [0.001, "{HH}:{mm}:{ss}", "\n{D} {MMM} {YYYY}", null, "\n{D} {MMM}", null, null, null, 1],
+];
+
+function plot(data, measure, timed) {
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const axis = { stroke: css("--muted"), grid: { stroke: css("--grid"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
   const line = (label, colour, width) => ({ label, stroke: css(colour), width, points: { show: (u) => u.data[0].length < 40, size: 4, fill: css(colour) }, spanGaps: true });
   const range = measure === "error" ? { auto: true, range: (u, low, high) => [0, (high ?? 1) * 1.05 || 1] } : { range: (u, low, high) => [low === null ? 0 : Math.max(0, low - 0.05), 1] };
   return new uPlot({
     ...size(),
-    scales: { x: { time: false }, y: range },
-    axes: [{ ...axis, size: 28, incrs: [1, 2, 5].flatMap((n) => [1, 10, 100, 1e3, 1e4, 1e5, 1e6].map((p) => n * p)).sort((a, b) => a - b) }, { ...axis, values: (u, ticks) => ticks.map((one) => (measure === "error" ? quantity(one) : String(one))), size: (u, texts) => Math.max(44, 16 + 7 * Math.max(0, ...(texts ?? []).map((text) => text.length))) }],
+    scales: { x: { time: timed }, y: range },
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+    axes: [timed ? { ...axis, size: 42, space: 70, values: TICKS } : { ...axis, size: 28, incrs: [1, 2, 5].flatMap((n) => [1, 10, 100, 1e3, 1e4, 1e5, 1e6].map((p) => n * p)).sort((a, b) => a - b) }, { ...axis, values: (u, ticks) => ticks.map((one) => (measure === "error" ? quantity(one) : String(one))), size: (u, texts) => Math.max(44, 16 + 7 * Math.max(0, ...(texts ?? []).map((text) => text.length))) }],
     series: [{ label: "round" }, line("NoChange", "--naive", 1.3), line(measure, "--model", 1.8)],
     cursor: { y: false, points: { size: 7 } },
     hooks: { draw: [drawMarks], setCursor: [(u) => hover(u, measure)] },
@@ -369,10 +423,11 @@ function drawMarks(u) {
   ctx.save();
   ctx.lineWidth = 1.5 * devicePixelRatio;
   for (const { kind, round } of marks) {
-    const x = u.valToPos(round, "x", true);
-    if (x < left || x > left + width) continue;
-    ctx.strokeStyle = css(kind === "restart" ? "--restart" : "--drift");
-    ctx.setLineDash(kind === "restart" ? [] : [4 * devicePixelRatio, 4 * devicePixelRatio]);
+    const at = place(round);
+    const x = at === null ? NaN : u.valToPos(at, "x", true);
+    if (!(x >= left && x <= left + width)) continue;
+    ctx.strokeStyle = css({ restart: "--restart", imposed: "--naive" }[kind] ?? "--drift");
+    ctx.setLineDash(kind === "restart" ? [] : [kind === "imposed" ? 1 : 4, 4].map((n) => n * devicePixelRatio));
     ctx.beginPath();
     ctx.moveTo(x, top);
     ctx.lineTo(x, top + height);
@@ -385,16 +440,15 @@ function hover(u, measure) {
   const i = u.cursor.idx;
   const point = i === null || i === undefined ? null : drawn.rounds?.[i];
   if (!point) return ($("hover").textContent = "");
-  const [first, last, , epoch, , value, naive] = point;
+  const [first, last, , epoch, , value, naive, time] = point;
   const there = marks.filter((one) => first <= one.round && one.round <= last).map((one) => one.kind);
-  $("hover").textContent = `round ${first === last ? count(last) : `${count(first)} – ${count(last)}`}, epoch ${count(epoch)}: ${measured(value, measure)}, NoChange ${measured(naive, measure)}${there.length ? `, ${there.join(", ")}` : ""}`;
+  $("hover").textContent = `round ${first === last ? count(last) : `${count(first)} – ${count(last)}`}, epoch ${count(epoch)}${time ? `, ${clock(time)}` : ""}: ${measured(value, measure)}, NoChange ${measured(naive, measure)}${there.length ? `, ${there.join(", ")}` : ""}`;
 }
 
 function zoom(last) {
   if (!chart || !chart.data[0].length) return;
   const x = chart.data[0];
-  const max = x.at(-1);
-  chart.setScale("x", { min: last ? Math.max(x[0], max - Number(last) + 1) : x[0], max });
+  chart.setScale("x", { min: last ? x[Math.max(0, x.length - Number(last))] : x[0], max: x.at(-1) });
 }
 
 function choose(last) {
@@ -412,17 +466,23 @@ function show(sections) {
   const before = drawn;
   if (differs("about")) about(sections.about);
   if (differs("headline")) headline(h);
-  if (differs("drifts")) {
-    marks = sections.drifts.filter((one) => one.kind !== "notice").map((one) => ({ kind: one.kind, round: one.round }));
+  if (differs("cards")) $("headline").replaceChildren(...sections.cards.map(card));
+  if (differs("story")) story(sections.story);
+  if (differs("tables")) tables(sections.tables ?? []);
+  if (differs("drifts", "imposed")) {
+    const imposed = (sections.imposed ?? []).map((round) => ({ kind: "imposed", round }));
+    marks = [...imposed, ...sections.drifts.filter((one) => one.kind !== "notice").map((one) => ({ kind: one.kind, round: one.round }))];
+    $("imposed").hidden = !imposed.length;
     drifts(sections.drifts);
   }
+  for (const part of document.querySelectorAll("[data-of]")) part.hidden = !(part.dataset.of in sections);
   const redraw = differs("rounds", "drifts") || before.headline?.measure !== h.measure;
   const others = { clients: differs("clients") || differs("headline"), letters: differs("letters", "about"), ledger: differs("ledger"), epochs: differs("epochs", "branches") };
   drawn = sections;
   if (redraw) rounds(sections.rounds, h);
-  if (others.clients) clients(sections.clients, h);
-  if (others.letters) letters(sections.letters, sections.about);
-  if (others.ledger) ledger(sections.ledger);
+  if (others.clients && sections.clients) clients(sections.clients, h);
+  if (others.letters && sections.letters) letters(sections.letters, sections.about);
+  if (others.ledger && sections.ledger) ledger(sections.ledger);
   if (others.epochs) epochs(sections.epochs, sections.branches);
   age();
   document.body.dataset.entry = h.entry;
@@ -461,6 +521,7 @@ function present() {
   else if (wanted !== null) state("lost", `live: the page does not have entry ${count(wanted)}`);
   else if (live.about?.unread) state("lost", "waiting for the federation");
   else if (live.about?.silent_since) state("lost", "the log does not answer");
+  else if (live.story?.some(([, kind]) => kind === "stalled")) state("lost", "stalled");
   else state("live", "live");
   keepingFocus(() => show(live));
 }
@@ -528,6 +589,13 @@ function linked() {
   return found ? Number(found[1]) : null;
 }
 
+// The page of a run that is over.
+function report(sections) {
+  document.body.classList.add("report");
+  live = sections;
+  show(live);
+}
+
 function begin() {
   let pause = 0;
   const soon = (value) => {
@@ -547,14 +615,16 @@ function begin() {
   for (const button of document.querySelectorAll("[data-last]")) button.addEventListener("click", () => choose(button.dataset.last));
   for (const id of ["find", "order"]) $(id).addEventListener("input", () => drawn.clients && clientTable(drawn.clients, drawn.headline));
   document.addEventListener("visibilitychange", seen);
-  setInterval(age, 5000);
   new ResizeObserver(() => chart?.setSize(size())).observe($("chart"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     chart?.destroy();
     chart = null;
     if (drawn.rounds) draw(drawn.rounds, drawn.headline);
   });
+  const data = $("data");
+  if (data) return report(JSON.parse(data.textContent));
   addEventListener("hashchange", () => linked() !== null && travel(linked()));
+  setInterval(age, 5000);
   wanted = linked();
   listen();
 }

@@ -3,10 +3,14 @@
 `View` is a value of plain fields, so that it can be kept as bytes and taken up again: see `history.py`.
 """
 
+import math
+from collections.abc import Sequence
+
 import msgspec
 
 from streamfl.bounds import NAMED
-from streamfl.live.page.events import (
+from streamfl.protocol.digits import significant
+from streamfl.run.page.events import (
     GREATEST,
     LARGEST,
     AnnouncedChange,
@@ -62,8 +66,28 @@ def added(one: Measured, other: Measured) -> Measured:
     )
 
 
+def means(parts: Sequence[Measured], *, of_errors: bool) -> tuple[float | None, float | None]:
+    """Return how good predictions were, in all parts together, and NoChange's.
+
+    >>> means([Measured(30, right=24.0, naive=9.0), Measured(10, right=8.0, naive=1.0)], of_errors=False)
+    (0.8, 0.25)
+    """
+    records = [part.records for part in parts]
+    good = [part.error if of_errors else part.right for part in parts]
+    return _mean(records, good), _mean(records, [part.naive for part in parts])
+
+
+def _mean(records: Sequence[int], sums: Sequence[float]) -> float | None:
+    return short(sum(sums) / sum(records)) if sum(records) else None
+
+
+def short(number: float | None) -> float | None:
+    """Return a number with the digits that a page can show; None for none."""
+    return None if number is None or math.isnan(number) else significant(number)
+
+
 class Point(msgspec.Struct, array_like=True):
-    """One round, or several that follow one another in one epoch, as sums."""
+    """One round, or several that follow one another in one epoch, as sums; `time` is of the last of its entries."""
 
     first: int
     last: int
@@ -71,11 +95,12 @@ class Point(msgspec.Struct, array_like=True):
     epoch: int
     records: int
     measured: Measured
+    time: int = 0
 
     def __add__(self, later: "Point") -> "Point":
         records = total(self.records, later.records)
         measured = added(self.measured, later.measured)
-        return Point(self.first, later.last, later.entry, self.epoch, records, measured)
+        return Point(self.first, later.last, later.entry, self.epoch, records, measured, later.time)
 
 
 class ClientView(msgspec.Struct, array_like=True):
@@ -193,6 +218,11 @@ class View(msgspec.Struct):
         """Return how many clients take part."""
         return sum(client.state == "present" for client in self.clients.values())
 
+    @property
+    def mean_lately(self) -> tuple[float | None, float | None]:
+        """Return how good the predictions of the last rounds were, and NoChange's."""
+        return means(self.lately, of_errors=self.is_regression)
+
     def fold(self, event: AnyEvent) -> None:
         """Take one event more into account."""
         match event:
@@ -219,7 +249,7 @@ class View(msgspec.Struct):
         self.rejected = total(self.rejected, closed.rejected)
         self.refused = total(self.refused, closed.refused)
         if closed.records:
-            self._round(closed, event.measured)
+            self._round(closed, event.measured, event.time)
         for taken in event.taken:
             client = self._client(taken.client)
             if client is None:
@@ -244,7 +274,7 @@ class View(msgspec.Struct):
         for client in self.clients.values():
             client.refused_in = min(client.refused_in, closed.round)
 
-    def _round(self, closed: RoundSummary, measured: Measured) -> None:
+    def _round(self, closed: RoundSummary, measured: Measured, time: int) -> None:
         """Take a round with records into account."""
         self.closed += 1
         self.last = closed
@@ -255,7 +285,8 @@ class View(msgspec.Struct):
             self.serves, self.promotions, self.serves_since = closed.serves, closed.promotions, closed.round
         self.lately.append(measured)
         del self.lately[:-LATELY]
-        self.points.append(Point(closed.round, closed.round, closed.entry, closed.epoch, closed.records, measured))
+        at = closed.round
+        self.points.append(Point(at, at, closed.entry, closed.epoch, closed.records, measured, time))
         if len(self.points) > POINTS:
             self.points = [*_halved(self.points[:-RECENT]), *self.points[-RECENT:]][-POINTS:]
 

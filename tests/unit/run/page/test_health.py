@@ -1,0 +1,53 @@
+"""Whether all is well, and why not."""
+
+from unit.live.page.told import accepted, closed, heard, joined, left, opened, refused
+
+from streamfl.protocol.messages import Ended, Served
+from streamfl.run.page.health import health
+
+LONG = "plant=north/hall=2/machine=017"
+
+
+def told(*messages):
+    """What is told of a federation after some messages."""
+    return health(heard(*messages).now)
+
+
+def rounds(n, *names):
+    return [closed(i, [(name, 10) for name in names], correct=8 * len(names)) for i in range(1, n + 1)]
+
+
+def test_a_federation_in_which_nothing_is_wrong_is_well():
+    assert told(joined("a"), joined("b"), *rounds(4, "a", "b")) == (
+        "All is well: 2 clients took part; predictions are no worse than NoChange.",
+        "well",
+    )
+
+
+def test_before_and_after_its_rounds_a_federation_is_neither_well_nor_ill():
+    assert told(joined("a")) == told(*rounds(2, "a"), Ended(entry=3)) == ("", "")
+
+
+def test_clients_that_are_missing_or_refused_are_named_by_the_ends_of_their_names():
+    text, kind = told(joined("a"), joined(LONG), *rounds(3, "a"), opened(4), refused("a"))
+    assert (text, kind) == (
+        "Not all is well: the coordinator refuses 1 client (a); 1 client (…/hall=2/machine=017) missed the last 3 "
+        "rounds or more.",
+        "warns",
+    )
+
+
+def test_predictions_that_are_worse_than_no_change_are_not_well():
+    text, kind = told(joined("a"), closed(1, [("a", 10)], correct=4, no_change=5.0))
+    assert (text, kind) == (
+        "Not all is well: predictions of the last 1 round are worse than NoChange (0.400, NoChange 0.500).",
+        "warns",
+    )
+    served = Served(records=10, absolute_error=20.0, no_change=40.0)
+    assert told(joined("a"), closed(1, [("a", 10)], served=served))[1] == "well"
+
+
+def test_rejected_records_and_a_federation_that_all_have_left_are_told():
+    many = closed(1, [accepted("a", 8, rejected=2)], correct=8)
+    assert told(joined("a"), many)[0] == "Not all is well: 20% of the newest records were rejected."
+    assert told(joined("a"), *rounds(1, "a"), left("a"))[0] == "Not all is well: no client takes part."
