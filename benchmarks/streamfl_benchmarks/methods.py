@@ -45,6 +45,7 @@ FEDERATIONS: Mapping[str, Federation | BestInHindsight] = MappingProxyType(
         "adaptive-plain": Federation(Plain()),
         "adaptive-plain-never": Federation(Plain(detector=NEVER)),
         "adaptive-auto": Federation(ProfileSettings(), LearningSettings(features="auto")),
+        "adaptive-conformal": Federation(ProfileSettings(detector="conformal")),
         "adaptive-glr": Federation(ProfileSettings(detector="glr")),
         "experts": Federation(ProfileSettings(profile="experts")),
         "paper": Federation(_PAPER),

@@ -15,6 +15,9 @@ from streamfl.bounds import LONGEST, MOST, SHORTEST
 from streamfl.cli.names import NamingCommand
 from streamfl.run.report.terminal import echo_line, print_line, terminal, write_output
 
+# Separators of CSV files that have names.
+SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " "}
+
 if TYPE_CHECKING:
     from streamfl.live.settings.settings import FederationSettings
     from streamfl.protocol.messages import Action
@@ -67,17 +70,14 @@ def _service(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _loaded(path: Path, assignments: tuple[str, ...]) -> "FederationSettings":
-    import structlog  # noqa: PLC0415
-
-    from streamfl.live.metrics.logs import configure  # noqa: PLC0415
-    from streamfl.live.settings.settings import flag, load, merged  # noqa: PLC0415
+    from streamfl.live.metrics.logs import configure, log_renamed  # noqa: PLC0415
+    from streamfl.live.settings.settings import flag, load, merge  # noqa: PLC0415
 
     with warnings.catch_warnings(record=True) as renamed:
         warnings.simplefilter("always", FutureWarning)
-        settings = load(path, merged([flag(text) for text in assignments]))
+        settings = load(path, merge([flag(text) for text in assignments]))
     configure(settings.logs.level, settings.logs.form)
-    for warning in renamed:
-        structlog.get_logger("streamfl.settings").warning("setting renamed", remedy=str(warning.message))
+    log_renamed(str(warning.message) for warning in renamed)
     return settings
 
 
@@ -451,8 +451,11 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
         label=options["label"],
         drop=[name for name in options["drop"].split(",") if name],
         time=options["time"],
+        notation=settings.records.fields.notation,
         task=settings.federation.task,
         keep=client_column(options["split"]) or None,
+        missing_values=settings.records.missing_values,
+        decimal=settings.records.decimal,
     )
 
 
@@ -502,14 +505,14 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
     type=click.Choice(["auto", "classification", "regression"]),
     default="auto",
     show_default=True,
-    help="auto: regression if any label is a number with a fractional part.",
+    help="auto: regression if labels are numbers and some have a fractional part.",
 )
 @click.option(
     "--separator",
     metavar="CHAR",
     default=",",
     show_default=True,
-    help="Separator of a CSV file: one character, or tab.",
+    help="Separator of a CSV file: one character, tab, or space for any number of blanks.",
 )
 @click.option("--name", metavar="NAME", help="The federation's name. Default: the name of the file or topic.")
 @_assignments
@@ -520,7 +523,7 @@ def init(file: str | None, assignments: tuple[str, ...], **options: Any) -> None
     kafka.security_protocol=SASL_SSL. Passwords are not written to the file: give them in the environment.
     """
     from streamfl.live.operator.init.command import InitRequest, write  # noqa: PLC0415
-    from streamfl.live.settings.settings import flag, merged  # noqa: PLC0415
+    from streamfl.live.settings.settings import flag, merge  # noqa: PLC0415
     from streamfl.records.request import Request  # noqa: PLC0415
 
     request = Request(
@@ -529,9 +532,9 @@ def init(file: str | None, assignments: tuple[str, ...], **options: Any) -> None
         tuple(name for name in options["drop"].split(",") if name),
         options["time"],
         options["task"],
-        separator="\t" if options["separator"] in {"tab", "\\t"} else options["separator"],
+        separator=SEPARATORS.get(options["separator"], options["separator"]),
     )
-    settings = merged([flag(text) for text in assignments])
+    settings = merge([flag(text) for text in assignments])
     named = {name: options[name] for name in ("topics", "broker", "name", "clients", "client", "out")}
     for line in write(InitRequest(request, settings=settings, **named)):
         echo_line(line)

@@ -15,9 +15,10 @@ import click
 
 from streamfl import __version__
 from streamfl.bounds import LONGEST, MOST, SHORTEST
-from streamfl.cli.live import COMMANDS
+from streamfl.cli.live import COMMANDS, SEPARATORS
 from streamfl.cli.names import REGISTRIES, NamingCommand, registry
 from streamfl.errors import StreamflError, UsageError
+from streamfl.printable import printable
 from streamfl.run.report.terminal import echo_line, terminal
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _named(what: str) -> Callable[[click.Context, click.Parameter, str], str]:
     def check(context: click.Context, parameter: click.Parameter, name: str) -> str:
         if name != parameter.default:
             try:
-                registry(REGISTRIES[f"{{{what}s}}"]).named(name)
+                registry(REGISTRIES[f"{{{what}s}}"]).find(name)
             except UsageError as error:
                 raise click.BadParameter(str(error)) from error
         return name
@@ -136,7 +137,24 @@ _separator = click.option(
     metavar="CHAR",
     default=",",
     show_default=True,
-    help="Separator of a CSV file: one character, or tab.",
+    help="Separator of a CSV file: one character, tab, or space for any number of blanks.",
+)
+_encoding = click.option(
+    "--encoding",
+    metavar="NAME",
+    help="The encoding of a text file, such as cp1252. Default: UTF-8, or UTF-16 with a byte order mark.",
+)
+_missing_values = click.option(
+    "--missing-values",
+    metavar="VALUE,...",
+    default="",
+    help="More values that count as missing, in any column and in the label, such as -999; not:NA means that NA is a "
+    "value. Missing without it: an empty cell, NA, null, None, ?, -, #DIV/0! and the like.",
+)
+_decimal = click.option(
+    "--decimal",
+    type=click.Choice([".", ","]),
+    help="The decimal mark of numbers. Default: the one with which all numbers of a column can be read.",
 )
 _on_bad_record = click.option(
     "--on-bad-record",
@@ -162,13 +180,28 @@ _on_bad_record = click.option(
     help="The column with the time of each record. It is not a feature. Drifts are reported with these times. "
     "Records keep the order of the file.",
 )
+@click.option(
+    "--timezone",
+    metavar="ZONE",
+    default="UTC",
+    show_default=True,
+    help="The zone of times that name none, such as Europe/Berlin.",
+)
+@click.option(
+    "--date-order",
+    type=click.Choice(["dmy", "mdy", "ymd"]),
+    help="The order of day, month and year in dates such as 03/04/2026. Default: as the column shows.",
+)
 @_separator
+@_missing_values
+@_decimal
+@_encoding
 @click.option(
     "--task",
     type=click.Choice(["auto", "classification", "regression"]),
     default="auto",
     show_default=True,
-    help="auto: regression if any label is a number with a fractional part.",
+    help="auto: regression if labels are numbers and some have a fractional part.",
 )
 @click.option(
     "--clients",
@@ -401,7 +434,7 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
         echo_line(sentence)
 
 
-@cli.command()
+@cli.command(cls=NamingCommand)
 @click.argument("file")
 @click.option(
     "--model",
@@ -421,8 +454,11 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
 )
 @_drop
 @_separator
+@_missing_values
+@_decimal
+@_encoding
 @click.option(
-    "--missing",
+    "--missing-columns",
     type=click.Choice(["warn", "mean", "refuse"]),
     default="warn",
     show_default=True,
@@ -447,8 +483,8 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
 def predict(file: str, **options: Any) -> None:
     """Predict the records of a file with a saved model.
 
-    FILE is .csv, .csv.gz, .jsonl, .parquet, .npz, or - for CSV from standard input; it needs no labels. Records are
-    read and predicted in batches, so the file may be larger than memory, except .npz.
+    FILE is .csv, .csv.gz, .jsonl, .ndjson, .json, .arff, .parquet, .npz, or - for CSV from standard input; it needs
+    no labels. Records are read and predicted in batches, so the file may be larger than memory, except .npz.
     """
     from streamfl.records.request import Request  # noqa: PLC0415
     from streamfl.run.predict import PredictRequest, run_predict  # noqa: PLC0415
@@ -460,7 +496,7 @@ def predict(file: str, **options: Any) -> None:
         options["model"],
         csv=options["csv_to"],
         json=options["json_to"],
-        missing=raises.get(options["missing"], options["missing"]),
+        missing=raises.get(options["missing_columns"], options["missing_columns"]),
         unknown=raises.get(options["unknown"], options["unknown"]),
         client=options["client"],
     )
@@ -473,21 +509,31 @@ def _of_file(options: dict[str, Any]) -> dict[str, Any]:
         "label": options["label"],
         "drop": tuple(name for name in options["drop"].split(",") if name),
         "on_bad_record": options["on_bad_record"],
-        "separator": "\t" if options["separator"] in {"tab", "\\t"} else options["separator"],
+        "missing_values": tuple(value for value in options["missing_values"].split(",") if value),
+        "decimal": options["decimal"],
+        "separator": SEPARATORS.get(options["separator"], options["separator"]),
+        "encoding": options["encoding"],
     }
 
 
 def _table(file: str, options: dict[str, Any]) -> Any:
+    from rich.text import Text  # noqa: PLC0415
+
     from streamfl.records.files.readers import read  # noqa: PLC0415
+    from streamfl.records.times import Notation  # noqa: PLC0415
     from streamfl.run.dealing.dealing import client_column  # noqa: PLC0415
 
-    return read(
-        file,
-        time=options["time"],
-        task=options["task"],
-        keep=client_column(options["split"]) or None,
-        **_of_file(options),
-    )
+    name = printable(file)
+    with _console().status(Text(f"reading {name}")) as status:  # on a terminal alone
+        return read(
+            file,
+            time=options["time"],
+            notation=Notation(options["timezone"], options["date_order"]),
+            task=options["task"],
+            keep=client_column(options["split"]) or None,
+            watch=lambda n: status.update(Text(f"reading {name}: {n:,} records")),
+            **_of_file(options),
+        )
 
 
 # Options that only some profiles use.
@@ -503,7 +549,7 @@ def _check_profile(profile: str) -> None:
     """Refuse an option that the chosen profile does not use: it would change nothing."""
     from streamfl.plugins.profiles import PROFILES  # noqa: PLC0415
 
-    source, takes = click.get_current_context().get_parameter_source, PROFILES.named(profile).takes
+    source, takes = click.get_current_context().get_parameter_source, PROFILES.find(profile).takes
     for name in OF_SOME_PROFILES:
         if name not in takes and source(name) is click.core.ParameterSource.COMMANDLINE:
             flag, of = name.replace("_", "-"), [one for one, kind in PROFILES.items() if name in kind.takes]

@@ -24,7 +24,7 @@ def filled(text: str) -> str:
     """
     for mark, place in REGISTRIES.items():
         if mark in text:
-            text = text.replace(mark, registry(place).listed())
+            text = text.replace(mark, registry(place).listing())
     if ENDINGS in text:
         from streamfl.records.files.known import endings  # noqa: PLC0415  it is slow, and only help needs it
 

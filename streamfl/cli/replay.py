@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
+import numpy as np
 from rich.console import Console
 
 from streamfl.errors import UsageError
@@ -24,7 +25,7 @@ from streamfl.protocol.messages import (
     RoundClosed,
     RoundOpened,
 )
-from streamfl.records.labels import identifier
+from streamfl.records.labels import amounts, identifier
 from streamfl.records.table import Table
 from streamfl.run.answers_file import AnswersFile
 from streamfl.run.dealing.dealing import FEWEST, Log, client_column, deal, usual_size
@@ -37,9 +38,6 @@ from streamfl.run.report.display import Progress, local_text, notice_text, summa
 from streamfl.run.report.story import file_text
 from streamfl.run.report.terminal import print_line, write_output
 from streamfl.run.report.words import counted
-
-# If there are more numeric labels than this, they are probably amounts: suggest regression.
-MANY_LABELS = 50
 
 ALONE = "--min-records 1: an update may concern a single record, and the record can be computed from such an update"
 
@@ -287,6 +285,11 @@ def _check_interval(table: Table, *, is_idle: bool) -> None:
         raise UsageError(
             f"{table.name}: rounds by event time need the times of the records; name their column with --time"
         )
+    if np.isnan(table.times).all():
+        why = next((note for note in table.notes if "cannot be read" in note), "they are all missing")
+        raise UsageError(
+            f"{table.name}: rounds by event time need the times of the records, and none can be read: {why}"
+        )
     if is_idle:
         raise UsageError(
             "--interval makes rounds by event time, so --round-size and --inject have no effect; leave them out"
@@ -311,8 +314,7 @@ def _title(replay: Replay) -> str:
     """Return source, number of clients and task; a task that was guessed wrong is seen at once."""
     labels = replay.table.labels
     task = f"classification, {counted(len(labels), 'label')}" if labels else "regression"
-    amounts = len(labels) > MANY_LABELS and all(label.lstrip("-").isdecimal() for label in labels)
-    hint = "; if the labels are amounts, add --task regression" if amounts else ""
+    hint = "; if the labels are amounts, add --task regression" if amounts(labels) else ""
     return f"{replay.table.name}: {counted(len(replay.logs), 'client')}, {task}{hint}"
 
 

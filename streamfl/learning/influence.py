@@ -177,7 +177,7 @@ class Judged(NamedTuple):
     histories: dict[str, FloatArray]
 
 
-def judged(sent: Sent, histories: History, *, least: float = 0.0) -> Judged:
+def judge(sent: Sent, histories: History, *, least: float = 0.0) -> Judged:
     """Return how much of what each client sent counts.
 
     Parameters
@@ -195,7 +195,7 @@ def judged(sent: Sent, histories: History, *, least: float = 0.0) -> Judged:
     >>> sent = Sent.of("steps", ("c0", "c1", "c2", "c3", "c4"), np.full(5, 10.0), numbers)
     >>> sent.allowance
     2.0
-    >>> shares, histories = judged(sent, {})
+    >>> shares, histories = judge(sent, {})
     >>> [round(share, 2) for share in shares.values()], round(float(np.linalg.norm(histories["c0"])), 6)
     ([1.0, 1.0, 1.0, 1.0, 0.5], 0.1)
     """

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -36,8 +36,6 @@ class Learner:
         Records in a local step. None: one step on the whole round.
     gamma
         The part of a round's records used for training, in (0, 1].
-    exchange
-        Whether clients send differences to the round's model, or whole models.
     seed
         The seed of all randomness.
     online
@@ -49,7 +47,6 @@ class Learner:
     l2: float = 0.0
     local_batch: int | None = None
     gamma: float = 1.0
-    exchange: Literal["difference", "model"] = "difference"
     seed: int = 0
     online: OnlineModels[Any, Any] | None = None
 
@@ -138,7 +135,7 @@ class LocalResult:
     losses, differences
         By slot, the sums of losses, and what the client sends of its step.
     new, old
-        Sums by label of the serving model's scores, on the round's records and on held-out ones.
+        Sums by label of scores: of the tested model's on the round's records, of the serving one's on held-out ones.
     relabelling
         By slot, S of shape (K, K): S[a, b] is the sum of max(log p_b, -2 ln K) over the records of label a.
     trained
@@ -177,6 +174,8 @@ class LocalRound:
         The number of labels registered when the epoch began.
     key
         Client and round, the key of randomness.
+    tested
+        The name of the slot whose scores are summed by label; None: none.
     held
         Which of the round's records are held out from training, shape (n,); None: none.
     old
@@ -206,6 +205,7 @@ class LocalRound:
     serves: str | None
     known_labels: int
     key: tuple[str, int]
+    tested: str | None = None
     held: BoolArray | None = None
     old: RoundRecords | None = None
     exponents: tuple[int, ...] = ()
@@ -226,15 +226,16 @@ class LocalRound:
         if not self.slots:
             return result
         outputs = self._outputs()
-        judged = model.judged(outputs, y, self.known_labels, self._trained)
+        judged = model.score_all(outputs, y, self.known_labels, self._trained)
         loss, proper = in_short(judged.scores.sum(axis=1)), in_short(judged.proper.sum(axis=1))
         square = in_short(np.einsum("ij,ij->i", judged.scores, judged.scores))
         for i, (slot, own, scores) in enumerate(zip(self.slots, outputs, judged.scores, strict=True)):
             result.losses[slot.name] = self._losses(slot, history, loss=loss[i], square=square[i], proper=proper[i])
             if slot.name in relabel:
                 result.relabelling[slot.name] = self._relabelling(np.ascontiguousarray(own.T))
-            if slot.name == self.serves:
+            if slot.name == self.tested:
                 result.new = self._by_label(self.records, scores)
+            if slot.name == self.serves:
                 result.old = self._old_by_label(self.weights[slot.name])
                 result.at_start = model.predict(own.T)
                 result.served = result.at_start
@@ -313,9 +314,7 @@ class LocalRound:
             slopes = {}
         for slot in trained:
             difference = self._difference(slot, slopes.get(slot.name), result)
-            if self.learner.exchange == "difference":
-                difference = shortened(difference, 1 if slot.whitened else result.trained)
-            result.differences[slot.name] = difference
+            result.differences[slot.name] = shortened(difference, 1 if slot.whitened else result.trained)
 
     def _derivatives_with_new_labels(self, outputs: FloatArray) -> FloatArray:
         model, y = self.learner.model, self.records.y
@@ -349,8 +348,7 @@ class LocalRound:
             end = learner.algorithm.step(start, slope, slot.eta)
         else:
             end = self._local_steps(slot, start, result)
-        sent = learner.algorithm.to_average(end)
-        return sent - learner.algorithm.to_average(start) if learner.exchange == "difference" else sent
+        return learner.algorithm.to_average(end) - learner.algorithm.to_average(start)
 
     def _on_grid(self, sums: FloatArray) -> FloatArray:
         """Return sums of gradients, shape (d + 1, slots, columns), on the grid of the round.

@@ -92,7 +92,7 @@ class Model(abc.ABC):
         """Return both at once, which is cheaper where they share work."""
 
     @abc.abstractmethod
-    def judged(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> ModelScores:
+    def score_all(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> ModelScores:
         """Return the scores of several models, and the derivatives of some.
 
         The numbers equal those of the methods for a single model, to the last bit.
@@ -137,7 +137,7 @@ class Model(abc.ABC):
 def judged_one_by_one(
     model: Model, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]
 ) -> ModelScores:
-    """Return `Model.judged` of several models by the methods for a single one."""
+    """Return `Model.score_all` of several models by the methods for a single one."""
     losses = [model.losses(columns.T, y) for columns in outputs]
     proper = [model.proper_scores(columns.T, y, lost, labels) for columns, lost in zip(outputs, losses, strict=True)]
     derivatives = [model.derivative(outputs[i].T, y).T for i in trained]

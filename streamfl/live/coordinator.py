@@ -42,7 +42,7 @@ from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import CoordinatorNode
 from streamfl.runtime.ports import (
     Connector,
-    DelayedLabels,
+    LabelTopics,
     Placement,
     RecordFormat,
     ServedCoordinatorLink,
@@ -382,7 +382,7 @@ class ServingCoordinator:
         return measures.not_ready(machine)
 
     @property
-    def place(self) -> tuple[Placement, RecordFormat, DelayedLabels | None, WrongState]:
+    def place(self) -> tuple[Placement, RecordFormat, LabelTopics | None, WrongState]:
         """Return what a connector asks for: the topics and format of records, and which states cannot be used."""
         settings = self.settings
         return settings.placement, settings.record_format, settings.delayed_labels, wrong_state(settings)
@@ -458,7 +458,7 @@ def wrong_state(settings: FederationSettings) -> WrongState:
     Whoever may write states can write any: one with other constants of the profile, or one that no round can be
     opened from, would keep every coordinator from starting.
     """
-    configured, now = settings.first_state().profile, kept_settings.kept(settings)
+    configured, now = settings.first_state().profile, kept_settings.to_keep(settings)
 
     def wrong(state: CoordinatorState) -> str | None:
         reason = state.wrong() or kept_settings.wrong(state.settings, now) or state.profile.wrong_beside(configured)
@@ -479,7 +479,7 @@ def _machine(settings: FederationSettings, link: ServedCoordinatorLink) -> Coord
         LOG.info("a new federation", federation=settings.federation.name, expects=settings.federation.min_clients)
     else:
         LOG.info("resumed", round=before.round, epoch=before.profile.epoch, entry=before.entry)
-        for name, (was, now) in kept_settings.changed(before.settings, kept_settings.kept(settings)).items():
+        for name, (was, now) in kept_settings.changes(before.settings, kept_settings.to_keep(settings)).items():
             LOG.warning("setting changed", setting=name, was=was, now=now)
     LOG.info("equal bytes", promised=not settings.unequal, because_of=list(settings.unequal))
     warn_if_open(settings)
@@ -494,7 +494,7 @@ def _machine(settings: FederationSettings, link: ServedCoordinatorLink) -> Coord
 
 def _with_settings(state: CoordinatorState, settings: FederationSettings) -> CoordinatorState:
     """Return a state that the next commit saves with these settings."""
-    return replace(state, settings=kept_settings.kept(settings))
+    return replace(state, settings=kept_settings.to_keep(settings))
 
 
 def _close(machine: Coordinator, bytes_a_record: dict[str, float]) -> None:

@@ -183,7 +183,7 @@ class HostNode:
 
     def step(self, now: float) -> bool:
         """Step every client."""
-        self._follow(self.host.hosted(), now)
+        self._follow(self.host.poll_clients(), now)
         messages = self.host.receive()
         for message in messages:
             self._log(message)

@@ -91,7 +91,7 @@ class ScoringNode:
 
     def step(self, now: float) -> None:
         """Follow the models, then answer the next records; without models it waits."""
-        for message in self.scorer.published():
+        for message in self.scorer.poll_models():
             for error in self.follower.take(message):
                 self._unusable.note("models", str(error))
             if isinstance(message, Ended):
@@ -250,6 +250,7 @@ class _OverHTTP:
             label=fields.label,
             left_out=tuple(name for name in (fields.time, *fields.drop) if name is not None),
             client_column=fields.client or "",
+            missing_values=fields.missing_values,
         )
         self.answering = Answering(model, opened.round, opened.epoch, opened.entry - 1)
 

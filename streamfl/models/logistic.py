@@ -47,7 +47,7 @@ class Logistic(Model):
         """Return both."""
         return self.losses(outputs, y), self.derivative(outputs, y)
 
-    def judged(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> ModelScores:
+    def score_all(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> ModelScores:
         """Return scores and derivatives of several models."""
         return judged_one_by_one(self, outputs, y, labels, trained)
 

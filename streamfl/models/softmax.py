@@ -70,7 +70,7 @@ class Softmax(Model):
         passed = _Pass.over(np.ascontiguousarray(outputs.T)[None], y)
         return passed.losses[0], np.ascontiguousarray(passed.derivatives([0])[0].T)
 
-    def judged(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> ModelScores:
+    def score_all(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> ModelScores:
         """Return scores and derivatives of several models from one exponential."""
         if not outputs.shape[1]:
             losses = np.full((len(outputs), len(y)), np.inf)

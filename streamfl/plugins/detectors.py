@@ -1,6 +1,7 @@
 """The drift detectors of profiles, by name: those of this package, and those that other packages register."""
 
 from streamfl.learning.drift.detector import Detector
+from streamfl.learning.drift.detectors.conformal import Conformal
 from streamfl.learning.drift.detectors.e_detector import EProcessDetector
 from streamfl.learning.drift.detectors.excess import Excess
 from streamfl.learning.drift.detectors.glr import GLRDetector
@@ -12,7 +13,7 @@ DETECTORS = Registered[type[Detector]](
     "detector",
     Detector,
     "streamfl.detectors",
-    {"excess": Excess, "glr": GLRDetector, "e-detector": EProcessDetector},
+    {"excess": Excess, "conformal": Conformal, "glr": GLRDetector, "e-detector": EProcessDetector},
     others=(f"{RIVER}NAME",),
 )
 
@@ -32,4 +33,4 @@ def named_detector(name: str) -> Detector:
         from streamfl.models.river_drift import RiverDetector  # noqa: PLC0415
 
         return RiverDetector(name.removeprefix(RIVER))
-    return DETECTORS.named(name)()
+    return DETECTORS.find(name)()

@@ -32,9 +32,9 @@ class Registered(Mapping[str, T]):
     Examples
     --------
     >>> kinds = Registered[type[int]]("number", int, "a.group", {"whole": int, "yes or no": bool})
-    >>> kinds.names(), kinds.named("whole"), kinds.listed()
+    >>> kinds.names(), kinds.find("whole"), kinds.listing()
     (('whole', 'yes or no'), <class 'int'>, 'whole or yes or no')
-    >>> kinds.named("hole")
+    >>> kinds.find("hole")
     Traceback (most recent call last):
     ...
     streamfl.errors.UsageError: no number is called 'hole': use one of whole, yes or no; did you mean whole?
@@ -47,8 +47,8 @@ class Registered(Mapping[str, T]):
     others: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> T:
-        """Return `named`, for those who know that there is one."""
-        return self.named(name)
+        """Return `find`, for those who know that there is one."""
+        return self.find(name)
 
     def __iter__(self) -> Iterator[str]:
         """Yield all names."""
@@ -63,16 +63,16 @@ class Registered(Mapping[str, T]):
         installed = sorted({entry.name for entry in entry_points(group=self.group)} - self.own.keys())
         return (*self.own, *installed)
 
-    def listed(self, form: str = "{}") -> str:
+    def listing(self, form: str = "{}") -> str:
         """Return all names as a text for people, each in a form.
 
-        >>> Registered("n", None, "a.group", {"a": abs, "b": min, "c": max}).listed(".{}")
+        >>> Registered("n", None, "a.group", {"a": abs, "b": min, "c": max}).listing(".{}")
         '.a, .b or .c'
         """
         *first, last = [form.format(name) for name in (*self.names(), *self.others)]
         return f"{', '.join(first)} or {last}" if first else last
 
-    def named(self, name: str) -> T:
+    def find(self, name: str) -> T:
         """Return what has a name.
 
         Raises

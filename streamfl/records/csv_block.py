@@ -1,11 +1,12 @@
 """Parses a block of plain CSV lines with polars, in a fifth of the time of Python's csv module."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from codecs import BOM_UTF8
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from streamfl.arrays import FloatArray
+from streamfl.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,6 +26,7 @@ class LazyTexts(Sequence[str]):
 
     def __init__(self, texts: "pl.Series") -> None:
         self._texts = texts
+        self._numbers: tuple[FloatArray, dict[int, str]] | None = None
 
     def __len__(self) -> int:
         """Count the cells."""
@@ -50,15 +52,47 @@ class LazyTexts(Sequence[str]):
         Python's float() reads the same numbers to the last bit, and accepts more: spaces around a number, digits of
         other scripts.
         """
+        if self._numbers is None:
+            self._numbers = self._cast()
+        values, odd = self._numbers
+        return values.copy() if odd else values, odd
+
+    def _cast(self) -> tuple[FloatArray, dict[int, str]]:
         import polars as pl  # noqa: PLC0415  slow to load; loaded by now
 
         values = self._texts.cast(pl.Float64, strict=False)
+        if values.null_count() == self._texts.null_count():
+            return values.to_numpy(writable=True), {}
         odd = (values.is_null() & self._texts.is_not_null()).arg_true()
         texts = self._texts.gather(odd).to_list() if len(odd) else []
-        return values.fill_null(np.nan).to_numpy(writable=True), dict(zip(odd.to_list(), texts, strict=True))
+        return values.to_numpy(writable=True), dict(zip(odd.to_list(), texts, strict=True))
+
+    def are_numbers(self) -> bool:
+        """Return whether no cell is anything but a number or empty."""
+        return not self.numbers()[1]
+
+    def coded(self) -> tuple[IntArray, list[str]]:
+        """Return the number of each cell's text, and the texts by number, in order of first appearance."""
+        import polars as pl  # noqa: PLC0415  slow to load; loaded by now
+
+        texts = self._texts.fill_null("") if self._texts.null_count() else self._texts
+        distinct = texts.unique(maintain_order=True)
+        codes = texts.cast(pl.Enum(distinct)).to_physical()
+        return codes.to_numpy().astype(np.int64), distinct.to_list()
+
+    def dates(self, form: str) -> tuple[FloatArray, list[int]]:
+        """Return dates of a form as seconds since 1970 in UTC, NaN for the others, and the others by index."""
+        import polars as pl  # noqa: PLC0415  slow to load; loaded by now
+
+        found = self._texts.str.to_datetime(form, time_unit="us", strict=False)
+        odd = (found.is_null() & self._texts.is_not_null()).arg_true()
+        seconds = found.dt.epoch("us").cast(pl.Float64) / 1e6
+        return seconds.fill_null(np.nan).to_numpy(writable=True), odd.to_list()
 
 
-def columns(lines: Sequence[bytes], header: Sequence[str], separator: str) -> Mapping[str, LazyTexts] | None:
+def columns(
+    data: bytes, lines: int, header: Sequence[str], separator: str, numbers: Collection[str] = ()
+) -> Mapping[str, "LazyTexts | FloatArray"] | None:
     r"""Return the columns of consecutive lines, or None if they must be parsed by Python's csv module.
 
     They must if the block is small, or a line is blank, contains a quote, differs from the header in the number of
@@ -66,56 +100,64 @@ def columns(lines: Sequence[bytes], header: Sequence[str], separator: str) -> Ma
 
     Parameters
     ----------
-    lines
+    data
         The lines with their line ends.
+    lines
+        How many they are.
     header
         The names of the columns.
     separator
         The separator of the columns.
+    numbers
+        Columns that held nothing but numbers so far: they are read as numbers if they still do.
 
-    >>> found = columns([b"1,a\n", b"x,b\r\n"] * 20_000, ("n", "t"), ",")
+    >>> found = columns(b"1,a\nx,b\r\n" * 20_000, 40_000, ("n", "t"), ",")
     >>> len(found["n"]), list(found["t"])[:3], found["n"].numbers()[1][1]
     (40000, ['a', 'b', 'a'], 'x')
-    >>> columns([b"1,a\n", b"x\n"] * 20_000, ("n", "t"), ",") is None
+    >>> columns(b"1,a\nx\n" * 20_000, 40_000, ("n", "t"), ",") is None
     True
     """
-    data = b"".join(lines)
-    if len(data) < LEAST or not _is_plain(data, lines):
+    width = len(header)
+    if len(data) < LEAST or width < 2 or count(data, separator) != lines * (width - 1) or not _is_plain(data):
         return None
     data = data.replace(b"\r\n", b"\n") if b"\r" in data else data
-    if not _fits(data, len(lines), len(header), separator):
-        return None
+    for typed in ({i for i, name in enumerate(header) if name in numbers}, set[int]()):
+        table = _parsed(data, width, separator, typed)
+        if table is not None and table.shape == (lines, width):
+            return {
+                name: column.to_numpy() if i in typed else LazyTexts(column)
+                for i, (name, column) in enumerate(zip(header, table.get_columns(), strict=True))
+            }
+        if not typed:
+            return None
+    return None
+
+
+def count(data: bytes, character: str) -> int:
+    """Count an ASCII character in some bytes, in a tenth of the time of `bytes.count` where there are many."""
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord(character)))
+
+
+def _parsed(data: bytes, width: int, separator: str, typed: Collection[int]) -> "pl.DataFrame | None":
+    """Parse lines; None if one has too many fields, or a typed column holds something else than a number."""
     import polars as pl  # noqa: PLC0415  slow to load; small files do not need it
 
-    table = pl.read_csv(
-        data,
-        has_header=False,
-        new_columns=[str(i) for i in range(len(header))],
-        infer_schema=False,
-        separator=separator,
-        quote_char=None,
-    )
-    if table.shape != (len(lines), len(header)):
+    schema = {str(i): pl.Float64 if i in typed else pl.String for i in range(width)}
+    try:
+        return pl.read_csv(data, has_header=False, schema=schema, separator=separator, quote_char=None)
+    except pl.exceptions.PolarsError:
         return None
-    return {name: LazyTexts(column) for name, column in zip(header, table.get_columns(), strict=True)}
 
 
-def _is_plain(data: bytes, lines: Sequence[bytes]) -> bool:
-    if b'"' in data or b"\0" in data or max(map(len, lines)) > LONGEST:
+def _is_plain(data: bytes) -> bool:
+    if b'"' in data or b"\0" in data or BOM_UTF8 in data:
         return False
-    if b"\r" in data and data.count(b"\r") != data.count(b"\r\n"):
+    if b"\r" in data and count(data, "\r") != data.count(b"\r\n"):
+        return False
+    half = LONGEST // 2  # a line that is longer has none of its ends in one of these pieces
+    if any(data.find(b"\n", at, at + half) < 0 for at in range(0, len(data) - half, half)):
         return False
     try:
-        data.decode()
+        return data.isascii() or bool(data.decode())
     except UnicodeDecodeError:
         return False
-    return True
-
-
-def _fits(data: bytes, lines: int, columns: int, separator: str) -> bool:
-    """Return whether every line has as many fields as there are columns, two or more; a blank line has one."""
-    found = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(found == ord("\n"))
-    starts = np.append(0, ends + 1)[:lines]
-    separators = np.add.reduceat(found == ord(separator), starts, dtype=np.int64)
-    return columns > 1 and len(starts) == lines and bool((separators == columns - 1).all())

@@ -1,6 +1,6 @@
 """Converts records that are objects, with missing, new or nested fields, to columns."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,19 +15,32 @@ Object = Mapping[str, object]
 # The prefix of outer names is cut at this many characters, twice the limit of a name.
 LONGEST_PATH = 512
 
+# The most numbers of a list that become features.
+LONGEST_VECTOR = 256
 
-def flat(record: Object) -> Object:
-    """Flatten a record: a value of an inner object is named with a dot.
+_NESTED = frozenset({dict, list})
+_NUMBERS = frozenset({int, float, bool, type(None)})
 
-    >>> flat({"a": 1, "b": {"c": 2, "d": {"e": 3}}})
-    {'a': 1, 'b.c': 2, 'b.d.e': 3}
+
+def flat(record: Object, whole: Container[str] = frozenset()) -> Object:
+    """Flatten a record: a value of an inner object, or of a short list of numbers, is named with a dot.
+
+    Parameters
+    ----------
+    record
+        An object.
+    whole
+        Fields whose lists stay lists.
+
+    >>> flat({"a": 1, "b": {"c": 2, "d": {"e": 3}}, "f": [4, 5], "g": ["x"]})
+    {'a': 1, 'b.c': 2, 'b.d.e': 3, 'f.0': 4, 'f.1': 5, 'g': ['x']}
     """
-    if dict not in set(map(type, record.values())):  # the common case, and a record is read a million times
+    if not _NESTED.intersection(map(type, record.values())):  # the common case, and a record is read a million times
         return record
-    return dict(_leaves(record))
+    return dict(_leaves(record, whole))
 
 
-def _leaves(record: Object) -> Iterator[tuple[str, object]]:
+def _leaves(record: Object, whole: Container[str]) -> Iterator[tuple[str, object]]:
     """Yield dotted names and values; prefixes are bounded, so a long outer name is not repeated in full."""
     open_ = [("", iter(record.items()))]
     while open_:
@@ -36,9 +49,17 @@ def _leaves(record: Object) -> Iterator[tuple[str, object]]:
             if isinstance(value, dict):
                 open_.append((f"{before}{name}."[:LONGEST_PATH], iter(value.items())))
                 break
+            if isinstance(value, list) and _is_vector(value) and f"{before}{name}" not in whole:
+                yield from ((f"{before}{name}.{i}", one) for i, one in enumerate(value))
+                continue
             yield f"{before}{name}", value
         else:
             open_.pop()
+
+
+def _is_vector(values: Sequence[object]) -> bool:
+    """Return whether a list is of numbers, and not so long that each would hardly be a feature of its own."""
+    return 0 < len(values) <= LONGEST_VECTOR and _NUMBERS.issuperset(map(type, values))
 
 
 @dataclass(slots=True, eq=False)

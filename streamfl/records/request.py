@@ -1,12 +1,15 @@
 """A request to read a file: the roles of its columns, and what to do with bad records."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from streamfl.errors import UsageError
-from streamfl.records.cells import listed
+from streamfl.records.cells import CellRules, listed
+from streamfl.records.missing import Missing, kept
+from streamfl.records.numerals import Decimal
+from streamfl.records.times import PLAIN, Notation
 
 Task = Literal["auto", "classification", "regression"]
 OnBadRecord = Literal["reject", "stop"]
@@ -18,7 +21,7 @@ LABEL_NAMES = ("label", "y", "target", "class")
 class Request:
     """The arguments of `read`, which describes them, as one value for the readers of all formats.
 
-    With `labelled` False no column is the label.
+    With `labelled` False no column is the label. `watch` hears how many records have been read.
     """
 
     source: str
@@ -30,6 +33,27 @@ class Request:
     keep: str | None = None
     separator: str = ","
     labelled: bool = True
+    missing_values: tuple[str, ...] = ()
+    decimal: Decimal | None = None
+
+    notation: Notation = PLAIN
+    encoding: str | None = None
+    watch: Callable[[int], None] | None = None
+
+    @property
+    def reading(self) -> CellRules:
+        """How the cells are read."""
+        return CellRules(Missing.of(self.missing_values), self.decimal)
+
+    @property
+    def values_kept(self) -> frozenset[float]:
+        """The numbers that are values, however much they look like a code for a missing one."""
+        return kept(self.missing_values)
+
+    @property
+    def usual_decimal(self) -> Decimal:
+        """The decimal mark where no number shows it: who writes it as a comma separates columns by a semicolon."""
+        return "," if self.separator == ";" else "."
 
     def refusal(self, what: str, remedy: str) -> UsageError:
         """Return a one-line error with the file, the problem and the remedy.
@@ -45,7 +69,9 @@ class Request:
         return frozenset(self.drop) | ({self.time} if self.time is not None else set())
 
 
-def label_column(request: Request, columns: Sequence[str], *, last: bool) -> str:
+def label_column(
+    request: Request, columns: Sequence[str], *, last: bool, without: Container[str] = frozenset()
+) -> str:
     """Return the name of the label column, after checking every column that the request names.
 
     It is "" if the request is for records without labels.
@@ -58,6 +84,8 @@ def label_column(request: Request, columns: Sequence[str], *, last: bool) -> str
         The names of all columns.
     last
         Whether the last column is the label if no column has one of the usual names.
+    without
+        Columns that are not the label unless it is named.
 
     Raises
     ------
@@ -74,7 +102,7 @@ def label_column(request: Request, columns: Sequence[str], *, last: bool) -> str
         return ""
     if request.label is not None:
         return request.label
-    eligible = [name for name in columns if name not in request.excluded]
+    eligible = [name for name in columns if name not in request.excluded and name not in without]
     for usual in LABEL_NAMES:
         for name in eligible:
             if name.lower() == usual:

@@ -121,7 +121,7 @@ class ReplaySettings:
     def __post_init__(self) -> None:
         object.__setattr__(self, "learning", self.learning.beside(self.profile, self.privacy))
         object.__setattr__(self, "profile", self.profile.beside(self.privacy))
-        AGGREGATORS.named(self.aggregation)
+        AGGREGATORS.find(self.aggregation)
         if not 0 <= self.label_delay <= MOST_DELAY:
             raise UsageError(f"a label delay of {self.label_delay} records: give 0 to {MOST_DELAY:,}")
         if self.interval is not None and not 0.0 < self.interval < math.inf:
@@ -507,6 +507,8 @@ class Replay:
             label=self.table.label,
             left_out=(*self.table.left_out, *self.table.excluded),
             client_column=self.client_column,
+            missing_values=self.table.missing_values,
+            codes=dict(self.table.codes),
         )
 
     def _figures(self, measure: Literal["accuracy", "mae", "rmse"]) -> Figures:

@@ -22,11 +22,12 @@ from streamfl.models import RIVER
 from streamfl.online.external.online_models import ExternalOnlineModels
 from streamfl.online.native.online_models import NativeOnlineModels
 from streamfl.plugins.algorithms import ALGORITHMS
-from streamfl.plugins.detectors import named_detector
+from streamfl.plugins.detectors import DETECTORS, named_detector
 from streamfl.plugins.models import AUTO, MODELS
 from streamfl.plugins.profiles import PROFILES
 from streamfl.protocol.messages import Update
 from streamfl.protocol.native.settings import NativeSettings
+from streamfl.protocol.registered import Registered
 
 if TYPE_CHECKING:
     from streamfl.models.river_models import FederatedRiverModel
@@ -49,6 +50,11 @@ def _is_of_river(model: object) -> bool:
     return not isinstance(model, str) or model.startswith(RIVER)
 
 
+def _registered(registry: Registered[Any]) -> dict[str, Any]:
+    """Return the values of a setting that names what is registered, for the reference: ours, and those of others."""
+    return {"enum": [*registry.own, *registry.others], "registered": True}
+
+
 class _Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -64,12 +70,11 @@ class LearningSettings(_Settings):
     ('auto', 'rounds')
     """
 
-    model: Any = "auto"
-    """The model that clients train once per round: softmax, logistic, squared, huber or that of another package
-    (`auto`: softmax for labels, squared for targets), or a River model such as
-    `river:linear_model.SoftmaxRegression`, which learns and predicts record by record."""
-    algorithm: str = "fedavg"
-    """The base algorithm with which clients train in a round: `fedavg`, `fedomd`, or one of another package."""
+    model: Any = Field(AUTO, json_schema_extra=_registered(MODELS))
+    """The model that clients train once per round (`auto`: softmax for labels, squared for targets), or a River model
+    such as `river:linear_model.SoftmaxRegression`, which learns and predicts record by record."""
+    algorithm: str = Field("fedavg", json_schema_extra=_registered(ALGORITHMS))
+    """The base algorithm with which clients train in a round."""
     mirror: Literal["euclidean", "hypentropic", "p-norm"] = "p-norm"
     """The mirror map of `fedomd`; with `euclidean` it is FedAvg."""
     average: Literal["primal", "dual"] = "primal"
@@ -86,8 +91,6 @@ class LearningSettings(_Settings):
     """The number of records in a client's training step."""
     gamma: float = Field(1.0, gt=0.0, le=1.0)
     """The share of a round's records that a client trains on."""
-    exchange: Literal["difference", "model"] = "difference"
-    """Whether clients send the change of the model, or the whole model."""
     features: Literal["auto", "linear", "ferns", "rounds"] = "auto"
     """The models that learn record by record: `linear` models, `ferns` (fast random trees), both (`auto`), or none
     (`rounds`: a round is one step); the default is `rounds` if the profile is not `adaptive`, or if `model`,
@@ -118,13 +121,13 @@ class LearningSettings(_Settings):
 
             given(model)
         elif model != AUTO:
-            MODELS.named(model)
+            MODELS.find(model)
         return model
 
     @field_validator("algorithm")
     @classmethod
     def _algorithm_exists(cls, name: str) -> str:
-        ALGORITHMS.named(name)
+        ALGORITHMS.find(name)
         return name
 
     @field_validator("bytes", mode="before")
@@ -144,7 +147,7 @@ class LearningSettings(_Settings):
 
     @model_validator(mode="after")
     def _options_have_an_effect(self) -> Self:
-        idle = sorted((OF_SOME & self.model_fields_set) - set(ALGORITHMS.named(self.algorithm).takes))
+        idle = sorted((OF_SOME & self.model_fields_set) - set(ALGORITHMS.find(self.algorithm).takes))
         if idle:
             names = " and ".join(idle)
             others = " or ".join(name for name, kind in ALGORITHMS.items() if set(idle) <= set(kind.takes))
@@ -233,7 +236,6 @@ class LearningSettings(_Settings):
             l2=self.l2,
             local_batch=self.local_batch,
             gamma=self.gamma,
-            exchange=self.exchange,
             seed=seed,
             online=self._online(task, seed),
         )
@@ -263,7 +265,7 @@ class LearningSettings(_Settings):
         return own or ("softmax" if task == "classification" else "squared")
 
     def _algorithm(self) -> Algorithm:
-        return ALGORITHMS.named(self.algorithm).of(
+        return ALGORITHMS.find(self.algorithm).of(
             AlgorithmOptions(radius=self.radius, mirror=self.mirror, average=self.average, l1=self.l1)
         )
 
@@ -322,6 +324,9 @@ class PrivacySettings(_Settings):
                 profile.profile != "adaptive"
             ),
             profile.scores_again: bool(profile.scores_again),
+            f"the detector {profile.detector} needs scores by label, which noise leaves out; use glr": (
+                named_detector(profile.detector).scouts
+            ),
             "one record can change such a step without limit; leave out algorithm, l2, local_batch, gamma and step": (
                 learning.algorithm != "fedavg"
                 or learning.local_batch is not None
@@ -362,8 +367,6 @@ class PrivacySettings(_Settings):
             "what online models learn cannot be sent as a sum of fixed length; set learning.features to rounds": (
                 learning.features != "rounds"
             ),
-            "sums need differences of models, not whole models; leave learning.exchange out": learning.exchange
-            == "model",
             f"the aggregation {aggregation} compares clients, which sums hide; use mean": aggregation != "mean",
             f"two totals could reveal one client, because {profile.scores_again}": (
                 self.secure_aggregation == "masked" and bool(profile.scores_again)
@@ -386,11 +389,11 @@ class ProfileSettings(_Settings):
     'Paper'
     """
 
-    profile: str = "adaptive"
-    """How the federation handles drift: `adaptive`, `experts`, `paper`, or a profile of another package."""
-    detector: str = "excess"
-    """The drift detector of `adaptive`: `excess`, `glr`, `e-detector`, `river:NAME`, or one of another package; with
-    masked and pooled sums the default is `glr`, because `excess` scores old records again."""
+    profile: str = Field("adaptive", json_schema_extra=_registered(PROFILES))
+    """How the federation handles drift."""
+    detector: str = Field("excess", json_schema_extra=_registered(DETECTORS))
+    """The drift detector of `adaptive`, where `river:NAME` is one of River's; with masked and pooled sums the default
+    is `glr`, because `excess` scores old records again."""
     rho_scale: float = Field(1.0, ge=0.0)
     """Profile `paper`: the factor by which the thresholds of its tests are multiplied; smaller values make the tests
     more sensitive."""
@@ -416,7 +419,7 @@ class ProfileSettings(_Settings):
     @field_validator("profile")
     @classmethod
     def _profile_exists(cls, name: str) -> str:
-        PROFILES.named(name)
+        PROFILES.find(name)
         return name
 
     @field_validator("detector")
@@ -455,7 +458,7 @@ class ProfileSettings(_Settings):
 
     def create(self, horizon: int, learner: Learner) -> Profile:
         """Return the profile in its initial state, for a stream of `horizon` rounds."""
-        return PROFILES.named(self.profile).of(
+        return PROFILES.find(self.profile).of(
             ProfileOptions(
                 learner=learner,
                 horizon=horizon,

@@ -112,8 +112,8 @@ class Decoded:
         When each good record was measured, in seconds since 1970, NaN where unknown; shape (n,), or (0,) if the
         format names no time.
     ignored
-        Number of values of good records that were left out: of features beyond a reader's limit, or of undeclared
-        fields.
+        Number of values of good records that were left out: of features beyond a reader's limit, of undeclared
+        fields, or no numbers.
     unknown
         By field, how many good records have an undeclared category.
     remarks
@@ -186,7 +186,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
-class DelayedLabels:
+class LabelTopics:
     """Labels that come later than their records, under a key.
 
     Partition n of a topic of records belongs to partition n of a topic of labels: of the only one, or of the one in
@@ -330,7 +330,7 @@ class Host(Protocol):
 
     counts: ReadingCounts
 
-    def hosted(self) -> Mapping[str, Source]:
+    def poll_clients(self) -> Mapping[str, Source]:
         """Read records, and return this host's clients with their sources; they change as the group does."""
         ...
 
@@ -428,7 +428,7 @@ class Scorer(Protocol):
 
     counts: ScoringCounts
 
-    def published(self) -> Iterable[FromCoordinator]:
+    def poll_models(self) -> Iterable[FromCoordinator]:
         """Return what the coordinator has published since the last call; each message may be read when it is due.
 
         At first that is all that is needed to follow it: the open round, and the current models with their changes.
@@ -607,7 +607,7 @@ class StandbyConnector(Protocol):
         self,
         placement: Placement,
         records: RecordFormat,
-        delayed_labels: DelayedLabels | None = None,
+        delayed_labels: LabelTopics | None = None,
         wrong: WrongState = CoordinatorState.wrong,
     ) -> Standby:
         """Return what stands by, ready to take over: connected, with all that takes long done."""
@@ -637,7 +637,7 @@ class Connector(Protocol):
         self,
         placement: Placement,
         records: RecordFormat,
-        delayed_labels: DelayedLabels | None = None,
+        delayed_labels: LabelTopics | None = None,
         wrong: WrongState = CoordinatorState.wrong,
     ) -> ServedCoordinatorLink:
         """Return the coordinator's link; it fences any other coordinator, and knows where records and labels end.
@@ -647,7 +647,7 @@ class Connector(Protocol):
         ...
 
     def host(
-        self, name: str, placement: Placement, records: RecordFormat, delayed_labels: DelayedLabels | None = None
+        self, name: str, placement: Placement, records: RecordFormat, delayed_labels: LabelTopics | None = None
     ) -> Host:
         """Join the group of hosts under a name that is the same after a restart.
 
@@ -695,7 +695,7 @@ class Connector(Protocol):
         placement: Placement,
         records: RecordFormat,
         asked: tuple[Unlabelled, RecordFormat] | None = None,
-        delayed_labels: DelayedLabels | None = None,
+        delayed_labels: LabelTopics | None = None,
     ) -> Sequence[CheckResult]:
         """Check everything that a federation needs, also on real records and labels, and what scorers need."""
         ...
@@ -731,7 +731,7 @@ class Guarded(Protocol):
         self,
         placement: Placement,
         unlabelled: Unlabelled,
-        delayed_labels: DelayedLabels | None = None,
+        delayed_labels: LabelTopics | None = None,
         *,
         role: str | None = None,
         principal: str | None = None,

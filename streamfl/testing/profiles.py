@@ -313,10 +313,11 @@ class Play:
     ) -> ClientPart:
         if plan is None:
             return ClientPart(RECORDS, sums)
-        W = next(model.W for model in live if model.name == plan.served_by(client))
+        weights = {model.name: model.W for model in live}
+        W = weights[plan.served_by(client)]
         held = list(self._held.get(client, {}).values())
         old = _by_label(W, _pooled(held)) if held else ()
-        return ClientPart(RECORDS, sums, _by_label(W, records), old)
+        return ClientPart(RECORDS, sums, _by_label(weights.get(plan.tested, W), records), old)
 
     def _hold_out(self, plan: RoundPlan, records: Mapping[str, Records], t: int) -> None:
         """Hold out five records of each of the last twelve rounds, as far as the holdout rule allows."""

@@ -24,6 +24,7 @@ CHOSEN: dict[str, dict[str, Any]] = {name: {"profile": name} for name in PROFILE
     "paper, warm, with tests that fire": {"profile": "paper", "rho_scale": 5e-4, "start": "warm"},
     "paper, warm, by regret": {"profile": "paper", "rho_scale": 5e-4, "start": "warm", "optimistic": "regret"},
     "adaptive with GLR": {"profile": "adaptive", "detector": "glr"},
+    "adaptive with a scout": {"profile": "adaptive", "detector": "conformal"},
     "experts from scratch": {"profile": "experts", "start": "scratch", "max_order": 3},
 }
 

@@ -24,7 +24,7 @@ from streamfl.runtime.log.newest import Newest
 from streamfl.runtime.log.partition import PartitionReader
 from streamfl.runtime.log.placement import may_hold_records, partition_of, places_of, topic_of
 from streamfl.runtime.log.sample import tried
-from streamfl.runtime.log.signatures import opened, sealed
+from streamfl.runtime.log.signatures import seal, unseal
 from streamfl.runtime.log.tensors import Tensors, place_among_newest
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.log.updates import PLACE, understood
@@ -32,7 +32,7 @@ from streamfl.runtime.ports import (
     CheckResult,
     ClientProgress,
     Decoded,
-    DelayedLabels,
+    LabelTopics,
     LoggedDeadLetter,
     LoggedMessage,
     Placement,
@@ -113,7 +113,7 @@ class Place:
     def transaction(self, message: Message) -> Transaction:
         """Return the transaction in a message, which the coordinator has signed for its offset."""
         place = f"transaction {message.offset}"
-        return msgpack.decode(opened(self.signatures.coordinator, place, message.value)[0], type=Transaction)
+        return msgpack.decode(unseal(self.signatures.coordinator, place, message.value)[0], type=Transaction)
 
     def letters(self, start: int) -> list[Sequence[tuple[str, bytes]]]:
         """Return the headers of dead letters from an offset on."""
@@ -134,7 +134,7 @@ class DirectoryLinks(Links):
         self._last = [message for message in self.received() if not isinstance(message, Tensors)][-1:]
 
     def send(self, message: FromClient) -> None:
-        self.place.updates.append(sealed(self.place.signatures.own, PLACE, messages.encode(message)))
+        self.place.updates.append(seal(self.place.signatures.own, PLACE, messages.encode(message)))
 
     def received(self) -> list[FromCoordinator]:
         received = [message for message in self._last if isinstance(message, Ended)]
@@ -177,7 +177,7 @@ class DirectoryCoordinatorLink:
         self.bytes_written += sum(map(messages.size_on_log, published, encoded))
         data = msgpack.encode((state, self._handled, encoded))
         try:
-            signed = sealed(self._place.signatures.own, f"transaction {self._next}", data)
+            signed = seal(self._place.signatures.own, f"transaction {self._next}", data)
             self._place.control.append(signed, at=self._next)
         except FileExistsError:
             raise PeerError("another coordinator of this federation has taken over; this process ends") from None
@@ -192,7 +192,7 @@ class DirectoryCoordinatorLink:
             self._handled, self._taken = message.offset + 1, message
             self.bytes_read += len(message.value)
             try:
-                data, signer = opened(self._place.signatures.clients, PLACE, message.value)
+                data, signer = unseal(self._place.signatures.clients, PLACE, message.value)
             except PeerError as error:
                 yield Unusable("", str(error))
                 continue
@@ -230,7 +230,7 @@ class DirectoryHost(DirectoryLinks):
         self._logs: dict[str, tuple[Log, PartitionReader]] = {}
         self._locks = ExitStack()
 
-    def hosted(self) -> Mapping[str, Source]:
+    def poll_clients(self) -> Mapping[str, Source]:
         for log in self.place.records(self._placement):
             if log.name not in self._logs:
                 with suppress(BlockingIOError):  # another host has it
@@ -298,7 +298,7 @@ class DirectoryScorer(DirectoryLinks):
         self._read: dict[Path, int] = {}
         self._locks = ExitStack()
 
-    def published(self) -> Sequence[FromCoordinator]:
+    def poll_models(self) -> Sequence[FromCoordinator]:
         return self.received()
 
     def read(self) -> Sequence[UnlabelledRecords]:
@@ -369,7 +369,7 @@ class DirectorySettings(BaseModel):
     path: Path
 
 
-def _refuse(delayed_labels: DelayedLabels | None) -> None:
+def _refuse(delayed_labels: LabelTopics | None) -> None:
     if delayed_labels is not None:
         raise UsageError("[labels]: in directories labels come with their records; leave it out")
 
@@ -418,14 +418,14 @@ class DirectoryConnector:
         self,
         placement: Placement,
         records: RecordFormat,
-        delayed_labels: DelayedLabels | None = None,
+        delayed_labels: LabelTopics | None = None,
         wrong: WrongState = CoordinatorState.wrong,
     ) -> DirectoryCoordinatorLink:
         _refuse(delayed_labels)
         return DirectoryCoordinatorLink(self._place, placement, records.stride, wrong)
 
     def host(
-        self, name: str, placement: Placement, records: RecordFormat, delayed_labels: DelayedLabels | None = None
+        self, name: str, placement: Placement, records: RecordFormat, delayed_labels: LabelTopics | None = None
     ) -> DirectoryHost:
         _refuse(delayed_labels)
         return DirectoryHost(self._place, placement, records)
@@ -461,7 +461,7 @@ class DirectoryConnector:
         placement: Placement,
         records: RecordFormat,
         asked: tuple[Unlabelled, RecordFormat] | None = None,
-        delayed_labels: DelayedLabels | None = None,
+        delayed_labels: LabelTopics | None = None,
     ) -> Sequence[CheckResult]:
         _refuse(delayed_labels)
         if not self._place.path.is_dir():

@@ -35,7 +35,7 @@ from streamfl.runtime.log import commands, predictions, updates
 from streamfl.runtime.log.control import ControlReader
 from streamfl.runtime.log.dead_letters import WHOLE, DeadLetter
 from streamfl.runtime.log.parts import PartAssembly
-from streamfl.runtime.log.signatures import opened, sealed
+from streamfl.runtime.log.signatures import seal, unseal
 from streamfl.runtime.ports import Decoded
 from streamfl.wire import array_bytes, codec, compact, messages, state_bytes
 from streamfl.wire import integers as whole_numbers
@@ -305,7 +305,7 @@ def _read_command(data: bytes) -> Command:
 
 
 def _read_signed(data: bytes) -> bytes:
-    value, signer = opened(Verifier(HOSTS, "client", "f"), updates.PLACE, data)
+    value, signer = unseal(Verifier(HOSTS, "client", "f"), updates.PLACE, data)
     assert signer == str(HOST.public)
     return value
 
@@ -340,7 +340,7 @@ DECODERS = {
         Decoder("control", _read_control, PEER, most_memory=(2**22, 400)),
         Decoder("dead-letter", _read_dead_letter),
         Decoder("command", _read_command, PEER, lambda read: commands.written(read, None)[0]),
-        Decoder("signed", _read_signed, PEER, lambda value: sealed(HOST_SIGNER, updates.PLACE, value)),
+        Decoder("signed", _read_signed, PEER, lambda value: seal(HOST_SIGNER, updates.PLACE, value)),
         Decoder("members", _read_members, USAGE, is_text=True, most_memory=(2**22, 400), share=0.3),
         *(
             Decoder(f"json-{name.replace(' ', '-')}", partial(_read_json, fields), is_text=True)

@@ -41,7 +41,7 @@ from streamfl.run.settings import LearningSettings
 from streamfl.runtime.log import commands, predictions, updates
 from streamfl.runtime.log.control import written
 from streamfl.runtime.log.parts import cut
-from streamfl.runtime.log.signatures import sealed
+from streamfl.runtime.log.signatures import seal
 from streamfl.testing import Simulation
 from streamfl.wire import array_bytes, messages
 from streamfl.wire import integers as whole_numbers
@@ -200,7 +200,8 @@ def of_saved() -> dict[str, dict[str, bytes]]:
         return {path.name.split(".")[0]: gzip.decompress(path.read_bytes()) for path in sorted(SAVED.glob(pattern))}
 
     toml = (TESTS.parent / "deploy" / "federation.toml").read_bytes()
-    short = b'[federation]\nname = "f"\nexpect = 3\n[records]\ntopics = ["f.*"]\n[kafka]\nbootstrap_servers = "h:9"\n'
+    of_records = b'[records]\ntopics = ["f.*"]\n[kafka]\nbootstrap_servers = "h:9"\n'
+    short = b'[federation]\nname = "f"\nmin_clients = 3\n' + of_records
     regressor = {"regressor": gzip.decompress((SAVED / "estimator-regressor.streamfl.gz").read_bytes())}
     return {
         "state": {name: data for name, data in kept("state-*").items() if len(data) < 60_000},
@@ -229,8 +230,8 @@ groups = ["north"]
     return {
         "command": {one.action: commands.written(one, None)[0] for one in orders},
         "signed": {
-            "some": sealed(HOST_SIGNER, updates.PLACE, b"data"),
-            "none": sealed(HOST_SIGNER, updates.PLACE, b""),
+            "some": seal(HOST_SIGNER, updates.PLACE, b"data"),
+            "none": seal(HOST_SIGNER, updates.PLACE, b""),
         },
         "members": {"all": listed.encode()},
     }

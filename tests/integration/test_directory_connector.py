@@ -261,7 +261,7 @@ def test_a_bad_record_is_a_dead_letter_and_the_others_are_read(loaded: Federatio
     for value in (b'{"x": 1, "label": "a"}', b"junk", b'{"x": 2, "label": "b"}'):
         writer.write("c0", value)
     with closing(connector.host("a", loaded.placement, loaded.record_format)) as host:
-        (source,) = host.hosted().values()
+        (source,) = host.poll_clients().values()
         (batch,) = source.poll(10)
         assert (batch.X.ravel().tolist(), len(batch.rejected), host.counts.dead_letters) == ([1.0, 2.0], 1, 1)
         (again,) = source.fetch({"pond.records.c0/0": [2]})
@@ -276,8 +276,8 @@ def test_two_hosts_share_the_partitions(loaded: FederationSettings) -> None:
     first, second = (connector.host(name, loaded.placement, loaded.record_format) for name in "ab")
     with closing(second):
         with closing(first):
-            assert (list(first.hosted()), list(second.hosted())) == (["c0"], [])
-        assert list(second.hosted()) == ["c0"]
+            assert (list(first.poll_clients()), list(second.poll_clients())) == (["c0"], [])
+        assert list(second.poll_clients()) == ["c0"]
 
 
 @pytest.mark.process

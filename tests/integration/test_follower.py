@@ -288,14 +288,14 @@ def test_a_round_without_answers_of_the_wanted_kind_is_not_followed(model, task,
 
 
 @pytest.mark.parametrize(
-    "forged", [{"serves": "n"}, {"slots": ()}, {"apart": (BranchGroup(clients=("c",), serves="n"),)}]
+    "forged", [{"serves": "n"}, {"tested": "n"}, {"slots": ()}, {"apart": (BranchGroup(clients=("c",), serves="n"),)}]
 )
 def test_a_round_that_is_served_by_a_model_it_does_not_name_is_refused(forged):
     follower = Follower(LearningSettings(features="rounds").learner("classification", 0))
     errors = [
         error for message in opening(("a", "b"), np.zeros((2, 2)), **forged) for error in follower.take(message)
     ]
-    assert [str(error) for error in errors] == ["a round that is served by a model that it does not name"]
+    assert [str(error) for error in errors] == ["a round that is served or tested by a model that it does not name"]
     assert (follower.opened, follower.newest) == (None, 0)
 
 

@@ -42,7 +42,9 @@ def test_a_replay_is_shown_and_stays_until_it_is_interrupted(table):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([*words, "--page", "0"], **pipes, text=True, preexec_fn=heeds) as process:  # noqa: PLW1509
         lines = iter(process.stderr.readline, "")
-        url = next(found[1] for line in lines if (found := re.search(r"stays available at (http\S+/) until Ctrl-C", line)))
+        url = next(
+            found[1] for line in lines if (found := re.search(r"stays available at (http\S+/) until Ctrl-C", line))
+        )
         shown = read(f"{url}view")
         with urllib.request.urlopen(f"{url}events", timeout=20) as stream:
             assert stream.readline() == b"event: view\n"

@@ -156,8 +156,6 @@ WAYS: dict[str, dict[str, Any]] = {
     "local batches": {"local_batch": 5},
     "one record a step": {"local_batch": 1},
     "a part of the records": {"gamma": 0.5},
-    "whole models": {"exchange": "model"},
-    "whole models of local batches": {"exchange": "model", "local_batch": 5},
     "logistic": {"model": "logistic"},
     "penalty": {"l2": 1e-3},
     **{

@@ -94,8 +94,8 @@ OF_CLIENT = (
     Mutation(
         "after a restart a client reads features from the watermark on, not from the start of its window",
         CLIENT + "intake/intake.py",
-        "watermark.partition: max(0, watermark.features - self.window)}",
-        "watermark.partition: watermark.features}",
+        "watermark.partition: max(0, watermark.features - self.window),",
+        "watermark.partition: watermark.features,",
         "records that wait for labels survive a restart",
     ),
     Mutation(
@@ -226,7 +226,7 @@ OF_LEARNING = (
     Mutation(
         "the bound on a client's share of the records is never applied",
         COORDINATOR + "kinds/bounded.py",
-        "[_of_fewer(update, most, sums, between) if update.records > most else update for update in updates]",
+        "[_of_fewer(update, most, sums, online) if update.records > most else update for update in updates]",
         "list(updates)",
         "no client weighs more than so many times the middle one",
     ),
@@ -504,8 +504,8 @@ OF_ANSWERS = (
     Mutation(
         "a follower answers a client that drifted alone by all models",
         CLIENT + "follower.py",
-        "if between is None or serving is not self.serving():",
-        "if between is None:",
+        "if online is None or serving is not self.serving():",
+        "if online is None:",
         "a client that drifted alone is answered by its own model alone",
     ),
     Mutation(
@@ -538,7 +538,7 @@ OF_TRUST = (
     Mutation(
         "a client tells totals about records it has told about before",
         CLIENT + "work/disclosure.py",
-        "    return sum(map(len, new)) >= least or not any(map(len, batches))\n",
+        "    return sum(map(len, new)) >= min_records or not any(map(len, batches))\n",
         "    return True\n",
         "no combination of totals tells about fewer than min_clients_per_sum clients",
     ),

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from streamfl.learning.drift.detectors.conformal import Conformal
 from streamfl.learning.drift.detectors.glr import GLRDetector
 from streamfl.learning.pooling.masks import Sums
-from streamfl.learning.profiles.adaptive.promotion import Promotion
+from streamfl.learning.profiles.adaptive.promotion import LEARNT, Promotion
 from streamfl.learning.profiles.paper.profile import Paper, PaperSettings
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.coordinator.saved.state import CoordinatorState
@@ -38,6 +39,8 @@ PAPER = PaperSettings(
 PROFILES: dict[str, Callable[[], CoordinatorState]] = {
     "adaptive": lambda: CoordinatorState(Promotion()),
     "paper": lambda: CoordinatorState(Paper(PAPER)),
+    # As if the models had learnt before: the scout is frozen after round 2.
+    "scouting": lambda: CoordinatorState(Promotion(detector=Conformal(), learnt=LEARNT - 2 * CLIENTS * ROUND)),
 }
 
 # The same where sums are masked: no old record is scored again.

@@ -209,9 +209,8 @@ def test_rejected_records_and_labels_hold_up_no_client_and_find_the_same_whateve
     assert outcome(simulation) == whole
     assert behind <= 2 * ROUND or spoilt(seed).lies  # a label that is dated ahead waits for its window
     watermarks = [watermark for watermark in whole[3].values() if watermark is not None]
-    assert (
-        sum(watermark.unusable for watermark in watermarks) > 0
-    )  # the label of a rejected record whose key is known
+    # The label of a rejected record whose key is known
+    assert sum(watermark.unusable for watermark in watermarks) > 0
     assert sum(watermark.unmatched for watermark in watermarks) > 0
 
 
@@ -241,9 +240,8 @@ def test_without_waiting_for_all_nothing_is_learnt_twice_and_all_is_accounted_fo
             "interval": {"profile": "paper"},  # scores that come after their stage would count as refused
             "min_records": {"min_records": ROUND},
         }[settings]
-        window = (
-            40 if settings == "min_records" else window
-        )  # fewer records than may leave it never have their labels
+        # Fewer records than may leave it never have their labels
+        window = 40 if settings == "min_records" else window
         simulation = late(labels, window=window, labels=seed, seed=seed, faults=faults_of(seed), **more)
         if settings == "interval":
             simulation.client = replace(simulation.client, clock="interval", capacity=200)

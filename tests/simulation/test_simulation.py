@@ -1,5 +1,6 @@
 """A federation under faults: nothing is lost, nothing is trained twice, the model is the undisturbed run's."""
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -83,6 +84,17 @@ def test_with_every_client_waited_for_the_model_is_the_undisturbed_one(seed):
     coordinator = simulation.run()
     assert (coordinator.digest(), tuple(r.round for r in simulation.audit.restarts)) == undisturbed(profile)
     assert sum(simulation.audit.rejected.values()) == BAD
+
+
+@pytest.mark.worlds(fixed=range(2), drawn=1, full=range(60))
+def test_a_kill_changes_nothing_of_the_scout_and_its_bag(seed):
+    simulation = federation("scouting", seed=seed, faults=replace(faults_of(seed), kill=0.05))
+    profile, calm = simulation.run().state.profile, federation("scouting").run().state.profile
+    assert simulation.kills
+    assert profile.scout.tobytes() == calm.scout.tobytes()
+    assert profile.detector.counts.shape == (7, 3, 3)  # the rounds since the restart for the late label
+    assert profile.detector.counts.tobytes() == calm.detector.counts.tobytes()
+    assert profile.detector.sums.tobytes() == calm.detector.sums.tobytes()
 
 
 @pytest.mark.worlds(fixed=range(1000, 1003), drawn=7, full=range(1000, 1120))

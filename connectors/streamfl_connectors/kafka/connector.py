@@ -17,7 +17,7 @@ from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import (
     Access,
     CheckResult,
-    DelayedLabels,
+    LabelTopics,
     Placement,
     RecordFormat,
     TopicSample,
@@ -103,7 +103,7 @@ class KafkaConnector:
             LogInRights(admin, federated).require(role)
         return True
 
-    def _federated(self, placement: Placement, delayed_labels: DelayedLabels | None) -> Federated:
+    def _federated(self, placement: Placement, delayed_labels: LabelTopics | None) -> Federated:
         return Federated(
             self._topics, placement.topics, delayed_labels.placement.topics if delayed_labels is not None else ()
         )
@@ -131,7 +131,7 @@ class KafkaConnector:
         self,
         placement: Placement,
         records: RecordFormat,
-        delayed_labels: DelayedLabels | None = None,
+        delayed_labels: LabelTopics | None = None,
         wrong: WrongState = CoordinatorState.wrong,
     ) -> KafkaCoordinatorLink:
         """Return the coordinator's link, which fences any other one."""
@@ -141,7 +141,7 @@ class KafkaConnector:
         return link
 
     def _coordinator_link(
-        self, placement: Placement, records: RecordFormat, delayed_labels: DelayedLabels | None, wrong: WrongState
+        self, placement: Placement, records: RecordFormat, delayed_labels: LabelTopics | None, wrong: WrongState
     ) -> KafkaCoordinatorLink:
         self._require_rights("coordinator", self._federated(placement, delayed_labels))
         if delayed_labels is not None:
@@ -157,7 +157,7 @@ class KafkaConnector:
         self,
         placement: Placement,
         records: RecordFormat,
-        delayed_labels: DelayedLabels | None = None,
+        delayed_labels: LabelTopics | None = None,
         wrong: WrongState = CoordinatorState.wrong,
     ) -> KafkaStandby:
         """Return what stands by, ready to take over; wait for brokers for `patience` seconds."""
@@ -172,7 +172,7 @@ class KafkaConnector:
         return KafkaStandby(self._connection, self._topics.heartbeats, link)
 
     def host(
-        self, name: str, placement: Placement, records: RecordFormat, delayed_labels: DelayedLabels | None = None
+        self, name: str, placement: Placement, records: RecordFormat, delayed_labels: LabelTopics | None = None
     ) -> KafkaHost:
         """Join the group of hosts, once the topics of records and labels exist; make that of their answers."""
         self._require_rights("host", self._federated(placement, delayed_labels))
@@ -282,7 +282,7 @@ class KafkaConnector:
         placement: Placement,
         records: RecordFormat,
         asked: tuple[Unlabelled, RecordFormat] | None = None,
-        delayed_labels: DelayedLabels | None = None,
+        delayed_labels: LabelTopics | None = None,
     ) -> Sequence[CheckResult]:
         """Check everything that a federation needs, and decode real records."""
         from streamfl_connectors.kafka.access.checks import findings  # noqa: PLC0415  only `check` needs it
@@ -302,7 +302,7 @@ class KafkaConnector:
         self,
         placement: Placement,
         unlabelled: Unlabelled,
-        delayed_labels: DelayedLabels | None = None,
+        delayed_labels: LabelTopics | None = None,
         *,
         role: str | None = None,
         principal: str | None = None,

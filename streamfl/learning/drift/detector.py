@@ -23,12 +23,15 @@ class Detector(Kind):
         A field: statistic and threshold after the last round; None before the first test.
     compares
         Whether it compares new records with held-out ones, so that clients must hold some out.
+    scouts
+        Whether it tests the scores of a scout, a model that is frozen, instead of those of the model that serves.
     """
 
     named_by = "kind"
     kind: str
     reading: Reading | None
     compares: ClassVar[bool] = False
+    scouts: ClassVar[bool] = False
 
     @abc.abstractmethod
     def update(self, observed: Observed, groups: Mapping[str, int]) -> Alarm | None:

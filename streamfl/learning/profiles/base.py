@@ -54,6 +54,8 @@ class RoundPlan:
         Which records clients hold out from training; None means none.
     apart
         Groups of clients that do not train the models of all.
+    tested
+        The name of the model whose scores clients sum by label; empty: the one that serves each.
     """
 
     live: tuple[LiveModel, ...]
@@ -63,6 +65,7 @@ class RoundPlan:
     sampled: tuple[int, ...] = ()
     held: HoldoutRule | None = None
     apart: tuple[BranchGroup, ...] = ()
+    tested: str = ""
 
     def served_by(self, client: str) -> str:
         """Return the name of the model that serves a client."""

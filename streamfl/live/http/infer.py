@@ -291,9 +291,7 @@ def predicted(asked: InferRequest, model: ServedModel) -> FloatArray:
     PeerError
         A feature is there twice, once as a value of its column.
     """
-    features, X, wrong = model.encoding.encoded(asked.columns)
-    if wrong:
-        raise PeerError(f"record {min(wrong)}: {wrong[min(wrong)]}")
+    features, X, _ = model.encoding.encoded(asked.columns)
     if len(set(features)) != len(features):
         raise PeerError("a text column is there as texts and as numbers of its values: send one of them")
     with np.errstate(over="ignore"):  # what is that far out is clipped

@@ -2,11 +2,14 @@
 
 import logging
 import sys
+from collections.abc import Iterable
 from typing import Literal
 
 import structlog
 
 from streamfl.printable import printable
+
+LOG = structlog.get_logger("streamfl.settings")
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -42,6 +45,12 @@ def configure(level: str, form: Literal["auto", "json", "text"]) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=renderer, foreign_pre_chain=shared))
     logging.basicConfig(handlers=[handler], level=max(LEVELS[level], logging.WARNING), force=True)
+
+
+def log_renamed(remedies: Iterable[str]) -> None:
+    """Log that settings were given by their old names: what `streamfl.run.renamed` warns of."""
+    for remedy in remedies:
+        LOG.warning("setting renamed", remedy=remedy)
 
 
 def _printable(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

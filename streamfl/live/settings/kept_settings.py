@@ -33,11 +33,11 @@ FIXED = frozenset(
 FREE = frozenset({"learning.bytes", "learning.neighbours", "learning.last_answer"})
 
 
-def kept(settings: FederationSettings) -> dict[str, str]:
+def to_keep(settings: FederationSettings) -> dict[str, str]:
     """Return the settings that are kept, as JSON by their names.
 
     >>> from streamfl.live.settings.settings import Records
-    >>> kept(FederationSettings(records=Records(topics=("r.*",))))["rounds.size"]
+    >>> to_keep(FederationSettings(records=Records(topics=("r.*",))))["rounds.size"]
     '100'
     """
     tables = settings.model_dump(mode="json", include=set(KEPT))
@@ -48,7 +48,7 @@ def kept(settings: FederationSettings) -> dict[str, str]:
     }
 
 
-def changed(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+def changes(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Return what was and what is of each setting that both have, and that differs."""
     was = kept_now(before)
     return {name: (was[name], value) for name, value in now.items() if was.get(name, value) != value}
@@ -70,7 +70,7 @@ def wrong(before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
     'learning.features was "auto" and is now "rounds": set it back, or start a new federation under another
     [federation] name'
     """
-    for name, (was, now_is) in changed(before, now).items():
+    for name, (was, now_is) in changes(before, now).items():
         if is_fixed(name):
             what = f"{name} was {bounded(was)} and is now {bounded(now_is)}"
             return f"{what}: set it back, or start a new federation under another [federation] name"

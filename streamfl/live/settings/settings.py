@@ -42,11 +42,12 @@ from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.online.native.online_models import NativeOnlineModels
 from streamfl.records.cells import quoted
 from streamfl.records.formats import RECORD_FORMATS, FieldMap, LabelMap, record_format
+from streamfl.records.missing import Missing
 from streamfl.run.renamed import settings_now
 from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
 from streamfl.runtime.log.placement import pattern
 from streamfl.runtime.log.topics import Topics
-from streamfl.runtime.ports import DelayedLabels, Placement, RecordFormat, Unlabelled
+from streamfl.runtime.ports import LabelTopics, Placement, RecordFormat, Unlabelled
 from streamfl.wire import messages
 from streamfl.wire.masking import expand
 
@@ -179,7 +180,7 @@ class RoundSettings(_Table):
     @field_validator("aggregation")
     @classmethod
     def _aggregation_exists(cls, name: str) -> str:
-        AGGREGATORS.named(name)
+        AGGREGATORS.find(name)
         return name
 
     @model_validator(mode="after")
@@ -210,7 +211,10 @@ class Records(_Table):
     partitions: int | None = Field(None, ge=1, le=MOST, json_schema_extra={"unset": "not checked", "decides": False})
     """The number of partitions that each topic must have."""
     format: str = Field("json", json_schema_extra={"enum": list(RECORD_FORMATS.own), "registered": True})
-    """`json`: one JSON object per message; `packed`: many records per message, as a safetensors file."""
+    """`json`: one JSON object per message; `packed`: many records per message, as a safetensors file; `confluent`:
+    one record per message in Avro, JSON Schema or Protobuf, by its schema in a registry (extra `registry`)."""
+    registry: str = Field("", json_schema_extra={"decides": False})
+    """The address of the Schema Registry, such as `http://registry:8081`; a log-in is `https://NAME:PASSWORD@HOST`."""
     shape: Literal["open", "closed"] = Field("open", alias="schema")  # pydantic's models have a `schema` already
     """`open`: new features and labels may appear at any time; `closed`: only those that `[records.fields]` names."""
     start: Literal["earliest", "latest"] = Field("earliest", json_schema_extra={"unequal": "with `latest`"})
@@ -219,17 +223,28 @@ class Records(_Table):
     """What a client does if the broker deleted records before the client learnt them: `stop`, or `skip` them."""
     late_after: float = Field(60.0, ge=SHORTEST, le=LONGEST, json_schema_extra={"unit": "seconds", "decides": False})
     """A record counts as late if it is older than an earlier one by more than this; it is still learnt."""
+    missing_values: tuple[str, ...] = ()
+    """More values that count as missing, such as `"-999"`, besides the usual ones (see values.md); `"not:NA"` means
+    that NA is a value."""
+    decimal: Literal[".", ","] | None = Field(None, json_schema_extra={"unset": "as the number is written"})
+    """The decimal mark of numbers that are texts; without it, `"1,234"` is not read, since it may be two numbers."""
     fields: FieldMap = FieldMap()
+
+    @field_validator("missing_values")
+    @classmethod
+    def _missing_values_are_some(cls, values: tuple[str, ...]) -> tuple[str, ...]:
+        Missing.of(values)
+        return values
 
     @field_validator("format")
     @classmethod
     def _format_exists(cls, name: str) -> str:
-        RECORD_FORMATS.named(name)
+        RECORD_FORMATS.find(name)
         return name
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.clients == "key" and (self.format != "json" or self.fields.client is None):
+        if self.clients == "key" and (self.format == "packed" or self.fields.client is None):
             raise ValueError(
                 'clients = "key" needs format = "json" and the field that names the client: fields.client'
             )
@@ -239,7 +254,7 @@ class Records(_Table):
             raise ValueError('topics: a * stands for the client, so it needs clients = "topic"')
         if "closed" in self.fields.model_fields_set:
             raise ValueError('fields.closed: leave it out, because schema = "closed" sets it')
-        if self.shape == "closed" and self.format != "json":
+        if self.shape == "closed" and self.format == "packed":
             raise ValueError('schema = "closed" needs format = "json": packed messages name their fields themselves')
         if self.shape == "closed" and not (self.fields.features or self.fields.categories):
             raise ValueError(
@@ -579,12 +594,12 @@ class FederationSettings(BaseSettings):
         return Placement(at.topics, at.clients, at.partitions, at.start, at.lost, at.late_after)
 
     @property
-    def delayed_labels(self) -> DelayedLabels | None:
+    def delayed_labels(self) -> LabelTopics | None:
         """Return the delayed labels; None if they come with these."""
         labels, task = self.labels, self.federation.task
         if not labels.topic:
             return None
-        return DelayedLabels(
+        return LabelTopics(
             replace(self.placement, topics=(labels.topic,)),
             record_format("json", self.label_map, self.limits),
             labels.window,
@@ -614,7 +629,9 @@ class FederationSettings(BaseSettings):
         """Return the map of fields of whole records; the key of delayed labels is no feature."""
         drop = (*self.records.fields.drop, *([self.labels.key] if self.labels.topic else []))
         update = {"task": self.federation.task, "closed": self.records.shape == "closed", "drop": drop}
-        return self.records.fields.model_copy(update=update)
+        records = self.records
+        read = {"missing_values": records.missing_values, "decimal": records.decimal, "registry": records.registry}
+        return self.records.fields.model_copy(update=update | read)
 
     @property
     def feature_map(self) -> FieldMap:
@@ -626,7 +643,14 @@ class FederationSettings(BaseSettings):
     def label_map(self) -> LabelMap:
         """Return the map of fields of delayed labels."""
         fields = self.field_map
-        return LabelMap(label=fields.label, key=self.labels.key, task=fields.task, labels=fields.labels)
+        return LabelMap(
+            label=fields.label,
+            key=self.labels.key,
+            task=fields.task,
+            labels=fields.labels,
+            missing_values=fields.missing_values,
+            decimal=fields.decimal,
+        )
 
     @property
     def unequal(self) -> tuple[str, ...]:
@@ -750,7 +774,7 @@ def texts_of(environment: Mapping[str, str], sections: Collection[str]) -> dict[
             for name in reversed(names):
                 nested = {name: nested}
             found.append({table: nested})
-    return merged(found)
+    return merge(found)
 
 
 def _listed(text: str) -> Any:
@@ -804,15 +828,15 @@ def _value(text: str) -> Any:
         return text
 
 
-def merged(flags: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def merge(flags: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return several nested mappings merged into one; later ones override earlier ones.
 
-    >>> merged([{"rounds": {"size": 5}}, {"rounds": {"quorum": 2}}, {"rounds": {"size": 6}}])
+    >>> merge([{"rounds": {"size": 5}}, {"rounds": {"quorum": 2}}, {"rounds": {"size": 6}}])
     {'rounds': {'size': 6, 'quorum': 2}}
     """
     result: dict[str, Any] = {}
     for nested in flags:
         for key, value in nested.items():
             both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
-            result[key] = merged([result[key], value]) if both else value
+            result[key] = merge([result[key], value]) if both else value
     return result

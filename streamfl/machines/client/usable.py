@@ -114,6 +114,7 @@ def _wrong_opening(opened: RoundOpened) -> str | None:
         return "a round of a period that no time has"
     if min(opened.entry, opened.round) < 1 or min(opened.known_labels, opened.keep, held) < 0:
         return "a round with impossible numbers"
-    if not {opened.serves, *(group.serves for group in opened.apart)} <= {slot.name for slot in opened.slots}:
-        return "a round that is served by a model that it does not name"
+    named = {opened.serves, opened.tested or opened.serves, *(group.serves for group in opened.apart)}
+    if not named <= {slot.name for slot in opened.slots}:
+        return "a round that is served or tested by a model that it does not name"
     return None if opened.closes is None or isfinite(opened.closes) else "a round that closes at no time"

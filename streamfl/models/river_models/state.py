@@ -45,7 +45,7 @@ def imported(model: Model, exported: Exported) -> Model:
     """Return a copy of a model with the state of an export.
 
     State that is not exported comes from `model`: pass a clone to reset an optimizer, or the model itself to keep its
-    state. DelayedLabels from that state, `imported(model.clone(), export(model))` continues exactly like `model`.
+    state. Apart from that state, `imported(model.clone(), export(model))` continues exactly like `model`.
 
     Raises
     ------

@@ -152,6 +152,8 @@ class RoundOpened(Message):
     repeats
         The entry whose total is asked for again, of the same clients and records; None for none. In any other entry
         a client adds records to those over which it has told a total before.
+    tested
+        The slot whose scores updates sum by label; empty: the one that serves the client.
     """
 
     entry: int
@@ -177,6 +179,7 @@ class RoundOpened(Message):
     pooled: bool = False
     roster: int = 0
     repeats: int | None = None
+    tested: str = ""
 
     @property
     def scores_again(self) -> bool:

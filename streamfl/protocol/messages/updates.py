@@ -44,7 +44,7 @@ class SlotLosses:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelSums:
-    """The sums of the incumbent's scores over the records of one label.
+    """The sums of one model's scores over the records of one label.
 
     Parameters
     ----------
@@ -130,8 +130,9 @@ class Update(Message):
         algorithm averages; of a whitened slot, the sum of gradients, see `Slot.whitened`. Shape (d + 1, columns).
         Labels in `new_labels` have columns after the registered ones.
     new, old
-        The scores by label of the model that serves the client: on this round's records, and on the holdout of
-        earlier rounds.
+        The scores by label: on this round's records of the model that the round tests, which is the one that serves
+        the client unless `RoundOpened.tested` names another; and on the holdout of earlier rounds of the one that
+        serves it.
     new_labels
         Labels of its records that are not registered yet.
     new_features

@@ -5,7 +5,7 @@ import gzip
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -14,13 +14,17 @@ import numpy as np
 
 from streamfl.arrays import IntArray
 from streamfl.protocol.records import Rejection
-from streamfl.records.assembly import BLOCK, Blocks, RowBlock
-from streamfl.records.cells import Cells, quoted
-from streamfl.records.csv_block import columns
+from streamfl.records.assembly import Blocks, RowBlock
+from streamfl.records.cells import Cells
+from streamfl.records.csv_block import LazyTexts, columns, count
+from streamfl.records.files.csv_head import LOOKED_AT, Head, Spaced, head, is_comment, separator_refusal, suspected
 from streamfl.records.files.file_format import FileFormat
-from streamfl.records.files.lines import LONGEST, MOST_HELD, Lines, decoded, whole_lines
+from streamfl.records.files.lines import LONGEST, MOST_HELD, Begun, Lines, decoded, recoded, whole_lines
 from streamfl.records.objects import counted
 from streamfl.records.request import Request, label_column
+
+BLOCK = 32_768  # lines read at a time
+_LARGEST = 2**23  # bytes of a block that polars parses
 
 
 class _Row(NamedTuple):
@@ -56,15 +60,59 @@ def csv_file(request: Request, path: Path) -> Iterator[Blocks]:
 
 def csv_stream(request: Request, name: str, stream: Lines) -> Blocks:
     """Return the records in the lines of a CSV file: see `csv_file`."""
-    source = _Lines(request, stream)
-    header = _header(request, next(_rows(request, source), None), source.taken)
-    label = label_column(request, header, last=True)
-    return Blocks(request, name, label, "line", _blocks(request, source, header, label))
+    text = recoded(request, stream)
+    source = _Lines(request, Begun(b"", Spaced(request, text)) if request.separator == " " else text)
+    begin = _begin(request, source)
+    request, header = begin.request, begin.names
+    left_out = [column for column in begin.left_out if column.name not in {request.keep, request.time, request.label}]
+    ignored = {column.name for column in left_out}
+    label = label_column(request, header, last=True, without=ignored)
+    table = _Shape(request, header, label, frozenset(ignored))
+    return Blocks(request, name, label, "line", _blocks(table, source), left_out, begin.notes)
 
 
-def _blocks(request: Request, source: "_Lines", header: list[str], label: str) -> Iterator[RowBlock]:
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """The columns of a file, one of which may be the label; some are ignored, some hold numbers alone so far."""
+
+    request: Request
+    header: list[str]
+    label: str
+    ignored: frozenset[str]
+    numbers: set[str] = field(default_factory=set)
+    _first: list[bool] = field(default_factory=lambda: [True])
+
+    def learn(self, found: Mapping[str, Cells]) -> None:
+        """Note which columns hold numbers alone."""
+        looked = {name: cells for name, cells in found.items() if isinstance(cells, LazyTexts)}
+        if self._first[0]:
+            texts = {self.label, self.request.keep, self.request.time}
+            self.numbers.update(n for n, cells in looked.items() if n not in texts and cells.are_numbers())
+            self._first[0] = False
+        elif self.numbers & looked.keys():
+            self.numbers.difference_update(n for n, cells in looked.items() if not cells.are_numbers())
+
+
+def _begin(request: Request, source: "_Lines") -> Head:
+    """Read up to the first line of the table."""
+    lines = [decoded(request, i, raw) for i, raw in enumerate(source.ahead(LOOKED_AT), start=1)]
+    found = head(request, lines)
+    if found is None or not found.names:
+        found = found or Head(request, 0, [])
+        for _ in range(found.skip):
+            next(source)
+        row = next(_rows(found.request, source), None)
+        header = _header(found.request, row, source.taken, lines[found.skip :])
+        return replace(found, names=header)
+    for _ in range(found.skip + 1):
+        next(source)
+    header = _header(found.request, _Row(source.taken, found.names), source.taken, lines[found.skip :])
+    return replace(found, names=header)
+
+
+def _blocks(table: _Shape, source: "_Lines") -> Iterator[RowBlock]:
     start = 0
-    while (block := _next_block(request, source, header, label, start)) is not None:
+    while (block := _next_block(table, source, start)) is not None:
         yield block
         start += block.records
 
@@ -80,9 +128,11 @@ class _Lines:
         The file. Of a line that is too long no more than LONGEST bytes are held.
     """
 
-    def __init__(self, request: Request, stream: Lines) -> None:
+    def __init__(self, request: Request, stream: Begun) -> None:
         self._request = request
+        self._whole = stream
         self._stream = whole_lines(stream)
+        self._usual = 2**20  # bytes of a block
         self._ahead: deque[bytes | None] = deque()
         self._held = 0
         self.taken = 0
@@ -90,19 +140,44 @@ class _Lines:
 
     def ahead(self, n: int) -> Sequence[bytes]:
         """Return the next lines, at most n or MOST_HELD, without consuming them; none if one of them is too long."""
-        for line in islice(self._stream, n - len(self._ahead)) if self._held <= MOST_HELD else ():
+        more = max(0, n - len(self._ahead)) if self._held <= MOST_HELD else 0
+        for line in islice(self._stream, more):
             self._ahead.append(line)
             self._held += len(line or b"")
             if self._held > MOST_HELD:
                 break
-        lines = [line for line in self._ahead if line is not None]
-        return lines if len(lines) == len(self._ahead) else ()
+        found = list(islice(self._ahead, n))
+        lines = [line for line in found if line is not None]
+        return lines if len(lines) == len(found) else ()
 
-    def skip(self) -> None:
-        """Consume all lines of the look-ahead."""
-        self.taken += len(self._ahead)
+    def block(self, n: int) -> tuple[bytes, int]:
+        """Return the next n lines in one piece, fewer if they are long, and how many they are.
+
+        They count as taken, and can be given back with `untake`. There are none if a line is too long.
+        """
+        if None in self._ahead:
+            return b"", 0
+        self._whole.unread(b"".join(filter(None, self._ahead)))
         self._ahead.clear()
         self._held = 0
+        data = self._whole.read(self._usual)
+        while (lines := count(data, "\n")) < n and len(data) < _LARGEST and (more := self._whole.read(self._usual)):
+            data += more
+        if lines < n and len(data) < _LARGEST:
+            end, n = len(data), lines + (bool(data) and not data.endswith(b"\n"))
+        else:
+            ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))[:n]
+            end, n = (int(ends[-1]) + 1, len(ends)) if len(ends) else (0, 0)
+        self._whole.unread(data[end:])
+        self._usual = max(2**16, end + end // 8)
+        self.taken += n
+        return data[:end], n
+
+    def untake(self, data: bytes, n: int) -> None:
+        """Give a block back."""
+        self._whole.unread(data)
+        self._stream = whole_lines(self._whole)  # the end may have been reached before
+        self.taken -= n
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -117,20 +192,23 @@ class _Lines:
         return decoded(self._request, self.taken, raw)
 
 
-def _next_block(request: Request, source: _Lines, header: list[str], label: str, start: int) -> RowBlock | None:
+def _next_block(table: _Shape, source: _Lines, start: int) -> RowBlock | None:
     """Return the next 8192 records, parsed by polars if their lines are plain."""
+    request, header = table.request, table.header
     first = source.taken + 1
-    found = columns(source.ahead(BLOCK), header, request.separator) if source.taken else None
+    data, n = source.block(BLOCK)
+    found = columns(data, n, header, request.separator, table.numbers)
     if found is None:
+        source.untake(data, n)
         rows, most = list[_Row](), source.read + MOST_HELD
         for row in islice(_rows(request, source), BLOCK):
             rows.append(row)
             if source.read > most:
                 break
-        return _block(request, header, label, start, rows) if rows else None
-    source.skip()
-    places, lines = counted(start, len(found[header[0]]))
-    return _of_columns(request, label, found, places, lines + (first - 1 - start))
+        return _block(table, start, rows) if rows else None
+    table.learn(found)
+    places, numbers = counted(start, n)
+    return _of_columns(table, found, places, numbers + (first - 1 - start))
 
 
 def _rows(request: Request, source: _Lines) -> Iterator[_Row]:
@@ -188,7 +266,7 @@ def _is_open(raw: list[str], separator: str = ",") -> bool:
     return False
 
 
-def _header(request: Request, row: _Row | None, taken: int) -> list[str]:
+def _header(request: Request, row: _Row | None, taken: int, lines: Sequence[str]) -> list[str]:
     if row is None:
         what = "it has only blank lines" if taken else "it is empty"
         raise request.refusal(what, "give a file with a header and records")
@@ -201,10 +279,10 @@ def _header(request: Request, row: _Row | None, taken: int) -> list[str]:
     if row.fields[0].lstrip().startswith("{"):
         what = "its lines are JSON objects, but its name says CSV"
         raise request.refusal(what, "give it a name that ends in .jsonl")
-    names = [name.strip() or f"column{i}" for i, name in enumerate(row.fields, start=1)]
-    if len(names) == 1 and (found := [m for m in ";\t|," if m in names[0] and m != request.separator]):
-        what = f"its columns are separated by {quoted(found[0])}"
-        raise request.refusal(what, f"add --separator {'tab' if found[0].isspace() else quoted(found[0])}")
+    names = [name.strip(" \t\ufeff") or f"column{i}" for i, name in enumerate(row.fields, start=1)]
+    marks = [mark for mark in ";\t|," if mark in names[0] and mark != request.separator and len(names) == 1]
+    if mark := suspected(lines, request.separator) or "".join(marks[:1]):
+        raise separator_refusal(request, mark)
     if any(_is_fraction(name) for name in names):
         what = f"line {row.line} has numbers instead of column names"
         raise request.refusal(what, "put a header line first")
@@ -218,29 +296,37 @@ def _is_fraction(name: str) -> bool:
         return False
 
 
-def _block(request: Request, header: list[str], label: str, start: int, rows: list[_Row]) -> RowBlock:
+def _block(table: _Shape, start: int, rows: list[_Row]) -> RowBlock:
+    request, header = table.request, table.header
+    rows = [_whole(row, len(header)) for row in rows if len(row.fields) == len(header) or not is_comment(row.fields)]
     whole = [i for i, row in enumerate(rows) if len(row.fields) == len(header)]
     torn = [(i, row) for i, row in enumerate(rows) if len(row.fields) != len(header)]
     cells = zip(*(rows[i].fields for i in whole), strict=True) if whole else [()] * len(header)
     places = np.array(whole, np.int64) + start
     lines = np.fromiter((rows[i].line for i in whole), np.int64, len(whole))
     rejected = tuple(Rejection(start + i, _tear(request, row, len(header))) for i, row in torn)
-    return _of_columns(request, label, dict(zip(header, cells, strict=True)), places, lines, rejected)
+    return _of_columns(table, dict(zip(header, cells, strict=True)), places, lines, rejected)
+
+
+def _whole(row: _Row, width: int) -> _Row:
+    """Return a line without the separator that only it has at its end."""
+    is_ended = len(row.fields) == width + 1 and not row.fields[-1].strip()
+    return row._replace(fields=row.fields[:-1]) if is_ended else row
 
 
 def _of_columns(
-    request: Request,
-    label: str,
+    table: _Shape,
     found: Mapping[str, Cells],
     places: IntArray,
     lines: IntArray,
     rejected: tuple[Rejection, ...] = (),
 ) -> RowBlock:
+    request, without = table.request, table.request.excluded | table.ignored | {table.label}
     return RowBlock(
         places=places,
         lines=lines,
-        features={name: cells for name, cells in found.items() if name != label and name not in request.excluded},
-        label=found.get(label, ()),
+        features={name: cells for name, cells in found.items() if name not in without},
+        label=found.get(table.label, ()),
         kept=found[request.keep] if request.keep is not None else None,
         times=found[request.time] if request.time is not None else None,
         rejected=rejected,

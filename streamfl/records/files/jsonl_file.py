@@ -13,7 +13,7 @@ import numpy as np
 from streamfl.protocol.records import Rejection
 from streamfl.records.assembly import BLOCK, Blocks, RowBlock
 from streamfl.records.files.file_format import FileFormat
-from streamfl.records.files.lines import LONGEST, MOST_HELD, decoded, whole_lines
+from streamfl.records.files.lines import LONGEST, MOST_HELD, decoded, recoded, whole_lines
 from streamfl.records.objects import Columns, Object, flat, names
 from streamfl.records.request import Request, label_column
 from streamfl.wire.codec import refuse_surrogates
@@ -50,7 +50,7 @@ def jsonl_file(request: Request, path: Path) -> Iterator[Blocks]:
         request is to stop.
     """
     with path.open("rb") as stream:
-        parsed = _parsed(request, whole_lines(stream))
+        parsed = _parsed(request, whole_lines(recoded(request, stream)))
         taken = _taken(parsed)
         label = _label(request, taken)
         yield Blocks(request, path.name, label, "line", _blocks(Columns(request, label), taken, parsed))

@@ -1,8 +1,10 @@
 """The file formats by the ending of a file's name: those of this package, and those that other packages register."""
 
 from streamfl.protocol.registered import Registered
+from streamfl.records.files.arff_file import Arff
 from streamfl.records.files.csv_file import Csv
 from streamfl.records.files.file_format import FileFormat
+from streamfl.records.files.json_file import Json
 from streamfl.records.files.jsonl_file import JsonLines
 from streamfl.records.files.npz_file import Npz
 
@@ -15,6 +17,9 @@ FILE_FORMATS = Registered[type[FileFormat]](
         "csv": Csv,
         "csv.gz": Csv,
         "jsonl": JsonLines,
+        "ndjson": JsonLines,
+        "json": Json,
+        "arff": Arff,
         "parquet": "streamfl.records.files.parquet_file:Parquet",
         "npz": Npz,
     },
@@ -37,6 +42,6 @@ def endings() -> str:
     """Return all endings as a text for people.
 
     >>> endings()
-    '.csv, .csv.gz, .jsonl, .parquet or .npz'
+    '.csv, .csv.gz, .jsonl, .ndjson, .json, .arff, .parquet or .npz'
     """
-    return FILE_FORMATS.listed(".{}")
+    return FILE_FORMATS.listing(".{}")

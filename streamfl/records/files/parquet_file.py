@@ -130,7 +130,9 @@ def _feature(column: pl.Series) -> Cells:
 
 def _times(column: pl.Series) -> Cells:
     if column.dtype in {pl.Datetime, pl.Date}:
-        return (column.dt.epoch("ms") / 1000).to_list()
+        aware = isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone is not None
+        column = column.dt.convert_time_zone("UTC") if aware else column
+        return column.dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ" if aware else "%Y-%m-%dT%H:%M:%S%.6f").to_list()
     return _plain(column).to_list()
 
 

@@ -10,9 +10,17 @@ from streamfl.runtime.ports import RecordFormat
 
 __all__ = ["RECORD_FORMATS", "FieldMap", "JsonRecords", "LabelMap", "MessageFormat", "Packed", "record_format"]
 
-# Each is a class that derives from `MessageFormat`: `json`, one object a message; `packed`, many records a message.
+# Each is a class that derives from `MessageFormat`: `json`, one object a message; `packed`, many records a message;
+# `confluent`, one record a message by a schema in a registry.
 RECORD_FORMATS = Registered[type[MessageFormat]](
-    "record format", MessageFormat, "streamfl.record_formats", {"json": JsonRecords, "packed": Packed}
+    "record format",
+    MessageFormat,
+    "streamfl.record_formats",
+    {
+        "json": JsonRecords,
+        "packed": Packed,
+        "confluent": "streamfl.records.formats.confluent:Confluent",
+    },
 )
 
 
@@ -38,4 +46,4 @@ def record_format(kind: str, fields: FieldMap, limits: Limits = NAMED) -> Record
     >>> record_format("json", FieldMap(client="device")).stride
     1
     """
-    return RECORD_FORMATS.named(kind).of(fields, limits)
+    return RECORD_FORMATS.find(kind).of(fields, limits)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import msgspec
 import numpy as np
@@ -11,7 +12,7 @@ from streamfl.errors import UsageError
 from streamfl.records.cells import listed, quoted, text
 from streamfl.records.formats.field_map import FieldMap, repeated
 from streamfl.records.formats.json_heads import labels, targets
-from streamfl.records.times import FIRST, MILLISECONDS_FROM
+from streamfl.records.times import DIGITS_OF_DATES, FIRST, MILLISECONDS_FROM
 
 _EXACT = 2.0**53  # larger floats cannot have a fraction
 _Answer = str | float
@@ -149,7 +150,9 @@ def shortened(row: FloatArray) -> list[float]:
     return [int(value) if is_whole else value for value, is_whole in zip(row.tolist(), whole.tolist(), strict=True)]
 
 
-def _time(time: float) -> float:
+def _time(time: float) -> float | str:
     if not FIRST <= time <= MILLISECONDS_FROM:
         raise UsageError(f"a record has the time {time}; give seconds since 1970")
-    return time
+    if not DIGITS_OF_DATES[0] <= time <= DIGITS_OF_DATES[1]:
+        return time
+    return datetime.fromtimestamp(time, UTC).isoformat()  # as a number it would be read as a date

@@ -132,3 +132,15 @@ def left_out(limits: Limits) -> str:
         f"features beyond the limit of {limits.features}, or with names of more than {NAME_BYTES} bytes, are left "
         "out; list the wanted ones under features, or drop the others"
     )
+
+
+def no_time(column: str, reason: str) -> str:
+    """Return a remark that records have no time.
+
+    >>> no_time("ts", 'the time "noon" is not a date')
+    'times of "ts" that cannot be read are missing, and their records count; the reason for the first one: the ...'
+    """
+    return (
+        f"times of {quoted(column)} that cannot be read are missing, and their records count; the reason for the "
+        f"first one: {reason}"
+    )

@@ -14,7 +14,7 @@ from streamfl.protocol.records import Rejection
 from streamfl.records.cells import quoted
 from streamfl.records.formats.classes import classes
 from streamfl.records.formats.field_map import FieldMap
-from streamfl.records.formats.known import KnownLabels, Remarks, left_out
+from streamfl.records.formats.known import KnownLabels, Remarks, left_out, no_time
 from streamfl.records.formats.message_format import MessageFormat
 from streamfl.records.formats.packed_layout import LENGTH, MAX_HEADER, MAX_RECORDS, PackedHeader, Task, layout
 from streamfl.records.times import in_seconds
@@ -119,8 +119,10 @@ class Packed(MessageFormat):
         counts = np.array([one.n for one in block.layouts], np.int64)
         positions = _positions(np.array(block.offsets, np.int64), counts)
         codes, texts = self._codes(block, columns.y, counts)
-        times, no_time = in_seconds(columns.times)
-        wrong = no_time | self._no_answer(columns.y, codes) | _infinite(columns.X, tuple(block.columns))
+        times, no_times = in_seconds(columns.times)
+        if no_times:
+            self._remarks.add("times", no_time("time", next(iter(no_times.values()))))
+        wrong = self._no_answer(columns.y, codes) | _infinite(columns.X, tuple(block.columns))
         if codes is not None:
             good_codes = np.array(codes)
             good_codes[list(wrong)] = -1

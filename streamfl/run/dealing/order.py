@@ -31,7 +31,7 @@ def moments(table: Table, logs: Mapping[str, Log]) -> FloatArray:
     array([0., 1., 4.])
     """
     times = table.times
-    if len(times) and all(_is_in_order(times[log.rows]) for log in logs.values()):
+    if not np.isnan(times).all() and all(_is_in_order(times[log.rows]) for log in logs.values()):
         return times
     return table.places.astype(np.float64)
 

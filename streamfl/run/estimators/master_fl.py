@@ -269,7 +269,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
     client
         The feature that names the client of a record; it is not learnt from. None: there is one client.
     detector
-        `excess`, `glr`, `e-detector`, or a detector of `river.drift`, as an object or as text such as
+        `excess`, `conformal`, `glr`, `e-detector`, or a detector of `river.drift`, as an object or as text such as
         `river:ADWIN(delta=0.01)`. A River detector watches the mean loss of each round; a copy with the same
         parameters is used.
     seed

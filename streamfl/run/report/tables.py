@@ -178,7 +178,11 @@ def _records(result: Result) -> list[tuple[str, str, str]]:
         ("accepted", count(result.accepted), "counted in a closed round"),
         ("rejected", count(result.rejected), "could not be used"),
         ("pending", count(result.pending), "read, but in no closed round yet"),
-        *((("answered", count(result.answered), "of these: predicted, and in all figures"),) if result.answered else ()),
+        *(
+            (("answered", count(result.answered), "of these: predicted, and in all figures"),)
+            if result.answered
+            else ()
+        ),
         *(
             (("ahead", count(result.ahead), "later records that a model had learnt when it predicted, at most"),)
             if result.ahead is not None

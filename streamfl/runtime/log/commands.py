@@ -5,7 +5,7 @@ from streamfl.errors import PeerError
 from streamfl.protocol.events import Ordered, Unusable
 from streamfl.protocol.messages import Command
 from streamfl.runtime.log.parts import Headers
-from streamfl.runtime.log.signatures import signer_of, stamped
+from streamfl.runtime.log.signatures import signer_of, stamp_of
 from streamfl.wire import codec
 from streamfl.wire.signing import Signer, Verifier
 
@@ -25,7 +25,7 @@ def written(command: Command, signer: Signer | None) -> tuple[bytes, Headers]:
     (b'{"type":"command","action":"evict","client":"c0","number":1,"model":""}', ())
     """
     data = codec.encode(command, header={"type": TYPE})
-    return data, stamped(signer, PLACE, data)
+    return data, stamp_of(signer, PLACE, data)
 
 
 def understood(value: bytes | None, headers: Headers, verifier: Verifier | None) -> Ordered | Unusable:

@@ -12,7 +12,7 @@ from typing import Any
 from streamfl.errors import PeerError
 from streamfl.protocol.messages import Accepted, FromCoordinator, RoundClosed
 from streamfl.runtime.log.parts import PART, Headers, PartAssembly, cut
-from streamfl.runtime.log.signatures import signer_of, stamped
+from streamfl.runtime.log.signatures import signer_of, stamp_of
 from streamfl.runtime.log.tensors import Tensors
 from streamfl.wire import codec, messages
 from streamfl.wire.signing import Signer, Verifier
@@ -40,11 +40,11 @@ def written(
     """
     data = messages.encode(message)
     if len(data) <= most:
-        yield data, stamped(signer, PLACE, data)
+        yield data, stamp_of(signer, PLACE, data)
         return
     pieces = _pieces(message, len(data), most) if isinstance(message, RoundClosed) else [data]
     for piece in pieces:
-        stamp = stamped(signer, PLACE, piece)
+        stamp = stamp_of(signer, PLACE, piece)
         if len(piece) <= most:
             yield piece, stamp
         else:

@@ -16,10 +16,10 @@ SIGNATURE = "signature"
 LONGEST = 1 + max(NAMED_BY.values()) + SIGNATURE_BYTES
 
 
-def stamped(signer: Signer | None, place: str, data: bytes) -> Headers:
+def stamp_of(signer: Signer | None, place: str, data: bytes) -> Headers:
     """Return the header with the stamp of a value; none without a signer.
 
-    >>> stamped(None, "updates", b"data")
+    >>> stamp_of(None, "updates", b"data")
     ()
     """
     return () if signer is None else ((SIGNATURE, signer.stamp(place, hashlib.sha256(data).digest())),)
@@ -58,13 +58,13 @@ def _digest(by_name: dict[str, bytes], value: bytes | None) -> bytes:
         raise PeerError("a part without the digest of the whole") from error
 
 
-def sealed(signer: Signer | None, place: str, data: bytes) -> bytes:
+def seal(signer: Signer | None, place: str, data: bytes) -> bytes:
     """Return a value with its stamp before it, for a log without headers."""
-    return b"".join(value for _, value in stamped(signer, place, data)) + data
+    return b"".join(value for _, value in stamp_of(signer, place, data)) + data
 
 
-def opened(verifier: Verifier | None, place: str, data: bytes) -> tuple[bytes, str]:
-    """Return the value of `sealed`, and the key that has signed it; none without a verifier.
+def unseal(verifier: Verifier | None, place: str, data: bytes) -> tuple[bytes, str]:
+    """Return the value of `seal`, and the key that has signed it; none without a verifier.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def opened(verifier: Verifier | None, place: str, data: bytes) -> tuple[bytes, s
 
     Examples
     --------
-    >>> opened(None, "updates", b"data")
+    >>> unseal(None, "updates", b"data")
     (b'data', '')
     """
     if verifier is None:

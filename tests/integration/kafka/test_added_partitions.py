@@ -10,7 +10,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from streamfl.protocol.messages import Leave
 from streamfl.records.formats import FieldMap, JsonRecords, record_format
 from streamfl.records.formats.field_map import LabelMap
-from streamfl.runtime.ports import DelayedLabels, Placement
+from streamfl.runtime.ports import LabelTopics, Placement
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.coordinator import link as coordinator_link
@@ -37,7 +37,7 @@ def test_a_host_takes_a_new_partition_when_its_labels_have_one_too(broker, monke
     name = f"added-{uuid.uuid4().hex[:8]}"
     of_records, of_labels = f"{name}.r", f"{name}.l"
     form = record_format("json", FieldMap(task="unlabelled", key="id"))
-    delayed_labels = DelayedLabels(Placement((of_labels,), "partition"), JsonRecords(LabelMap(key="id")), 10)
+    delayed_labels = LabelTopics(Placement((of_labels,), "partition"), JsonRecords(LabelMap(key="id")), 10)
     connector = KafkaConnector(name, settings(broker))
     connector.prepare()
     with KafkaAdminClient(bootstrap_servers=broker.bootstrap) as admin:
@@ -45,17 +45,17 @@ def test_a_host_takes_a_new_partition_when_its_labels_have_one_too(broker, monke
         admin.create_topics({of_records: made, of_labels: made}, wait_for_metadata=True)
         host = connector.host("h", Placement((of_records,), "partition"), form, delayed_labels)
         with closing(host):
-            until(lambda: host.hosted().keys() == {f"{of_records}/0"})
+            until(lambda: host.poll_clients().keys() == {f"{of_records}/0"})
             admin.create_partitions({of_records: 2})
-            until(lambda: host.hosted() and host._records._left_out)
-            assert host.hosted().keys() == {f"{of_records}/0"}
+            until(lambda: host.poll_clients() and host._records._left_out)
+            assert host.poll_clients().keys() == {f"{of_records}/0"}
             admin.create_partitions({of_labels: 2})
-            until(lambda: host.hosted().keys() == {f"{of_records}/0", f"{of_records}/1"})
+            until(lambda: host.poll_clients().keys() == {f"{of_records}/0", f"{of_records}/1"})
             with KafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
                 for topic, value in ((of_records, {"id": 1, "x": 2}), (of_labels, {"id": 1, "label": "fir"})):
                     producer.send(topic, json.dumps(value).encode(), partition=1)
-            source = host.hosted()[f"{of_records}/1"]
-            until(lambda: host.hosted() and source.poll_halves(9, 9))
+            source = host.poll_clients()[f"{of_records}/1"]
+            until(lambda: host.poll_clients() and source.poll_halves(9, 9))
 
 
 def test_a_coordinator_reads_partitions_that_are_added_to_the_topic_of_updates(broker, monkeypatch):

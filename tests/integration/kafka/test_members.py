@@ -18,7 +18,7 @@ from streamfl.protocol.messages import Command, Leave, MemberChanged, Refusal
 from streamfl.runtime.log import commands
 from streamfl.runtime.log.control import PLACE as CONTROL
 from streamfl.runtime.log.parts import DIGEST, cut
-from streamfl.runtime.log.signatures import SIGNATURE, stamped
+from streamfl.runtime.log.signatures import SIGNATURE, stamp_of
 from streamfl.runtime.log.updates import PLACE as UPDATES
 from streamfl.wire import messages
 from streamfl.wire.signing import Listed, PrivateKey, Signer, Verifier, make_key, read_key
@@ -145,7 +145,7 @@ def by_a_stranger(federation: Federation, replayed: list[Message], place: str, r
     for topic, key, value, headers in replayed:
         if value is not None:
             kept = [(name, content) for name, content in headers if name != SIGNATURE]
-            yield topic, key, value, [*kept, *stamped(signer, place, value)]
+            yield topic, key, value, [*kept, *stamp_of(signer, place, value)]
 
 
 def leaves(signer: Signer) -> list[Message]:
@@ -155,7 +155,7 @@ def leaves(signer: Signer) -> list[Message]:
         for after in range(4):
             data = messages.encode(Leave(client=client, nonce="f" * 16, after=after))
             (part,) = cut(data, 1000)
-            sent.append(("updates", client.encode(), data, [*part.headers, *stamped(signer, UPDATES, data)]))
+            sent.append(("updates", client.encode(), data, [*part.headers, *stamp_of(signer, UPDATES, data)]))
     return sent
 
 
@@ -178,7 +178,7 @@ def forgeries(federation: Federation) -> list[Message]:
         *tampered(told[-20:]),
         *by_a_stranger(federation, told[-20:], CONTROL, "coordinator"),
         ("control", None, evicted, []),
-        ("control", None, evicted, list(stamped(of_coordinator, CONTROL, evicted))),
+        ("control", None, evicted, list(stamp_of(of_coordinator, CONTROL, evicted))),
         ("control", None, b'{"type":"ended","entry":3}', []),
         *unsigned(models[-20:]),
         *tampered(models[-20:]),

@@ -47,8 +47,8 @@ def write(broker, topic, *values, end=False, **own):
             one.get(timeout=10)
 
 
-def record(i, site="a", at=NOW):
-    return json.dumps({"label": "x", "v": i, "site": site, "at": at}).encode()
+def record(i, site="a", at=NOW, label="x"):
+    return json.dumps({"label": label, "v": i, "site": site, "at": at}).encode()
 
 
 def until(condition):
@@ -62,7 +62,7 @@ def taken(host, client, n):
     batches = []
 
     def enough():
-        source = host.hosted().get(client)
+        source = host.poll_clients().get(client)
         batches.extend(source.poll(n - sum(batch.read for batch in batches)) if source else ())
         return sum(batch.read for batch in batches) == n
 
@@ -73,16 +73,16 @@ def taken(host, client, n):
 def test_what_is_read_again_is_neither_counted_nor_buried_again(broker, connector, name):
     topic = f"{name}-records"
     make(broker, topic)
-    late, bad, nobodys = record(1, at=NOW - 61), record("wide"), json.dumps({"label": "x", "v": 1}).encode()
+    late, bad, nobodys = record(1, at=NOW - 61), record(2, label=[1]), json.dumps({"label": "x", "v": 1}).encode()
     write(broker, topic, record(0), late, bad, nobodys, record(4, site="b"), record(5), end=True)
     host = connector.host("h", Placement((topic,), "key"), FORM)
     try:
         assert taken(host, "a", 4) == [0, 1, 5]
         assert taken(host, "b", 1) == [4]
-        until(lambda: host.hosted()["b"].ended)
-        host.hosted()["a"].seek({f"{topic}/0": 0})
+        until(lambda: host.poll_clients()["b"].ended)
+        host.poll_clients()["a"].seek({f"{topic}/0": 0})
         assert taken(host, "a", 4) == [0, 1, 5]
-        assert host.hosted()["b"].ended
+        assert host.poll_clients()["b"].ended
         assert (host.counts.late, host.counts.unrouted, host.counts.dead_letters) == (1, 1, 2)
     finally:
         host.close()
@@ -100,7 +100,7 @@ def test_records_in_every_codec_are_read_to_their_end_mark(broker, connector, na
     host = connector.host("h", Placement((topic,), "key"), FORM)
     try:
         assert taken(host, "a", 400) == list(range(400))
-        until(lambda: host.hosted()["a"].ended)
+        until(lambda: host.poll_clients()["a"].ended)
     finally:
         host.close()
 
@@ -117,9 +117,9 @@ def test_a_missing_library_stops_the_clients_of_its_partition_before_its_records
     host = connector.host("h", Placement((topic,), "key"), FORM)
     try:
         assert taken(host, "a", 1) == [0]
-        until(lambda: host.hosted()["a"].failed)
+        until(lambda: host.poll_clients()["a"].failed)
         with pytest.raises(UsageError, match="compressed with zstd, and the library zstandard is not installed"):
-            host.hosted()["a"].poll(9)
+            host.poll_clients()["a"].poll(9)
         assert host.counts.dead_letters == 0
     finally:
         host.close()
@@ -132,7 +132,7 @@ def test_the_federations_own_topics_hold_no_records(broker, connector, name):
     host = connector.host("h", Placement((f"{name}.*",)), record_format("json", FieldMap(drop=("site", "at"))))
     try:
         assert taken(host, "c0", 1) == [7]
-        assert set(host.hosted()) == {"c0"}
+        assert set(host.poll_clients()) == {"c0"}
         assert host.counts.dead_letters == 0
     finally:
         host.close()
@@ -145,16 +145,16 @@ def test_a_position_beyond_the_log_fails_its_client_and_no_other(broker, connect
     host = connector.host("h", Placement((topic,), "key"), FORM)
     try:
         assert taken(host, "a", 3) == [0, 2, 4]
-        host.hosted()["a"].seek({f"{topic}/0": 10**12})
-        until(lambda: host.hosted()["a"].failed)
+        host.poll_clients()["a"].seek({f"{topic}/0": 10**12})
+        until(lambda: host.poll_clients()["a"].failed)
         told = (
             f"{topic}/0: the ledger continues at offset {10**12}, but the log holds 0 to 6; the topic is not the one"
         )
         with pytest.raises(UsageError, match=told):
-            host.hosted()["a"].poll(9)
+            host.poll_clients()["a"].poll(9)
         write(broker, topic, record(6), record(7, site="b"))
         assert taken(host, "b", 4) == [1, 3, 5, 7]
-        assert host.hosted()["a"].poll(9) == []
+        assert host.poll_clients()["a"].poll(9) == []
     finally:
         host.close()
 
@@ -171,9 +171,9 @@ def test_a_position_that_was_deleted_fails_its_client(by, broker, connector, nam
         assert taken(host, client, 6) == [0, 1, 2, 3, 4, 5]
         with KafkaAdminClient(bootstrap_servers=broker.bootstrap) as admin:
             admin.delete_records({TopicPartition(topic, 0): 4})
-        source = host.hosted()[client]
+        source = host.poll_clients()[client]
         source.seek({f"{topic}/0": 2})
-        until(lambda: host.hosted() and source.failed)
+        until(lambda: host.poll_clients() and source.failed)
         with pytest.raises(UsageError, match="continues at offset 2, but the log holds 4 to 6: records were deleted"):
             source.poll(9)
         assert source.poll(9) == []

@@ -65,7 +65,7 @@ def polls(host, clock, *, seconds, every=None):
         if every is not None:
             came, before = int((clock.now - began) / every), came
             host._records.left += came - before
-        host.hosted()
+        host.poll_clients()
         host.listen(0.5)
     return host._records.polls[done:]
 
@@ -74,7 +74,7 @@ def test_a_backlog_is_read_without_a_pause(host, clock):
     host._records.left = 1000
     began = clock.now
     for _ in range(100):
-        host.hosted()
+        host.poll_clients()
     assert host._records.left == 0
     assert clock.now == began
 
@@ -90,10 +90,10 @@ def test_without_messages_polls_become_seldom_and_the_first_message_ends_that(ho
     assert len(polls(host, clock, seconds=10.0)) <= 10.0 / LONGEST + 7
     host._records.left = 15
     began = clock.now
-    host.hosted()
+    host.poll_clients()
     while host._records.left:
         host.listen(0.5)
-        host.hosted()
+        host.poll_clients()
     assert clock.now - began <= 2 * LONGEST
     assert len(polls(host, clock, seconds=AT_THE_END / 2)) == 0, "at the end it leaves time for some to come"
 
@@ -102,6 +102,6 @@ def test_a_message_of_the_coordinator_does_not_make_it_poll(host, clock):
     polls(host, clock, seconds=10.0)
     done = len(host._records.polls)
     for _ in range(20):
-        host.hosted()
+        host.poll_clients()
         clock.now += LONGEST / 50
     assert len(host._records.polls) <= done + 1

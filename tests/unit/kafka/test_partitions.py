@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from streamfl.errors import UsageError
 from streamfl.records.formats import FieldMap, JsonRecords
 from streamfl.runtime.log.topics import Topics
-from streamfl.runtime.ports import DelayedLabels, Placement, ReadingCounts
+from streamfl.runtime.ports import LabelTopics, Placement, ReadingCounts
 from streamfl_connectors.kafka.hosts import client_answers, records
 from streamfl_connectors.kafka.hosts.records import RecordConsumer
 from streamfl_connectors.kafka.partitions import unequal_partitions, wrong_placement
@@ -129,7 +129,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 def reading(log: Log, placement: Placement, labels: str | None = None) -> RecordConsumer:
     form = JsonRecords(FieldMap(key=None if labels is None else "id"))
     at = None if labels is None else Placement((labels,), placement.by)
-    delayed_labels = None if at is None else DelayedLabels(at, form, window=100)
+    delayed_labels = None if at is None else LabelTopics(at, form, window=100)
     return RecordConsumer(log, Topics("f"), "h", placement, form, ReadingCounts(), delayed_labels)  # type: ignore[arg-type]
 
 

@@ -11,12 +11,10 @@ import pytest
 from streamfl.learning.algorithms import Algorithm, FedAvg, FedOMD, LocalProblem, combine, local_model
 from streamfl.learning.algorithms.base import AlgorithmOptions
 from streamfl.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
-from streamfl.learning.drift.evidence import LiveModel
 from streamfl.learning.history import History
 from streamfl.learning.local_round import Learner, LocalRound, RoundRecords
 from streamfl.learning.model import gradient
-from streamfl.machines.coordinator.round.aggregate import Aggregation, Contribution, as_differences
-from streamfl.machines.coordinator.saved.agreement import Agreement
+from streamfl.machines.coordinator.round.aggregate import Contribution
 from streamfl.models import Linear, Softmax
 from streamfl.protocol.messages import Slot
 from streamfl.protocol.registry import Registry
@@ -134,23 +132,6 @@ def test_primal_averaging_is_the_mean_of_the_models() -> None:
     assert np.abs(dual - pooled_step(algorithm, parts, W)).max() > 1e-4
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS.values(), ids=ALGORITHMS)
-def test_exchanging_models_is_the_same_as_exchanging_differences(algorithm: Algorithm) -> None:
-    W = np.random.default_rng(3).normal(size=(4, 3))
-    results = []
-    for exchange in ("difference", "model"):
-        learner = Learner(Softmax(), algorithm, local_batch=4, exchange=exchange)
-        sent = [contribution(learner, W, i, n) for i, n in enumerate((3, 10, 200))]
-        live = LiveModel("main", W, 0.5)
-        sent = [as_differences(one, [live], learner) for one in sent]
-        played = Aggregation(learner, Agreement(REGISTRY, 1.0), LABELS).played(live, sent)
-        assert played is not None
-        results.append(played.stepped)
-    # Sums are rounded to 2^-32.
-    np.testing.assert_allclose(results[0], results[1], rtol=0, atol=1e-9)
-    assert np.abs(results[0] - W).max() > 1e-2
-
-
 def contribution(learner: Learner, W: np.ndarray, seed: int, n: int) -> Contribution:
     """Return what a client with n records contributes to a round of one model."""
     Z, y = records(seed, n)
@@ -190,6 +171,22 @@ def test_a_full_step_is_that_of_the_records_that_are_not_held_out(whitened: bool
     without = stepped(Z[~held], y[~held], None)
     np.testing.assert_allclose(stepped(Z, y, held), without, rtol=0, atol=1e-3)
     assert np.abs(stepped(Z, y, None) - without).max() > 1e-2
+
+
+def test_scores_by_label_are_those_of_the_tested_model() -> None:
+    Z, y = records(4, 30)
+    W, scout = np.random.default_rng(3).normal(size=(2, 4, 3))
+
+    def sums(tested: str) -> list[float]:
+        slots = [Slot(name="main", version=1, eta=0.5), Slot(name="scout", version=1, eta=0.0, trained=False)]
+        learner, batch = Learner(Softmax(), FedAvg()), RoundRecords(REGISTRY, LABELS, Z, y)
+        weights, key = {"main": W, "scout": scout}, ("c0", 1)
+        local = LocalRound(learner, batch, slots, weights, {"main"}, "main", 3, key, tested=tested)
+        result = local.run(History())
+        assert sum(x.loss for x in result.new) == pytest.approx(result.losses[tested].loss, rel=1e-6)
+        return [x.loss for x in result.new]
+
+    assert sums("main") != sums("scout")
 
 
 @pytest.mark.parametrize("weights", [(100, 300), (1, 1)])

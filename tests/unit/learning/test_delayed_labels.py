@@ -265,10 +265,8 @@ def test_labels_whose_clock_is_behind_find_their_records_again_after_a_gap():
     assert [at for batch in joined for at in batch.beside.tolist()] == [0]
     assert [bad.reason for batch in joined for bad in batch.rejected] == [f"{PASSED}: {key}" for key in "fgh"]
     watermark = fresh.after(joined)
-    assert (watermark.features, watermark.unmatched) == (
-        4,
-        3,
-    )  # each of them has moved it by a hundredth of the window
+    # Each of them has moved it by a hundredth of the window
+    assert (watermark.features, watermark.unmatched) == (4, 3)
     fresh.follow(watermark, 4)
     (joined,) = joined_of(fresh, told("e", 4, written=[4]))
     assert joined.beside.tolist() == [4]

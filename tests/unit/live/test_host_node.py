@@ -92,7 +92,7 @@ class Host:
         self.closed = False
         self.inbox = []
 
-    def hosted(self):
+    def poll_clients(self):
         return dict(self.here)
 
     def link(self, client):

@@ -4,7 +4,7 @@ import pytest
 
 from streamfl.live.coordinator import wrong_state
 from streamfl.live.settings import kept_settings
-from streamfl.live.settings.kept_settings import changed, is_fixed, kept, wrong
+from streamfl.live.settings.kept_settings import changes, is_fixed, to_keep, wrong
 from streamfl.live.settings.settings import Federation, FederationSettings, Records, RoundSettings
 from streamfl.run.settings import LearningSettings, ProfileSettings
 
@@ -14,7 +14,7 @@ def settings(**tables):
 
 
 def test_every_setting_of_the_federation_is_kept_by_its_name_and_nothing_of_one_process():
-    names = kept(settings())
+    names = to_keep(settings())
     assert {"federation.task", "rounds.size", "records.topics", "labels.key", "learning.model", "profile.step"} < set(
         names
     )
@@ -36,7 +36,7 @@ def test_every_setting_of_the_federation_is_kept_by_its_name_and_nothing_of_one_
 )
 def test_settings_that_a_state_is_made_of_may_not_change(other, name):
     before = settings().first_state()
-    before.settings = kept(settings())
+    before.settings = to_keep(settings())
     reason = wrong_state(settings(**other))(before)
     assert reason is not None
     assert reason.startswith(f"{name} was ")
@@ -52,16 +52,16 @@ def test_settings_that_a_state_is_made_of_may_not_change(other, name):
     ],
 )
 def test_settings_that_changed_and_may_are_reported(other):
-    before = kept(settings())
-    now = kept(settings(**other))
+    before = to_keep(settings())
+    now = to_keep(settings(**other))
     assert wrong(before, now) is None
     (table,) = other
     differing = {f"{table}.{name}" for name in other[table].model_fields_set}
-    assert changed(before, now).keys() == differing
+    assert changes(before, now).keys() == differing
 
 
 def test_a_state_of_before_settings_were_kept_is_taken():
-    assert wrong({}, kept(settings())) is None
-    assert changed({}, kept(settings())) == {}
-    assert wrong({"learning.unheard": "1", "learning.features": "x" * 10_000}, kept(settings())).endswith("name")
-    assert len(wrong({"learning.features": "x" * 10_000}, kept(settings()))) < 1000
+    assert wrong({}, to_keep(settings())) is None
+    assert changes({}, to_keep(settings())) == {}
+    assert wrong({"learning.unheard": "1", "learning.features": "x" * 10_000}, to_keep(settings())).endswith("name")
+    assert len(wrong({"learning.features": "x" * 10_000}, to_keep(settings()))) < 1000

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from pydantic import BaseModel
 
 from streamfl.cli.main import cli
-from streamfl.live.settings.kept_settings import KEPT, kept
+from streamfl.live.settings.kept_settings import KEPT, to_keep
 from streamfl.live.settings.reference import reference, settings_of, tables
 from streamfl.live.settings.settings import FederationSettings
 from streamfl.run.renamed import SETTINGS as RENAMED
@@ -120,7 +120,7 @@ def test_a_coordinator_refuses_to_change_exactly_the_settings_that_the_page_says
 
     settings = FederationSettings.model_validate({"records": {"topics": ["r"]}})
     alias = {"records.shape": "records.schema"}
-    for name, value in kept(settings).items():
+    for name, value in to_keep(settings).items():
         table, _, setting = alias.get(name, name).partition(".")
         if setting != "fields":
             refused = wrong({name: "before"}, {name: value}) is not None

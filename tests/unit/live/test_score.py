@@ -65,7 +65,7 @@ class Script:
     waited: float = 0.0
     counts: ScoringCounts = field(default_factory=ScoringCounts)
 
-    def published(self):
+    def poll_models(self):
         taken, self.models = self.models, []
         return taken
 

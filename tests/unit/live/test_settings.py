@@ -19,7 +19,7 @@ from streamfl.learning.profiles.paper.profile import Paper
 from streamfl.live.settings import installed
 from streamfl.live.settings.connectors import connect
 from streamfl.live.settings.installed import GROUP
-from streamfl.live.settings.settings import FederationSettings, Telemetry, address, flag, load, merged
+from streamfl.live.settings.settings import FederationSettings, Telemetry, address, flag, load, merge
 from streamfl.machines.client.budget import Budget
 from streamfl.records.formats import Packed
 from streamfl.runtime.ports import Placement
@@ -395,12 +395,12 @@ class TestFlags:
     @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("cd"), st.integers())))
     def test_the_last_flag_of_a_name_counts_and_no_other_flag_is_lost(self, flags):
         expected = {(table, name): value for table, name, value in flags}
-        found = merged([{table: {name: value}} for table, name, value in flags])
+        found = merge([{table: {name: value}} for table, name, value in flags])
         assert {(table, name): value for table, names in found.items() for name, value in names.items()} == expected
 
     def test_merging_tables_of_settings_leaves_them_as_they_were(self):
         first, second = {"a": {"b": 1}}, {"a": {"c": 2}}
-        merged([first, second])
+        merge([first, second])
         assert (first, second) == ({"a": {"b": 1}}, {"a": {"c": 2}})
 
 

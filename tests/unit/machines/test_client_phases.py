@@ -203,7 +203,7 @@ def test_a_client_joins_again_after_a_message_that_it_cannot_use(monkeypatch):
     def broken(*_: Any) -> Any:
         raise IndexError("of a model that was forged")
 
-    monkeypatch.setattr(type(machine.settings.learner.model), "judged", broken)
+    monkeypatch.setattr(type(machine.settings.learner.model), "score_all", broken)
     assert led(machine, opening()[-1]) == ["JOINING"]
     assert machine.dropped == 1
 

@@ -287,14 +287,14 @@ def test_a_client_counts_and_forgets_messages_that_it_cannot_use(name):
 
 def test_a_model_that_breaks_only_when_it_is_used_does_not_end_a_client(monkeypatch):
     machine, broken = client(), [True]
-    run = type(LEARNER.model).judged
+    run = type(LEARNER.model).score_all
 
-    def judged(self: Any, *fields: Any) -> Any:
+    def score_all(self: Any, *fields: Any) -> Any:
         if broken.pop() if broken else False:
             raise IndexError("of a model that was forged")
         return run(self, *fields)
 
-    monkeypatch.setattr(type(LEARNER.model), "judged", judged)
+    monkeypatch.setattr(type(LEARNER.model), "score_all", score_all)
     decisions = feed(machine, RecordsRead((batch("abab"),)), joined(), *opening())
     assert dropped(decisions) == ["of a model that was forged"]
     (asked,) = sent(feed(machine, Tick(), now=machine.wakes_at), Join)

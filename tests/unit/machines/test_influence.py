@@ -12,7 +12,7 @@ from unit.machines.script import answer, begun, coordinator, feed
 from streamfl.learning.algorithms import FedAvg
 from streamfl.learning.drift.detectors.excess import Excess
 from streamfl.learning.drift.evidence import ClientPart, LiveModel, Observed
-from streamfl.learning.influence import Influence, Sent, judged, outliers
+from streamfl.learning.influence import Influence, Sent, judge, outliers
 from streamfl.learning.local_round import Learner
 from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.machines.coordinator.aggregations import AGGREGATORS
@@ -228,8 +228,8 @@ def test_sizes_may_differ_by_noise_alone():
     # A mean over 25 records has twice the noise of one over 100, and is judged by half its size.
     sizes, records = np.array([1.0, 1.0, 1.0, 1.0, 6.0]), np.array([100.0, 100.0, 100.0, 100.0, 25.0])
     sent = Sent(("c0", "c1", "c2", "c3", "c4"), records, sizes, np.zeros((5, 64)), 10**6)
-    assert judged(sent, {}).shares["c4"] == pytest.approx(1.0)
-    assert judged(sent._replace(records=np.full(5, 100.0)), {}).shares["c4"] == pytest.approx(0.0, abs=1e-4)
+    assert judge(sent, {}).shares["c4"] == pytest.approx(1.0)
+    assert judge(sent._replace(records=np.full(5, 100.0)), {}).shares["c4"] == pytest.approx(0.0, abs=1e-4)
 
 
 @pytest.mark.parametrize("features", [1, 2])
@@ -238,6 +238,6 @@ def test_honest_clients_hardly_ever_stand_out_where_few_clients_send_few_numbers
     names, records, histories = tuple(f"c{i}" for i in range(6)), np.full(6, 40.0), {}
     for _ in range(rounds):
         steps = rng.normal(size=(6, 1 + features, 1, 1)) * np.array([1.0, -1.0])
-        shares, histories = judged(Sent.of("steps", names, records, steps), histories)
+        shares, histories = judge(Sent.of("steps", names, records, steps), histories)
         scaled += sum(share < 1.0 for share in shares.values())
     assert scaled <= 0.002 * rounds * len(names)

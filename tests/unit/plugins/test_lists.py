@@ -26,7 +26,7 @@ def help_of(command: str) -> str:
 def test_help_names_what_is_registered():
     told = help_of("replay")
     for place in REGISTRIES.values():
-        assert registry(place).listed() in told
+        assert registry(place).listing() in told
     assert "{" not in told
     for command in ("replay", "init"):
         assert all(f".{name}" in help_of(command) for name in FILE_FORMATS)

@@ -28,7 +28,7 @@ from streamfl.wire import codec
 SIGNS = "unit.learning.test_algorithms:Signs"
 
 NAMED: dict[str, tuple[str, Callable[[str], Any]]] = {
-    of.what: (of.group, of.named)
+    of.what: (of.group, of.find)
     for of in (ALGORITHMS, PROFILES, DETECTORS, MODELS, FILE_FORMATS, RECORD_FORMATS, AGGREGATORS, CANDIDATES)
 }
 
@@ -52,7 +52,7 @@ def install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., No
 def test_an_algorithm_of_another_package_is_found_and_listed(install):
     install("signs", "signs", SIGNS, ALGORITHMS.group)
     assert list(ALGORITHMS) == [*ALGORITHMS.own, "signs"]
-    assert ALGORITHMS.named("signs") is Signs
+    assert ALGORITHMS.find("signs") is Signs
     assert isinstance(LearningSettings(algorithm="signs").learner("classification", 0).algorithm, Signs)
 
 
@@ -66,7 +66,7 @@ def test_an_algorithm_of_another_package_is_refused_options_that_it_does_not_use
 
 def test_no_package_can_take_a_name_of_ours(install):
     install("signs", "fedavg", SIGNS, ALGORITHMS.group)
-    assert ALGORITHMS.named("fedavg") is FedAvg
+    assert ALGORITHMS.find("fedavg") is FedAvg
     assert list(ALGORITHMS) == list(ALGORITHMS.own)
 
 
@@ -101,19 +101,19 @@ def test_a_package_that_is_at_fault_is_named(what, value, why, install):
 def test_what_should_derive_from_a_class_and_does_not_is_refused_with_that_class(of, value, install):
     install("a-package", "bar", value, of.group)
     with pytest.raises(UsageError, match=f"it must be a class derived from {of.root.__module__}"):
-        of.named("bar")
+        of.find("bar")
 
 
 def test_an_aggregation_of_another_package_is_a_function(install):
     install("a-package", "largest", "numpy:maximum", AGGREGATORS.group)
-    assert AGGREGATORS.named("largest")(1, 2) == 2
+    assert AGGREGATORS.find("largest")(1, 2) == 2
 
 
 def test_a_name_that_two_packages_register_is_refused_with_both(install):
     install("one", "signs", SIGNS, ALGORITHMS.group)
     install("two", "signs", SIGNS, ALGORITHMS.group)
     with pytest.raises(UsageError, match="algorithm 'signs' is registered by one and two: remove one of these"):
-        ALGORITHMS.named("signs")
+        ALGORITHMS.find("signs")
 
 
 # --- saved states ----------------------------------------------------------------------------------------------

@@ -67,8 +67,15 @@ CASES = {
     "objects": Bad(
         "f.csv", b'{"a": 1, "y": 0}\n{"a": 2, "y": 1}\n', ("JSON objects", "but its name says CSV", ".jsonl")
     ),
-    "thousands": Bad(
-        "f.csv", b"a,y\n" + b"".join(b'"%d,000.5",%d\n' % (i, i % 2) for i in range(1, 60)), ('"1,000.5"', "1234.5")
+    "numbers with units": Bad(
+        "f.csv",
+        b"a,b,c,y\n" + b"".join(b"%d.5 kg,%d %%,1,%d\n" % (i, i, i % 2) for i in range(60)),
+        ("column a looks like numbers in another notation", '"0.5 kg"', "1234.5", "--drop"),
+    ),
+    "labels with units": Bad(
+        "f.csv",
+        b"a,y\n" + b"".join(b"1,%d.5 kg\n" % i for i in range(60)),
+        ("the labels look like numbers in another notation", '"0.5 kg"', "1234.5", "--label"),
     ),
     "wrong separator": Bad("f.csv", GOOD, ('separated by ","', 'add --separator ","'), {"separator": ";"}),
     "impossible separator": Bad("f.csv", GOOD, ("cannot be separated by '--'", "one character"), {"separator": "--"}),
@@ -81,7 +88,7 @@ CASES = {
     "unknown split": Bad("f.csv", GOOD, ("'z'", "a, b, y", "--split"), {"keep": "z"}),
     "label dropped": Bad("f.csv", GOOD, ("'a'", "remove it from --drop"), {"label": "a", "drop": ["a"]}),
     "not UTF-8": Bad("f.csv", b"a,y\n1,0\n2,\xff\n", ("line 3", "UTF-8")),
-    "UTF-16": Bad("f.csv", "a,y\n1,0\n".encode("utf-16"), ("line 1", "UTF-8")),
+    "UTF-16": Bad("f.csv", "a,y\n1,0\n".encode("utf-16-le"), ("UTF-16", "--encoding utf-16-le")),
     "jsonl not UTF-8": Bad("f.jsonl", b'{"a": 1, "y": 0}\n{"a": "\xff", "y": 0}\n', ("line 2", "UTF-8")),
     "old line ends": Bad("f.csv", b"a,y\r1,0\r2,1\r", ("line 1", "LF")),
     "nothing but text and times": Bad(
@@ -111,7 +118,7 @@ CASES = {
     "cut short": Bad("f.jsonl", b'{"a": 1, "y": 0}\n{"a": 1,', ("line 2", "not JSON"), {"on_bad_record": "stop"}),
     "jsonl without label": Bad("f.jsonl", b'{"a": 1, "b": 0}\n', ("no label column", "a, b", "--label")),
     "jsonl of arrays": Bad("f.jsonl", b"[1]\n[2]\n", ("line 1", "not a JSON object", "one JSON object per line")),
-    "jsonl list": Bad("f.jsonl", b'{"a": [1], "y": 0}\n', ("line 1", '"a"', '"[1]" is not a number', "--drop")),
+    "jsonl list": Bad("f.jsonl", b'{"a": ["1"], "y": 0}\n', ("no feature column", "column a holds lists")),
     "not gzip": Bad("f.csv.gz", GOOD, ("write the file again",)),
     "gzip cut short": Bad("f.csv.gz", gzip.compress(GOOD * 99)[:-30], ("damaged", "compress it again")),
     "gzip spoilt": Bad("f.csv.gz", gzip.compress(GOOD)[:12] + b"\xff" * 30, ("damaged", "compress it again")),

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 import pytest
+from structlog.testing import capture_logs
 
 from streamfl.cli.live import _loaded
 from streamfl.cli.main import cli
 from streamfl.errors import UsageError
-from streamfl.live.settings.kept_settings import kept, wrong
-from streamfl.live.settings.settings import FederationSettings, load, merged
+from streamfl.live.settings.kept_settings import to_keep, wrong
+from streamfl.live.settings.settings import FederationSettings, load, merge
 from streamfl.run.evaluation.result import Privacy
 from streamfl.run.renamed import OF_OPTIONS, OPTIONS, RESULT, SETTINGS, VALUES, arguments_now
 
@@ -41,12 +42,12 @@ def loaded(request, tmp_path: Path, monkeypatch):
     def load_it(*given: tuple[str, object]) -> FederationSettings:
         path, flags = tmp_path / "f.toml", [nested(name, value) for name, value in given]
         text = FILE
-        for table, settings in merged(flags).items() if request.param == "file" else ():
+        for table, settings in merge(flags).items() if request.param == "file" else ():
             text += f"[{table}]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
         path.write_text(text)
         for name, value in given if request.param == "environment" else ():
             monkeypatch.setenv("STREAMFL_" + name.upper().replace(".", "__"), str(value))
-        return load(path, merged(flags) if request.param == "flag" else {})
+        return load(path, merge(flags) if request.param == "flag" else {})
 
     return load_it
 
@@ -70,11 +71,12 @@ def commands_with(option: str) -> list[click.Command]:
 @pytest.mark.parametrize(("old", "new"), OPTIONS.items())
 @pytest.mark.parametrize("joint", ["=", " "])
 def test_an_old_option_does_what_the_new_one_does_and_warns_with_its_name(old, new, joint) -> None:
-    value = "masked" if new in OF_OPTIONS else "3"
+    value = {"--secure-aggregation": "masked", "--missing-columns": "mean"}.get(new, "3")
     for command in commands_with(new):
         words = [
             *f"{old}{joint}{value}".split(),
             *(["--settings", "f"] if command.name == "produce" else []),
+            *(["--model", "m"] if command.name == "predict" else []),
             "a.csv",
         ]
         with pytest.warns(FutureWarning, match=f"{old} is the old name of {new}; write {new}"):
@@ -96,19 +98,21 @@ def test_an_old_value_of_an_option_is_taken_and_warned_of(option, values, joint)
             )
 
 
-def test_a_process_logs_an_old_setting(tmp_path, capsys) -> None:
+def test_a_process_logs_an_old_setting(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("streamfl.live.metrics.logs.configure", lambda *_: None)
     path = tmp_path / "f.toml"
-    path.write_text(FILE + "[rounds]\nleast = 3\n[logs]\nform = 'json'\n")
-    assert _loaded(path, ()).rounds.min_records == 3
-    line = json.loads(capsys.readouterr().err)
-    assert (line["event"], line["level"]) == ("setting renamed", "warning")
+    path.write_text(FILE + "[rounds]\nleast = 3\n")
+    with capture_logs() as logged:
+        assert _loaded(path, ()).rounds.min_records == 3
+    (line,) = logged
+    assert (line["event"], line["log_level"]) == ("setting renamed", "warning")
     assert "rounds.least is the old name of rounds.min_records; write rounds.min_records" in line["remedy"]
 
 
 def test_a_state_of_the_old_names_is_of_the_same_settings() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        now = kept(FederationSettings.model_validate({"records": {"topics": ["r.*"]}}))
+        now = to_keep(FederationSettings.model_validate({"records": {"topics": ["r.*"]}}))
     old = {new: old for old, new in SETTINGS.items()}
     back = {
         name: {json.dumps(new): json.dumps(old) for old, new in values.items()} for name, values in VALUES.items()

@@ -12,7 +12,7 @@ from streamfl.errors import StreamflError
 from streamfl.runtime.log.placement import labels_of, pattern
 from streamfl.runtime.log.sample import listed
 from streamfl.runtime.log.topics import Topics
-from streamfl.runtime.ports import CheckResult, DelayedLabels, Placement, RecordFormat, Unlabelled
+from streamfl.runtime.ports import CheckResult, LabelTopics, Placement, RecordFormat, Unlabelled
 from streamfl_connectors.kafka.access import sample
 from streamfl_connectors.kafka.access.granted import SMALL, LogInRights
 from streamfl_connectors.kafka.access.rights import Federated
@@ -34,7 +34,7 @@ def findings(
     placement: Placement,
     records: RecordFormat,
     asked: tuple[Unlabelled, RecordFormat] | None = None,
-    delayed_labels: DelayedLabels | None = None,
+    delayed_labels: LabelTopics | None = None,
 ) -> Sequence[CheckResult]:
     """Return the findings, in the order in which things are needed, up to the first error that stops the check.
 
@@ -85,7 +85,7 @@ class _Check:
         placement: Placement,
         records: RecordFormat,
         asked: tuple[Unlabelled, RecordFormat] | None,
-        delayed_labels: DelayedLabels | None,
+        delayed_labels: LabelTopics | None,
     ) -> None:
         self._asked = asked
         self._delayed_labels = delayed_labels

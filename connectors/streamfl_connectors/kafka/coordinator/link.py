@@ -18,7 +18,7 @@ from streamfl.protocol.messages import Ended, FromClient, FromCoordinator, Model
 from streamfl.runtime.log import commands, control
 from streamfl.runtime.log.dead_letters import DeadLetter
 from streamfl.runtime.log.parts import Headers, PartAssembly, cut
-from streamfl.runtime.log.signatures import stamped
+from streamfl.runtime.log.signatures import stamp_of
 from streamfl.runtime.log.tally import Tally
 from streamfl.runtime.log.tensors import END, STAYING, VERSIONS, Tensors, key_of, place_of, slot_of, version_of
 from streamfl.runtime.log.topics import Topics
@@ -260,7 +260,7 @@ class KafkaCoordinatorLink:
 
     def _write_parts(self, topic: str, key: str, data: bytes, place: str) -> int:
         """Write a value, signed for its place; return the number of its parts."""
-        parts, stamp = cut(data, self._settings.part_bytes), stamped(self._signatures.own, place, data)
+        parts, stamp = cut(data, self._settings.part_bytes), stamp_of(self._signatures.own, place, data)
         for part in parts:
             name = f"{key}/{part.number}".encode()
             self._send(topic, part.value, (*part.headers, *stamp), key=name)
@@ -269,7 +269,7 @@ class KafkaCoordinatorLink:
     def _remove(self, key: str, part: int) -> None:
         """Write a tombstone for a part of a value among the models."""
         name = f"{key}/{part}".encode()
-        self._send(self._topics.models, None, stamped(self._signatures.own, place_of(name), b""), key=name)
+        self._send(self._topics.models, None, stamp_of(self._signatures.own, place_of(name), b""), key=name)
 
     def _send(self, topic: str, value: bytes | None, headers: Headers = (), key: bytes | None = None) -> None:
         """Write within a transaction; an immediate failure fails the transaction, which kafka-python does not do."""

@@ -8,7 +8,7 @@ from kafka import errors as kafka_errors
 from streamfl.protocol.messages import FromClient, FromCoordinator, Update
 from streamfl.runtime.log.links import Links
 from streamfl.runtime.log.parts import cut
-from streamfl.runtime.log.signatures import stamped
+from streamfl.runtime.log.signatures import stamp_of
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.log.updates import PLACE
 from streamfl.wire import messages
@@ -77,7 +77,7 @@ class ClientLinks(Links):
             self._before_update()
         try:
             data = messages.encode(message)
-            stamp = stamped(self._signer, PLACE, data)
+            stamp = stamp_of(self._signer, PLACE, data)
             for part in cut(data, self._part_bytes):
                 headers = [*part.headers, *stamp]
                 sent = self._producer.send(self._updates, part.value, key=message.client.encode(), headers=headers)

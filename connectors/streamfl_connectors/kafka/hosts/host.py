@@ -11,7 +11,7 @@ from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import (
     ClientLink,
     ClientProgress,
-    DelayedLabels,
+    LabelTopics,
     Placement,
     ReadingCounts,
     RecordFormat,
@@ -51,7 +51,7 @@ class KafkaHost:
         name: str,
         placement: Placement,
         records: RecordFormat,
-        delayed_labels: DelayedLabels | None = None,
+        delayed_labels: LabelTopics | None = None,
     ) -> None:
         self.counts = ReadingCounts()
         self._delayed_labels = delayed_labels
@@ -71,7 +71,7 @@ class KafkaHost:
         """
         return self._records.subscribe()
 
-    def hosted(self) -> Mapping[str, Source]:
+    def poll_clients(self) -> Mapping[str, Source]:
         """Read further records if it is time, and return the sources of this host's clients, by client.
 
         Answers are in the log before the group may give a partition to another host.

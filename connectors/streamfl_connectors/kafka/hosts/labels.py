@@ -12,7 +12,7 @@ from streamfl.runtime.log.delayed import LogHalves
 from streamfl.runtime.log.partition import PartitionReader
 from streamfl.runtime.log.placement import labels_of
 from streamfl.runtime.log.topics import Topics
-from streamfl.runtime.ports import DelayedLabels, Placement, ReadingCounts
+from streamfl.runtime.ports import LabelTopics, Placement, ReadingCounts
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.hosts.client_answers import AnswerReader
 from streamfl_connectors.kafka.hosts.feed import FETCHES, Feed
@@ -40,7 +40,7 @@ class LabelFeed:
         connection: Connection,
         topics: Topics,
         placement: Placement,
-        delayed_labels: DelayedLabels,
+        delayed_labels: LabelTopics,
         counts: ReadingCounts,
         bury: Callable[[DeadLetter], None],
     ) -> None:

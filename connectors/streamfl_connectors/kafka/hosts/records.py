@@ -17,7 +17,7 @@ from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import (
     CheckResult,
     ClientProgress,
-    DelayedLabels,
+    LabelTopics,
     Placement,
     ReadingCounts,
     RecordFormat,
@@ -69,7 +69,7 @@ class RecordConsumer:
         placement: Placement,
         records: RecordFormat,
         counts: ReadingCounts,
-        delayed_labels: DelayedLabels | None = None,
+        delayed_labels: LabelTopics | None = None,
     ) -> None:
         self._connection = connection
         self._topics = topics

@@ -120,7 +120,7 @@ class KafkaScorer:
 
     # --- the models --------------------------------------------------------------------------------------------
 
-    def published(self) -> Iterator[FromCoordinator]:
+    def poll_models(self) -> Iterator[FromCoordinator]:
         """Yield what the coordinator has published since the last call, at first what is needed to follow it.
 
         A round comes before its models, so that of those before it the reader keeps only the newest.

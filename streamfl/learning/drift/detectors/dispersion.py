@@ -1,7 +1,8 @@
-"""The dispersion of rounds: how much more their means vary than independent records would explain."""
+"""The dispersion of rounds: how much more they vary than independence would explain."""
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 # The decay of a round's weight a round: about fifty rounds count. docs/choices.md, "Excess".
 KEEPS = 0.98
@@ -22,7 +23,48 @@ SUPPOSED = 10.0
 
 
 @dataclass
-class Dispersion:
+class Ratio:
+    """The discounted mean of ratios that have mean 1 if all is independent.
+
+    Parameters
+    ----------
+    total, weight
+        Discounted sums of the ratios, and of 1.
+    waiting
+        Ratios of the last rounds, which do not count yet.
+    spread
+        The variance of a ratio if all is independent and Gaussian.
+
+    Examples
+    --------
+    >>> ratio = Ratio()
+    >>> for _ in range(100):
+    ...     ratio.take(6.0)
+    >>> round(ratio.factor, 2)
+    4.08
+    """
+
+    total: float = SUPPOSED
+    weight: float = SUPPOSED
+    waiting: list[float] = field(default_factory=list)
+    spread: ClassVar[float] = 2.0
+
+    @property
+    def factor(self) -> float:
+        """Return the mean less two standard errors: 1 unless it is surely larger."""
+        return max(1.0, self.total / self.weight / (1.0 + SURE * math.sqrt(self.spread / self.weight)))
+
+    def take(self, ratio: float) -> None:
+        """Take a round's ratio."""
+        self.waiting.append(ratio)
+        if len(self.waiting) > DELAY:
+            most = JUMP * max(1.0, self.total / self.weight)
+            self.total = KEEPS * self.total + min(self.waiting.pop(0), most)
+            self.weight = KEEPS * self.weight + 1.0
+
+
+@dataclass
+class Dispersion(Ratio):
     """The variance between neighbouring rounds over that which their records explain; 1 for independent rounds.
 
     In an autocorrelated stream, say with an hour of weather in each round, a round's mean varies more than its number
@@ -31,11 +73,9 @@ class Dispersion:
 
     Parameters
     ----------
-    total, weight
-        Discounted sums over neighbouring rounds: of d^2 / (V + V'), with d the difference of their means and V and V'
-        their variances, and of 1.
-    waiting
-        Ratios of the last rounds, which do not count yet.
+    total, weight, waiting
+        Of the ratio of neighbouring rounds: d^2 / (V + V'), with d the difference of their means and V and V' their
+        variances.
     mean, variance
         Mean and variance of the last round; mean is None if the next round is not its neighbour.
 
@@ -53,29 +93,15 @@ class Dispersion:
     (1.34, 33.29)
     """
 
-    total: float = SUPPOSED
-    weight: float = SUPPOSED
-    waiting: list[float] = field(default_factory=list)
     mean: float | None = None
     variance: float = 0.0
-
-    @property
-    def factor(self) -> float:
-        """Return the factor for the variance of a mean: 1 unless it is surely larger."""
-        return max(1.0, self.total / self.weight / (1.0 + SURE * math.sqrt(VARIANCE / self.weight)))
+    spread: ClassVar[float] = VARIANCE
 
     def add(self, mean: float, variance: float) -> None:
         """Take a round's mean, and the variance that its records explain."""
         if self.mean is not None:
-            self.waiting.append((mean - self.mean) ** 2 / (variance + self.variance))
-        if len(self.waiting) > DELAY:
-            self._count(self.waiting.pop(0))
+            self.take((mean - self.mean) ** 2 / (variance + self.variance))
         self.mean, self.variance = mean, variance
-
-    def _count(self, ratio: float) -> None:
-        most = JUMP * max(1.0, self.total / self.weight)
-        self.total = KEEPS * self.total + min(ratio, most)
-        self.weight = KEEPS * self.weight + 1.0
 
     def pause(self) -> None:
         """Forget the last round: the next one measures another model."""

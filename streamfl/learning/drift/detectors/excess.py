@@ -11,6 +11,7 @@ from streamfl.arrays import BoolArray, FloatArray
 from streamfl.learning.drift.detector import Detector
 from streamfl.learning.drift.detectors.dispersion import Dispersion
 from streamfl.learning.drift.detectors.few_clients import RISES, FewClients, Rise
+from streamfl.learning.drift.detectors.new_label import new_label_alarm
 from streamfl.learning.drift.evidence import ClientPart, Observed
 from streamfl.protocol.alarm import Alarm, Reading
 
@@ -35,9 +36,6 @@ FEWEST_OF_STREAM, FEWEST_OF_LABEL, FEWEST = 3, 5, 20
 # than so many of those between clients, says nothing about all clients: it is left to the test for a few clients.
 # Of fewer clients than the second number none differs from the others. docs/choices.md, "Influence".
 APART, FEWEST_CLIENTS = 4.0, 4
-
-# A new label is an alarm if more than this part of the clients have it. docs/choices.md, "Influence".
-SPREAD = 0.2
 
 # The standard deviations from which on a single round shows a rise of a label or of the rest, and by which a baseline
 # may be off. docs/choices.md, "Excess".
@@ -352,7 +350,7 @@ class Excess(Detector):
         self.reading = None
         self.filled += 1
         cells = Cells.of(observed.clients, groups)
-        new_label = self._new_label_alarm(cells, observed)
+        new_label = new_label_alarm(observed, cells.labels, cells.n, cells.h.sum(axis=0), self.new_label)
         if new_label is not None:
             return new_label
         if self.filled <= self.filling or not len(cells.labels):
@@ -409,20 +407,6 @@ class Excess(Detector):
         plain = Excesses.of(Cells.of(observed.clients, groups))
         excesses = plain.of_alike().dispersed(self.dispersion.factor)
         return self._rest(excesses, named) < sd
-
-    def _new_label_alarm(self, cells: Cells, observed: Observed) -> Alarm | None:
-        """Return an alarm for frequent labels that are new to the epoch: they have no held-out records."""
-        count, known = cells.n.sum(axis=0), set(observed.known_labels)
-        share = count / max(1, observed.records)
-        unseen = (cells.h.sum(axis=0) < OTHERS) & (share > self.new_label)
-        frequent = (name for name, is_unseen in zip(cells.labels, unseen, strict=True) if is_unseen)
-        having = dict(zip(cells.labels, (cells.n > 0.0).sum(axis=0).tolist(), strict=True))
-        most = SPREAD * len(cells.clients)
-        labels = tuple(name for name in frequent if name not in known and having[name] > most)
-        if not labels or not known:
-            return None
-        largest = float(max(x for x, name in zip(share, cells.labels, strict=True) if name in labels))
-        return Alarm("new-label", largest, self.new_label, since=observed.round, labels=labels)
 
     def _bet(self, t: int, excesses: Excesses, everybody: Excesses) -> None:
         whole = excesses.whole

@@ -92,12 +92,7 @@ class FewClients:
 
     def _terms(self) -> tuple[FloatArray, FloatArray]:
         """Return each client's probability by p and start, shape (2, rounds, clients), and ln of the products."""
-        ratios = self._ratios()
-        p = np.array([1.0 / ratios.shape[1], PART])[:, None, None]
-        risen = np.log(p) + ratios
-        # With a single client, p is 1: either it has risen or there is no rise.
-        either = np.logaddexp(np.log1p(-np.minimum(p, 1.0 - 1e-12)), risen)
-        return np.exp(risen - either), either.sum(axis=2)
+        return over_subsets(self._ratios())
 
     def _ratios(self) -> FloatArray:
         """Return ln l_i by first round and client, shape (rounds, clients); 0 without data."""
@@ -111,6 +106,28 @@ class FewClients:
         d = RISES[:, None, None]
         ratios: FloatArray = np.logaddexp.reduce((d * mean - d**2 / 2.0) / variance, axis=0) - math.log(len(RISES))
         return ratios
+
+
+def over_subsets(ratios: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mix over which clients have risen.
+
+    Parameters
+    ----------
+    ratios
+        ln of the likelihood ratio of each client's rise, by start, shape (starts, clients).
+
+    Returns
+    -------
+    FloatArray
+        The probability that a client belongs to the rise, by p and start, shape (2, starts, clients).
+    FloatArray
+        ln of the product over clients of 1 - p + p l, shape (2, starts).
+    """
+    p = np.array([1.0 / ratios.shape[1], PART])[:, None, None]
+    risen = np.log(p) + ratios
+    # With a single client, p is 1: either it has risen or there is no rise.
+    either = np.logaddexp(np.log1p(-np.minimum(p, 1.0 - 1e-12)), risen)
+    return np.exp(risen - either), either.sum(axis=2)
 
 
 def _sums(rise: Rise | None) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from streamfl.errors import BrokenInvariantError
 from streamfl.learning.drift.detector import Detector
 from streamfl.learning.drift.detectors.class_mix import ClassMix
 from streamfl.learning.drift.detectors.excess import ODDS, Excess
-from streamfl.learning.drift.evidence import Observed
+from streamfl.learning.drift.evidence import LiveModel, Observed
 from streamfl.learning.profiles.adaptive.branch import LATCHED, Branch, Latch, Trial
 from streamfl.learning.profiles.adaptive.candidates import Remembered, candidates
 from streamfl.learning.profiles.adaptive.choice import Choice
@@ -26,6 +26,15 @@ HELD_OUT = 200
 
 # The largest number of branches. docs/choices.md, "Local drift".
 MOST_BRANCHES = 4
+
+# The records that models have learnt in an epoch when the scout is frozen. docs/choices.md, "Conformal".
+LEARNT = 1000
+
+# The intercept of a label in a scout that was frozen before it: its records score 1, as before they had a column.
+# docs/choices.md, "Conformal".
+NEVER = -64.0
+
+SCOUT = "scout"
 
 # Drift that seemed local concerns all clients once the excess of the rest reaches this many deviations.
 # docs/choices.md, "Local drift".
@@ -56,6 +65,8 @@ class Promotion(Profile):
         Earlier models: candidates at a restart.
     latch, branches
         The clients apart.
+    scout, learnt
+        The frozen model, if the detector tests one and it is frozen; the records that the epoch's models have learnt.
 
     Examples
     --------
@@ -85,6 +96,8 @@ class Promotion(Profile):
     latch: Latch | None = None
     branches: list[Branch] = field(default_factory=list)
     squared_norm: float = 1.0
+    scout: FloatArray | None = None
+    learnt: int = 0
 
     @classmethod
     def of(cls, options: ProfileOptions) -> Self:
@@ -107,8 +120,11 @@ class Promotion(Profile):
             live += self.latch.live(self._candidates_eta, whitened=self.ladder.whitened)
         for branch in self.branches:
             live += branch.ladder.live(squared_norm, branch.clients)
+        if self.scout is not None:
+            live.append(LiveModel(SCOUT, self.scout, 0.0, trained=False))
         held = self._holdout_rule(scratch.shape[1])
-        return RoundPlan(tuple(live), self.main.serves, held=held, apart=self._apart())
+        tested = "" if self.scout is None else SCOUT
+        return RoundPlan(tuple(live), self.main.serves, held=held, apart=self._apart(), tested=tested)
 
     def _holdout_rule(self, labels: int) -> HoldoutRule | None:
         """Return which records clients hold out, if the detector compares with such records."""
@@ -133,6 +149,7 @@ class Promotion(Profile):
         if self.latch is not None:
             self.latch.close(observed, serving)
         self.main.step(observed.played, scratch, observed.records)
+        self.learnt += observed.records
         return alarm
 
     def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> Choice:
@@ -166,6 +183,9 @@ class Promotion(Profile):
     def advance(self, t: int) -> tuple[LocalDrift, ...]:
         """Promote better models, and return what changes for clients apart."""
         self._promote()
+        if self.detector.scouts and self.scout is None and self.learnt >= LEARNT:
+            self.scout = self.main.incumbent
+            self.detector.reset()
         return (*self._end_latch(t), *self._announce_latched(t), *self._end_branches(t))
 
     def _promote(self) -> None:
@@ -192,6 +212,10 @@ class Promotion(Profile):
             branch.transform(change)
         for trial in self.latch.trials.values() if self.latch else ():
             trial.W = change(trial.W)
+        if self.scout is not None:
+            known = self.scout.shape[1]
+            self.scout = change(self.scout)
+            self.scout[-1, known:] = NEVER
 
     # --- the detector ------------------------------------------------------------------------------------------
 
@@ -258,6 +282,9 @@ class Promotion(Profile):
         self.trail, self.branches, self.latch = Trail(), [], None
         self.class_mix.reset()
         self.detector.reset(filled=alarm.cause == "new-label")
+        self.scout, self.learnt = None, 0
+        if self.detector.scouts and chosen != "scratch":
+            self.scout = choice.stepped[chosen]
         if alarm.cause != "new-label":
             self.held_since, self.renewed, self.released = t + 1, {}, ()
         renames = () if goes_on else choice.renames

@@ -14,7 +14,7 @@ from streamfl.live.operator.init.layout import RecordsLayout
 from streamfl.live.operator.init.roles import Roles
 from streamfl.live.operator.init.written import settings_file
 from streamfl.live.settings.installed import connector_named, section
-from streamfl.live.settings.settings import load, merged, texts_of
+from streamfl.live.settings.settings import load, merge, texts_of
 from streamfl.records.request import Request
 from streamfl.run.report.words import counted
 from streamfl.runtime.log.placement import pattern
@@ -108,7 +108,7 @@ def _at_file(asked: InitRequest, name: str, table: Mapping[str, Any]) -> tuple[R
 
 def _at_topics(asked: InitRequest, name: str, table: Mapping[str, Any]) -> tuple[Roles, RecordsLayout, str]:
     connector = connector_named(CONNECTOR)
-    given = merged([texts_of(os.environ, [CONNECTOR]), {CONNECTOR: table}])[CONNECTOR]
+    given = merge([texts_of(os.environ, [CONNECTOR]), {CONNECTOR: table}])[CONNECTOR]
     made = connector(name, section(CONNECTOR, connector.Settings, given))
     if not isinstance(made, Sampled):
         raise UsageError(f"[federation] connector: {CONNECTOR!r} cannot look at topics; write the settings by hand")

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.bounds import is_name
-from streamfl.records.cells import Cells, listed, numbers, quoted, text
+from streamfl.errors import UsageError
+from streamfl.records.cells import Cells, listed, text
 from streamfl.records.columns import SAMPLE, TIMES, Column, LeftOutColumn, TextColumn, infer
+from streamfl.records.dates import Order
 from streamfl.records.labels import LabelTexts, identifier, resolve
 from streamfl.records.request import LABEL_NAMES, Request, check_names
-from streamfl.records.times import of_cells, seconds
+from streamfl.records.times import of_cells
 
 # Names of fields that name a record and tell nothing of it, if every record has another value.
 KEYS = ("id", "uuid", "guid", "key")
@@ -61,6 +63,8 @@ class Roles:
         The fields of numbers.
     notes
         What the user should look at.
+    date_order
+        The order of day, month and year in the times of messages, where only the column shows it.
     """
 
     label: str
@@ -72,6 +76,7 @@ class Roles:
     drop: Mapping[str, str]
     features: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    date_order: Order | None = None
 
     @property
     def task(self) -> str:
@@ -122,8 +127,9 @@ def roles_of(request: Request, looked: Looked, client: str | None = None) -> Rol
     if not features and not categories:
         raise request.refusal("no field besides the label is a number or a category", "give records at least one")
     drop.pop(time or "", None)
-    notes = (*remark, *_unread(time, rest, looked))
-    return Roles(label, guessed, labels, client, time, categories, drop, features, notes)
+    notes = (*remark, *_unread(time, rest))
+    order = _read_times(time, rest[time])[1] if looked.as_messages and time in rest else None
+    return Roles(label, guessed, labels, client, time, categories, drop, features, notes, order)
 
 
 def _label(request: Request, looked: Looked, client: str | None) -> tuple[str, str]:
@@ -148,11 +154,11 @@ def _labels(request: Request, label: str, cells: Cells) -> tuple[tuple[str, ...]
     values = list(cells[:])
     if any(isinstance(value, list) for value in values):
         raise request.refusal(f"the label {label!r} holds lists", "name another one with --label")
-    seen = LabelTexts()
+    seen = LabelTexts(reading=request.reading)
     codes, _ = seen.add(values)
     if not (codes >= 0).any():
         raise request.refusal(f"no record has a value in the label {label!r}", "name another one with --label")
-    _, labels = resolve(request, list(seen.codes), codes[codes >= 0])
+    _, labels = resolve(request, seen, codes[codes >= 0])
     remark = identifier(label, codes[codes >= 0]) if labels else ""
     return labels, [f"{remark}; name another with --label"] if remark else []
 
@@ -173,13 +179,8 @@ def _why_of_no_use(name: str, cells: Cells) -> str:
     if _names_a_key(name) and len(words) > 1 and len(set(words)) == len(words):
         return "names the record: another value in each"
     column = _inferred(name, values)
-    if isinstance(column, TextColumn):
-        long = any(not is_name(f"{name}={value}") for value in column.values)
-        return "holds texts that are too long for a category" if long else ""
-    if isinstance(column, LeftOutColumn):
-        return ""
-    wrong = numbers(values)[1]
-    return f"holds numbers and texts such as {quoted(values[min(wrong)])}" if wrong else ""
+    long = isinstance(column, TextColumn) and any(not is_name(f"{name}={value}") for value in column.values)
+    return "holds texts that are too long for a category" if long else ""
 
 
 def _inferred(name: str, cells: Cells) -> Column | None:
@@ -201,18 +202,23 @@ def _times(fields: Mapping[str, Cells], drop: Mapping[str, str], looked: Looked)
     """Yield the fields that look like times and can be read."""
     for name, cells in fields.items():
         column = _inferred(name, cells[:SAMPLE]) if name not in drop else None
-        if isinstance(column, LeftOutColumn) and column.why == TIMES and not _wrong_times(cells, looked):
+        if isinstance(column, LeftOutColumn) and column.why == TIMES and not _read_times(name, cells)[0]:
             yield name
     yield from (name for name, why in looked.unusable.items() if why == TIMES)
 
 
-def _wrong_times(cells: Cells, looked: Looked) -> dict[int, str]:
-    return (seconds(list(cells[:SAMPLE])) if looked.as_messages else of_cells(cells[:SAMPLE]))[1]
+def _read_times(name: str, cells: Cells) -> tuple[dict[int, str], Order | None]:
+    """Return the errors of a column of times, and the order of day, month and year in it."""
+    try:
+        _, column = of_cells(name, cells[:SAMPLE])
+    except UsageError as error:
+        return {0: str(error).replace("add --date-order", "write date_order =")}, None
+    return column.wrong[0], column.order
 
 
-def _unread(time: str | None, fields: Mapping[str, Cells], looked: Looked) -> Sequence[str]:
+def _unread(time: str | None, fields: Mapping[str, Cells]) -> Sequence[str]:
     cells = fields.get(time) if time is not None else None
-    wrong = {} if cells is None else _wrong_times(cells, looked)
+    wrong = {} if cells is None or time is None else _read_times(time, cells)[0]
     return (
         [f"{time}: {len(wrong)} times cannot be read; the reason for the first one: {wrong[min(wrong)]}"]
         if wrong

@@ -99,6 +99,8 @@ def _fields(roles: Roles) -> Iterator[str]:
         yield f"client = {value(roles.client)}"
     if roles.time is not None:
         yield f"time = {value(roles.time)}  # when the record was measured; not a feature"
+    if roles.date_order is not None:
+        yield f"date_order = {value(roles.date_order)}  # of day, month and year in it, as the records show"
     yield f"# Features are all other numbers, {len(roles.features)} so far: {listed(roles.features[:SHOWN])}" + (
         ", ..." if len(roles.features) > SHOWN else ""
     )

@@ -160,17 +160,15 @@ class Waiting:
     _written: list[tuple[int, int]] = field(default_factory=list)  # positions and times of the records in the window
     _seen: tuple[int, int, int] = (-1, 0, 0)  # a label and two positions: no record between them has passed it
     _rejected: dict[str, deque[tuple[int, str]]] = field(default_factory=dict)  # positions and reasons, by key
-    _behind: deque[tuple[int, str]] = field(
-        default_factory=deque
-    )  # positions and keys of records before the watermark
+    # Positions and keys of records before the watermark
+    _behind: deque[tuple[int, str]] = field(default_factory=deque)
     _ahead: deque[tuple[int, str]] = field(default_factory=deque)  # those from the watermark on
     _places: dict[str, deque[Place]] = field(default_factory=dict)  # of both, by key; a label finds the first one
     _settled: set[str] = field(default_factory=set)  # keys of records before the watermark that wait no more
     _passed: int | None = None  # the ledger's position
     _told: int = 0  # the next label
-    _passed_labels: deque[tuple[int, str]] = field(
-        default_factory=deque
-    )  # positions and keys, from the watermark's on
+    # Positions and keys, from the watermark's on
+    _passed_labels: deque[tuple[int, str]] = field(default_factory=deque)
     _named: dict[str, int] = field(default_factory=dict)  # by key, the last one of them
     _taken: set[str] = field(default_factory=set)  # keys of the labels after them that have been joined
     _found: list[Batch] = field(default_factory=list)  # labels after the ledger's position that are done with

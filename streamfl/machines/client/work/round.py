@@ -80,7 +80,8 @@ class ClientRound:
         """
         opened, held = self.opened, self._holdout_rule
         old = None if held is None else self._compared.settled(opened.round, held.since)
-        return self._local_round(opened, weights, old=old, serves=opened.served_by(self.client)).run(history)
+        serves = opened.served_by(self.client)
+        return self._local_round(opened, weights, old=old, serves=serves, tested=opened.tested).run(history)
 
     def scores(self, asked: Score, weights: Mapping[str, FloatArray], history: History, attempt: str) -> Scores:
         """Score candidates for the next epoch, and take their steps."""
@@ -238,6 +239,7 @@ class ClientRound:
         *,
         old: RoundRecords | None = None,
         serves: str | None = None,
+        tested: str = "",
     ) -> LocalRound:
         slots = asked_of(self.client, asked.slots)
         return LocalRound(
@@ -247,6 +249,7 @@ class ClientRound:
             weights=weights,
             trains=self.opened.trained_by(self.client, slots),
             serves=serves,
+            tested=tested or serves,
             known_labels=self.opened.known_labels,
             key=(self.client, self.opened.round),
             held=self._held_back[1],

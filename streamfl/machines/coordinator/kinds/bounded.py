@@ -21,7 +21,7 @@ from streamfl.learning.influence import (
     Judged,
     Sent,
     are_compared,
-    judged,
+    judge,
     smallest,
 )
 from streamfl.learning.online_models import OnlineModels
@@ -94,7 +94,7 @@ def bounded(
     learnt = {u.client: u.learnt for u in light if u.learnt is not None and u.client not in apart}
     sent = {} if online is None or agreed is None else online.sent(learnt, agreed, seed)
     verdicts = {STEPS: _judged_steps(light, common, agreement, influence, seed)}
-    verdicts |= {kind: judged(each, influence.histories.get(kind, {})) for kind, each in sent.items()}
+    verdicts |= {kind: judge(each, influence.histories.get(kind, {})) for kind, each in sent.items()}
     shares = smallest([verdict.shares for verdict in verdicts.values()])
     counted = tuple(_shared(update, shares.get(update.client, 1.0), online) for update in light)
     return Bounded(counted, shares, Influence({kind: v.histories for kind, v in verdicts.items()}))
@@ -129,7 +129,7 @@ def _judged_steps(
         halved = agreement.half_whitened(X.transpose(1, 0, 2, 3).reshape(rows, -1))
         X = halved.reshape(rows, clients, models, columns).transpose(1, 0, 2, 3) / records[:, None, None, None]
         least = LEAST * float(np.sqrt(models * rows / np.median(records)))
-    return judged(Sent.of(STEPS, tuple(u.client for u in senders), records, X, seed), before, least=least)
+    return judge(Sent.of(STEPS, tuple(u.client for u in senders), records, X, seed), before, least=least)
 
 
 def _stacked(updates: Sequence[Update], names: Sequence[str], agreement: Agreement) -> FloatArray:

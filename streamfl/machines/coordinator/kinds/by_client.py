@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from streamfl.machines.coordinator.kinds.base import RoundKind
 from streamfl.machines.coordinator.kinds.bounded import bounded, bounded_scores
-from streamfl.machines.coordinator.round.aggregate import as_differences
 from streamfl.machines.coordinator.round.closing import Closing, Counted
 from streamfl.machines.coordinator.round.unsaved import PendingAlarm
 from streamfl.machines.coordinator.saved.state import CoordinatorState
@@ -21,7 +20,7 @@ class ClientUpdates(RoundKind):
         """Bound the influence of each update."""
         learner, secret, plan = self.settings.learner, self.settings.secret, closing.opened.plan
         made = bounded(
-            [as_differences(update, plan.live, learner) for update in closing.granted],
+            closing.granted,
             plan.live,
             state.agreed,
             state.influence.shown(secret),
@@ -37,7 +36,6 @@ class ClientUpdates(RoundKind):
         self, alarm: PendingAlarm, scores: Mapping[str, Scores], answers: Sequence[Unmasked], registry: Registry
     ) -> Sequence[tuple[Update, Scores]]:
         """Return each client's scores; steps of candidates count as much as those of its update did."""
-        counted, learner = alarm.closing.counted, self.settings.learner
-        made = {client: as_differences(one, alarm.live, learner) for client, one in scores.items()}
-        shares = {client: bounded_scores(one, counted.shares.get(client, 1.0)) for client, one in made.items()}
+        counted = alarm.closing.counted
+        shares = {client: bounded_scores(one, counted.shares.get(client, 1.0)) for client, one in scores.items()}
         return [(update, shares[update.client]) for update in counted.updates if update.client in scores]

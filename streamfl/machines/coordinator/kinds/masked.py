@@ -87,9 +87,8 @@ class Masked(Summed):
             others = there.keys() - repeated.keys()
             closing = replace(closing, updates={name: u for name, u in closing.updates.items() if name not in others})
             there = {name: there[name] for name in repeated}
-        if (
-            len(there) < self.settings.min_clients_per_sum
-        ):  # too few have records of this period: these go to the next one
+        # If too few have records of this period, these go to the next one.
+        if len(there) < self.settings.min_clients_per_sum:
             return NoTotal(state.repeats, tuple(update.period for update in closing.updates.values()))
         return TotalAsked(closing, state.repeats or state.entry)
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from streamfl.machines.coordinator.kinds.base import RoundKind
-from streamfl.machines.coordinator.round.aggregate import as_differences
 from streamfl.machines.coordinator.round.closing import Closing, Counted
 from streamfl.machines.coordinator.round.unsaved import PendingAlarm
 from streamfl.machines.coordinator.saved.state import CoordinatorState
@@ -21,16 +20,11 @@ class OneClient(RoundKind):
 
     def count(self, closing: Closing, state: CoordinatorState) -> Counted:
         """Return the update of the client."""
-        live, learner = closing.opened.plan.live, self.settings.learner
-        return Counted(tuple(as_differences(update, live, learner) for update in closing.granted))
+        return Counted(tuple(closing.granted))
 
     def scored(
         self, alarm: PendingAlarm, scores: Mapping[str, Scores], answers: Sequence[Unmasked], registry: Registry
     ) -> Sequence[tuple[Update, Scores]]:
         """Return the scores of the client."""
-        sent, learner = alarm.closing.counted.updates, self.settings.learner
-        return [
-            (update, as_differences(scores[update.client], alarm.live, learner))
-            for update in sent
-            if update.client in scores
-        ]
+        sent = alarm.closing.counted.updates
+        return [(update, scores[update.client]) for update in sent if update.client in scores]

@@ -1,9 +1,8 @@
 """Aggregation of a round's updates into what the profile observes: exact sums, the same in any order."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 
@@ -31,9 +30,6 @@ class Contribution:
     labels: tuple[str, ...]
     losses: Mapping[str, SlotLosses]
     differences: Mapping[str, FloatArray]
-
-
-Sent = TypeVar("Sent", Update, Scores, Contribution)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,18 +230,6 @@ def outliers_in(contributions: Sequence[Contribution | Update], live: Sequence[L
 
 def _means(losses: SlotLosses, records: int) -> tuple[float, float]:
     return losses.loss / records, losses.proper / records
-
-
-def as_differences(message: Sent, live: Iterable[LiveModel], learner: Learner) -> Sent:
-    """Return a message with differences, where clients send whole models: all that follows is about differences."""
-    if learner.exchange != "model":
-        return message
-    differences = dict(message.differences)
-    for model in live:
-        if model.name in differences and not model.whitened:
-            before, x = learner.algorithm.to_average(model.W), differences[model.name]
-            differences[model.name] = x - placed_columns(before, np.arange(before.shape[1]), x.shape[1])
-    return replace(message, differences=differences)
 
 
 def served_in_all(updates: Sequence[Update]) -> Served:

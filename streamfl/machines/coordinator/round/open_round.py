@@ -121,6 +121,7 @@ class OpenRound:
             pooled=pooled,
             roster=0 if state.roster is None else state.roster.version,
             repeats=state.repeats or None,
+            tested=plan.tested,
         )
         closes = None if interval is None else now + interval
         models = published(plan.live, state, on_grids=on_grids)

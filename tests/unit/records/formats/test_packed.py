@@ -98,17 +98,23 @@ def test_labels_are_those_that_occur_under_one_numbering() -> None:
 def test_bad_records_are_rejected_one_by_one() -> None:
     X = np.array([[1, 2], [INF, 2], [1, -INF], [1, 2], [1, 2], [5, 6]], F4)
     y = np.array([1, 0, 0, 2, -1, 1], I4)
-    time = np.array([1, 1, 1, 1, 1, INF])
-    found = Packed("classification").decode([2, 3], [message({"X": X, "y": y, "time": time}), message()])
-    assert found.positions.tolist() == [2 * AT, 3 * AT, 3 * AT + 1]
-    assert found.X[:, 0].tolist() == [1.0, 1.0, 3.0]
+    found = Packed("classification").decode([2, 3], [message({"X": X, "y": y}), message()])
+    assert found.positions.tolist() == [2 * AT, 2 * AT + 5, 3 * AT, 3 * AT + 1]
+    assert found.X[:, 0].tolist() == [1.0, 5.0, 1.0, 3.0]
     assert [(r.position - 2 * AT, r.reason[:32]) for r in found.rejected] == [
         (1, 'feature "a" is infinite'),
         (2, 'feature "b" is infinite'),
         (3, "label 2 is not in the list of la"),
         (4, "label -1 is not in the list of l"),
-        (5, "the time inf is not a date; give"),
     ]
+
+
+def test_a_time_that_is_none_costs_no_record() -> None:
+    time = np.array([1.7e9, INF])
+    found = decode(message({"X": np.ones((2, 2), F4), "y": np.zeros(2, I4), "time": time}))
+    np.testing.assert_array_equal(found.times, [1.7e9, NAN])
+    assert found.rejected == ()
+    assert "the reason for the first one: the time inf is not a date" in found.remarks[0]
 
 
 def test_an_index_is_judged_by_the_list_of_its_own_message() -> None:

@@ -10,7 +10,7 @@ from streamfl.protocol.messages import Command, Leave, Left
 from streamfl.runtime.log import commands, control
 from streamfl.runtime.log.control import ControlReader
 from streamfl.runtime.log.parts import PartAssembly, cut
-from streamfl.runtime.log.signatures import SIGNATURE, opened, sealed, signer_of, stamped
+from streamfl.runtime.log.signatures import SIGNATURE, seal, signer_of, stamp_of, unseal
 from streamfl.runtime.log.updates import PLACE, assembled, completed
 from streamfl.wire import messages
 from streamfl.wire.signing import KEY_BYTES, Anybody, Listed, PrivateKey, Signer, Verifier
@@ -22,7 +22,7 @@ LEAVE = messages.encode(Leave(client="c0", nonce="7f" * 200))
 
 
 def parts(data, signer, size=100):
-    stamp = stamped(signer, PLACE, data)
+    stamp = stamp_of(signer, PLACE, data)
     return [replace(part, headers=(*part.headers, *stamp)) for part in cut(data, size)]
 
 
@@ -95,14 +95,14 @@ def test_control_messages_are_read_if_they_are_signed(most):
 
 def test_a_removal_is_signed_as_such():
     place = "models step 4/0"
-    signer_of(HEARS, place, stamped(COORDINATOR, place, b""), None)
+    signer_of(HEARS, place, stamp_of(COORDINATOR, place, b""), None)
     (part,) = cut(b"model", 100)
-    of_model = (*part.headers, *stamped(COORDINATOR, place, b"model"))
+    of_model = (*part.headers, *stamp_of(COORDINATOR, place, b"model"))
     signer_of(HEARS, place, of_model, b"model")
     with pytest.raises(PeerError):  # the headers of a model are no removal of it
         signer_of(HEARS, place, of_model, None)
     with pytest.raises(PeerError):
-        signer_of(HEARS, "models step 4/1", stamped(COORDINATOR, place, b""), None)
+        signer_of(HEARS, "models step 4/1", stamp_of(COORDINATOR, place, b""), None)
 
 
 @pytest.mark.parametrize("stamp", [b"", b"\x01", b"\x01" * 10_000, None])
@@ -129,8 +129,8 @@ def test_commands_are_an_operators():
 
 
 def test_a_log_without_headers_has_the_stamp_before_the_value():
-    assert opened(VERIFIER, PLACE, sealed(SIGNER, PLACE, LEAVE)) == (LEAVE, str(HOST.public))
-    assert sealed(None, PLACE, LEAVE) == LEAVE
-    for junk in (b"", LEAVE, b"\x01", sealed(SIGNER, "control", LEAVE), sealed(SIGNER, PLACE, LEAVE)[:-1]):
+    assert unseal(VERIFIER, PLACE, seal(SIGNER, PLACE, LEAVE)) == (LEAVE, str(HOST.public))
+    assert seal(None, PLACE, LEAVE) == LEAVE
+    for junk in (b"", LEAVE, b"\x01", seal(SIGNER, "control", LEAVE), seal(SIGNER, PLACE, LEAVE)[:-1]):
         with pytest.raises(PeerError):
-            opened(VERIFIER, PLACE, junk)
+            unseal(VERIFIER, PLACE, junk)

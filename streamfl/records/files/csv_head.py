@@ -1,0 +1,214 @@
+"""Finds the header of a CSV file, and what is around its table: notes before it, row names, empty last columns."""
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from streamfl.records.cells import is_number, quoted
+from streamfl.records.columns import LeftOutColumn
+from streamfl.records.files.lines import Lines, decoded
+from streamfl.records.request import Request
+
+LOOKED_AT = 100  # lines
+_SURE = 0.8  # the share of the last lines that must have as many fields as each other
+_MARKS = ("#", "%", "//")  # of comments
+_DIRECTIVE = re.compile(r'"?sep=(?P<separator>[^"])"?', re.IGNORECASE)
+_SEPARATORS = ";\t|, "
+ROW_NAMES = "holds the names of rows"
+EMPTY = "is empty: each line ends with a separator"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """How a file begins.
+
+    Parameters
+    ----------
+    request
+        The request, with the separator that the file itself names.
+    skip
+        The lines before the header.
+    names
+        The names of all columns, of which some stand in no header.
+    left_out
+        Columns that cannot be features, although lines have them.
+    notes
+        What the user should know.
+    """
+
+    request: Request
+    skip: int
+    names: list[str]
+    left_out: tuple[LeftOutColumn, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def head(request: Request, lines: Sequence[str]) -> Head | None:
+    r"""Return how a file begins; None if nothing is unusual, or nothing can be told.
+
+    Parameters
+    ----------
+    request
+        What the caller asked for.
+    lines
+        The first lines.
+
+    Raises
+    ------
+    UsageError
+        The lines have more fields than the header.
+
+    >>> found = head(Request("a.csv"), ["sep=;", "# station 12", "a;b;y", "1;2;on", "3;4;off", "5;6;on"])
+    >>> found.request.separator, found.skip, found.names
+    (';', 2, ['a', 'b', 'y'])
+    >>> head(Request("a.csv"), ["a,b", "r1,1,2", "r2,3,4", "r3,5,6"]).names
+    ['row', 'a', 'b']
+    """
+    start, separator = 0, request.separator
+    if lines and (found := _DIRECTIVE.fullmatch(lines[0].strip())):
+        start, separator = 1, found["separator"] if separator == "," else separator
+    request = replace(request, separator=separator)
+    rows = [_fields(line, separator) for line in lines[start:]]
+    table = [row for row in rows if row and not is_comment(row)]
+    width = _width(table)
+    if not width:
+        skip = start + _before(rows, 0) if table else start
+        return Head(request, skip, []) if skip else None
+    first = next(i for i, row in enumerate(table) if len(row) == width)
+    comment = _header_in_comment(rows, table[0], width, separator)
+    if comment is not None:
+        return _shaped(request, start + comment, _uncommented(rows[comment]), table, width, 0)
+    if first and _is_header(table[first], table):
+        at = first
+    elif first and len(table[first - 1]) in {width - 1, width + 1}:
+        at = first - 1
+    else:
+        at = 0
+    found_at = _before(rows, at)
+    if at == 0 and start + found_at == 0 and len(table[0]) == width and table[0][-1].strip():
+        return None
+    return _shaped(request, start + found_at, table[at], table[at + 1 :], width, at)
+
+
+def is_comment(fields: Sequence[str]) -> bool:
+    """Return whether a line is a comment.
+
+    >>> is_comment(["# a", "b"]), is_comment(["#1", "b"]), is_comment(["a", "# b"])
+    (True, True, False)
+    """
+    return bool(fields) and fields[0].lstrip().startswith(_MARKS)
+
+
+def suspected(lines: Sequence[str], separator: str) -> str:
+    """Return the character that seems to separate the columns of lines, "" if it is the one that is given.
+
+    >>> suspected(["station 12", "a;b,c;y", "1;2;on", "3;4;off", "5;6;on"], ",")
+    ';'
+    """
+    widths = {mark: _width([_fields(line, mark) for line in lines]) for mark in _SEPARATORS}
+    own = _width([_fields(line, separator) for line in lines])
+    best = max(widths, key=lambda mark: widths[mark])
+    return best if widths[best] > 1 >= own else ""
+
+
+def _shaped(request: Request, skip: int, names: list[str], rows: list[list[str]], width: int, before: int) -> Head:
+    """Return the head with a name for each field of the lines."""
+    names = [name.strip() or f"column{i}" if name.strip() else "" for i, name in enumerate(names, start=1)]
+    whole = [row for row in rows if len(row) == width]
+    notes = [f"the {before} line{'s' * (before > 1)} before the header {'are' if before > 1 else 'is'} left out"]
+    left_out = []
+    if len(names) == width - 1:
+        if all(not row[-1].strip() for row in whole):
+            names.append("")
+        else:
+            names.insert(0, _unused("row", names))
+            left_out.append(LeftOutColumn(names[0], ROW_NAMES))
+    elif len(names) == width + 1 and not names[-1]:
+        names.pop()
+    elif len(names) != width:
+        what = f"its header has {len(names)} names, but its lines have {width} fields"
+        remedy = "give each column a name" if len(names) < width else "give each line all fields"
+        raise request.refusal(what, f"{remedy}, or correct --separator")
+    if not names[-1] and all(not row[-1].strip() for row in whole):
+        names[-1] = f"column{len(names)}"
+        left_out.append(LeftOutColumn(names[-1], EMPTY))
+    return Head(request, skip, names, tuple(left_out), tuple(notes if before else ()))
+
+
+def _unused(name: str, names: Sequence[str]) -> str:
+    while name in names:
+        name = f"{name}_"
+    return name
+
+
+def _before(rows: Sequence[list[str]], nth: int) -> int:
+    """Return how many lines are before the nth one that is no comment."""
+    at = [i for i, row in enumerate(rows) if row and not is_comment(row)]
+    return at[nth]
+
+
+def _header_in_comment(rows: list[list[str]], first: list[str], width: int, separator: str) -> int | None:
+    """Return the last comment at the top if it is the header, as some programs write it."""
+    top = next((i for i, row in enumerate(rows) if row and not is_comment(row)), 0)
+    if not top or not any(map(is_number, first)):
+        return None
+    names = _uncommented(rows[top - 1]) if rows[top - 1] else []
+    fits = len(names) == width > 1 and not any(map(is_number, names)) and separator != " "
+    return top - 1 if fits else None
+
+
+def _uncommented(fields: list[str]) -> list[str]:
+    return [fields[0].lstrip().lstrip("#%/ "), *fields[1:]]
+
+
+def _is_header(row: list[str], table: list[list[str]]) -> bool:
+    """Return whether a line has no number, where later ones of as many fields have one."""
+    later = [one for one in table if len(one) == len(row) and one is not row]
+    return not any(map(is_number, row)) and any(is_number(cell) for one in later for cell in one)
+
+
+def _width(rows: Sequence[list[str]]) -> int:
+    """Return the number of fields of most lines behind the first ones; 0 if there is no such number."""
+    tail = [len(row) for row in rows if row][len(rows) // 4 :]
+    if len(tail) < 2:
+        return 0
+    width, count = Counter(tail).most_common(1)[0]
+    return width if count >= _SURE * len(tail) else 0
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    line = spaced(line) if separator == " " else line
+    try:
+        return next(csv.reader([line.rstrip("\r\n")], delimiter=separator), [])
+    except csv.Error:
+        return []
+
+
+def spaced(line: str) -> str:
+    r"""Return a line whose columns are separated by any number of blanks with one blank between them.
+
+    >>> spaced("  1.5   2\t x\r\n")
+    '1.5 2 x\n'
+    """
+    return re.sub(r"[ \t]+", " ", line.strip()) + "\n"
+
+
+class Spaced:
+    """A file whose columns are separated by any number of blanks."""
+
+    def __init__(self, request: Request, stream: Lines) -> None:
+        self._request, self._stream, self._number = request, stream, 0
+
+    def readline(self, size: int = -1, /) -> bytes:
+        """Return the next line."""
+        raw = self._stream.readline(size)
+        self._number += 1
+        return spaced(decoded(self._request, self._number, raw)).encode() if raw else raw
+
+
+def separator_refusal(request: Request, mark: str) -> Exception:
+    """Return the error for a file whose columns something else separates."""
+    name = {"\t": "tab", " ": "space"}.get(mark, quoted(mark))
+    return request.refusal(f"its columns are separated by {quoted(mark)}", f"add --separator {name}")

@@ -1,0 +1,41 @@
+"""What a message by a schema becomes: a JSON object, in bytes."""
+
+import datetime
+import decimal
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+Read = Callable[[bytes], bytes]
+"""Makes a message without its head a JSON object."""
+
+
+class UnreadableError(Exception):
+    """A message does not fit its schema."""
+
+
+def as_json(record: object) -> bytes:
+    """Return a decoded record as a JSON object.
+
+    >>> as_json({"t": datetime.datetime(2026, 3, 21, tzinfo=datetime.UTC), "x": decimal.Decimal("1.5"), "b": b"ab"})
+    b'{"t":"2026-03-21T00:00:00Z","x":"1.5","b":"6162"}'
+    """
+    return msgspec.json.encode(_finite(record), enc_hook=_other)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, bytes | bytearray):
+        return value.hex()
+    if isinstance(value, dict):
+        return {str(name): _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return value
+
+
+def _other(value: object) -> object:
+    if isinstance(value, datetime.date | datetime.time | decimal.Decimal | uuid.UUID):
+        return str(value)
+    raise UnreadableError(f"a value of type {type(value).__name__}")

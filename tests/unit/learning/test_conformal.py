@@ -1,0 +1,209 @@
+"""The conformal test: its numbers by hand, whom and what an alarm names, who comes and goes, and new labels."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from streamfl.arrays import FloatArray
+from streamfl.learning.drift.detectors.class_mix import MOST_LABELS
+from streamfl.learning.drift.detectors.conformal import BAG, SHORTEST, TILTS, Conformal, Evidence
+from streamfl.learning.drift.evidence import ClientPart, Observed
+from streamfl.protocol.alarm import Alarm
+from streamfl.protocol.messages import LabelSums
+from streamfl.sampling import generator
+
+CLIENTS = tuple(f"c{i}" for i in range(10))
+
+
+def part(**means: float) -> ClientPart:
+    """Return a client's part: of each label 20 records of a mean score."""
+    new = tuple(LabelSums(label=x, count=20, loss=20.0 * mean, square=0.0) for x, mean in means.items())
+    return ClientPart(20 * len(new), {}, new)
+
+
+def observed(t: int, parts: Mapping[str, ClientPart], known: tuple[str, ...] = ()) -> Observed:
+    return Observed(t, sum(p.records for p in parts.values()), {}, known_labels=known, clients=parts)
+
+
+class Play:
+    """Ten clients with the labels a and b, whose scores vary a little."""
+
+    def __init__(self) -> None:
+        self.random, self.detector, self.t = generator(3, "conformal"), Conformal(), 0
+
+    def round(self, risen: Mapping[str, float] = {}, labels: str = "ab", absent: Sequence[str] = ()) -> Alarm | None:
+        """Play a round in which the scores of some labels are higher at some clients."""
+        self.t += 1
+        noise = {client: self.random.normal(0.0, 0.02, 2) for client in CLIENTS}
+        parts = {
+            client: part(
+                **{x: 0.3 + noise[client][j] + risen.get(client, 0.0) * (x in labels) for j, x in enumerate("ab")}
+            )
+            for client in CLIENTS
+            if client not in absent
+        }
+        return self.detector.update(observed(self.t, parts), {})
+
+    def quiet(self, rounds: int = 20) -> None:
+        """Play rounds in which nothing changes."""
+        assert [self.round() for _ in range(rounds)] == [None] * rounds
+
+    def until_alarm(self, risen: Mapping[str, float], labels: str = "ab") -> Alarm:
+        """Play rounds until there is an alarm."""
+        return next(alarm for _ in range(8) if (alarm := self.round(risen, labels)) is not None)
+
+
+EVERYBODY = dict.fromkeys(CLIENTS, 0.3)
+
+
+def test_a_bag_by_hand() -> None:
+    # A lone client has one record a round, with a score of 0 seven times and of 1 at last: z is -1/sqrt(7) and
+    # sqrt(7). Before a drift of one round there are seven, of two six, of four four; of eight there are too few.
+    counts, sums = np.ones((8, 1, 1)), np.zeros((8, 1, 1))
+    sums[-1] = 1.0
+    low, high = -1.0 / math.sqrt(7.0), math.sqrt(7.0)
+    mean = (7.0 * np.exp(TILTS * low) + np.exp(TILTS * high)) / 8.0
+    ones = [(np.exp(TILTS * (high + (a - 1) * low)) / mean**a).mean() for a in (1, 2, 4)]
+    # Over all and by label alike; over a few with p = 1 and a tenth.
+    of_start = [(2.0 * e + (e + 0.9 + 0.1 * e) / 2.0) / 3.0 for e in (*ones, 1.0)]
+    found = Evidence.of(counts, sums)
+    assert found.statistic() == pytest.approx(math.log(np.mean(of_start)))
+    assert found.start() == 1
+    assert found.of_client[0, :, 0] == pytest.approx(np.log(np.exp(TILTS * high) / mean))
+
+
+def test_a_client_s_sum_is_centred_by_label_and_divided_by_the_root_of_its_records() -> None:
+    counts, sums = np.full((8, 1, 2), 2.0), np.zeros((8, 1, 2))
+    counts[:, 0, 0] = [1, 3, 1, 3, 1, 3, 1, 3]  # the mix of labels moves, and scores follow labels alone
+    sums[:, 0, 0] = 0.9 * counts[:, 0, 0]
+    assert Evidence.of(counts, sums).client.ravel() == pytest.approx(np.zeros(8), abs=1e-6)
+    sums[:, 0, 1] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
+    u = (sums[:, 0, 1] - 0.45) / np.sqrt(counts.sum(axis=(1, 2)))
+    assert Evidence.of(counts, sums).client.ravel() == pytest.approx((u - u.mean()) / u.std())
+
+
+def test_rounds_without_records_of_a_client_are_in_no_bag_of_its() -> None:
+    random = generator(1, "conformal")
+    counts, sums = np.full((14, 2, 1), 20.0), random.uniform(5.0, 6.0, (14, 2, 1))
+    counts[3:7, 1], sums[3:7, 1] = 0.0, 0.0
+    away, there = Evidence.of(counts, sums), np.r_[0:3, 7:14]
+    alone = Evidence.of(counts[there, 1:], sums[there, 1:])
+    assert away.of_client[:2, :, 1] == pytest.approx(alone.of_client[:2, :, 0])
+    assert away.client[3:7, 1].tolist() == [0.0] * 4
+
+
+def test_an_alarm_at_all_clients_comes_at_once_and_names_label_and_round() -> None:
+    play = Play()
+    play.quiet()
+    alarm = play.round(EVERYBODY, labels="b")
+    assert alarm is not None
+    assert (alarm.cause, alarm.since, alarm.labels, alarm.local) == ("conformal", 21, ("b",), False)
+    assert alarm.statistic >= alarm.threshold == pytest.approx(math.log(2e4))
+    assert play.detector.reading is not None
+    assert play.detector.reading.statistic == alarm.statistic
+    assert not play.detector.rest_is_quiet(observed(play.t, {}), {}, ("c1", "c2"), 5.0)
+
+
+def test_a_drift_is_dated_to_its_first_round_also_if_it_is_found_later() -> None:
+    play = Play()
+    play.quiet()
+    alarm = play.until_alarm(dict.fromkeys(CLIENTS, 0.012))
+    assert play.t > 21
+    assert 20 <= alarm.since <= 22
+
+
+def test_clients_that_drift_alone_are_named_with_their_labels() -> None:
+    play = Play()
+    play.quiet(45)
+    alarm = play.until_alarm({"c1": 0.3, "c4": 0.3}, labels="a")
+    assert (alarm.clients, alarm.labels, alarm.local, alarm.since) == (("c1", "c4"), ("a",), True, 46)
+    assert play.detector.named(["c1", "c2"]) == ("c1",)
+    assert play.detector.rest_is_quiet(observed(play.t, {}), {}, alarm.clients, 3.0)
+
+
+def test_a_forgotten_client_begins_a_new_bag_and_the_others_keep_theirs() -> None:
+    play, two = Play(), {"c1": 0.3, "c4": 0.3}
+    play.quiet(45)
+    play.until_alarm(two)
+    play.detector.forget(two)
+    assert play.detector.clients == tuple(c for c in CLIENTS if c not in two)
+    assert [play.round(two) for _ in range(20)] == [None] * 20  # their level is what it is now
+    assert play.round(EVERYBODY) is not None
+
+
+def test_a_late_client_and_one_that_comes_back_are_no_evidence_by_themselves() -> None:
+    play = Play()
+    assert not any(play.round(absent=["c0", "c1"]) for _ in range(15))
+    assert not any(play.round(absent=["c1"]) for _ in range(15))
+    assert not any(play.round() for _ in range(15))
+
+
+def test_it_is_silent_for_three_rounds_after_a_reset() -> None:
+    play = Play()
+    play.quiet()
+    play.detector.reset()
+    assert [play.round(EVERYBODY if i == 2 else {}) for i in range(3)] == [None] * 3
+    assert play.detector.reading is None
+    play.round()
+    assert play.detector.reading is not None
+
+
+def test_with_ten_clients_a_drift_five_rounds_after_a_reset_is_found_at_once() -> None:
+    play = Play()
+    play.quiet(5)
+    alarm = play.round(EVERYBODY)
+    assert alarm is not None
+    assert alarm.since == 6
+
+
+def test_a_label_that_is_new_to_the_epoch_is_an_alarm_and_a_known_one_is_not() -> None:
+    def played(known: tuple[str, ...], clients: int) -> Alarm | None:
+        detector = Conformal()
+        for t in range(1, 4):
+            assert detector.update(observed(t, {c: part(a=0.3) for c in CLIENTS}, known), {}) is None
+        parts = {c: part(a=0.3, n=1.0) if i < clients else part(a=0.3) for i, c in enumerate(CLIENTS)}
+        return detector.update(observed(4, parts, known), {})
+
+    assert played(("a", "n"), 10) is None
+    alarm = played(("a",), 10)
+    assert alarm is not None
+    assert (alarm.cause, alarm.labels, alarm.since) == ("new-label", ("n",), 4)
+    assert played(("a",), 2) is None  # too few clients have it
+
+
+def test_the_bag_is_bounded_in_rounds_and_labels_and_whoever_left_leaves_it() -> None:
+    detector = Conformal()
+    for t in range(1, BAG + 10):
+        names = CLIENTS[1:3] if t > 8 else CLIENTS[:3]
+        parts = {c: part(**{f"l{t % 60:03}": 0.2, f"m{t}": 0.2, f"n{t}": 0.2, f"o{t}": 0.3}) for c in names}
+        detector.update(observed(t, parts), {})
+    assert detector.counts.shape == detector.sums.shape
+    assert detector.counts.shape[:2] == (BAG, 2)
+    assert len(detector.labels) <= MOST_LABELS
+    assert detector.clients == CLIENTS[1:3]
+
+
+def test_with_many_clients_and_labels_the_bag_is_shorter() -> None:
+    def rounds(clients: int) -> int:
+        detector = Conformal()
+        for t in range(1, 15):
+            parts = {f"c{i:03}": part(**{f"l{j}": 0.2 for j in range(10)}) for i in range(clients)}
+            detector.update(observed(t, parts), {})
+        return len(detector.counts)
+
+    assert [rounds(20), rounds(150), rounds(200)] == [14, 13, SHORTEST]
+
+
+def test_the_order_of_clients_does_not_matter() -> None:
+    def statistic(order: int) -> FloatArray:
+        detector, random = Conformal(), generator(5, "conformal")
+        for t in range(1, 12):
+            scores = {c: random.uniform(0.2, 0.4, 2) for c in CLIENTS}
+            parts = {c: part(a=scores[c][0], b=scores[c][1]) for c in CLIENTS[::order]}
+            detector.update(observed(t, parts), {})
+        assert detector.reading is not None
+        return np.array([detector.reading.statistic])
+
+    assert statistic(1).tolist() == statistic(-1).tolist()
