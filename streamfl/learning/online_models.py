@@ -176,6 +176,10 @@ class OnlineModels(abc.ABC, Generic[S, L]):
         """Return the same for clients that are driven by one thread: they may keep once what is the same at all."""
         return self
 
+    def alone(self) -> Self:
+        """Return the same for a client that is alone, for good: what it learns need not be fit to be sent."""
+        return self
+
     def agreed_only(self) -> Self:
         """Return the same without models that are a client's own and never agreed on."""
         return self

@@ -311,7 +311,7 @@ class Replay:
 
     def run(self) -> Replayed:
         """Run the federation over all its records."""
-        transport = MemoryTransport(observe=self._traffic.add if self.settings.count_bytes else None)
+        transport = MemoryTransport(observe=self._traffic.add if self._counts_bytes else None)
         self._machine = self._coordinator()
         if self.history.unlearnt is None:  # a River model has no file
             self._file = FileErrors(self.table, self.logs, self.horizon, self._model)
@@ -405,12 +405,24 @@ class Replay:
         text = sentence(told, clients=len(self.logs), moved=change.moved)
         return change.model_copy(update={"sentence": text})
 
+    @property
+    def _is_alone(self) -> bool:
+        """Tell whether there is one client, and nothing asks for what it would send to others."""
+        settings = self.settings
+        plain = settings.privacy.secure_aggregation == "off" and settings.learning.bytes == "auto"
+        return plain and len(self.logs) == 1
+
+    @cached_property
+    def _learner(self) -> Learner:
+        """Return how all learn."""
+        learner = self.settings.learning.learner(self.task, self.settings.seed)
+        return learner.alone() if self._is_alone else learner
+
     def _coordinator(self) -> Coordinator:
         settings = self.settings
-        learner = settings.learning.learner(self.task, settings.seed)
         return Coordinator(
             CoordinatorSettings(
-                learner=learner,
+                learner=self._learner,
                 min_clients=len(self.logs),
                 round_size=None
                 if self.sizes or settings.interval
@@ -419,7 +431,7 @@ class Replay:
                 scaling=settings.scaling,
                 aggregation=settings.aggregation,
                 by_event_time=settings.interval is not None,
-                secure_aggregation=settings.privacy.secure_aggregation,
+                secure_aggregation="alone" if self._is_alone else settings.privacy.secure_aggregation,
                 min_clients_per_sum=settings.privacy.min_clients_per_sum,
                 noise=settings.privacy.mechanism,
                 expand=expand,
@@ -428,15 +440,15 @@ class Replay:
         )
 
     @cached_property
-    def _learner(self) -> Learner:
+    def _of_clients(self) -> Learner:
         """Return how all clients learn: what is the same at all of them they have once."""
-        return self.settings.learning.learner(self.task, self.settings.seed).in_one_process()
+        return self._learner.in_one_process()
 
     def _client(self, name: str, transport: MemoryTransport) -> ClientNode:
         settings = self.settings
         machine = Client(
             ClientSettings(
-                learner=self._learner,
+                learner=self._of_clients,
                 round_size=self.sizes[name] if self.sizes else settings.round_size,
                 min_records=settings.min_records,
                 measure=settings.measure,
@@ -537,9 +549,14 @@ class Replay:
             **({} if result.bytes is None else result.bytes.model_dump()),
         )
 
+    @property
+    def _counts_bytes(self) -> bool:
+        """Tell whether there are messages whose bytes are wanted."""
+        return self.settings.count_bytes and not self._is_alone
+
     def _bytes(self) -> BytesARecord | None:
-        """Return the bytes of messages and of raw features, a record; None if they are not counted."""
-        if not self.settings.count_bytes:
+        """Return the bytes of messages and of raw features, a record; None without messages, or if not counted."""
+        if not self._counts_bytes:
             return None
         up, down = self._traffic.a_record
         return BytesARecord(up=round(up, 1), down=round(down, 1), raw=4.0 * len(self.table.features))

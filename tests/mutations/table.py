@@ -351,16 +351,16 @@ OF_NATIVE = (
     ),
     Mutation(
         "clients weigh alike in the mean of linear weights, however many records they have",
-        NATIVE + "merging/merging.py",
+        NATIVE + "merging/on_grids.py",
         "sent.append((part.records, _in_common(",
         "sent.append((1, _in_common(",
         "linear weights move by the mean over records",
     ),
     Mutation(
         "what rounding keeps back of linear weights is forgotten",
-        NATIVE + "merging/merging.py",
-        "return replace(change, chain=chain), replace(kept_back, weights=left)",
-        "return replace(change, chain=chain), kept_back",
+        NATIVE + "merging/on_grids.py",
+        "next_steps(parts), replace(kept_back, weights=left))",
+        "next_steps(parts), kept_back)",
         "errors of rounding do not add up over rounds",
     ),
     Mutation(

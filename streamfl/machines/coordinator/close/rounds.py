@@ -106,6 +106,7 @@ class Rounds:
             moments=is_warming_up(state, self.settings) or bool(state.registry.unscaled),
             pooled=self.kind.sends_sums,
             noisy=self.settings.noise is not None,
+            on_grids=self.kind.on_grids,
         )
         self.unsaved.collect_for(opened)
 
@@ -230,7 +231,7 @@ class Rounds:
             stage=len(answers) + 1,
             relabel=ask.relabel,
         )
-        models = published(ask.models, state)
+        models = published(ask.models, state, on_grids=self.kind.on_grids)
         self.unsaved.pending_alarm = PendingAlarm(closing, deliberation, asked, models, ask.models, now, answers)
         self.unsaved.scores = {}
         return [Publish((*models, asked))]

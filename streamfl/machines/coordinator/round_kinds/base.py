@@ -52,6 +52,9 @@ class RoundKind(ABC):
     resumes: ClassVar[bool] = True
     """Whether an entry that was open before a kill can be opened again; otherwise its records go to the next one."""
 
+    on_grids: ClassVar[bool] = True
+    """Whether what is sent and published is rounded to fit in few bytes."""
+
     finds_culprits: ClassVar[bool] = True
     """Whether it can be found out whose message makes something raise, by leaving it out."""
 

@@ -71,6 +71,16 @@ def wrong_learnt(learnt: NativeLearnt, agreed: NativeState, covered: Covered) ->
     )
 
 
+def damaged(learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
+    """Return what shows that learning was broken off halfway, or None: all that is checked of a client alone."""
+    if learnt.records != covered.records:
+        return "another number of records in the online models"
+    numbers = (learnt.weights, learnt.table, learnt.second)
+    if not all(np.isfinite(array).all() for array in numbers):
+        return "a number of online models that is not finite"
+    return _wrong_second(learnt, agreed)
+
+
 def _wrong_names(learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
     for names, known in ((learnt.features, agreed.features), (learnt.labels, agreed.labels)):
         if names[: len(known)] != known or len(set(names)) != len(names):
