@@ -226,7 +226,7 @@ _on_bad_record = click.option(
     type=click.FloatRange(SHORTEST, LONGEST),
     metavar="SECONDS",
     help="Rounds by event time: each round takes the records of this many seconds, according to --time. Replaces "
-    "--round-size.",
+    "--round-size. Default: chosen if clients have records at different rates.",
 )
 @click.option(
     "--min-records",
@@ -487,7 +487,7 @@ def predict(file: str, **options: Any) -> None:
     no labels. Records are read and predicted in batches, so the file may be larger than memory, except .npz.
     """
     from streamfl.records.request import Request  # noqa: PLC0415
-    from streamfl.run.predict import PredictRequest, run_predict  # noqa: PLC0415
+    from streamfl.run.predictions.predict import PredictRequest, run_predict  # noqa: PLC0415
 
     request = Request(file, labelled=options["label"] is not None, **_of_file(options))
     raises = {"refuse": "raise"}

@@ -201,7 +201,11 @@ class OnlineModels(abc.ABC, Generic[S, L]):
     def refusal(self, learnt: Learnt | None, agreed: AgreedState | None, covered: Covered) -> str | None:
         """Return why the result of a client, or its absence, cannot be used, or None."""
         if not isinstance(learnt, self.learnt) or not isinstance(agreed, self.state):
-            return None if learnt is None and agreed is None else "online models that not all have"
+            return (
+                None
+                if learnt is None and agreed is None
+                else "either the update or the federation has no online models"
+            )
         return self.wrong(learnt, agreed, covered)
 
     def taken(self, agreed: AgreedState | None) -> S | None:

@@ -16,10 +16,9 @@ from streamfl.errors import BrokenInvariantError, PeerError, UsageError
 from streamfl.learning.local_round import Learner
 from streamfl.learning.profiles.base import Profile
 from streamfl.machines.client.intake.period import AGREEING
-from streamfl.machines.client.intake.recorded import Recorded
 from streamfl.machines.client.machine import Client
 from streamfl.machines.client.settings import ClientSettings
-from streamfl.machines.coordinator.aggregations import AGGREGATORS, Aggregator
+from streamfl.machines.coordinator.aggregators import AGGREGATORS, Aggregator
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
@@ -56,6 +55,7 @@ from streamfl.run.report.changes import sentence
 from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
 from streamfl.run.summary import RoundLine, RoundSummary
 from streamfl.runtime.clock import ManualClock, stopwatch
+from streamfl.runtime.log.recorded import Recorded
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, unobserved
 from streamfl.runtime.transport.memory import MemoryTransport
@@ -561,6 +561,12 @@ class Replay:
         up, down = self._traffic.a_record
         return BytesARecord(up=round(up, 1), down=round(down, 1), raw=4.0 * len(self.table.features))
 
+    def _in_time(self, clients: Sequence[Client]) -> dict[str, int | None]:
+        """Return what the result tells of records that were answered where they are, of the order, of late labels."""
+        ahead = self._ahead.most if self.settings.measure and not self.answers else None
+        answered = sum(client.answered for client in clients)
+        return {"answered": answered, "ahead": ahead, **self._late_labels(clients)}
+
     def _late_labels(self, clients: Sequence[Client]) -> dict[str, int]:
         """Return what the result tells of labels that come later than their records; nothing if they do not."""
         if not self.settings.label_delay:
@@ -602,7 +608,8 @@ class Replay:
         log = self.logs[client.name]
         return len(log) - (client.accounted or 0) - client.pending if client.is_alone else 0
 
-    def _result(self, state: CoordinatorState, seconds: float, clients: Sequence[Client]) -> Result:
+    def _counted(self, clients: Sequence[Client]) -> tuple[int, int]:
+        """Return the records read, and those of them that no entry names yet; every other one is in one entry."""
         history = self.history
         pending = sum(client.pending + self._unread(client) for client in clients)
         records = sum(map(len, self.logs.values()))
@@ -610,6 +617,11 @@ class Replay:
             raise BrokenInvariantError(
                 f"{records} read, {history.accepted} accepted, {history.rejected} rejected, {pending} pending"
             )
+        return records, pending
+
+    def _result(self, state: CoordinatorState, seconds: float, clients: Sequence[Client]) -> Result:
+        history = self.history
+        records, pending = self._counted(clients)
         classes = self.task == "classification"
         rmse = None if classes else self._figures("rmse")
         return Result(
@@ -624,11 +636,9 @@ class Replay:
             held_out=history.accepted - history.trained,
             rejected=history.rejected,
             pending=pending,
-            answered=sum(client.answered for client in clients),
-            ahead=self._ahead.most if self.settings.measure and not self.answers else None,
             infinite=self.table.infinite,
             missing=missing(self.table),
-            **self._late_labels(clients),
+            **self._in_time(clients),
             rounds=len(history.rounds),
             clients=len(self.logs),
             seconds=round(seconds, 3),

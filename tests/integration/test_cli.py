@@ -26,7 +26,8 @@ from streamfl.errors import UsageError
 from streamfl.run.model_file import ServedModel
 
 KEYS = (
-    "streamfl source label left_out seed profile records accepted held_out rejected pending infinite rounds"
+    "streamfl source label left_out seed profile records accepted held_out rejected pending answered ahead"
+    " infinite rounds"
     " clients seconds records_per_second bytes {} loss by_client {} restarts local_drifts changes notices promotions"
     " serving model_sha256 per_round"
 )

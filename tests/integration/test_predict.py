@@ -18,7 +18,7 @@ import pytest
 from streamfl.cli.main import main
 from streamfl.protocol.registry import Registry, TargetUnit
 from streamfl.run.model_file import ServedModel
-from streamfl.run.predict import ahead
+from streamfl.run.predictions.predict import ahead
 
 # Predicts "yes" where x > 0; being red is worth 10.
 LABELS = ServedModel(

@@ -36,7 +36,7 @@ from streamfl.learning.local_round import Learner
 from streamfl.live.settings.installed import connector_named, installed, section
 from streamfl.live.settings.validation import first_of
 from streamfl.machines.client.settings import ClientSettings
-from streamfl.machines.coordinator.aggregations import AGGREGATORS
+from streamfl.machines.coordinator.aggregators import AGGREGATORS
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.online.native.online_models import NativeOnlineModels

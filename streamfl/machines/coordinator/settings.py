@@ -8,7 +8,7 @@ from streamfl.learning.influence import Secret
 from streamfl.learning.local_round import Learner
 from streamfl.learning.pooling.masks import FEWEST, Expand, Sums
 from streamfl.learning.pooling.noise import Noise
-from streamfl.machines.coordinator.aggregations import Aggregator
+from streamfl.machines.coordinator.aggregators import Aggregator
 
 
 @dataclass(frozen=True, slots=True)

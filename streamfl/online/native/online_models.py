@@ -117,7 +117,7 @@ class NativeOnlineModels(OnlineModels[NativeState, NativeLearnt]):
         agreed = published.agreed
         if not isinstance(agreed, NativeState) or agreed.is_sound(self.settings, self.settings.table_rows):
             return None  # of an external model: it is ignored
-        return "online models that do not fit their names"
+        return "the online models do not fit their names"
 
     def at_client(self) -> NativeAtClient:
         """Return the models at a client that has learnt nothing yet."""

@@ -6,7 +6,6 @@ from functools import cached_property
 
 from streamfl.arrays import FloatArray
 from streamfl.errors import BrokenInvariantError, UsageError
-from streamfl.machines.client.intake.recorded import Recorded
 from streamfl.machines.client.machine import Client
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.coordinator.machine import Coordinator
@@ -30,6 +29,7 @@ from streamfl.run.dealing.dealing import Log
 from streamfl.run.dealing.delayed import HalvesSource
 from streamfl.run.dealing.source import TableSource
 from streamfl.runtime.clock import ManualClock
+from streamfl.runtime.log.recorded import Recorded
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, Node, unobserved
 from streamfl.sampling import generator

@@ -13,7 +13,7 @@ from kafka_stream import check_as_undisturbed
 from small_stream import ROUNDS, SIZE
 from suites.parameters import full
 
-from streamfl.run.answers_file import AnswersFile
+from streamfl.run.predictions.answers_file import AnswersFile
 from streamfl.run.replay import Replay, ReplaySettings
 from streamfl.run.settings import LearningSettings
 

@@ -13,14 +13,17 @@ from streamfl.learning.second_moments import wanted
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.changes import WHOLE_EVERY, changed
 from streamfl.protocol.messages import (
+    EarlierRecords,
     FromCoordinator,
     ModelPublished,
     ModelsChanged,
+    MomentsAsked,
     OnlinePublished,
     RegistryPublished,
     Roster,
     RoundOpened,
     Slot,
+    TotalsAsked,
 )
 
 # One client in so many sends moments in a round, in turn; all do in the first rounds after a restart; never more than
@@ -97,7 +100,7 @@ class OpenRound:
         second = whitened and wanted(rounds, state.registry.rows)
         if pooled:
             second = second and _is_turn_of_all(state, rounds)
-        asked = second or moments or state.online is not None
+        in_turn = second or moments or state.online is not None
         message = RoundOpened(
             entry=state.entry,
             round=state.round,
@@ -110,23 +113,30 @@ class OpenRound:
             closes=interval,
             period=state.period,
             apart=plan.apart,
-            moments=moments,
-            second_moments=second,
-            measured=state.measured if rounds > ALL_MEASURED and asked and not pooled else None,
-            exponents=state.agreed.exponents if whitened and on_grids and not noisy else (),
-            keep=plan.keep,
-            sampled=plan.sampled,
-            held=plan.held,
+            asks=MomentsAsked(
+                moments=moments,
+                second_moments=second,
+                measured=state.measured if rounds > ALL_MEASURED and in_turn and not pooled else None,
+                exponents=state.agreed.exponents if whitened and on_grids and not noisy else (),
+            ),
+            earlier=EarlierRecords(keep=plan.keep, sampled=plan.sampled, held=plan.held),
+            totals=TotalsAsked(
+                pooled=pooled,
+                roster=0 if state.roster is None else state.roster.version,
+                repeats=state.repeats or None,
+            ),
             online=state.online is not None,
-            pooled=pooled,
-            roster=0 if state.roster is None else state.roster.version,
-            repeats=state.repeats or None,
             tested=plan.tested,
         )
         closes = None if interval is None else now + interval
         models = published(plan.live, state, on_grids=on_grids)
         grid = grid_of(plan.live, state) if on_grids else None
         return cls(plan, message, models, now, closes, grid, state.roster)
+
+    @property
+    def waited_from(self) -> float:
+        """Return the time from which clients are waited for: when they close their buffers, or when it was opened."""
+        return self.since if self.closes is None else self.closes
 
     @property
     def weights(self) -> Mapping[str, FloatArray]:

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from streamfl.machines.coordinator.kinds.base import RoundKind
 from streamfl.machines.coordinator.round.closing import Closing, Counted
-from streamfl.machines.coordinator.round.unsaved import PendingAlarm
+from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
+from streamfl.machines.coordinator.round_kinds.base import RoundKind
 from streamfl.machines.coordinator.saved.state import CoordinatorState
-from streamfl.protocol.messages import Scores, Unmasked, Update
+from streamfl.protocol.messages import Scores, Update
 from streamfl.protocol.registry import Registry
 
 
@@ -23,7 +23,7 @@ class OneClient(RoundKind):
         return Counted(tuple(closing.granted))
 
     def scored(
-        self, alarm: PendingAlarm, scores: Mapping[str, Scores], answers: Sequence[Unmasked], registry: Registry
+        self, alarm: PendingAlarm, scores: Mapping[str, Scores], enquiry: Enquiry | None, registry: Registry
     ) -> Sequence[tuple[Update, Scores]]:
         """Return the scores of the client."""
         sent = alarm.closing.counted.updates
