@@ -74,10 +74,10 @@ def wrong_learnt(learnt: NativeLearnt, agreed: NativeState, covered: Covered) ->
 def damaged(learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
     """Return what shows that learning was broken off halfway, or None: all that is checked of a client alone."""
     if learnt.records != covered.records:
-        return "another number of records in the online models"
+        return "the online models have another number of records than the update"
     numbers = (learnt.weights, learnt.table, learnt.second)
     if not all(np.isfinite(array).all() for array in numbers):
-        return "a number of online models that is not finite"
+        return "a number of online models is not finite"
     return _wrong_second(learnt, agreed)
 
 
