@@ -25,7 +25,7 @@ import click
 
 from streamfl.machines.client.machine import Client
 from streamfl.machines.client.settings import ClientSettings
-from streamfl.machines.coordinator.aggregations import Aggregator
+from streamfl.machines.coordinator.aggregators import Aggregator
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.saved.state import CoordinatorState

@@ -8,10 +8,9 @@ from unittest.mock import patch
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.online.native import learner as of_learner
 from streamfl.online.native.kernels.steps import Models
 from streamfl.online.native.learner import NativeLearner
-from streamfl.online.native.merging import merging
+from streamfl.online.native.merging import merging, on_grids
 from streamfl.online.native.tables import ClientTable
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.models import NativeState
@@ -74,8 +73,8 @@ def changed(settings: NativeSettings, begin: NativeState, stream: Stream) -> Nat
 def exact(learner: NativeLearner) -> NativeLearnt:
     """Return what a learner learnt before anything is rounded: differences, sums of z z^T, and visits themselves."""
     with (
-        patch.object(of_learner, "rounded", lambda x, step, draws, most: np.asarray(x, np.float64)),
-        patch.object(of_learner, "rounded_second", lambda second, steps: second.copy()),
+        patch.object(on_grids, "rounded", lambda x, step, draws, most: np.asarray(x, np.float64)),
+        patch.object(on_grids, "rounded_second", lambda second, steps: second.copy()),
     ):
         told = learner.learnt()
     cells, visits, table = learner._changes()

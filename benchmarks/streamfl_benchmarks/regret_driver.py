@@ -15,7 +15,7 @@ from streamfl.learning.algorithms.fedavg import onto_ball
 from streamfl.learning.drift.evidence import ClientPart, LiveModel, Observed, Played
 from streamfl.learning.profiles.base import Answer, Profile, RoundPlan
 from streamfl.learning.second_moments import SecondMoments
-from streamfl.machines.client.intake.held_out import ONE_IN
+from streamfl.machines.client.work.held_out import ONE_IN
 from streamfl.models.softmax import bounded, proper
 from streamfl.protocol.messages import HoldoutRule, LabelSums
 from streamfl_benchmarks.regret_streams import BOUND, RoundLoss, pooled

@@ -138,10 +138,10 @@ class Kept(Traffic):
 
 def arrays_of(update: Update) -> list[FloatArray]:
     """Return the arrays of differences and of what was learnt record by record."""
-    learnt = update.learnt
+    learnt = update.numbers.learnt
     values = [] if learnt is None else [getattr(learnt, one.name) for one in fields(learnt)]
     own = [value for value in values if isinstance(value, np.ndarray)]
-    return [*update.differences.values(), *own]
+    return [*update.numbers.differences.values(), *own]
 
 
 @cache

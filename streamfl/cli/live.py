@@ -454,6 +454,8 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
         notation=settings.records.fields.notation,
         task=settings.federation.task,
         keep=client_column(options["split"]) or None,
+        missing_values=settings.records.missing_values,
+        decimal=settings.records.decimal,
     )
 
 
@@ -503,7 +505,7 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
     type=click.Choice(["auto", "classification", "regression"]),
     default="auto",
     show_default=True,
-    help="auto: regression if any label is a number with a fractional part.",
+    help="auto: regression if labels are numbers and some have a fractional part.",
 )
 @click.option(
     "--separator",

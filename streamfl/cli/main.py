@@ -144,6 +144,18 @@ _encoding = click.option(
     metavar="NAME",
     help="The encoding of a text file, such as cp1252. Default: UTF-8, or UTF-16 with a byte order mark.",
 )
+_missing_values = click.option(
+    "--missing-values",
+    metavar="VALUE,...",
+    default="",
+    help="More values that count as missing, in any column and in the label, such as -999; not:NA means that NA is a "
+    "value. Missing without it: an empty cell, NA, null, None, ?, -, #DIV/0! and the like.",
+)
+_decimal = click.option(
+    "--decimal",
+    type=click.Choice([".", ","]),
+    help="The decimal mark of numbers. Default: the one with which all numbers of a column can be read.",
+)
 _on_bad_record = click.option(
     "--on-bad-record",
     type=click.Choice(["reject", "stop"]),
@@ -181,13 +193,15 @@ _on_bad_record = click.option(
     help="The order of day, month and year in dates such as 03/04/2026. Default: as the column shows.",
 )
 @_separator
+@_missing_values
+@_decimal
 @_encoding
 @click.option(
     "--task",
     type=click.Choice(["auto", "classification", "regression"]),
     default="auto",
     show_default=True,
-    help="auto: regression if any label is a number with a fractional part.",
+    help="auto: regression if labels are numbers and some have a fractional part.",
 )
 @click.option(
     "--clients",
@@ -212,7 +226,7 @@ _on_bad_record = click.option(
     type=click.FloatRange(SHORTEST, LONGEST),
     metavar="SECONDS",
     help="Rounds by event time: each round takes the records of this many seconds, according to --time. Replaces "
-    "--round-size.",
+    "--round-size. Default: chosen if clients have records at different rates.",
 )
 @click.option(
     "--min-records",
@@ -420,7 +434,7 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
         echo_line(sentence)
 
 
-@cli.command()
+@cli.command(cls=NamingCommand)
 @click.argument("file")
 @click.option(
     "--model",
@@ -440,9 +454,11 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
 )
 @_drop
 @_separator
+@_missing_values
+@_decimal
 @_encoding
 @click.option(
-    "--missing",
+    "--missing-columns",
     type=click.Choice(["warn", "mean", "refuse"]),
     default="warn",
     show_default=True,
@@ -471,7 +487,7 @@ def predict(file: str, **options: Any) -> None:
     no labels. Records are read and predicted in batches, so the file may be larger than memory, except .npz.
     """
     from streamfl.records.request import Request  # noqa: PLC0415
-    from streamfl.run.predict import PredictRequest, run_predict  # noqa: PLC0415
+    from streamfl.run.predictions.predict import PredictRequest, run_predict  # noqa: PLC0415
 
     request = Request(file, labelled=options["label"] is not None, **_of_file(options))
     raises = {"refuse": "raise"}
@@ -480,7 +496,7 @@ def predict(file: str, **options: Any) -> None:
         options["model"],
         csv=options["csv_to"],
         json=options["json_to"],
-        missing=raises.get(options["missing"], options["missing"]),
+        missing=raises.get(options["missing_columns"], options["missing_columns"]),
         unknown=raises.get(options["unknown"], options["unknown"]),
         client=options["client"],
     )
@@ -493,6 +509,8 @@ def _of_file(options: dict[str, Any]) -> dict[str, Any]:
         "label": options["label"],
         "drop": tuple(name for name in options["drop"].split(",") if name),
         "on_bad_record": options["on_bad_record"],
+        "missing_values": tuple(value for value in options["missing_values"].split(",") if value),
+        "decimal": options["decimal"],
         "separator": SEPARATORS.get(options["separator"], options["separator"]),
         "encoding": options["encoding"],
     }
@@ -502,7 +520,7 @@ def _table(file: str, options: dict[str, Any]) -> Any:
     from rich.text import Text  # noqa: PLC0415
 
     from streamfl.records.files.readers import read  # noqa: PLC0415
-    from streamfl.records.times import Notation  # noqa: PLC0415
+    from streamfl.records.values.times import Notation  # noqa: PLC0415
     from streamfl.run.dealing.dealing import client_column  # noqa: PLC0415
 
     name = printable(file)

@@ -11,7 +11,7 @@ REGISTRIES = {
     "{algorithms}": "streamfl.plugins.algorithms:ALGORITHMS",
     "{detectors}": "streamfl.plugins.detectors:DETECTORS",
     "{profiles}": "streamfl.plugins.profiles:PROFILES",
-    "{aggregations}": "streamfl.machines.coordinator.aggregations:AGGREGATORS",
+    "{aggregations}": "streamfl.machines.coordinator.aggregators:AGGREGATORS",
 }
 ENDINGS = "{endings}"
 

@@ -14,7 +14,6 @@ import numpy as np
 from rich.console import Console
 
 from streamfl.errors import UsageError
-from streamfl.machines.client.intake.recorded import Recorded
 from streamfl.protocol.decisions import PostUpdate, Predicted, Refused
 from streamfl.protocol.messages import (
     Ended,
@@ -25,22 +24,20 @@ from streamfl.protocol.messages import (
     RoundClosed,
     RoundOpened,
 )
-from streamfl.records.labels import identifier
+from streamfl.records.labels import amounts, identifier
 from streamfl.records.table import Table
-from streamfl.run.answers_file import AnswersFile
 from streamfl.run.dealing.dealing import FEWEST, Log, client_column, deal, usual_size
 from streamfl.run.dealing.imposed_drift import Injection, inject
 from streamfl.run.dealing.order import follow_each_other, keeps_order, moments, usual_period
 from streamfl.run.evaluation.result import Result
 from streamfl.run.page.report import render
+from streamfl.run.predictions.answers_file import AnswersFile
 from streamfl.run.replay import MOST_OF_PERIOD, Replay, Replayed, ReplaySettings
 from streamfl.run.report.display import Progress, local_text, notice_text, summary
 from streamfl.run.report.story import file_text
 from streamfl.run.report.terminal import print_line, write_output
 from streamfl.run.report.words import counted
-
-# If there are more numeric labels than this, they are probably amounts: suggest regression.
-MANY_LABELS = 50
+from streamfl.runtime.log.recorded import Recorded
 
 ALONE = "--min-records 1: an update may concern a single record, and the record can be computed from such an update"
 
@@ -317,8 +314,7 @@ def _title(replay: Replay) -> str:
     """Return source, number of clients and task; a task that was guessed wrong is seen at once."""
     labels = replay.table.labels
     task = f"classification, {counted(len(labels), 'label')}" if labels else "regression"
-    amounts = len(labels) > MANY_LABELS and all(label.lstrip("-").isdecimal() for label in labels)
-    hint = "; if the labels are amounts, add --task regression" if amounts else ""
+    hint = "; if the labels are amounts, add --task regression" if amounts(labels) else ""
     return f"{replay.table.name}: {counted(len(replay.logs), 'client')}, {task}{hint}"
 
 

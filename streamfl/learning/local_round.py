@@ -54,6 +54,10 @@ class Learner:
         """Return the same learner for clients that are driven by one thread: see `OnlineModels.in_one_process`."""
         return self if self.online is None else replace(self, online=self.online.in_one_process())
 
+    def alone(self) -> "Learner":
+        """Return the same learner for a client that is alone, for good: see `OnlineModels.alone`."""
+        return self if self.online is None else replace(self, online=self.online.alone())
+
     def agreed_only(self) -> "Learner":
         """Return the same learner without models of a client's own: see `OnlineModels.agreed_only`."""
         return self if self.online is None else replace(self, online=self.online.agreed_only())

@@ -176,6 +176,10 @@ class OnlineModels(abc.ABC, Generic[S, L]):
         """Return the same for clients that are driven by one thread: they may keep once what is the same at all."""
         return self
 
+    def alone(self) -> Self:
+        """Return the same for a client that is alone, for good: what it learns need not be fit to be sent."""
+        return self
+
     def agreed_only(self) -> Self:
         """Return the same without models that are a client's own and never agreed on."""
         return self
@@ -197,7 +201,11 @@ class OnlineModels(abc.ABC, Generic[S, L]):
     def refusal(self, learnt: Learnt | None, agreed: AgreedState | None, covered: Covered) -> str | None:
         """Return why the result of a client, or its absence, cannot be used, or None."""
         if not isinstance(learnt, self.learnt) or not isinstance(agreed, self.state):
-            return None if learnt is None and agreed is None else "online models that not all have"
+            return (
+                None
+                if learnt is None and agreed is None
+                else "either the update or the federation has no online models"
+            )
         return self.wrong(learnt, agreed, covered)
 
     def taken(self, agreed: AgreedState | None) -> S | None:

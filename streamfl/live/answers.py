@@ -11,7 +11,7 @@ from streamfl.bounds import NAME_BYTES
 from streamfl.machines.client.follower import Follower
 from streamfl.protocol.messages import RoundOpened
 from streamfl.protocol.records import Batch, Span
-from streamfl.records.cells import listed
+from streamfl.records.values.cells import listed
 from streamfl.runtime.log.predictions import DIGITS, MOST_KEY, Prediction, encoded
 from streamfl.runtime.log.tally import Tally
 from streamfl.runtime.ports import RecordAnswer, UnlabelledRecords

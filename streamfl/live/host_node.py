@@ -25,7 +25,7 @@ from streamfl.protocol.messages import (
     RoundClosed,
     RoundOpened,
 )
-from streamfl.records.times import iso
+from streamfl.records.values.times import iso
 from streamfl.run.summary import late_labels
 from streamfl.runtime.nodes import ClientNode
 from streamfl.runtime.ports import ClientProgress, Host, Source

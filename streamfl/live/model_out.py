@@ -81,6 +81,7 @@ class ModelOut:
             label=fields.label,
             left_out=tuple(name for name in (fields.time, *fields.drop) if name is not None),
             client_column=fields.client or "",
+            missing_values=fields.missing_values,
         )
         replace(model, provenance=self._provenance(machine, bytes_a_record)).save(self.path)
         self._entry = machine.state.entry

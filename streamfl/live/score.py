@@ -250,6 +250,7 @@ class _OverHTTP:
             label=fields.label,
             left_out=tuple(name for name in (fields.time, *fields.drop) if name is not None),
             client_column=fields.client or "",
+            missing_values=fields.missing_values,
         )
         self.answering = Answering(model, opened.round, opened.epoch, opened.entry - 1)
 

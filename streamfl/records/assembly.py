@@ -8,14 +8,17 @@ import numpy as np
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.errors import UsageError
 from streamfl.protocol.records import Rejection, without_infinity
-from streamfl.records.cells import Cells, is_number, listed, quoted, texts
-from streamfl.records.columns import TIMES, Column, LeftOutColumn, TextColumn, describe, infer
+from streamfl.records.columns import NOTATION, TIMES, Column, LeftOutColumn, TextColumn, decimals, describe, infer
 from streamfl.records.labels import LabelTexts, resolve
+from streamfl.records.odd_cells import OddCells, missing_words
 from streamfl.records.request import Request
 from streamfl.records.rows import GrowingRows
 from streamfl.records.series import DISTINCT, LAST, last_values
 from streamfl.records.table import Numbers, Table, Texts
-from streamfl.records.times import Times, unknown
+from streamfl.records.values.cells import NAMES, Cells, is_number, listed, quoted, texts, words
+from streamfl.records.values.missing import WORDS
+from streamfl.records.values.numerals import Decimal
+from streamfl.records.values.times import Times, unknown
 
 BLOCK = 8192  # records read at a time
 MAX_COLUMNS = 10_000
@@ -142,12 +145,18 @@ class Assembly:
     notes: Sequence[str] = ()
     _columns: dict[str, Column | None] = field(default_factory=dict)
     _labels: LabelTexts = field(default_factory=LabelTexts)
+    _decimals: dict[str, Decimal | None] = field(default_factory=dict)
+    _odd: OddCells = field(init=False)
     _rows: list[GrowingRows] = field(default_factory=list)
     _rest: _Rest = field(default_factory=_Rest)
     _rejected: list[Rejection] = field(default_factory=list)
     _times: Times | None = None
     _timed: list[IntArray] = field(default_factory=list)  # the good records of each block with times
     _infinite: int = 0
+    _late: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._odd = OddCells(self.unit)
 
     def add(self, block: RowBlock) -> None:
         """Add the next block of the file.
@@ -157,9 +166,10 @@ class Assembly:
         UsageError
             If the block has a bad record and the request is to stop, or there are too many columns.
         """
-        X, features, bad = self._features(block)
+        self._look_at_notation(block)
+        X, features, odd = self._features(block)
         codes, wrong = self._labels.add(block.label)
-        reasons = {i: f'column "{self.label}": {reason}' for i, reason in wrong.items()} | bad
+        reasons = {i: f'column "{self.label}": {reason}' for i, reason in wrong.items()} | odd
         self._reject([*block.rejected, *self._rejections(block.places, block.lines, reasons)])
         good = np.delete(np.arange(len(codes)), list(reasons))
         X = X[good] if reasons else X
@@ -172,7 +182,7 @@ class Assembly:
         self._rest.places.append(block.places[good])
         self._rest.lines.append(block.lines[good])
         if block.kept is not None:
-            self._rest.kept.append(texts(block.kept)[good])
+            self._rest.kept.append(texts(block.kept, NAMES)[good])
         if block.times is not None:
             self._add_times(block.times, good)
 
@@ -198,6 +208,7 @@ class Assembly:
         good = np.flatnonzero(~np.isnan(y))
         if not len(good):
             raise self._nothing()
+        self._refuse_notation()
         rest, times = self._rest, self._seconds()
         X: Numbers
         if self._is_series and not labels:
@@ -238,12 +249,29 @@ class Assembly:
         notes = [*self.notes, *([describe(self.request, self._left_out)] if self._left_out else [])]
         if self._is_series:
             notes.append(f"it has no feature column besides {self.label}, so its last {LAST} values are the features")
+        if self._late:
+            first = f"{self.unit} {min(self._late.values())}"
+            notes.append(f"columns that come from {first} on, and count as missing before: {listed([*self._late])}")
+        if written := {word: n for word, n in self._labels.written.items() if word.lower() in WORDS}:
+            where = f"the label {quoted(self.label)[1:-1]}, without which a record is rejected"
+            notes.append(missing_words(where, written, "label"))
+        notes.extend(self._odd.notes())
         column, no_times = self._times, list[str]()
         if column is None:
             return tuple(notes)
         for kept, wrong in zip(self._timed, column.wrong, strict=False):
             no_times.extend(wrong[i] for i in kept.tolist() if i in wrong)
         return (*notes, *unknown(no_times), *filter(None, [column.note()]))
+
+    def _look_at_notation(self, block: RowBlock) -> None:
+        """Find out the decimal mark of each column, when the first records are there."""
+        reading = self.request.reading
+        new = {name: cells for name, cells in block.features.items() if name not in self._decimals}
+        if new and reading.decimal is None:
+            shown = {**new, self.label: block.label} if self.label and not self._decimals else new
+            self._decimals |= decimals(shown, self.request.usual_decimal)
+        decimal = reading.decimal or self._decimals.get(self.label)
+        self._labels.reading = replace(reading, decimal=decimal)
 
     def _seconds(self) -> FloatArray:
         """Return the times of the good records.
@@ -263,25 +291,34 @@ class Assembly:
             raise UsageError(f"{self.request.source}: {error}") from None
 
     def _features(self, block: RowBlock) -> tuple[FloatArray, tuple[str, ...], dict[int, str]]:
-        columns = self._inferred(block)
+        """Return the features, and, if a bad record is to stop all, what is no number in its column."""
+        columns = self._followed(block)
         X = np.empty((len(block.places), sum(len(column.features) for column in columns)))
-        bad: dict[int, str] = {}
-        at = 0
+        at, bad = 0, dict[int, str]()
         for column in columns:
             until = at + len(column.features)
-            wrong = column.encode(block.features[column.name], X[:, at:until])
-            bad = {i: f'column "{column.name}": {reason}' for i, reason in wrong.items()} | bad
+            odd = column.encode(block.features[column.name], X[:, at:until])
+            if self.request.on_bad_record == "stop" and not isinstance(column, TextColumn):
+                bad |= {i: f'column "{column.name}": {why}' for i, why in odd.items()}
+            self._odd.add(column, block.features[column.name], odd, block.lines)
+            if isinstance(column, TextColumn):
+                self._odd.add_missing(column, block.features[column.name], X[:, at:until])
             at = until
         return X, tuple(feature for column in columns for feature in column.features), bad
 
-    def _inferred(self, block: RowBlock) -> list[Column]:
+    def _followed(self, block: RowBlock) -> list[Column]:
+        """Return the kinds of the columns, with the values of texts that are new in this block."""
         for name, cells in block.features.items():
-            if self._columns.get(name) is None:
-                self._columns[name] = infer(name, cells)
+            if (known := self._columns.get(name)) is None:
+                reading = replace(self.request.reading, decimal=self.request.decimal or self._decimals.get(name))
+                known = infer(name, cells, reading)
+                if known is not None and self._rows and name not in self._columns:
+                    self._late[name] = next((int(block.lines[i]) for i, word in enumerate(words(cells)) if word), 0)
+            self._columns[name] = None if known is None else known.followed(cells)
         if len(self._columns) > MAX_COLUMNS:
             raise too_many(self.request)
-        known = (self._columns[name] for name in block.features)
-        return [column for column in known if column is not None]
+        known_ = (self._columns[name] for name in block.features)
+        return [column for column in known_ if column is not None]
 
     def _rejections(self, places: IntArray, lines: IntArray, reasons: Mapping[int, str]) -> list[Rejection]:
         return [Rejection(int(places[i]), f"{self.unit} {lines[i]}, {why}") for i, why in reasons.items()]
@@ -301,11 +338,18 @@ class Assembly:
         request = self.request
         if self._is_series and request.task == "auto" and len(names) > DISTINCT and all(map(is_number, names)):
             request = replace(request, task="regression")
-        y, labels = resolve(request, names, codes)
+        y, labels = resolve(request, self._labels, codes)
         wrong = {int(i): self._not_a_target(names[codes[i]]) for i in np.flatnonzero(np.isnan(y))}
         if wrong:
             self._reject(self._rejections(np.concatenate(self._rest.places), np.concatenate(self._rest.lines), wrong))
         return y, labels
+
+    def _refuse_notation(self) -> None:
+        """Refuse a file most of whose columns hold numbers that cannot be read."""
+        lost = [column for column in self._left_out if column.why.startswith(NOTATION)]
+        if len(lost) > sum(bool(column and column.features) for column in self._columns.values()):
+            what = describe(self.request, lost).removeprefix("left out: ")
+            raise self.request.refusal(what, "or leave these columns out with --drop")
 
     def _not_a_target(self, label: str) -> str:
         return f'column "{self.label}": {quoted(label)} is not a number, and the task is regression'

@@ -1,25 +1,27 @@
 """Encodes a column of a file as features: one number, or a 0/1 feature per value of a text."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.records.cells import SEPARATED, Cells, is_number, listed, numbers, quoted, text
-from streamfl.records.csv_block import LazyTexts
 from streamfl.records.request import Request
-from streamfl.records.times import looks_like_times, named_as_times
+from streamfl.records.values.cells import USUAL, CellRules, Cells, is_number, listed, numbers, quoted, text, words
+from streamfl.records.values.numerals import Decimal, decimal_marks, in_other_notation
+from streamfl.records.values.times import looks_like_times, named_as_times
 
 SAMPLE = 1000  # records by which the kind of a column is inferred
 MAX_VALUES = 50  # of a text column; with more it is probably a name or an address, not a category
+MOSTLY = 0.5  # a column with such a share of numbers is one of numbers
 
 
 @dataclass(frozen=True, slots=True)
 class NumberColumn:
-    """A column of numbers: one feature of the same name."""
+    """A column of numbers: one feature of the same name. A cell that is not a number is missing."""
 
     name: str
+    reading: CellRules = USUAL
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -27,9 +29,13 @@ class NumberColumn:
         return (self.name,)
 
     def encode(self, cells: Cells, out: FloatArray) -> dict[int, str]:
-        """Write the feature to `out`, shape (n, 1); return the errors by index of the bad cells."""
-        out[:, 0], bad = numbers(cells)
-        return bad
+        """Write the feature to `out`, shape (n, 1); return by index the cells that are not numbers, and why."""
+        out[:, 0], odd = numbers(cells, self.reading)
+        return odd
+
+    def followed(self, cells: Cells) -> "NumberColumn":
+        """Return the column itself."""
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +44,13 @@ class TextColumn:
 
     >>> out = np.empty((3, 2))
     >>> TextColumn("colour", ("blue", "red")).encode(["red", "green", ""], out), out
-    ({}, array([[ 0.,  1.], [ 0.,  0.], [nan, nan]]))
+    ({1: 'not a known value'}, array([[ 0.,  1.], [ 0.,  0.], [nan, nan]]))
     """
 
     name: str
     values: tuple[str, ...]
+    reading: CellRules = USUAL
+    late: frozenset[str] = frozenset()
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -50,18 +58,29 @@ class TextColumn:
         return tuple(f"{self.name}={value}" for value in self.values)
 
     def encode(self, cells: Cells, out: FloatArray) -> dict[int, str]:
-        """Write the features to `out`, shape (n, number of values); every text is valid."""
-        if isinstance(cells, LazyTexts):
-            numbers, distinct = cells.coded()
-            each = np.empty((len(distinct), len(self.values)))
-            self.encode(distinct, each)
-            out[:] = each[numbers]
-            return {}
+        """Write the features to `out`, shape (n, number of values); return by index the cells of other values.
+
+        A value that is new in these records is missing in those before the first one that has it.
+        """
         place = {value: i for i, value in enumerate(self.values)} | {"": -1}
-        which = np.array([place.get(text(cell), len(place)) for cell in cells])
-        out[:] = which[:, None] == np.arange(len(self.values))
+        found = words(cells, self.reading)
+        other = len(self.values)
+        which = np.fromiter((place.get(word, other) for word in found), np.int64, len(found))
+        out[:] = which[:, None] == np.arange(other)
         out[which == -1] = np.nan
-        return {}
+        for value in self.late:
+            out[: int((which == place[value]).argmax()), place[value]] = np.nan
+        return dict.fromkeys(np.flatnonzero(which == other).tolist(), "not a known value")
+
+    def followed(self, cells: Cells) -> "TextColumn":
+        """Return the column with the values that are new in these records, as many as there is room for.
+
+        >>> TextColumn("colour", ("blue",)).followed(["red", "blue", ""]).values
+        ('blue', 'red')
+        """
+        found = dict.fromkeys(words(cells, self.reading))
+        new = [word for word in found if word and word not in self.values][: MAX_VALUES - len(self.values)]
+        return replace(self, values=(*self.values, *new), late=frozenset(new)) if new or self.late else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,39 +107,81 @@ class LeftOutColumn:
         """Do nothing."""
         return {}
 
+    def followed(self, cells: Cells) -> "LeftOutColumn":
+        """Return the column itself."""
+        return self
+
 
 TIMES = "looks like a time"
 FREE = f"is text with more than {MAX_VALUES} values"
+NOTATION = "looks like numbers in another notation, such as "
 
 Column = NumberColumn | TextColumn | LeftOutColumn
 
 
-def infer(name: str, cells: Cells) -> Column | None:
+def infer(name: str, cells: Cells, reading: CellRules = USUAL) -> Column | None:
     """Infer the kind of a column from its first records; None while all its cells are missing.
 
-    A column is text if none of its values in the first 1000 records is a number. It is left out if these look like
-    times, or if there are more than 50 of them. A column without a value there is inferred from the first block in
-    which it has one.
+    A column is of numbers if most of its values in the first 1000 records are. Else it is left out if they look like
+    times, or if there are more than 50 of them. Else it is text. A column without a value there is inferred from the
+    first block in which it has one.
     """
     if isinstance(cells, np.ndarray):
-        words = [text(cell) for cell in cells[:SAMPLE].tolist()] if named_as_times(name) else []
-        return LeftOutColumn(name, TIMES) if looks_like_times(name, words) else NumberColumn(name)
-    said = [(cell, text(cell)) for cell in cells[:SAMPLE]]
-    found = [one for one in said if one[1]] or [one for one in zip(cells, map(text, cells), strict=True) if one[1]]
+        shown = [text(cell) for cell in cells[:SAMPLE].tolist()] if named_as_times(name) else []
+        return LeftOutColumn(name, TIMES) if looks_like_times(name, shown) else NumberColumn(name, reading)
+    said = [(cell, text(cell, reading)) for cell in cells[:SAMPLE]]
+    found = [one for one in said if one[1]] or [
+        one for one in zip(cells, words(cells, reading), strict=True) if one[1]
+    ]
     if not found:
         return None
     if looks_like_times(name, [word for _, word in found]):
         return LeftOutColumn(name, TIMES)
     values = {word for cell, word in found if isinstance(cell, str)}
-    if not values or any(is_number(cell) for cell, _ in found):
-        return NumberColumn(name)
+    if sum(is_number(cell, reading) for cell, _ in found) >= MOSTLY * len(found):
+        return NumberColumn(name, reading)
+    if not values:
+        return LeftOutColumn(name, "holds lists")
     if len(values) <= MAX_VALUES:
-        return TextColumn(name, tuple(sorted(values)))
-    if all(SEPARATED.fullmatch(value) for value in values):
+        return TextColumn(name, tuple(sorted(values)), reading)
+    if sum(in_other_notation(value) for value in values) > MOSTLY * len(values):
         return LeftOutColumn(
-            name, f"holds numbers such as {quoted(min(values))}; write them as 1234.5 to make it a feature"
+            name, f"{NOTATION}{quoted(min(filter(in_other_notation, values)))}; write them as 1234.5"
         )
     return LeftOutColumn(name, FREE)
+
+
+def decimals(columns: Mapping[str, Cells], usual: Decimal = ".") -> dict[str, Decimal | None]:
+    """Return the decimal mark of each column, from its first records.
+
+    Parameters
+    ----------
+    columns
+        The cells of each column.
+    usual
+        The mark of a file in which no number shows which one it is.
+
+    Returns
+    -------
+    The only mark with which all cells of the column can be numbers; if there are two, the one of the other columns.
+    None if the column has numbers with each.
+
+    >>> decimals({"a": ["17,1", "9"], "b": ["1,250", "3,001"], "c": ["1,5", "1.5"], "d": ["1.25"]})
+    {'a': ',', 'b': ',', 'c': None, 'd': '.'}
+    >>> decimals({"a": ["1,250", "9"], "b": ["x"]})
+    {'a': '.', 'b': '.'}
+    """
+    marks = {name: _marks(cells) for name, cells in columns.items()}
+    commas = any(found == {","} for found in marks.values())
+    mark: Decimal = "," if commas or (usual == "," and not any("." in found for found in marks.values())) else "."
+    one: dict[frozenset[Decimal], Decimal | None] = {frozenset(): mark, frozenset((",", ".")): None}
+    return {name: one[found] if found in one else next(iter(found)) for name, found in marks.items()}
+
+
+def _marks(cells: Cells) -> frozenset[Decimal]:
+    if isinstance(cells, np.ndarray):
+        return frozenset()
+    return decimal_marks({cell for cell in cells[:SAMPLE] if isinstance(cell, str)})
 
 
 def describe(request: Request, left_out: Sequence[LeftOutColumn]) -> str:

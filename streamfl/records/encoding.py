@@ -1,7 +1,7 @@
 """Encodes records of any form as the features of a finished model, as the records that it learnt were."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,9 +11,11 @@ import numpy.typing as npt
 from streamfl.arrays import FloatArray
 from streamfl.errors import UsageError
 from streamfl.protocol.records import without_infinity
-from streamfl.records.cells import Cells, listed
-from streamfl.records.columns import NumberColumn, TextColumn
+from streamfl.records.columns import NumberColumn, TextColumn, decimals
 from streamfl.records.objects import flat, names
+from streamfl.records.values.cells import CellRules, Cells, listed
+from streamfl.records.values.missing import Missing
+from streamfl.records.values.numerals import Decimal
 
 
 @dataclass(frozen=True)
@@ -28,20 +30,26 @@ class Encoding:
         The values of each text column; value v of column c is the feature `c=v`.
     others
         Columns that are no features and are ignored: the label, and those that were left out of training.
+    missing_values
+        What else was missing in training; `not:NA` means that NA was a value.
+    codes
+        By column, the numbers that stood for a missing value.
 
     Examples
     --------
     >>> encoding = Encoding(("x", "colour=blue", "colour=red"), {"colour": ("blue", "red")})
     >>> encoding.columns
     ('x', 'colour')
-    >>> features, X, wrong = encoding.encoded({"colour": ["red", "pink"], "x": ["1", "much"]})
-    >>> features, X[0], wrong
-    (('colour=blue', 'colour=red', 'x'), array([0., 1., 1.]), {1: 'column "x": "much" is not a number'})
+    >>> features, X, odd = encoding.encoded({"colour": ["red", "pink"], "x": ["1", "much"]})
+    >>> features, X[0], odd
+    (('colour=blue', 'colour=red', 'x'), array([0., 1., 1.]), {'x': {1: '"much" is not a number'}})
     """
 
     features: tuple[str, ...]
     categories: Mapping[str, tuple[str, ...]]
     others: frozenset[str] = frozenset()
+    missing_values: tuple[str, ...] = ()
+    codes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -63,32 +71,53 @@ class Encoding:
             if column not in covered and covered.isdisjoint(f"{column}={v}" for v in self.categories.get(column, ()))
         ]
 
-    def encoded(self, given: Mapping[str, Cells]) -> tuple[tuple[str, ...], FloatArray, dict[int, str]]:
-        """Return the features that are given, their values, and why some records cannot be used.
+    def _of_numbers(self, column: str, reading: CellRules, mark: Decimal | None) -> CellRules:
+        missing = replace(reading.missing, numbers=reading.missing.numbers | {*self.codes.get(column, ())})
+        return replace(reading, missing=missing, decimal=reading.decimal or mark)
+
+    def encoded(
+        self,
+        given: Mapping[str, Cells],
+        reading: CellRules | None = None,
+        marks: Mapping[str, Decimal | None] | None = None,
+    ) -> tuple[tuple[str, ...], FloatArray, dict[str, dict[int, str]]]:
+        """Return the features that are given, their values, and what is not a number and counts as missing.
 
         Parameters
         ----------
         given
             The cells of each column, all equally many; columns that the model does not know are ignored.
+        reading
+            How cells are read; by default as in training.
+        marks
+            The decimal mark of columns, if `reading` has none; by default it is found out from these cells.
 
         Returns
         -------
-        Names of features; their values, shape (n, features), NaN where one is missing; errors by index of the record.
+        Names of features; their values, shape (n, features), NaN where one is missing; by column, reasons by index of
+        the record.
         """
+        if reading is None:
+            reading = CellRules(Missing.of(self.missing_values))
         known, n = {*self.features, *self.columns}, max(map(len, given.values()), default=0)
+        numbers = {name: cells for name, cells in given.items() if name in known and name not in self.categories}
+        marks = decimals(numbers) if marks is None and reading.decimal is None else marks or {}
         columns = [
-            TextColumn(name, self.categories[name]) if name in self.categories else NumberColumn(name)
+            TextColumn(name, self.categories[name], reading.keeping(self.categories[name]))
+            if name in self.categories
+            else NumberColumn(name, self._of_numbers(name, reading, marks.get(name)))
             for name in given
             if name in known
         ]
         features = tuple(feature for column in columns for feature in column.features)
-        X, wrong, at = np.empty((n, len(features))), dict[int, str](), 0
+        X, odd, at = np.empty((n, len(features))), dict[str, dict[int, str]](), 0
         for column in columns:
             until = at + len(column.features)
-            bad = column.encode(given[column.name], X[:, at:until])
-            wrong = {i: f'column "{column.name}": {why}' for i, why in bad.items()} | wrong
+            found = column.encode(given[column.name], X[:, at:until])
+            if found and isinstance(column, NumberColumn):
+                odd[column.name] = found
             at = until
-        return features, without_infinity(X)[0], wrong
+        return features, without_infinity(X)[0], odd
 
 
 def columns_of(records: Any, features: Sequence[str] | None) -> tuple[dict[str, Cells], int]:

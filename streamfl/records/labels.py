@@ -1,16 +1,17 @@
 """The label column: collected as texts, then resolved to classes or targets."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from streamfl.arrays import BoolArray, FloatArray, IntArray
+from streamfl.arrays import FloatArray, IntArray
 from streamfl.bounds import NAME_BYTES, NAMED, is_name
 from streamfl.protocol.registry import ordered
-from streamfl.records.cells import Cells, number, text
-from streamfl.records.csv_block import LazyTexts
 from streamfl.records.request import Request
+from streamfl.records.values.cells import USUAL, CellRules, Cells, number, plain_cells, quoted, whole, words
+from streamfl.records.values.numerals import in_other_notation
 
 MAX_LABELS = NAMED.labels
 
@@ -19,9 +20,24 @@ MAX_LABELS = NAMED.labels
 LOOKED_AT, LEAST, DIFFER, DIFFER_OF_FEWER = 1000, 200, 0.75, 0.98
 
 
+# More whole numbers than this are targets if they are written with a fraction; if not, somebody has to say so.
+WITH_FRACTIONS, AMOUNTS = 20, 50
+# The share of numbers from which on labels may be targets, and a share of labels that is nearly all of them.
+MOSTLY, NEARLY_ALL = 0.5, 0.9
+
+
 @dataclass(slots=True)
 class LabelTexts:
     """The distinct texts of the label column, numbered by first appearance.
+
+    Parameters
+    ----------
+    reading
+        How cells are read.
+    written
+        The words that were missing labels, with their number.
+    as_amounts
+        Whether a number was written as amounts are, with a fraction or separators: 17.0 or 1,234.
 
     >>> labels = LabelTexts()
     >>> labels.add(["a", "b", "", "a", "inf"])
@@ -29,47 +45,60 @@ class LabelTexts:
     """
 
     codes: dict[str, int] = field(default_factory=dict)
+    reading: CellRules = USUAL
+    written: Counter[str] = field(default_factory=Counter)
+    as_amounts: bool = False
 
     def add(self, cells: Cells) -> tuple[IntArray, dict[int, str]]:
         """Number a block of labels; return the numbers, -1 for bad ones, and the errors by index."""
-        if isinstance(cells, LazyTexts):
-            numbers, distinct = cells.coded()
-            own, wrong = self.add(distinct)
-            codes = own[numbers]
-            return codes, {i: wrong[int(numbers[i])] for i in np.flatnonzero(codes < 0).tolist()}
-        names = [text(cell) for cell in cells]
+        cells = plain_cells(cells)
+        names = words(cells, self.reading)
         for new in dict.fromkeys(names):
-            if new not in self.codes and not _wrong(new):
+            if new not in self.codes and not self._wrong(new):
                 self.codes[new] = len(self.codes)
+        if not self.as_amounts:
+            texts = {cell.strip() for cell in cells[:LOOKED_AT] if isinstance(cell, str)}
+            self.as_amounts = any(whole(word) != word or self._has_separators(word) for word in texts)
         codes = np.fromiter((self.codes.get(name, -1) for name in names), np.int64, len(names))
-        return codes, {int(i): _wrong(names[i]) for i in np.flatnonzero(codes < 0)}
+        bad = np.flatnonzero(codes < 0).tolist()
+        self.written.update(
+            word for i in bad if not names[i] and isinstance(cell := cells[i], str) and (word := cell.strip())
+        )
+        return codes, {i: self._wrong(names[i]) for i in bad}
+
+    def _has_separators(self, word: str) -> bool:
+        return not word.lstrip("+-").isalnum() and "." not in word and not np.isnan(_value(word, self.reading))
+
+    def _wrong(self, label: str) -> str:
+        if not label:
+            return "the label is missing"
+        if np.isinf(_value(label, self.reading)):
+            return "the label is infinite"
+        return "" if is_name(label) else f"the label has more than {NAME_BYTES} bytes, or is not UTF-8"
+
+    def values(self) -> FloatArray:
+        """Return the labels as numbers, NaN where they are none."""
+        return np.array([_value(label, self.reading) for label in self.codes])
 
 
-def _wrong(label: str) -> str:
-    if not label:
-        return "the label is missing"
-    if np.isinf(_value(label)):
-        return "the label is infinite"
-    return "" if is_name(label) else f"the label has more than {NAME_BYTES} bytes, or is not UTF-8"
-
-
-def _value(label: str) -> float:
+def _value(label: str, reading: CellRules) -> float:
     """Return a label as a number, NaN if it is not one."""
     try:
-        return number(label)
+        return number(label, reading)
     except ValueError:
         return np.nan
 
 
-def resolve(request: Request, texts: Sequence[str], codes: IntArray) -> tuple[FloatArray, tuple[str, ...]]:
+def resolve(request: Request, labels: LabelTexts, codes: IntArray) -> tuple[FloatArray, tuple[str, ...]]:
     """Convert numbered label texts to class indices or targets.
 
     Parameters
     ----------
     request
-        The request with the task; `auto` is regression if any label is a number that is not an integer.
-    texts
-        The label texts by number.
+        The request with the task; `auto` is regression if half of the labels are numbers, and some are no integers,
+        or more than 20 are integers that are written with a fraction.
+    labels
+        The label texts.
     codes
         The number of each record's label.
 
@@ -80,27 +109,57 @@ def resolve(request: Request, texts: Sequence[str], codes: IntArray) -> tuple[Fl
     Raises
     ------
     UsageError
-        If a classification would have more than 1024 labels.
+        If a classification would have more than 1024 labels, or the labels look like numbers in another notation.
 
-    >>> resolve(Request("a.csv"), ["10", "9"], np.array([0, 1, 1]))
+    >>> labels = LabelTexts()
+    >>> codes, _ = labels.add(["10", "9", "9"])
+    >>> resolve(Request("a.csv"), labels, codes)
     (array([1., 0., 0.]), ('9', '10'))
-    >>> resolve(Request("a.csv"), ["10", "9.5"], np.array([0, 1, 1]))
+    >>> codes, _ = labels.add(["10", "9.5", "9.5"])
+    >>> resolve(Request("a.csv"), labels, codes)
     (array([10. ,  9.5,  9.5]), ())
     """
     used = np.unique(codes)
-    values = np.array([_value(label) for label in texts])
-    if request.task == "regression" or (request.task == "auto" and _fractional(values[used])):
+    texts, values = list(labels.codes), labels.values()
+    if request.task == "regression" or (request.task == "auto" and _are_targets(labels, values[codes])):
         return values[codes], ()
+    if len(used) > AMOUNTS:
+        _refuse_notation(request, [texts[code] for code in used])
     if len(used) > MAX_LABELS:
         what = f"there are {len(used)} different labels, but at most {MAX_LABELS} classes are possible"
         remark = identifier(request.label or "label", codes)
         if remark:
             what = f"{what}; {remark}"
         raise request.refusal(what, "add --task regression, or name another column with --label")
-    labels = ordered(texts[code] for code in used)
+    names = ordered(texts[code] for code in used)
     index = np.zeros(len(texts))
-    index[used] = [labels.index(texts[code]) for code in used]
-    return index[codes], labels
+    index[used] = [names.index(texts[code]) for code in used]
+    return index[codes], names
+
+
+def _are_targets(labels: LabelTexts, values: FloatArray) -> bool:
+    """Return whether the labels of records are amounts: numbers, some with a fraction."""
+    known = values[~np.isnan(values)]
+    if not len(known) or len(known) < MOSTLY * len(values):
+        return False
+    return _fractional(known) or (labels.as_amounts and len(np.unique(known)) > WITH_FRACTIONS)
+
+
+def _refuse_notation(request: Request, names: Sequence[str]) -> None:
+    odd = [name for name in names if in_other_notation(name)]
+    if len(odd) > NEARLY_ALL * len(names):
+        what = f"the labels look like numbers in another notation, such as {quoted(min(odd))}"
+        raise request.refusal(what, "write them as 1234.5, or name another column with --label")
+
+
+def amounts(labels: Sequence[str]) -> bool:
+    """Return whether the labels of a classification are so many numbers that they are probably amounts.
+
+    >>> amounts([str(i) for i in range(60)] + ["off"]), amounts([str(i) for i in range(10)])
+    (True, False)
+    """
+    numbers = sum(not np.isnan(_value(label, USUAL)) for label in labels)
+    return len(labels) > AMOUNTS and numbers >= NEARLY_ALL * len(labels)
 
 
 def looks_like_identifier(column: str, distinct: int, records: int) -> str:
@@ -137,8 +196,6 @@ def identifier(column: str, codes: FloatArray | IntArray) -> str:
     return looks_like_identifier(column, len(np.unique(first)), len(first))
 
 
-def _fractional(values: FloatArray) -> bool:
+def _fractional(known: FloatArray) -> bool:
     """Return whether some number has a fraction, or is too large for a float to have one."""
-    numbers: BoolArray = ~np.isnan(values)
-    known = values[numbers]
     return bool(np.any((known != np.round(known)) | (np.abs(known) >= 2.0**53)))

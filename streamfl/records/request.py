@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from streamfl.errors import UsageError
-from streamfl.records.cells import listed
-from streamfl.records.times import PLAIN, Notation
+from streamfl.records.values.cells import CellRules, listed
+from streamfl.records.values.missing import Missing, kept
+from streamfl.records.values.numerals import Decimal
+from streamfl.records.values.times import PLAIN, Notation
 
 Task = Literal["auto", "classification", "regression"]
 OnBadRecord = Literal["reject", "stop"]
@@ -31,9 +33,27 @@ class Request:
     keep: str | None = None
     separator: str = ","
     labelled: bool = True
+    missing_values: tuple[str, ...] = ()
+    decimal: Decimal | None = None
+
     notation: Notation = PLAIN
     encoding: str | None = None
     watch: Callable[[int], None] | None = None
+
+    @property
+    def reading(self) -> CellRules:
+        """How the cells are read."""
+        return CellRules(Missing.of(self.missing_values), self.decimal)
+
+    @property
+    def values_kept(self) -> frozenset[float]:
+        """The numbers that are values, however much they look like a code for a missing one."""
+        return kept(self.missing_values)
+
+    @property
+    def usual_decimal(self) -> Decimal:
+        """The decimal mark where no number shows it: who writes it as a comma separates columns by a semicolon."""
+        return "," if self.separator == ";" else "."
 
     def refusal(self, what: str, remedy: str) -> UsageError:
         """Return a one-line error with the file, the problem and the remedy.

@@ -49,6 +49,10 @@ class Table:
         The number of infinite values in the good records; they count as missing.
     categories
         The values of each column of texts, which are features of their own: `column=value`.
+    codes
+        By column, the numbers that stood for a missing value, and are NaN in `X`.
+    missing_values
+        What the caller asked to count as missing, besides the usual values.
     excluded
         The columns that the caller asked to leave out, and the column of times.
     """
@@ -68,6 +72,8 @@ class Table:
     notes: tuple[str, ...] = ()
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     excluded: tuple[str, ...] = ()
+    codes: Mapping[str, tuple[float, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    missing_values: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         """Count the good records."""

@@ -25,8 +25,8 @@ from streamfl.protocol.fingerprint import fingerprint
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.records import Batch, Span
 from streamfl.protocol.registry import Registry, wrong_registry
-from streamfl.records.cells import Cells, listed, quoted, text
 from streamfl.records.encoding import Encoding, columns_of
+from streamfl.records.values.cells import NAMES, Cells, listed, quoted, text, words
 from streamfl.run.settings import LearningSettings, ProfileSettings, Task
 from streamfl.wire import codec, safe_file
 
@@ -187,6 +187,8 @@ class ServedModel:
     left_out: tuple[str, ...] = ()
     client_column: str = ""
     clients: tuple[str, ...] = ()
+    missing_values: tuple[str, ...] = ()
+    codes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, machine: Coordinator, learning: LearningSettings, **names: Any) -> "ServedModel":
@@ -199,7 +201,7 @@ class ServedModel:
         learning
             How the federation learns.
         names
-            `categories`, `label`, `left_out` and `client_column`.
+            `categories`, `label`, `left_out`, `client_column`, `missing_values` and `codes`.
 
         Raises
         ------
@@ -235,7 +237,7 @@ class ServedModel:
         learning, task
             How the federation learns, and what.
         names
-            `categories`, `label`, `left_out` and `client_column`.
+            `categories`, `label`, `left_out`, `client_column`, `missing_values` and `codes`.
 
         Raises
         ------
@@ -330,7 +332,7 @@ class ServedModel:
     def encoding(self) -> Encoding:
         """Return how records become features."""
         others = frozenset({self.label, self.client_column, *self.left_out})
-        return Encoding(self.registry.features, self.categories, others)
+        return Encoding(self.registry.features, self.categories, others, self.missing_values, self.codes)
 
     def predict(
         self,
@@ -503,7 +505,7 @@ class ServedModel:
             return {}
         found: dict[str, list[int]] = {}
         for i, cell in enumerate(given[self.client_column]):
-            if (named := self.branch_named(text(cell))) is not None:
+            if (named := self.branch_named(text(cell, NAMES))) is not None:
                 found.setdefault(named, []).append(i)
         return {named: np.array(rows, np.intp) for named, rows in found.items()}
 
@@ -533,7 +535,7 @@ class ServedModel:
         ['East']
         """
         known = {"", *self.clients, *(name.removeprefix(f"{self.client_column}=") for name in self.clients)}
-        return [name for name in dict.fromkeys(map(text, cells)) if name not in known] if self.clients else []
+        return [name for name in dict.fromkeys(words(cells, NAMES)) if name not in known] if self.clients else []
 
     def unnamed(self, given: Mapping[str, Cells], client: str | None = None) -> str:
         """Return a warning if clients have models of their own and nothing known names a record's client.
@@ -561,7 +563,7 @@ class ServedModel:
             of = f"the run had no client called {strangers}{by}"
             return f"{of}; the model of all clients predicts them" if strangers else ""
         others = listed(
-            [name for name in dict.fromkeys(map(text, named)) if name and self.branch_named(name) is None]
+            [name for name in dict.fromkeys(words(named, NAMES)) if name and self.branch_named(name) is None]
         )
         of = f"the model does not say whether a client is called {others}{by}; only {alone} have models of their own"
         return f"{of}; the model of all clients predicts all others" if others else ""
@@ -640,10 +642,11 @@ class ServedModel:
         if unnamed := self.unnamed(columns, client):
             remedy = '; say client=, or client="" if they are of none of these' if client is None else ""
             warnings.warn(unnamed + remedy, stacklevel=3)
-        names, X, wrong = self.encoding.encoded(columns)
-        if wrong:
+        names, X, odd = self.encoding.encoded(columns)
+        for name, wrong in odd.items():
             i = min(wrong)
-            raise UsageError(f"X must be rows of numbers, NaN where one is missing: record {i}, {wrong[i]}")
+            what = f"{len(wrong)} of {n} cells are not numbers and count as missing"
+            warnings.warn(f"column {quoted(name)}: {what}; the first one, of record {i}: {wrong[i]}", stacklevel=3)
         return names, X, self.rows_by_branch(columns, n, client)
 
     def check_names(
@@ -673,7 +676,7 @@ class ServedModel:
             remedy = "leave them out, or " + ("add --unknown ignore" if flags else 'say unknown="ignore"')
             raise UsageError(f"the model does not know {listed(others)}; it knows {known}; {remedy}")
         if lacking and missing == "raise":
-            remedy = "add them, or " + ("leave --missing refuse out" if flags else 'say missing="mean"')
+            remedy = "add them, or " + ("leave --missing-columns refuse out" if flags else 'say missing="mean"')
             raise UsageError(f"{listed(lacking)} of the model's features are missing; {remedy}")
         what = f"{listed(lacking)} of the model's features are missing and count as their means"
         return what if lacking and missing == "warn" else ""

@@ -22,7 +22,12 @@ VALUES = {
 }
 
 # Options of commands, and values of options by their new names.
-OPTIONS = {"--least": "--min-records", "--sums": "--secure-aggregation", "--labels-apart": "--label-delay"}
+OPTIONS = {
+    "--least": "--min-records",
+    "--sums": "--secure-aggregation",
+    "--labels-apart": "--label-delay",
+    "--missing": "--missing-columns",
+}
 OF_OPTIONS = {"--secure-aggregation": VALUES["privacy.secure_aggregation"]}
 
 # Keys of `privacy` in a result that `--json` has written.

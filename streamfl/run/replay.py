@@ -16,18 +16,17 @@ from streamfl.errors import BrokenInvariantError, PeerError, UsageError
 from streamfl.learning.local_round import Learner
 from streamfl.learning.profiles.base import Profile
 from streamfl.machines.client.intake.period import AGREEING
-from streamfl.machines.client.intake.recorded import Recorded
 from streamfl.machines.client.machine import Client
 from streamfl.machines.client.settings import ClientSettings
-from streamfl.machines.coordinator.aggregations import AGGREGATORS, Aggregator
+from streamfl.machines.coordinator.aggregators import AGGREGATORS, Aggregator
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.decisions import Answered, Dropped, OverBudget, PostUpdate, Predicted, Refused
 from streamfl.protocol.messages import Finding, FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
-from streamfl.records.cells import quoted
 from streamfl.records.table import Table
-from streamfl.records.times import iso
+from streamfl.records.values.cells import quoted
+from streamfl.records.values.times import iso
 from streamfl.run.dealing.dealing import Log
 from streamfl.run.dealing.delayed import delayed
 from streamfl.run.dealing.order import moments
@@ -56,6 +55,7 @@ from streamfl.run.report.changes import sentence
 from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
 from streamfl.run.summary import RoundLine, RoundSummary
 from streamfl.runtime.clock import ManualClock, stopwatch
+from streamfl.runtime.log.recorded import Recorded
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, unobserved
 from streamfl.runtime.transport.memory import MemoryTransport
@@ -311,7 +311,7 @@ class Replay:
 
     def run(self) -> Replayed:
         """Run the federation over all its records."""
-        transport = MemoryTransport(observe=self._traffic.add if self.settings.count_bytes else None)
+        transport = MemoryTransport(observe=self._traffic.add if self._counts_bytes else None)
         self._machine = self._coordinator()
         if self.history.unlearnt is None:  # a River model has no file
             self._file = FileErrors(self.table, self.logs, self.horizon, self._model)
@@ -405,12 +405,24 @@ class Replay:
         text = sentence(told, clients=len(self.logs), moved=change.moved)
         return change.model_copy(update={"sentence": text})
 
+    @property
+    def _is_alone(self) -> bool:
+        """Tell whether there is one client, and nothing asks for what it would send to others."""
+        settings = self.settings
+        plain = settings.privacy.secure_aggregation == "off" and settings.learning.bytes == "auto"
+        return plain and len(self.logs) == 1
+
+    @cached_property
+    def _learner(self) -> Learner:
+        """Return how all learn."""
+        learner = self.settings.learning.learner(self.task, self.settings.seed)
+        return learner.alone() if self._is_alone else learner
+
     def _coordinator(self) -> Coordinator:
         settings = self.settings
-        learner = settings.learning.learner(self.task, settings.seed)
         return Coordinator(
             CoordinatorSettings(
-                learner=learner,
+                learner=self._learner,
                 min_clients=len(self.logs),
                 round_size=None
                 if self.sizes or settings.interval
@@ -419,7 +431,7 @@ class Replay:
                 scaling=settings.scaling,
                 aggregation=settings.aggregation,
                 by_event_time=settings.interval is not None,
-                secure_aggregation=settings.privacy.secure_aggregation,
+                secure_aggregation="alone" if self._is_alone else settings.privacy.secure_aggregation,
                 min_clients_per_sum=settings.privacy.min_clients_per_sum,
                 noise=settings.privacy.mechanism,
                 expand=expand,
@@ -428,15 +440,15 @@ class Replay:
         )
 
     @cached_property
-    def _learner(self) -> Learner:
+    def _of_clients(self) -> Learner:
         """Return how all clients learn: what is the same at all of them they have once."""
-        return self.settings.learning.learner(self.task, self.settings.seed).in_one_process()
+        return self._learner.in_one_process()
 
     def _client(self, name: str, transport: MemoryTransport) -> ClientNode:
         settings = self.settings
         machine = Client(
             ClientSettings(
-                learner=self._learner,
+                learner=self._of_clients,
                 round_size=self.sizes[name] if self.sizes else settings.round_size,
                 min_records=settings.min_records,
                 measure=settings.measure,
@@ -495,6 +507,8 @@ class Replay:
             label=self.table.label,
             left_out=(*self.table.left_out, *self.table.excluded),
             client_column=self.client_column,
+            missing_values=self.table.missing_values,
+            codes=dict(self.table.codes),
         )
 
     def _figures(self, measure: Literal["accuracy", "mae", "rmse"]) -> Figures:
@@ -535,12 +549,23 @@ class Replay:
             **({} if result.bytes is None else result.bytes.model_dump()),
         )
 
+    @property
+    def _counts_bytes(self) -> bool:
+        """Tell whether there are messages whose bytes are wanted."""
+        return self.settings.count_bytes and not self._is_alone
+
     def _bytes(self) -> BytesARecord | None:
-        """Return the bytes of messages and of raw features, a record; None if they are not counted."""
-        if not self.settings.count_bytes:
+        """Return the bytes of messages and of raw features, a record; None without messages, or if not counted."""
+        if not self._counts_bytes:
             return None
         up, down = self._traffic.a_record
         return BytesARecord(up=round(up, 1), down=round(down, 1), raw=4.0 * len(self.table.features))
+
+    def _in_time(self, clients: Sequence[Client]) -> dict[str, int | None]:
+        """Return what the result tells of records that were answered where they are, of the order, of late labels."""
+        ahead = self._ahead.most if self.settings.measure and not self.answers else None
+        answered = sum(client.answered for client in clients)
+        return {"answered": answered, "ahead": ahead, **self._late_labels(clients)}
 
     def _late_labels(self, clients: Sequence[Client]) -> dict[str, int]:
         """Return what the result tells of labels that come later than their records; nothing if they do not."""
@@ -583,7 +608,8 @@ class Replay:
         log = self.logs[client.name]
         return len(log) - (client.accounted or 0) - client.pending if client.is_alone else 0
 
-    def _result(self, state: CoordinatorState, seconds: float, clients: Sequence[Client]) -> Result:
+    def _counted(self, clients: Sequence[Client]) -> tuple[int, int]:
+        """Return the records read, and those of them that no entry names yet; every other one is in one entry."""
         history = self.history
         pending = sum(client.pending + self._unread(client) for client in clients)
         records = sum(map(len, self.logs.values()))
@@ -591,6 +617,11 @@ class Replay:
             raise BrokenInvariantError(
                 f"{records} read, {history.accepted} accepted, {history.rejected} rejected, {pending} pending"
             )
+        return records, pending
+
+    def _result(self, state: CoordinatorState, seconds: float, clients: Sequence[Client]) -> Result:
+        history = self.history
+        records, pending = self._counted(clients)
         classes = self.task == "classification"
         rmse = None if classes else self._figures("rmse")
         return Result(
@@ -605,11 +636,9 @@ class Replay:
             held_out=history.accepted - history.trained,
             rejected=history.rejected,
             pending=pending,
-            answered=sum(client.answered for client in clients),
-            ahead=self._ahead.most if self.settings.measure and not self.answers else None,
             infinite=self.table.infinite,
             missing=missing(self.table),
-            **self._late_labels(clients),
+            **self._in_time(clients),
             rounds=len(history.rounds),
             clients=len(self.logs),
             seconds=round(seconds, 3),

@@ -28,6 +28,7 @@ from streamfl.protocol.decisions import (
     Send,
 )
 from streamfl.protocol.events import (
+    BufferDue,
     ClientEvent,
     FeaturesEnded,
     RecordsFetched,
@@ -46,7 +47,10 @@ from streamfl.runtime.reading import ReadCounts
 class Node(Protocol):
     """A machine that the loop can drive."""
 
-    finished: bool
+    @property
+    def finished(self) -> bool:
+        """Whether it has nothing more to do."""
+        ...
 
     @property
     def wakes_at(self) -> float | None:
@@ -108,6 +112,11 @@ class ClientNode:
         for event in events:
             self.handle(event, now)
         return self._read(now) or self._tick(now) or bool(events)
+
+    def due(self, now: float) -> None:
+        """Close the round with the records that are there."""
+        self.step(now)
+        self.handle(BufferDue(), now)
 
     def stop(self, now: float) -> None:
         """Stop the client: it finishes its update in flight, and leaves."""

@@ -112,8 +112,8 @@ class Decoded:
         When each good record was measured, in seconds since 1970, NaN where unknown; shape (n,), or (0,) if the
         format names no time.
     ignored
-        Number of values of good records that were left out: of features beyond a reader's limit, or of undeclared
-        fields.
+        Number of values of good records that were left out: of features beyond a reader's limit, of undeclared
+        fields, or no numbers.
     unknown
         By field, how many good records have an undeclared category.
     remarks

@@ -6,8 +6,10 @@ is pickled, and a value that does not match its type is refused.
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -20,6 +22,7 @@ from streamfl.arrays import FloatArray
 from streamfl.bounds import bounded
 from streamfl.errors import PeerError
 from streamfl.protocol.kinds import Kind
+from streamfl.protocol.messages.base import FieldGroup
 
 T = TypeVar("T")
 
@@ -204,14 +207,35 @@ def _without(plain: Any, value: Any, arrays: dict[str, FloatArray]) -> Any:
                 for key, item in plain.items()
             }
         case dict():
-            return {
+            written = _written(plain, value)
+            made = {
                 name: item if type(item) in SIMPLE else _without(item, getattr(value, name), arrays)
-                for name, item in plain.items()
-                if name not in RARE or not _is_nothing(item)
+                for name, item in written.items()
             }
+            return {name: x for name, x in made.items() if x or not isinstance(getattr(value, name), FieldGroup)}
         case list() | tuple():
             return [_without(item, one, arrays) for item, one in zip(plain, value, strict=True)]
     return plain
+
+
+def _written(plain: Mapping[str, Any], value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that are written."""
+    if isinstance(value, FieldGroup):
+        names = [field.name for field in fields(value) if not has_default(getattr(value, field.name), field)]
+        return {name: plain[name] for name in names}
+    return {name: item for name, item in plain.items() if name not in RARE or not _is_nothing(item)}
+
+
+def has_default(value: Any, field: Field[Any]) -> bool:
+    """Tell whether a field has its default, which a reader puts there; -0.0 is not 0.0."""
+    default = field.default
+    if default is MISSING or isinstance(value, np.ndarray):
+        return bool(isinstance(value, Mapping) and not value and field.default_factory is dict)
+    if value is default:
+        return True
+    if type(value) is float:
+        return bool(value == default) and math.copysign(1.0, value) == math.copysign(1.0, default)
+    return type(value) is type(default) and bool(value == default)
 
 
 def _is_nothing(item: Any) -> bool:

@@ -7,9 +7,8 @@ lost, and what comes back is validated like any other value.
 """
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,9 @@ import numpy as np
 from streamfl.arrays import FloatArray
 from streamfl.bounds import bounded
 from streamfl.errors import PeerError
+from streamfl.protocol.messages.base import FieldGroup
 from streamfl.wire import array_bytes
-from streamfl.wire.codec import MOST_TEXT, REFERENCE, refuse_surrogates, require_few_values
+from streamfl.wire.codec import MOST_TEXT, REFERENCE, has_default, refuse_surrogates, require_few_values
 from streamfl.wire.primitives import (
     Bytes,
     deflated,
@@ -31,7 +31,7 @@ from streamfl.wire.primitives import (
 )
 
 # The last byte is the version of this form.
-MAGIC = b"sfl\x02"
+MAGIC = b"sfl\x03"
 
 # What stands in the text for an array.
 ARRAY = {REFERENCE: None}
@@ -57,9 +57,9 @@ DICTIONARY = "".join(
         '],"bases":[0,0,0,0,0,0,0,0,0],"exponents":{"$array":null},"numbers":{"$array":null},"digest":"',
         '"candidate":"absolute_error":"neighbours":"target":{"centre":0.0,"scale":0.0},"relabelling":{"stage":',
         '{"type":"model-published","slot":"weights":{"type":"scores","type":"online-published","agreed":{',
-        '"sample":{"again":[],"new_labels":["new_features":["far":{"features":[],"count":{"$array":null},',
+        '},"kept":{"sample":{"round":0,"share":0.0,"positions":{"c":[0,0]},"ordinals":[0,0]}}}"new_labels":["new_features":["far":{"features":[],"count":{"$array":null},',
         '{"type":"update","client":"c","attempt":"0-0","entry":0,"round":0,"epoch":0,"registry":0,"records":0,',
-        '"trained":0,"rejected":0,"spans":[{"partition":"c","start":0,"end":0}],"losses":{',
+        '"trained":0,"rejected":0,"spans":[{"partition":"c","start":0,"end":0}],"numbers":{"losses":{',
         _each(LADDER, '"NAME":{"loss":0.0,"square":0.0,"proper":0.0}'),
         '},"differences":{',
         _each("step 16|step 4|step 1|step 4 with momentum|shadow", '"NAME":{"$array":null}'),
@@ -67,9 +67,7 @@ DICTIONARY = "".join(
         _each("0|1|2|3|4|5|6", '{"label":"NAME","count":0,"loss":0.0,"square":0.0}'),
         '],"old":[',
         _each("0|1|2|3|4|5|6", '{"label":"NAME","count":0,"loss":0.0,"square":0.0}'),
-        '],"held":[',
-        _each("c|c", '{"round":0,"ordinal":0,"partition":"NAME","position":0}'),
-        '],"let_go":[0,0,0,0],"moments":{"features":[],"count":{"$array":null},"mean":{"$array":null},"m2":{"$array":null}},',
+        '],"moments":{"features":[],"count":{"$array":null},"mean":{"$array":null},"m2":{"$array":null}},',
         '"second_moments":{"$array":null},"squared_norm":0.0,"largest_norm":0.0,',
         '"served":{"records":0,"correct":0,"no_change":0.0,"shares":{',
         _each(
@@ -81,7 +79,9 @@ DICTIONARY = "".join(
         _each("count|norms|second|weights|cells|visits|table|bearing|right", '"NAME":{"$array":null}'),
         ',"moments":{"features":[],"count":{"$array":null},"mean":{"$array":null},"m2":{"$array":null}},"steps":{',
         '"weights":[0,0,0,0,0,0,0],"table":[0,0,0,0],"half":0},"unused":["fern-8-0.3"],"mixture":{',
-        '"best":{"$array":null},"stacked":{"$array":null},"outer":{"$array":null},"norm":0.0,"records":0}}}',
+        '"best":{"$array":null},"stacked":{"$array":null},"outer":{"$array":null},"norm":0.0,"records":0}}},"kept":{"held":[',
+        _each("c|c", '{"round":0,"ordinal":0,"partition":"NAME","position":0}'),
+        '],"let_go":[0,0,0,0]}}',
     )
 ).encode()
 
@@ -236,7 +236,8 @@ def _refused(name: str) -> float:
 def _fields(value: Any, apart: _Apart) -> dict[str, Any]:
     """Return the fields of a dataclass that do not have their default, as plain data; note its numbers and arrays."""
     all_fields = ((field, getattr(value, field.name)) for field in fields(value))
-    return {f.name: _plain(x, f.name, apart) for f, x in all_fields if not _has_default(x, f)}
+    made = {f.name: (_plain(x, f.name, apart), x) for f, x in all_fields if not has_default(x, f)}
+    return {name: plain for name, (plain, x) in made.items() if plain or not isinstance(x, FieldGroup)}
 
 
 def _plain(value: Any, name: str, apart: _Apart) -> Any:
@@ -257,14 +258,3 @@ def _plain(value: Any, name: str, apart: _Apart) -> Any:
         case list() | tuple():
             return [_plain(item, name, apart) for item in value]
     return _fields(value, apart) if is_dataclass(value) else value
-
-
-def _has_default(value: Any, field: Field[Any]) -> bool:
-    default = field.default
-    if default is MISSING or isinstance(value, np.ndarray):
-        return bool(isinstance(value, Mapping) and not value and field.default_factory is dict)
-    if value is default:
-        return True
-    if type(value) is float:
-        return bool(value == default) and math.copysign(1.0, value) == math.copysign(1.0, default)
-    return type(value) is type(default) and bool(value == default)

@@ -66,12 +66,15 @@ def replayed(
 
 
 def fed(model: Any, table: Table, *, clients: int = 3, delay: int | None = None) -> list[Any]:
-    """Return what an estimator predicts of each record before its label comes; records are dealt in turn."""
-    names = sorted(deal(table, clients, "round-robin", 0))
+    """Return what an estimator predicts of each record before its label comes; records are dealt in turn.
+
+    With 0 clients no record names one, and the estimator is alone.
+    """
+    names = sorted(deal(table, clients, "round-robin", 0)) if clients else []
 
     def records() -> Iterator[tuple[dict[str, Any], Any]]:
         for i, (x, y) in enumerate(zip(table.X.tolist(), table.y.tolist(), strict=True)):
-            record = dict(zip(NAMES, x, strict=True)) | {"client": names[i % clients]}
+            record = dict(zip(NAMES, x, strict=True)) | ({"client": names[i % clients]} if names else {})
             yield record, table.labels[int(y)] if table.labels else y
 
     predicted: list[Any] = [None] * len(table)
@@ -117,6 +120,20 @@ def test_targets_are_predicted_as_in_a_replay(features):
     assert [predicted[i] for i in compared] == pytest.approx([served[i] for i in compared], rel=1e-9)
 
 
+@pytest.mark.parametrize("targets", [False, True])
+def test_one_client_alone_predicts_as_in_a_replay_of_one(targets):
+    table = stream(ROUND * 12 + 7, targets=targets, at=None if targets else ROUND * 8)
+    model = (MasterFLRegressor if targets else MasterFLClassifier)(round_size=ROUND, seed=1)
+    run, served, rounds = replayed(table, "auto", clients=1)
+    predicted = fed(model, table, clients=0)
+    compared = comparable("auto", rounds)
+    told = [predicted[i] for i in compared]
+    assert told == (pytest.approx if targets else list)([served[i] for i in compared])
+    assert [r["round"] for r in model.restarts] == [r.round for r in run.result.restarts]
+    assert bool(model.restarts) is not targets
+    assert run.result.bytes is None  # nothing is sent
+
+
 # --- labels that come late -------------------------------------------------------------------------------------
 
 
@@ -137,9 +154,10 @@ def test_an_estimator_under_simulate_qa_predicts_as_a_replay_with_the_same_delay
     n = clients * ROUND * 10 + 7
     table = stream(n, targets=targets, at=None if targets else clients * ROUND * 6)
     kind = MasterFLRegressor if targets else MasterFLClassifier
-    model = kind(round_size=ROUND, features=features, client="client", seed=1, last_answer=False)
+    named = None if clients == 1 else "client"
+    model = kind(round_size=ROUND, features=features, client=named, seed=1, last_answer=False)
     run, served, _ = replayed(table, features, clients=clients, delay=delay, last_answer=False)
-    predicted = fed(model, table, clients=clients, delay=clients * (delay - 1) + 1)
+    predicted = fed(model, table, clients=clients if named else 0, delay=clients * (delay - 1) + 1)
     compared = answered_alike(features, clients, delay, n)
     assert sorted(served) == list(range(n))
     told = [predicted[i] for i in compared]

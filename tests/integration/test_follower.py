@@ -295,7 +295,7 @@ def test_a_round_that_is_served_by_a_model_it_does_not_name_is_refused(forged):
     errors = [
         error for message in opening(("a", "b"), np.zeros((2, 2)), **forged) for error in follower.take(message)
     ]
-    assert [str(error) for error in errors] == ["a round that is served or tested by a model that it does not name"]
+    assert [str(error) for error in errors] == ["the round is served or tested by a model that it does not name"]
     assert (follower.opened, follower.newest) == (None, 0)
 
 

@@ -95,6 +95,12 @@ def test_a_process_that_needs_nothing_of_river_does_not_import_river(program):
     assert imported(program, RIVER) == set()
 
 
+def test_an_estimator_imports_no_more_of_river_than_it_needs():
+    of = {"sklearn", "pandas", "river.drift", "river.datasets"}
+    program = "from streamfl import MasterFLClassifier; MasterFLClassifier(seed=1).learn_one({'x': 1.0}, 'a')"
+    assert imported(program, of) == set()
+
+
 @pytest.mark.parametrize(
     "program",
     [

@@ -9,8 +9,8 @@ import pytest
 from streamfl.errors import UsageError
 from streamfl.protocol.records import Rejection
 from streamfl.records.table import Table
-from streamfl.run.answers_file import AnswersFile
 from streamfl.run.dealing.dealing import Log, deal
+from streamfl.run.predictions.answers_file import AnswersFile
 from streamfl.run.replay import Replay, ReplaySettings
 from streamfl.run.settings import LearningSettings
 from streamfl.runtime.log.predictions import answers_of

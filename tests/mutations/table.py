@@ -66,7 +66,7 @@ OF_CLIENT = (
     Mutation(
         "a client follows a second copy of an answer that it has followed",
         CLIENT + "ledger/known_ledger.py",
-        "return joined.question == self.question > self.answered",
+        "return joined.question == self.question > self.last_answered",
         "return joined.question == self.question",
         "a late copy of a message takes no client back",
     ),
@@ -146,7 +146,7 @@ OF_COORDINATOR = (
     Mutation(
         "a client that nobody has admitted may join after the federation has begun",
         COORDINATOR + "gate/grants.py",
-        'return None if state.agreement is None else "a client that nobody has admitted"',
+        'return None if state.agreement is None else "nobody has admitted this client"',
         "return None",
         "only admitted clients join",
     ),
@@ -159,7 +159,7 @@ OF_COORDINATOR = (
     ),
     Mutation(
         "a mean loss is divided by the records of clients whose losses do not count",
-        COORDINATOR + "round/aggregate.py",
+        COORDINATOR + "round/aggregation.py",
         "records, losses = sum([c.records for c in judges]), [c.losses[model.name] for c in judges]",
         "losses = [c.losses[model.name] for c in judges]",
         "a mean is over the records that its sum is of",
@@ -187,7 +187,7 @@ OF_COORDINATOR = (
     ),
     Mutation(
         "sums of fewer clients than the settings demand are unmasked",
-        COORDINATOR + "kinds/masked.py",
+        COORDINATOR + "round_kinds/masked.py",
         "if len(there) < self.settings.min_clients_per_sum:",
         "if not there:",
         "the coordinator sees no sum of fewer clients than the settings say",
@@ -211,7 +211,7 @@ OF_LEARNING = (
     ),
     Mutation(
         "a client without a share still teaches the online models",
-        COORDINATOR + "kinds/bounded.py",
+        COORDINATOR + "round_kinds/bounded_influence.py",
         "return replace(update, differences={}, trained=0, learnt=None, second_moments=None)",
         "return replace(update, differences={}, trained=0, second_moments=None)",
         "what a client without a share sent moves nothing",
@@ -225,16 +225,16 @@ OF_LEARNING = (
     ),
     Mutation(
         "the bound on a client's share of the records is never applied",
-        COORDINATOR + "kinds/bounded.py",
+        COORDINATOR + "round_kinds/bounded_influence.py",
         "[_of_fewer(update, most, sums, online) if update.records > most else update for update in updates]",
         "list(updates)",
         "no client weighs more than so many times the middle one",
     ),
     Mutation(
         "the losses of a client that counts as fewer records are not reduced",
-        COORDINATOR + "kinds/bounded.py",
-        "losses={name: _part_of(losses, part) for name, losses in update.losses.items()},",
-        "losses=update.losses,",
+        COORDINATOR + "round_kinds/bounded_influence.py",
+        "losses={name: _part_of(losses, part) for name, losses in numbers.losses.items()},",
+        "losses=numbers.losses,",
         "a mean score lies in [0, 1]",
     ),
     Mutation(
@@ -351,16 +351,16 @@ OF_NATIVE = (
     ),
     Mutation(
         "clients weigh alike in the mean of linear weights, however many records they have",
-        NATIVE + "merging/merging.py",
+        NATIVE + "merging/on_grids.py",
         "sent.append((part.records, _in_common(",
         "sent.append((1, _in_common(",
         "linear weights move by the mean over records",
     ),
     Mutation(
         "what rounding keeps back of linear weights is forgotten",
-        NATIVE + "merging/merging.py",
-        "return replace(change, chain=chain), replace(kept_back, weights=left)",
-        "return replace(change, chain=chain), kept_back",
+        NATIVE + "merging/on_grids.py",
+        "next_steps(parts), replace(kept_back, weights=left))",
+        "next_steps(parts), kept_back)",
         "errors of rounding do not add up over rounds",
     ),
     Mutation(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property.recorded import LABELS, Recorded, batches_of, cuts, recordings
 
-from streamfl.machines.client.intake.held_out import Holdout
+from streamfl.machines.client.work.held_out import Holdout
 from streamfl.protocol.messages import HeldRecord, HoldoutRule
 from streamfl.sampling import ranks
 

@@ -7,12 +7,12 @@ import numpy as np
 
 from simulation.federation import federation
 from streamfl.arrays import FloatArray, IntArray
-from streamfl.machines.client.intake.recorded import Recorded
 from streamfl.machines.client.intake.waiting import SLACK
 from streamfl.protocol.delayed import Half
 from streamfl.protocol.records import Batch, Rejection
 from streamfl.run.dealing.delayed import HalvesSource
 from streamfl.run.dealing.source import TableSource
+from streamfl.runtime.log.recorded import Recorded
 from streamfl.sampling import generator
 from streamfl.testing import Faults, Simulation
 

@@ -415,4 +415,4 @@ def test_without_a_window_nothing_of_it_is_sent():
     simulation = federation()
     simulation.run()
     assert not any(update.watermark for update in simulation.audit.sent.values())
-    assert not any(held.beside for update in simulation.audit.sent.values() for held in update.held)
+    assert not any(held.beside for update in simulation.audit.sent.values() for held in update.kept.held)

@@ -43,11 +43,11 @@ def test_an_undisturbed_run_restarts_at_the_swap():
 def test_in_an_undisturbed_run_records_are_held_out_and_released():
     simulation = federation("adaptive")
     state = simulation.run().state
-    holding = [update for update in simulation.audit.sent.values() if update.held]
+    holding = [update for update in simulation.audit.sent.values() if update.kept.held]
     assert {update.client for update in holding} == set(state.members)
     # Since the restart after round 11 only.
     assert {record.round for member in state.members.values() for record in member.held} <= set(range(12, 17))
-    assert all(update.trained <= update.records - len(update.held) for update in holding)
+    assert all(update.trained <= update.records - len(update.kept.held) for update in holding)
 
 
 @pytest.mark.parametrize("asked", [(11, 1), (11, 2), (9, 2)], ids=["candidates", "relabelled", "the chosen one"])

@@ -82,14 +82,14 @@ class Layout:
         ]
         if by_label:
             blocks.append(SummedArray("by_label", (2, labels, 3)))
-        if opened.moments:
+        if opened.asks.moments:
             blocks += [
                 SummedArray("values", (d,), 1.0),
                 SummedArray("means", (d, IN_MEAN), 1.0),
                 SummedArray("squares", (d, IN_SQUARE), 1.0),
                 SummedArray("deviations", (d, IN_SQUARE), 1.0),
             ]
-        if opened.second_moments:
+        if opened.asks.second_moments:
             blocks.append(SummedArray("second", (registry.rows * (registry.rows + 1) // 2,), COARSE))
         return cls(tuple(blocks))
 

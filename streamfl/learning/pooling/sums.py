@@ -15,6 +15,7 @@ from streamfl.learning.pooling.layout import Layout
 from streamfl.learning.pooling.limbs import moments_in_limbs, moments_of_limbs
 from streamfl.protocol.messages import (
     LabelSums,
+    Numbers,
     RoundOpened,
     Score,
     Scores,
@@ -24,7 +25,7 @@ from streamfl.protocol.messages import (
     Update,
 )
 from streamfl.protocol.moments import Moments
-from streamfl.protocol.registry import Registry, TargetUnit
+from streamfl.protocol.registry import Registry
 
 # No log-likelihood of a label is below -2 ln K, whatever the number K of labels that anybody has.
 LOGS = 30.0
@@ -59,19 +60,20 @@ def of_text(text: str) -> IntArray | None:
 
 def sums_of(update: Update, opened: RoundOpened, layout: Layout, registry: Registry) -> IntArray:
     """Return an update's numbers about its records, shape (size,); what concerns unregistered names is left out."""
-    d, labels, served = len(registry.features), registry.labels, update.served
-    parts: dict[str, Any] = _of_slots(update, opened.slots, update.trained, registry)
+    d, labels, numbers = len(registry.features), registry.labels, update.numbers
+    served, moments = numbers.served, numbers.moments
+    parts: dict[str, Any] = _of_slots(numbers, opened.slots, update.trained, registry)
     parts |= {
-        "by_label": np.array([_by_label(update.new, labels), _by_label(update.old, labels)]),
-        "norm": np.array([update.squared_norm]),
+        "by_label": np.array([_by_label(update.numbers.new, labels), _by_label(update.numbers.old, labels)]),
+        "norm": np.array([update.numbers.squared_norm]),
         "served": np.array([served.records, served.correct, served.no_change], np.float64),
     }
-    if update.moments is not None:
-        moments = update.moments
+    if update.numbers.moments is not None:
+        moments = update.numbers.moments
         first = Moments(registry.features, moments.count[:d], moments.mean[:d], moments.m2[:d])
         parts |= moments_in_limbs(first)
-    if update.second_moments is not None:
-        parts["second"] = update.second_moments[np.tril_indices(registry.rows)]
+    if update.numbers.second_moments is not None:
+        parts["second"] = update.numbers.second_moments[np.tril_indices(registry.rows)]
     return layout.packed(parts)
 
 
@@ -84,29 +86,14 @@ def sums_of_scores(scores: Scores, asked: Score, layout: Layout, registry: Regis
 
 def with_sums(update: Update, sums: IntArray) -> Update:
     """Return an update that tells of its records nothing but counts, places, names and the sums."""
-    return replace(
-        update,
-        losses={},
-        differences={},
-        new=(),
-        old=(),
-        moments=None,
-        second_moments=None,
-        squared_norm=0.0,
-        largest_norm=0.0,
-        target=TargetUnit(),
-        served=Served(),
-        learnt=None,
-        times=None,
-        sums=as_text(sums),
-    )
+    return replace(update, numbers=Numbers(), sums=as_text(sums))
 
 
-def _of_slots(message: Update | Scores, slots: Sequence[Slot], trained: int, registry: Registry) -> dict[str, Any]:
-    losses = [message.losses.get(slot.name, SlotLosses(loss=0.0, square=0.0, proper=0.0)) for slot in slots]
+def _of_slots(told: Numbers | Scores, slots: Sequence[Slot], trained: int, registry: Registry) -> dict[str, Any]:
+    losses = [told.losses.get(slot.name, SlotLosses(loss=0.0, square=0.0, proper=0.0)) for slot in slots]
     parts: dict[str, Any] = {"losses": np.array([_numbers(x) for x in losses]).reshape(len(slots), 6)}
     whitened = {slot.name for slot in slots if slot.whitened}
-    for name, x in message.differences.items():
+    for name, x in told.differences.items():
         known = x[:, : len(registry.labels)] if x.shape[1] > 1 else x
         parts[f"step {name}"] = known * (1 if name in whitened else trained)
     return parts
@@ -157,21 +144,23 @@ def pooled(
         trained=trained,
         rejected=sum(update.rejected for update in updates),
         spans=(),
-        losses=_losses(parts, opened.slots, records),
-        differences=_differences(parts, opened.slots, trained, more=len(new_labels)),
-        new=new,
-        old=old,
+        numbers=Numbers(
+            losses=_losses(parts, opened.slots, records),
+            differences=_differences(parts, opened.slots, trained, more=len(new_labels)),
+            new=new,
+            old=old,
+            moments=moments_of_limbs(registry.features, parts) if opened.asks.moments else None,
+            second_moments=_second(parts["second"], registry.rows) if opened.asks.second_moments else None,
+            squared_norm=max(0.0, float(parts["norm"][0])),
+            largest_norm=float(np.sqrt(1.0 + len(registry.features) * min(registry.farthest, 1e100) ** 2)),
+            served=Served(
+                records=round(answered),
+                correct=round(min(max(0.0, correct), answered)),
+                no_change=min(max(0.0, no_change), answered),
+            ),
+        ),
         new_labels=new_labels,
         new_features=tuple(sorted({name for update in updates for name in update.new_features})),
-        moments=moments_of_limbs(registry.features, parts) if opened.moments else None,
-        second_moments=_second(parts["second"], registry.rows) if opened.second_moments else None,
-        squared_norm=max(0.0, float(parts["norm"][0])),
-        largest_norm=float(np.sqrt(1.0 + len(registry.features) * min(registry.farthest, 1e100) ** 2)),
-        served=Served(
-            records=round(answered),
-            correct=round(min(max(0.0, correct), answered)),
-            no_change=min(max(0.0, no_change), answered),
-        ),
     )
 
 

@@ -20,7 +20,7 @@ from streamfl.bounds import bounded
 from streamfl.errors import PeerError, UsageError
 from streamfl.live.answering import Answering
 from streamfl.live.http.infer import InferRequest, RequestLimits, TooLargeError, answer, metadata
-from streamfl.records.cells import quoted
+from streamfl.records.values.cells import quoted
 from streamfl.runtime.log.tally import Tally
 
 HEADER = "Inference-Header-Content-Length"

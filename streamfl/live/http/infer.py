@@ -22,8 +22,8 @@ from streamfl.live.http.tensors import (
     texts_of_bytes,
     texts_of_json,
 )
-from streamfl.records.cells import Cells, listed, quoted
 from streamfl.records.encoding import Encoding
+from streamfl.records.values.cells import Cells, listed, quoted
 from streamfl.run.model_file import ServedModel
 
 PREDICTION, PROBABILITIES = "prediction", "probabilities"
@@ -291,9 +291,7 @@ def predicted(asked: InferRequest, model: ServedModel) -> FloatArray:
     PeerError
         A feature is there twice, once as a value of its column.
     """
-    features, X, wrong = model.encoding.encoded(asked.columns)
-    if wrong:
-        raise PeerError(f"record {min(wrong)}: {wrong[min(wrong)]}")
+    features, X, _ = model.encoding.encoded(asked.columns)
     if len(set(features)) != len(features):
         raise PeerError("a text column is there as texts and as numbers of its values: send one of them")
     with np.errstate(over="ignore"):  # what is that far out is clipped

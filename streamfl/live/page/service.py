@@ -16,7 +16,7 @@ from streamfl.live.page.letters import Letters
 from streamfl.live.page.source import PageSource
 from streamfl.live.settings.settings import address
 from streamfl.live.stopping import Stop
-from streamfl.records.times import iso
+from streamfl.records.values.times import iso
 from streamfl.run.page.events import plain
 from streamfl.run.page.sections import Sections
 from streamfl.runtime.log.tally import Tally

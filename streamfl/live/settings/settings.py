@@ -36,12 +36,13 @@ from streamfl.learning.local_round import Learner
 from streamfl.live.settings.installed import connector_named, installed, section
 from streamfl.live.settings.validation import first_of
 from streamfl.machines.client.settings import ClientSettings
-from streamfl.machines.coordinator.aggregations import AGGREGATORS
+from streamfl.machines.coordinator.aggregators import AGGREGATORS
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.online.native.online_models import NativeOnlineModels
-from streamfl.records.cells import quoted
 from streamfl.records.formats import RECORD_FORMATS, FieldMap, LabelMap, record_format
+from streamfl.records.values.cells import quoted
+from streamfl.records.values.missing import Missing
 from streamfl.run.renamed import settings_now
 from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
 from streamfl.runtime.log.placement import pattern
@@ -222,7 +223,18 @@ class Records(_Table):
     """What a client does if the broker deleted records before the client learnt them: `stop`, or `skip` them."""
     late_after: float = Field(60.0, ge=SHORTEST, le=LONGEST, json_schema_extra={"unit": "seconds", "decides": False})
     """A record counts as late if it is older than an earlier one by more than this; it is still learnt."""
+    missing_values: tuple[str, ...] = ()
+    """More values that count as missing, such as `"-999"`, besides the usual ones (see values.md); `"not:NA"` means
+    that NA is a value."""
+    decimal: Literal[".", ","] | None = Field(None, json_schema_extra={"unset": "as the number is written"})
+    """The decimal mark of numbers that are texts; without it, `"1,234"` is not read, since it may be two numbers."""
     fields: FieldMap = FieldMap()
+
+    @field_validator("missing_values")
+    @classmethod
+    def _missing_values_are_some(cls, values: tuple[str, ...]) -> tuple[str, ...]:
+        Missing.of(values)
+        return values
 
     @field_validator("format")
     @classmethod
@@ -617,7 +629,9 @@ class FederationSettings(BaseSettings):
         """Return the map of fields of whole records; the key of delayed labels is no feature."""
         drop = (*self.records.fields.drop, *([self.labels.key] if self.labels.topic else []))
         update = {"task": self.federation.task, "closed": self.records.shape == "closed", "drop": drop}
-        return self.records.fields.model_copy(update=update | {"registry": self.records.registry})
+        records = self.records
+        read = {"missing_values": records.missing_values, "decimal": records.decimal, "registry": records.registry}
+        return self.records.fields.model_copy(update=update | read)
 
     @property
     def feature_map(self) -> FieldMap:
@@ -629,7 +643,14 @@ class FederationSettings(BaseSettings):
     def label_map(self) -> LabelMap:
         """Return the map of fields of delayed labels."""
         fields = self.field_map
-        return LabelMap(label=fields.label, key=self.labels.key, task=fields.task, labels=fields.labels)
+        return LabelMap(
+            label=fields.label,
+            key=self.labels.key,
+            task=fields.task,
+            labels=fields.labels,
+            missing_values=fields.missing_values,
+            decimal=fields.decimal,
+        )
 
     @property
     def unequal(self) -> tuple[str, ...]:

@@ -96,7 +96,8 @@ class Budget:
         def fits(times: int) -> bool:
             if times not in made:
                 made[times] = coarser(update, times)
-            return self.size_of(replace(made[times], attempt="", served=Served())) <= room
+            unserved = replace(made[times].numbers, served=Served())
+            return self.size_of(replace(made[times], attempt="", numbers=unserved)) <= room
 
         times = least(fits, coarsest)
         return made.get(times) or coarser(update, times)

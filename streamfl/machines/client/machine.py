@@ -28,13 +28,14 @@ import numpy as np
 from streamfl.arrays import FloatArray
 from streamfl.bounds import bounded
 from streamfl.errors import BrokenInvariantError, PeerError, UsageError
-from streamfl.machines.client.intake.answering import answered
+from streamfl.machines.client.intake.answering import answer_of
 from streamfl.machines.client.ledger.known_ledger import LedgerPlace
 from streamfl.machines.client.ledger.models import ClientModels
 from streamfl.machines.client.patience import Question
 from streamfl.machines.client.phase import Phase
 from streamfl.machines.client.state import ClientState
 from streamfl.machines.client.usable import unprotected, unusable
+from streamfl.machines.client.work.clocks import clock_of
 from streamfl.machines.client.work.gathering import Gathering
 from streamfl.machines.client.work.in_flight import SentUpdate
 from streamfl.machines.client.work.introduction import introduction
@@ -171,7 +172,7 @@ class Client(ClientState):
         if isinstance(event, ModelPublished | ModelsChanged) and not self._awaits_models():
             return self._receive(event, now)  # most messages; a model has no effect until its round is opened
         if self._is_awaited(event):
-            self._patience = self._patience.answered(now)
+            self._patience = self._patience.hears(now)
         decisions = self._receive(event, now) if isinstance(event, Message) else self._take(event, now)
         if isinstance(event, Tick):
             decisions += self._lose_patience(now)
@@ -309,11 +310,11 @@ class Client(ClientState):
         if batch.answers is not None:
             # Without models the federation may not have begun, and asks for an introduction like the one before.
             had_models = bool((batch.answers.served != (0.0 if targets else NO_LABEL)).any())
-            self._was_here |= had_models and self._ledger.answered == 0
+            self._was_here |= had_models and self._ledger.last_answered == 0
             return batch, []
 
         def answers(P: FloatArray, labels: tuple[str, ...]) -> Answered:
-            told = answered(self.name, batch, P, labels, known=known, targets=targets)
+            told = answer_of(self.name, batch, P, labels, known=known, targets=targets)
             return replace(told, opened=self._ledger.opened)
 
         def answer() -> list[ClientDecision]:
@@ -466,7 +467,7 @@ class Client(ClientState):
     def _lose_place(self) -> None:
         """Make the place unknown, and ask for it unless that was done already."""
         self._ledger.lose()
-        if self._ledger.question == self._ledger.answered:
+        if self._ledger.question == self._ledger.last_answered:
             self._patience = self._patience.may_ask()
 
     # --- the next step --------------------------------------------------------------------------------------------
@@ -587,7 +588,6 @@ class Client(ClientState):
         """Return a Join; until one is answered, it always describes the same records."""
         if self._introduced is None and self._buffer.size >= self.settings.min_records:
             self._introduced = self._buffer.head(self._first())
-        length = self.settings.period if self.settings.clock == "event_time" else None
         first, question = self._introduced or (), self._ledger.ask()
         return introduction(
             self.name,
@@ -595,7 +595,7 @@ class Client(ClientState):
             self._after,
             first,
             question,
-            length=length,
+            period=clock_of(self.settings).period_after(first),
             pooled=self.sending.are_sums,
             key=self.sending.key,
         )

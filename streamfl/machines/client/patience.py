@@ -29,7 +29,7 @@ class Patience:
     Examples
     --------
     >>> asked = Patience(retry=5.0).asks("join", now=10.0)
-    >>> asked.ends, asked.loses().asks("join", now=15.0).ends, asked.loses().answered(now=17.0).ends
+    >>> asked.ends, asked.loses().asks("join", now=15.0).ends, asked.loses().hears(now=17.0).ends
     (15.0, 25.0, 22.0)
     """
 
@@ -49,7 +49,7 @@ class Patience:
         """Return when the client asks although it waits for an announced time: that time may never come."""
         return self.since + self.retry * 2.0**MOST_DOUBLINGS
 
-    def answered(self, now: float) -> "Patience":
+    def hears(self, now: float) -> "Patience":
         """Return the value after the client has received what it waits for."""
         return replace(self, since=now, unanswered=0)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 import numpy as np
 
@@ -10,12 +11,13 @@ from streamfl.learning.pooling.masks import Secrets
 from streamfl.machines.client.budget import SentSizes
 from streamfl.machines.client.intake.buffer import Buffer
 from streamfl.machines.client.intake.intake import Intake, intake
-from streamfl.machines.client.intake.period import AGREEING, periods
+from streamfl.machines.client.intake.period import periods
 from streamfl.machines.client.ledger.known_ledger import KnownLedger
 from streamfl.machines.client.ledger.models import ClientModels
 from streamfl.machines.client.patience import Patience
 from streamfl.machines.client.phase import Phase
 from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.client.work.clocks import clock_of
 from streamfl.machines.client.work.disclosure import are_new, repeats
 from streamfl.machines.client.work.earlier_rounds import EarlierRounds
 from streamfl.machines.client.work.in_flight import InFlight
@@ -177,7 +179,8 @@ class ClientState:
         if phase.waits:
             return self._patience.ends
         opened = self._ledger.opened
-        return None if opened is None or opened.closes is None else min(opened.closes, self._patience.ends_at_last)
+        ends = inf if opened is None else clock_of(self.settings, opened).ends
+        return None if ends == inf else min(ends, self._patience.ends_at_last)
 
     # --- what the phase is derived from ------------------------------------------------------------------------
 
@@ -222,14 +225,12 @@ class ClientState:
 
     def _has_to_join(self) -> bool:
         """Tell whether the client has the records for Join, or cannot wait for them."""
-        clock = self.settings.clock
-        by_time = clock == "interval" or (clock == "event_time" and self._buffer.size >= self._first())
-        cannot_wait = self._ended or self._due or self._stopped or self._in_doubt or self._was_here or by_time
-        return self._is_full() or cannot_wait
+        cannot_wait = self._ended or self._due or self._stopped or self._in_doubt or self._was_here
+        return self._is_full() or cannot_wait or clock_of(self.settings).joins_with(self._buffer.size)
 
     def _first(self) -> int:
         """Return how many records Join describes: those it waits for, as nobody knows how many others are here."""
-        return max(self.settings.min_records, AGREEING) if self.settings.clock == "event_time" else self._size()
+        return clock_of(self.settings).first(self._size())
 
     def _is_full(self) -> bool:
         return self._buffer.size >= self._size() or self._buffer.room == 0 or self.intake.must_move

@@ -44,14 +44,14 @@ def unusable(message: FromCoordinator, online: OnlineModels[Any, Any] | None) ->
     >>> import numpy as np
     >>> model = ModelPublished(slot="m", version=1, registry=1, weights=np.array([[np.nan]]))
     >>> unusable(model, None)
-    'weights that are no matrix of finite numbers, or far too large'
+    'the weights are no matrix of finite numbers, or are far too large'
     """
     match message:
         case RegistryPublished(registry=registry):
             return wrong_registry(registry)
         case ModelPublished():
             possible = message.largest_weight <= LARGEST_WEIGHT  # false also of NaN
-            return None if possible else "weights that are no matrix of finite numbers, or far too large"
+            return None if possible else "the weights are no matrix of finite numbers, or are far too large"
         case ModelsChanged():
             return wrong(message)
         case OnlinePublished() if online is not None:
@@ -68,7 +68,7 @@ def unusable(message: FromCoordinator, online: OnlineModels[Any, Any] | None) ->
             if message.disclosed is not None:
                 numbers += (message.disclosed.entry, message.disclosed.records, *message.disclosed.ends.values())
             possible = min(numbers[:3]) > 0 and min(numbers) >= 0 and max(numbers) < MOST_POSITIONS
-            return None if possible else "a place that is none"
+            return None if possible else "the place is impossible"
         case Roster():
             return _wrong_roster(message)
         case RoundOpened() | Score():
@@ -79,42 +79,42 @@ def unusable(message: FromCoordinator, online: OnlineModels[Any, Any] | None) ->
 
 def unprotected(opened: RoundOpened, settings: ClientSettings) -> str | None:
     """Return why a round tells more of a client's records than its settings allow, or None."""
-    sums = ("masked" if opened.roster else "pooled") if opened.pooled else "off"
+    sums = ("masked" if opened.totals.roster else "pooled") if opened.totals.pooled else "off"
     if sums != settings.secure_aggregation:
         return f"a round with sums {sums}, and this client's settings say {settings.secure_aggregation}"
     if opened.scores_again and sums == "masked":
-        return "a round that scores old records again, and two totals could tell about one client"
+        return "the round scores old records again, and two totals could tell about one client"
     if settings.noise is None:
         return None
     if opened.scores_again:
-        return "a round that scores old records again, and noise is to hide each of them"
+        return "the round scores old records again, and noise could not hide each of them"
     steps = all(slot.whitened for slot in opened.slots if slot.trained)
-    if not steps or opened.moments:
-        return "a round that asks for sums that one record can change without bound, and noise is to hide it"
+    if not steps or opened.asks.moments:
+        return "the round asks for sums that one record can change without bound, and noise could not hide it"
     return None
 
 
 def _wrong_roster(roster: Roster) -> str | None:
     """Return why there can be no such roster; a key that is none is found out when it is used."""
     if not 0 < roster.version < MOST_POSITIONS or len(roster.keys) > NAMED.clients:
-        return "a roster of far too many clients, or without a number"
+        return "the roster has far too many clients, or no number"
     named = all(is_name(client) and len(key) == KEY_DIGITS for client, key in roster.keys.items())
-    return None if named else "a roster with a client without a name or a key"
+    return None if named else "the roster has a client without a name or a key"
 
 
 def _wrong_slots(message: RoundOpened | Score) -> str | None:
     if len({slot.name for slot in message.slots}) != len(message.slots):
         return "a model twice"
-    return None if all(isfinite(slot.eta) for slot in message.slots) else "a step that is no number"
+    return None if all(isfinite(slot.eta) for slot in message.slots) else "a step is no number"
 
 
 def _wrong_opening(opened: RoundOpened) -> str | None:
-    held = opened.held.per_label if opened.held is not None else 0
+    held = opened.earlier.held.per_label if opened.earlier.held is not None else 0
     if opened.period is not None and not abs(opened.period) < MOST_POSITIONS:
-        return "a round of a period that no time has"
-    if min(opened.entry, opened.round) < 1 or min(opened.known_labels, opened.keep, held) < 0:
-        return "a round with impossible numbers"
+        return "no time lies in the period of the round"
+    if min(opened.entry, opened.round) < 1 or min(opened.known_labels, opened.earlier.keep, held) < 0:
+        return "the round has impossible numbers"
     named = {opened.serves, opened.tested or opened.serves, *(group.serves for group in opened.apart)}
     if not named <= {slot.name for slot in opened.slots}:
-        return "a round that is served or tested by a model that it does not name"
-    return None if opened.closes is None or isfinite(opened.closes) else "a round that closes at no time"
+        return "the round is served or tested by a model that it does not name"
+    return None if opened.closes is None or isfinite(opened.closes) else "the round closes at no time"

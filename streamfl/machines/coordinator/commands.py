@@ -28,11 +28,11 @@ def wrong_command(command: Command, state: CoordinatorState, limits: Limits) -> 
     following = 1 if state.changed is None else state.changed.number + 1
     if command.action in OF_ALL:
         if command.client:
-            return "a command about all, with the name of a client"
+            return "the command is about the federation, but names a client"
         if command.action == "restart" and not (state.profile.restarts and is_name(command.model, limits.name_bytes)):
             return f"profile {state.profile.profile} has no restarts, or a model of no name was named"
     elif not command.client or not is_name(command.client, limits.name_bytes):
-        return "a command about a client without a name"
+        return "the command names no client"
     if command.number != following:
         return f"command {command.number}, where {following} is the next: it was sent before, or another came first"
     known = state.members.keys() | state.keys.keys() | set(state.barred)

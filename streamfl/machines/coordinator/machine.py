@@ -20,11 +20,12 @@ from streamfl.bounds import REFUSALS_IN_A_ROW, bounded
 from streamfl.errors import BrokenInvariantError
 from streamfl.machines.coordinator.close.rounds import Rounds
 from streamfl.machines.coordinator.commands import carry_out, wrong_command
-from streamfl.machines.coordinator.gate.admission import BARRED, Admission, Grants, LogEnds, LogIds, named
+from streamfl.machines.coordinator.gate.admission import BARRED, Admission, Grants, LogEnds, LogIds
 from streamfl.machines.coordinator.gate.checks import wrong_identity
+from streamfl.machines.coordinator.gate.senders import sender_of
 from streamfl.machines.coordinator.phase import Phase
 from streamfl.machines.coordinator.recovery import Recovery, unhandled
-from streamfl.machines.coordinator.round.refusals import UNUSABLE, sender_of
+from streamfl.machines.coordinator.round.refusals import UNUSABLE
 from streamfl.machines.coordinator.round.unsaved import Unsaved
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.state import CoordinatorState
@@ -123,7 +124,7 @@ class Coordinator:
         """Return the phase, derived from the state."""
         if self._unsaved.open is None:
             return Phase.GATHERING if self.state.agreement is None else Phase.STOPPED
-        if self._unsaved.unmasking is not None:
+        if self._unsaved.enquiry is not None:
             return Phase.UNMASKING
         return Phase.COLLECTING if self._unsaved.pending_alarm is None else Phase.SCORING
 
@@ -186,11 +187,11 @@ class Coordinator:
         opened, pending_alarm = self._unsaved.open, self._unsaved.pending_alarm
         if opened is None or self.settings.deadline is None or self._is_held:
             return None
-        if self._unsaved.unmasking is not None:
-            return self._unsaved.unmasking.since + self.settings.deadline
+        if self._unsaved.enquiry is not None:
+            return self._unsaved.enquiry.since + self.settings.deadline
         if pending_alarm is not None:
             return pending_alarm.since + self.settings.deadline
-        return (opened.since if opened.closes is None else opened.closes) + self.settings.deadline
+        return opened.waited_from + self.settings.deadline
 
     @property
     def _announces_at(self) -> float | None:
@@ -285,7 +286,7 @@ class Coordinator:
         """Carry out a command; while candidates are scored it waits, as all changes of membership do."""
         wrong = wrong_command(ordered.command, self.state, self.settings.limits)
         if wrong is not None or self._unsaved.ordered is not None:
-            return self._fault("", None, wrong or "another command waits", now)
+            return self._fault("", None, wrong or "another command waits to be carried out", now)
         if self.is_scoring:
             self._unsaved.ordered = ordered
             return []
@@ -486,12 +487,11 @@ class Coordinator:
     # --- a round ---------------------------------------------------------------------------------------------------
 
     def _update(self, update: Update, now: float) -> list[CoordinatorDecision]:
-        update = named(update, self.state, self.settings.learner.online)
-        refused = self._admission.update(update, self.state, self._unsaved)
-        if refused is not None:
-            self._await_if_late(update, refused)
-            return self._refused(refused, sender_of(update, self.state.members), now)
-        self._unsaved.updates[update.client] = update
+        admitted = self._admission.update(update, self.state, self._unsaved)
+        if isinstance(admitted, Refused):
+            self._await_if_late(update, admitted)
+            return self._refused(admitted, sender_of(update, self.state.members), now)
+        self._unsaved.updates[update.client] = admitted
         self._unsaved.logs |= self._admission.logs_of(update)
         self._unsaved.refusals.at_fault.pop(update.client, None)
         return self._go_on_if_complete(now)
@@ -517,8 +517,8 @@ class Coordinator:
         refused = self._admission.seeds(answer, self.state, self._unsaved)
         if refused is not None:
             return self._refused(refused, sender_of(answer, self.state.members), now)
-        if self._unsaved.unmasking is not None:
-            self._unsaved.unmasking.answers[answer.client] = answer
+        if self._unsaved.enquiry is not None:
+            self._unsaved.enquiry.answers[answer.client] = answer
         return self._go_on_if_complete(now)
 
     @property
@@ -533,8 +533,8 @@ class Coordinator:
     def _lacking(self) -> Iterator[str]:
         """Yield the clients that are waited for, the last members first: mostly one of these is still missing."""
         unsaved, members = self._unsaved, self.state.members
-        if unsaved.unmasking is not None:
-            yield from (name for name in unsaved.unmasking.lacking if self._may_answer(name))
+        if unsaved.enquiry is not None:
+            yield from (name for name in unsaved.enquiry.lacking if self._may_answer(name))
             return
         have = unsaved.scores if self.is_scoring else unsaved.updates
         asked = unsaved.updates if self.is_scoring else members
@@ -560,9 +560,9 @@ class Coordinator:
         """Tell whether a start is gone without which no total of the closing round can be told."""
         if self._deadline_of_round(now):
             return False
-        alarm, unmasking = self._unsaved.pending_alarm, self._unsaved.unmasking
+        alarm, enquiry = self._unsaved.pending_alarm, self._unsaved.enquiry
         pooled = () if alarm is None else alarm.closing.counted.pooled
-        counted = pooled if unmasking is None else tuple(unmasking.asked.attempts)
+        counted = pooled if enquiry is None else tuple(enquiry.asked.attempts)
         return any(self._rounds.kind.is_lost(name, self.state) for name in counted)
 
     def _deadline_of_round(self, now: float) -> bool:

@@ -11,7 +11,7 @@ from streamfl.errors import BrokenInvariantError
 from streamfl.learning.profiles.base import Deliberation
 from streamfl.machines.coordinator.close.rounds import Rounds
 from streamfl.machines.coordinator.culprits import Culprits, without_culprits
-from streamfl.machines.coordinator.round.refusals import sender_of
+from streamfl.machines.coordinator.gate.senders import sender_of
 from streamfl.machines.coordinator.round.unsaved import PendingAlarm, Unsaved
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.decisions import CoordinatorDecision, Refused
@@ -118,12 +118,12 @@ class Recovery:
         """Close the entry without learning anything, as if it had raised no alarm."""
         kept = self.rounds.unsaved.copied()
         if kept.pending_alarm is not None and self.last_saved is not None:
-            self.restore(replace(kept, unmasking=None, pending_alarm=None, scores={}))
+            self.restore(replace(kept, enquiry=None, pending_alarm=None, scores={}))
         return self._caught_up(self.rounds.abort, now)
 
     def _aborted(self, kept: Unsaved, error: Exception, now: float) -> Decisions:
         """Close the entry without learning anything: no message tells whose numbers are the cause."""
-        self.restore(replace(kept, unmasking=None, pending_alarm=None, scores={}))
+        self.restore(replace(kept, enquiry=None, pending_alarm=None, scores={}))
         return [Refused("", unhandled(error)), *self._finite(self.rounds.abort, now)]
 
     def _finite(self, go_on: GoOn, now: float) -> Decisions:

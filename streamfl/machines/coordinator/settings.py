@@ -8,7 +8,7 @@ from streamfl.learning.influence import Secret
 from streamfl.learning.local_round import Learner
 from streamfl.learning.pooling.masks import FEWEST, Expand, Sums
 from streamfl.learning.pooling.noise import Noise
-from streamfl.machines.coordinator.aggregations import Aggregator
+from streamfl.machines.coordinator.aggregators import Aggregator
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class CoordinatorSettings:
         Likewise, of the partition of the features of a client whose labels come later, which are then in
         its partition. Without patterns, but with some of `partitions`, no labels come later.
     sums, fewest
-        As of clients, see `ClientSettings`.
+        As of clients, see `ClientSettings`; `alone`: there is one client, in the same process and for good.
     noise
         The noise on sums, as clients add it; None: there is none.
     expand
@@ -76,7 +76,7 @@ class CoordinatorSettings:
     limits: Limits = NAMED
     partitions: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
-    secure_aggregation: Sums = "off"
+    secure_aggregation: Sums | Literal["alone"] = "off"
     min_clients_per_sum: int = FEWEST
     noise: Noise | None = None
     expand: Expand | None = None

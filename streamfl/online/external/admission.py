@@ -34,7 +34,7 @@ def wrong_external(
         The most names that it may have, and their length.
     """
     if learnt.records != records or not 0 <= learnt.unlearnt <= records:
-        return "another number of records for the external model than in the update"
+        return "the external model has another number of records than the update"
     if learnt.state is None:
         return None if learnt.unlearnt == records else "an external model that has learnt, and does not say what"
     reason = (
@@ -55,7 +55,7 @@ def _named_too_much(state: Exported, limits: Limits) -> str | None:
         return f"{state.names} names, where {limits.external_names} are the most"
     names = (name for path, table in state.tables.items() for name in (path, *table.rows, *table.columns))
     fit = all(is_name(name, DERIVED * limits.name_bytes) for name in names)
-    return None if fit else "names that are too long"
+    return None if fit else "names are too long"
 
 
 def within(learnt: ExternalLearnt, limits: Limits) -> ExternalLearnt:

@@ -9,6 +9,8 @@ from streamfl.arrays import FloatArray
 from streamfl.bounds import Limits
 from streamfl.learning.online_models import AtClient
 from streamfl.learning.serving import Serving
+from streamfl.online.native.merging.on_grids import ON_GRIDS
+from streamfl.online.native.merging.way import Way
 from streamfl.protocol.arrived import Arrived
 from streamfl.protocol.messages import OnlinePublished
 from streamfl.protocol.native.change import NativeChange
@@ -36,6 +38,8 @@ class NativeAtClient(AtClient):
         Which models learn.
     shared
         What they share with those of other clients; None: nothing.
+    way
+        How what they learn goes to the coordinator.
     learner
         The models.
     version
@@ -57,6 +61,7 @@ class NativeAtClient(AtClient):
 
     settings: NativeSettings
     shared: InitVar[Optional["Shared"]] = None
+    way: InitVar[Way] = ON_GRIDS
     learner: "NativeLearner" = field(init=False)
     version: int = 1
     _epoch: int | None = None
@@ -65,11 +70,12 @@ class NativeAtClient(AtClient):
     _served: list[FloatArray] = field(default_factory=list)
     _published: Arrived[dict[bool, NativeState | NativeChange]] = field(default_factory=Arrived)
 
-    def __post_init__(self, shared: Optional["Shared"]) -> None:
+    def __post_init__(self, shared: Optional["Shared"], way: Way) -> None:
         # Compiled loops take half a second to import, and clients that learn by rounds only do without.
         from streamfl.online.native.learner import NativeLearner  # noqa: PLC0415
+        from streamfl.online.native.shared import Shared  # noqa: PLC0415
 
-        self.learner = NativeLearner(self.settings) if shared is None else NativeLearner(self.settings, shared)
+        self.learner = NativeLearner(self.settings, Shared() if shared is None else shared, way)
 
     def take(self, published: OnlinePublished) -> None:
         """Store a published state until its round opens.

@@ -22,8 +22,8 @@ from streamfl.online.native.kernels.own import CELLS, DEPTH, Own
 from streamfl.online.native.kernels.scaling import FIRST
 from streamfl.online.native.kernels.softmax import rounds_say
 from streamfl.online.native.kernels.steps import RIDGE, Kinds, Models, Table
-from streamfl.online.native.merging.grids import fitting_steps, step_of_cells, step_of_weights
-from streamfl.online.native.merging.rounding import most_steps, rounded, rounded_second, rows_sent
+from streamfl.online.native.merging.on_grids import ON_GRIDS
+from streamfl.online.native.merging.way import Raw, Way
 from streamfl.online.native.mixture import LabelMixture, TargetMixture, room
 from streamfl.online.native.private.last_answer import LastAnswer, no_last_answer
 from streamfl.online.native.private.last_answer_state import LastAnswerState
@@ -84,6 +84,8 @@ class NativeLearner:
         The sleep of the client's own experts, which it decides alone: nothing that is sent depends on it.
     shared
         What it shares with others of this thread; by default nothing.
+    way
+        How what it learns goes to the coordinator.
 
     Examples
     --------
@@ -97,6 +99,7 @@ class NativeLearner:
 
     settings: NativeSettings
     shared: Shared = field(default_factory=Shared)
+    way: Way = ON_GRIDS
     features: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     mixture: LabelMixture | TargetMixture = field(init=False)
@@ -401,7 +404,7 @@ class NativeLearner:
         return self._agreed.features, self._agreed.labels
 
     def learnt(self, *key: str | int, measured: bool = True, coarser: int = 0) -> NativeLearnt:
-        """Return what the records since `begin` did to the agreed state, on the grids of the round.
+        """Return what the records since `begin` did to the agreed state, on its way to the coordinator.
 
         Parameters
         ----------
@@ -416,15 +419,12 @@ class NativeLearner:
         agreed, models = self._agreed, self._models
         start = agreed.grown(self.features[len(agreed.features) :], self.labels[len(agreed.labels) :], table=False)
         centre = float(models.centre[0]) if self.settings.targets and self.records else agreed.centre
-        weights, (cells, visits, table) = models.weights - self._weights_about(start, centre), self._changes()
-        fitting = fitting_steps(weights, table, cells, self.records, agreed)
-        steps = (agreed.steps if agreed.steps.are_known else fitting).coarser(coarser)
-        draws, most = generator(self.settings.seed, "grid", *key), most_steps(self.records, coarser)
-        changes = rounded(table, step_of_cells(steps, cells), draws, most)
-        sent, counted = rows_sent(changes, visits, self.records, draws, coarser=coarser)
         moments = self._scaler.moments(self.features, since=agreed.moments)
         again = tuple(compress(self.features, self._scaler.again))
         measured = sends_moments(self.features, again, agreed.features, measured=measured)
+        second = models.second - start.second if measured else np.zeros((0, 0))
+        raw = Raw(self.records, models.weights - self._weights_about(start, centre), *self._changes(), second)
+        numbers = self.way.numbers(raw, agreed, generator(self.settings.seed, "grid", *key), coarser)
         return NativeLearnt(
             features=self.features,
             labels=self.labels,
@@ -434,12 +434,6 @@ class NativeLearner:
             again=again,
             far=self._far_out(),
             norms=np.array(in_short(models.norm_sums / max(1, self.records))),
-            second=rounded_second(models.second - start.second, steps) if measured else np.zeros((0, 0)),
-            weights=rounded(weights, step_of_weights(steps), draws, most),
-            cells=cells[sent].astype(np.float64),
-            visits=counted[sent],
-            table=changes[sent],
-            steps=fitting,
             bearing=models.bearing[: len(self.labels)].copy(),
             right=models.right[:, : len(self.labels)].copy(),
             unused=self._unused(),
@@ -447,6 +441,7 @@ class NativeLearner:
             mixture=self.agreed_mixture.report() if self.records else AgreedMixture(),
             coarser=coarser,
             pairs=in_turn(np.array(self._in_turn)),
+            **numbers._asdict(),
         )
 
     def _far_out(self) -> Moments:

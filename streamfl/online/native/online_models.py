@@ -11,8 +11,10 @@ from streamfl.learning.influence import Sent
 from streamfl.learning.online_models import Covered, OnlineModels, Renewal
 from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.merging import influence
-from streamfl.online.native.merging.admission import wrong_learnt
 from streamfl.online.native.merging.agreed_round import after_round
+from streamfl.online.native.merging.alone import ALONE
+from streamfl.online.native.merging.on_grids import ON_GRIDS
+from streamfl.online.native.merging.way import Way
 from streamfl.protocol.messages import OnlinePublished
 from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.learnt import NativeLearnt
@@ -33,6 +35,8 @@ class NativeOnlineModels(OnlineModels[NativeState, NativeLearnt]):
         Which of them learn, and whether they predict labels or targets.
     shared
         What its clients share; None: nothing.
+    way
+        How what a client learnt goes to the coordinator.
 
     Examples
     --------
@@ -47,6 +51,7 @@ class NativeOnlineModels(OnlineModels[NativeState, NativeLearnt]):
 
     settings: NativeSettings
     shared: Optional["Shared"] = field(default=None, compare=False, repr=False)
+    way: Way = ON_GRIDS
 
     @cached_property
     def names(self) -> AbstractSet[str]:
@@ -68,7 +73,7 @@ class NativeOnlineModels(OnlineModels[NativeState, NativeLearnt]):
 
     def wrong(self, learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
         """Return why what a client learnt cannot be merged, or None if it can."""
-        return wrong_learnt(learnt, agreed, covered)
+        return self.way.wrong(learnt, agreed, covered)
 
     def after(
         self,
@@ -85,7 +90,7 @@ class NativeOnlineModels(OnlineModels[NativeState, NativeLearnt]):
         Native models forget on their own, so a restart does not reset them; it renames labels at most.
         """
         renamed = None if renewal is None else renewal.renamed
-        return after_round(agreed, learnt, labels, self.settings, apart=apart, renamed=renamed)
+        return after_round(agreed, learnt, labels, self.settings, apart=apart, renamed=renamed, way=self.way)
 
     def sent(self, learnt: Mapping[str, NativeLearnt], agreed: NativeState, seed: int) -> Mapping[str, Sent]:
         """Return what clients learnt as numbers to be compared: the linear weights, and the cells of ferns."""
@@ -112,15 +117,19 @@ class NativeOnlineModels(OnlineModels[NativeState, NativeLearnt]):
         agreed = published.agreed
         if not isinstance(agreed, NativeState) or agreed.is_sound(self.settings, self.settings.table_rows):
             return None  # of an external model: it is ignored
-        return "online models that do not fit their names"
+        return "the online models do not fit their names"
 
     def at_client(self) -> NativeAtClient:
         """Return the models at a client that has learnt nothing yet."""
-        return NativeAtClient(self.settings, self.shared)
+        return NativeAtClient(self.settings, self.shared, self.way)
 
     def agreed_only(self) -> "NativeOnlineModels":
         """Return the same without nearest neighbours and the last answer, which are a client's own."""
         return replace(self, settings=self.settings.agreed_only)
+
+    def alone(self) -> "NativeOnlineModels":
+        """Return the same models of a client that is alone, for good: what it learns is not rounded."""
+        return replace(self, way=ALONE)
 
     def in_one_process(self) -> "NativeOnlineModels":
         """Return the same models for clients that are driven by one thread: they share the agreed table."""

@@ -71,7 +71,7 @@ class ServedNative:
         sound = self._with_second.is_sound(self.settings, len(cells))
         numbers = self.agreed.weights, self.agreed.table, self.agreed.norms
         finite = all(np.isfinite(array).all() for array in numbers)
-        return None if sound and finite else "online models that do not fit their names"
+        return None if sound and finite else "the online models do not fit their names"
 
     @property
     def _with_second(self) -> NativeState:

@@ -35,9 +35,18 @@ from streamfl.protocol.messages.models import (
     OnlinePublished,
     RegistryPublished,
 )
-from streamfl.protocol.messages.rounds import BranchGroup, HoldoutRule, RoundOpened, Slot, asked_of
+from streamfl.protocol.messages.rounds import (
+    BranchGroup,
+    EarlierRecords,
+    HoldoutRule,
+    MomentsAsked,
+    RoundOpened,
+    Slot,
+    TotalsAsked,
+    asked_of,
+)
 from streamfl.protocol.messages.scores import Score, Scores
-from streamfl.protocol.messages.updates import LabelSums, Learnt, Served, SlotLosses, Update
+from streamfl.protocol.messages.updates import KeptRecords, LabelSums, Learnt, Numbers, Served, SlotLosses, Update
 
 __all__ = [
     "BEFORE",
@@ -48,6 +57,7 @@ __all__ = [
     "BranchGroup",
     "Command",
     "Disclosed",
+    "EarlierRecords",
     "Ended",
     "Fenced",
     "Finding",
@@ -57,6 +67,7 @@ __all__ = [
     "HoldoutRule",
     "Join",
     "Joined",
+    "KeptRecords",
     "LabelSums",
     "Learnt",
     "Leave",
@@ -67,7 +78,9 @@ __all__ = [
     "Message",
     "ModelPublished",
     "ModelsChanged",
+    "MomentsAsked",
     "Noticed",
+    "Numbers",
     "OnlinePublished",
     "Refusal",
     "RegistryPublished",
@@ -81,6 +94,7 @@ __all__ = [
     "Served",
     "Slot",
     "SlotLosses",
+    "TotalsAsked",
     "Unmask",
     "Unmasked",
     "Update",

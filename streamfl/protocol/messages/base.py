@@ -1,4 +1,4 @@
-"""The base of all messages."""
+"""The bases of all messages, and of the groups of fields in them."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,3 +18,13 @@ class Message:
     def memory(self) -> int:
         """Return about how many bytes it takes, weighed once."""
         return memory(self)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FieldGroup:
+    """The base of a group of fields of a message, which one mode uses and others do not.
+
+    Fields that have their default are not written, so a group that its mode does not use takes no bytes.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS

@@ -12,7 +12,7 @@ from streamfl.protocol.records import Span
 
 @dataclass(frozen=True)
 class Disclosed:
-    """Records that are in no entry, though a total of masked sums over them may be known: see `RoundOpened.repeats`.
+    """Records that are in no entry, though a total of masked sums over them may be known: see `TotalsAsked.repeats`.
 
     Parameters
     ----------

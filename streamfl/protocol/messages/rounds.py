@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from streamfl.protocol.messages.base import Message
+from streamfl.protocol.messages.base import FieldGroup, Message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +93,75 @@ class BranchGroup:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MomentsAsked(FieldGroup):
+    """Which moments of their records clients send, and how coarsely they round what is made of them.
+
+    Parameters
+    ----------
+    moments
+        Whether updates carry the moments of features.
+    second_moments
+        Whether updates carry second moments.
+    measured
+        The clients whose updates carry these moments, in turn; None: all.
+    exponents
+        The grid of whitened steps, by row of a weight matrix: see `streamfl.learning.grid`. Without exponents
+        no deviation is known yet.
+
+    >>> MomentsAsked(moments=True, measured=("c1",)).of("c0")
+    False
+    """
+
+    moments: bool = False
+    second_moments: bool = False
+    measured: tuple[str, ...] | None = None
+    exponents: tuple[int, ...] = ()
+
+    def of(self, client: str) -> bool:
+        """Tell whether it is a client's turn to send moments."""
+        return self.measured is None or client in self.measured
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierRecords(FieldGroup):
+    """Which records clients keep from round to round, to score models on them again.
+
+    Parameters
+    ----------
+    keep
+        How many of this round's records a client keeps for the history sample.
+    sampled
+        The other rounds in the history sample; records of rounds that are not named leave it.
+    held
+        The rule of the holdout; None: no record is held out.
+    """
+
+    keep: int = 0
+    sampled: tuple[int, ...] = ()
+    held: HoldoutRule | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TotalsAsked(FieldGroup):
+    """Whether clients send sums of which only totals are used, and who masks them.
+
+    Parameters
+    ----------
+    pooled
+        Whether updates and scores carry sums that are added up over all clients, see `Update.sums`.
+    roster
+        The version of the `Roster` whose clients mask these sums; 0: they are not masked.
+    repeats
+        The entry whose total is asked for again, of the same clients and records; None for none. In any other entry
+        a client adds records to those over which it has told a total before.
+    """
+
+    pooled: bool = False
+    roster: int = 0
+    repeats: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class RoundOpened(Message):
     """Coordinator: a round begins.
 
@@ -124,34 +193,18 @@ class RoundOpened(Message):
         `streamfl.machines.client.intake.period`.
     apart
         Groups of clients that do not train the models of all clients.
-    moments
-        Whether updates carry the moments of features.
-    second_moments
-        Whether updates carry second moments.
-    measured
-        The clients whose updates carry these moments, in turn; None: all.
-    exponents
-        The grid of whitened steps, by row of a weight matrix: see `streamfl.learning.grid`. Without exponents
-        no deviation is known yet.
-    keep
-        How many of this round's records a client keeps for the history sample.
-    sampled
-        The other rounds in the history sample; records of rounds that are not named leave it.
-    held
-        The rule of the holdout; None: no record is held out.
+    asks
+        The moments that updates carry.
+    earlier
+        The records that clients keep from round to round.
+    totals
+        Whether clients send sums.
     resumed
         Whether the coordinator was restarted and has lost what it had received for this round: clients send their
         update again.
     online
         Whether online models learn. `OnlinePublished` carries their agreed state, with the number of the
         round as its version.
-    pooled
-        Whether updates and scores carry sums that are added up over all clients, see `Update.sums`.
-    roster
-        The version of the `Roster` whose clients mask these sums; 0: they are not masked.
-    repeats
-        The entry whose total is asked for again, of the same clients and records; None for none. In any other entry
-        a client adds records to those over which it has told a total before.
     tested
         The slot whose scores updates sum by label; empty: the one that serves the client.
     """
@@ -167,28 +220,18 @@ class RoundOpened(Message):
     closes: float | None = None
     period: int | None = None
     apart: tuple[BranchGroup, ...] = ()
-    moments: bool = False
-    second_moments: bool = False
-    measured: tuple[str, ...] | None = None
-    exponents: tuple[int, ...] = ()
-    keep: int = 0
-    sampled: tuple[int, ...] = ()
-    held: HoldoutRule | None = None
+    asks: MomentsAsked = MomentsAsked()
+    earlier: EarlierRecords = EarlierRecords()
+    totals: TotalsAsked = TotalsAsked()
     resumed: bool = False
     online: bool = False
-    pooled: bool = False
-    roster: int = 0
-    repeats: int | None = None
     tested: str = ""
 
     @property
     def scores_again(self) -> bool:
         """Return whether records of earlier rounds are scored again, or some of this round are kept for that."""
-        return self.held is not None or self.keep > 0 or any(slot.history for slot in self.slots)
-
-    def is_measured(self, client: str) -> bool:
-        """Return whether moments are asked of a client."""
-        return self.measured is None or client in self.measured
+        kept = self.earlier.held is not None or self.earlier.keep > 0
+        return kept or any(slot.history for slot in self.slots)
 
     def group_of(self, client: str) -> BranchGroup | None:
         """Return the group in `apart` that a client belongs to, if any."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from streamfl.arrays import FloatArray
 from streamfl.protocol.digits import significant
 from streamfl.protocol.external.state import ExternalLearnt
-from streamfl.protocol.messages.base import Message
+from streamfl.protocol.messages.base import FieldGroup, Message
 from streamfl.protocol.messages.ledger import HeldRecord, SampledRound, Watermark
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.native.learnt import NativeLearnt
@@ -101,6 +101,86 @@ class Served:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Numbers(FieldGroup):
+    """What an update says about its records in numbers; where clients send sums, it has these in place of them.
+
+    Parameters
+    ----------
+    losses
+        By slot, the scores before training.
+    differences
+        By trained slot, the weights after the local step minus those before it, in the space in which the base
+        algorithm averages; of a whitened slot, the sum of gradients, see `Slot.whitened`. Shape (d + 1, columns).
+        Labels in `Update.new_labels` have columns after the registered ones.
+    new, old
+        The scores by label: on this round's records of the model that the round tests, which is the one that serves
+        the client unless `RoundOpened.tested` names another; and on the holdout of earlier rounds of the one that
+        serves it.
+    moments
+        Of the registered features and those in `Update.new_features`, in this order and without their names, if
+        `MomentsAsked.moments` and it is the client's turn, or if there are new ones.
+    second_moments
+        The sum over records of z z^T, shape (d + 1, d + 1), if `MomentsAsked.second_moments` and it is the client's
+        turn; on the grid of the round.
+    squared_norm, largest_norm
+        The sum over records of |z|^2, and the largest |z|.
+    target
+        Regression: the location and scale of its targets.
+    served
+        How right its predictions were.
+    learnt
+        What its records did to the online models, if `RoundOpened.online`.
+    times
+        When the first and the last good record were measured, as read, the earlier time first: milliseconds since
+        1970, whole numbers; None if no record has a time. For people: see `Finding.times`.
+
+    >>> Numbers().are_none, Numbers(squared_norm=2.0).are_none
+    (True, False)
+    """
+
+    losses: Mapping[str, SlotLosses] = field(default_factory=dict)
+    differences: Mapping[str, FloatArray] = field(default_factory=dict)
+    new: tuple[LabelSums, ...] = ()
+    old: tuple[LabelSums, ...] = ()
+    moments: Moments | None = None
+    second_moments: FloatArray | None = None
+    squared_norm: float = 0.0
+    largest_norm: float = 0.0
+    target: TargetUnit = TargetUnit()
+    served: Served = Served()
+    learnt: Learnt | None = None
+    times: tuple[int, int] | None = None
+
+    @property
+    def are_none(self) -> bool:
+        """Tell whether they say nothing of any record."""
+        lists = any(map(len, (self.losses, self.differences, self.new, self.old)))
+        parts = (self.moments, self.second_moments, self.learnt, self.times)
+        norms = self.squared_norm == self.largest_norm == 0.0
+        says_more = lists or any(part is not None for part in parts)
+        return norms and self.target == TargetUnit() and self.served == Served() and not says_more
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptRecords(FieldGroup):
+    """Which records of a round its client keeps for later rounds, and which it no longer does.
+
+    Parameters
+    ----------
+    sample
+        The records that it keeps for the history sample, if any.
+    held
+        Records that enter the holdout.
+    let_go
+        The ordinals of records that leave the holdout.
+    """
+
+    sample: SampledRound | None = None
+    held: tuple[HeldRecord, ...] = ()
+    let_go: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Update(Message):
     """Client: its part of a round. Sent once a round, when its buffer closes; again if it did not count.
 
@@ -123,50 +203,21 @@ class Update(Message):
         The bad records.
     spans
         The positions that good and bad records cover, one span a partition.
-    losses
-        By slot, the scores before training.
-    differences
-        By trained slot, the weights after the local step minus those before it, in the space in which the base
-        algorithm averages; of a whitened slot, the sum of gradients, see `Slot.whitened`. Shape (d + 1, columns).
-        Labels in `new_labels` have columns after the registered ones.
-    new, old
-        The scores by label: on this round's records of the model that the round tests, which is the one that serves
-        the client unless `RoundOpened.tested` names another; and on the holdout of earlier rounds of the one that
-        serves it.
+    numbers
+        What the records show, each client's own; none of them if `TotalsAsked.pooled`.
     new_labels
         Labels of its records that are not registered yet.
     new_features
         Features of its records that are not registered yet; they are not used before they are.
-    sample
-        The records that it keeps for the history sample, if any.
-    held
-        Records that enter the holdout.
-    let_go
-        The ordinals of records that leave the holdout.
-    moments
-        Of the registered features and those in `new_features`, in this order and without their names, if
-        `RoundOpened.moments` and it is measured, or if there are new ones.
-    second_moments
-        The sum over records of z z^T, shape (d + 1, d + 1), if `RoundOpened.second_moments` and it is measured; on
-        the grid of the round.
-    squared_norm, largest_norm
-        The sum over records of |z|^2, and the largest |z|.
-    target
-        Regression: the location and scale of its targets.
-    served
-        How right its predictions were.
-    learnt
-        What its records did to the online models, if `RoundOpened.online`.
-    times
-        When the first and the last good record were measured, as read, the earlier time first: milliseconds since
-        1970, whole numbers; None if no record has a time. For people: see `Finding.times`.
+    kept
+        The records that it keeps for later rounds.
     watermark
         How far it has come in the features, if labels come later.
     period
         With rounds by event time, the period of its next record, if that is known.
     sums
-        If `RoundOpened.pooled`, all numbers about the records, in place of the fields that have them else: whole
-        numbers of 64 bits, in base64; see `streamfl.learning.pooling`. They are masked if there is a roster.
+        If `TotalsAsked.pooled`, all numbers about the records: whole numbers of 64 bits, in base64; see
+        `streamfl.learning.pooling`. They are masked if there is a roster.
     """
 
     client: str
@@ -179,23 +230,10 @@ class Update(Message):
     trained: int
     rejected: int
     spans: tuple[Span, ...]
-    losses: Mapping[str, SlotLosses]
-    differences: Mapping[str, FloatArray]
-    new: tuple[LabelSums, ...] = ()
-    old: tuple[LabelSums, ...] = ()
+    numbers: Numbers = Numbers()
     new_labels: tuple[str, ...] = ()
     new_features: tuple[str, ...] = ()
-    sample: SampledRound | None = None
-    held: tuple[HeldRecord, ...] = ()
-    let_go: tuple[int, ...] = ()
-    moments: Moments | None = None
-    second_moments: FloatArray | None = None
-    squared_norm: float = 0.0
-    largest_norm: float = 0.0
-    target: TargetUnit = TargetUnit()
-    served: Served = Served()
-    learnt: Learnt | None = None
-    times: tuple[int, int] | None = None
+    kept: KeptRecords = KeptRecords()
     watermark: Watermark | None = None
     period: int | None = None
     sums: str = ""

@@ -42,9 +42,10 @@ def are_sound(pairs: FloatArray, labels: int) -> bool:
     if pairs.ndim != 2 or pairs.shape[1:] != (3,) or not bool(np.isfinite(pairs).all()):
         return False
     codes = pairs[:, :2]
-    whole = bool((codes == np.floor(codes)).all()) and bool(((codes >= 0.0) & (codes < labels)).all())
+    if not bool(((codes == np.floor(codes)) & (codes >= 0.0) & (codes < labels)).all()):
+        return False
     rising = bool((np.diff(codes @ [max(1, labels), 1.0]) > 0.0).all())
-    return whole and rising and bool((pairs[:, 2] > 0.0).all())
+    return rising and bool((pairs[:, 2] > 0.0).all())
 
 
 def summed(parts: Sequence[FloatArray], labels: int) -> FloatArray:

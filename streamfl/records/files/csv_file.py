@@ -15,13 +15,13 @@ import numpy as np
 from streamfl.arrays import IntArray
 from streamfl.protocol.records import Rejection
 from streamfl.records.assembly import Blocks, RowBlock
-from streamfl.records.cells import Cells
 from streamfl.records.csv_block import LazyTexts, columns, count
 from streamfl.records.files.csv_head import LOOKED_AT, Head, Spaced, head, is_comment, separator_refusal, suspected
 from streamfl.records.files.file_format import FileFormat
 from streamfl.records.files.lines import LONGEST, MOST_HELD, Begun, Lines, decoded, recoded, whole_lines
 from streamfl.records.objects import counted
 from streamfl.records.request import Request, label_column
+from streamfl.records.values.cells import Cells
 
 BLOCK = 32_768  # lines read at a time
 _LARGEST = 2**23  # bytes of a block that polars parses

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from streamfl.records.cells import is_number, quoted
 from streamfl.records.columns import LeftOutColumn
 from streamfl.records.files.lines import Lines, decoded
 from streamfl.records.request import Request
+from streamfl.records.values.cells import is_number, quoted
 
 LOOKED_AT = 100  # lines
 _SURE = 0.8  # the share of the last lines that must have as many fields as each other

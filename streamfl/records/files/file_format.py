@@ -2,10 +2,12 @@
 
 import abc
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 from streamfl.records.assembly import Blocks
+from streamfl.records.last_column import label_of
 from streamfl.records.request import Request
 from streamfl.records.table import Table
 
@@ -45,4 +47,11 @@ class FileFormat(abc.ABC):
     def table(cls, request: Request, path: Path) -> Table:
         """Read a whole file."""
         with cls.blocks(request, path) as opened:
-            return opened.table()
+            return table_of(opened)
+
+
+def table_of(opened: Blocks) -> Table:
+    """Return all records of an open file, with another label if the last column is none."""
+    label, note, each = label_of(opened.request, opened.label, opened.each)
+    table = replace(opened, label=label, each=each).table()
+    return replace(table, notes=(note, *table.notes)) if note else table

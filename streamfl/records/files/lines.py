@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Protocol
 
-from streamfl.records.cells import quoted
 from streamfl.records.request import Request
+from streamfl.records.values.cells import quoted
 
 # Bytes of a line: the default limit of a message in a log.
 LONGEST = 1024 * 1024

@@ -13,14 +13,14 @@ import numpy.typing as npt
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.protocol.records import Rejection, without_infinity
 from streamfl.records.assembly import Blocks, RowBlock
-from streamfl.records.cells import quoted, texts
 from streamfl.records.files.file_format import FileFormat
 from streamfl.records.files.npz_rows import MOST_WHOLE, ArrayRows, opened, readable
 from streamfl.records.labels import LabelTexts, resolve
 from streamfl.records.objects import counted
 from streamfl.records.request import Request, check_names
 from streamfl.records.table import Numbers, Table
-from streamfl.records.times import of_cells, unknown
+from streamfl.records.values.cells import NAMES, quoted, texts
+from streamfl.records.values.times import of_cells, unknown
 
 ROWS = 65_536  # processed at a time
 
@@ -63,7 +63,7 @@ def read_npz(request: Request, path: Path) -> Table:
     rows = np.flatnonzero(good)
     X = arrays.X[rows] if reasons else arrays.X
     rejected = tuple(Rejection(i, reasons[i]) for i in sorted(reasons))
-    columns = {request.keep: texts(kept[rows].tolist())} if request.keep is not None else {}
+    columns = {request.keep: texts(kept[rows].tolist(), NAMES)} if request.keep is not None else {}
     infinite = _made_missing(X)
     places = rows.astype(np.int64)
     times, notes = _times(request, found, rows)
@@ -228,7 +228,7 @@ def _kept(request: Request, arrays: _Arrays) -> npt.NDArray[np.generic]:
 
 
 def _targets(request: Request, y: Labels) -> tuple[FloatArray, tuple[str, ...], dict[int, str]]:
-    seen = LabelTexts()
+    seen = LabelTexts(reading=request.reading)
     codes: IntArray = np.empty(len(y), np.int64)
     reasons: dict[int, str] = {}
     for start in range(0, len(y), ROWS):
@@ -236,7 +236,7 @@ def _targets(request: Request, y: Labels) -> tuple[FloatArray, tuple[str, ...], 
         reasons |= {start + i: f'record {start + i + 1}, column "y": {why}' for i, why in wrong.items()}
     values = np.full(len(y), np.nan)
     good = codes >= 0
-    values[good], labels = resolve(request, list(seen.codes), codes[good])
+    values[good], labels = resolve(request, seen, codes[good])
     for i in np.flatnonzero(np.isnan(values) & good).tolist():
         reasons[i] = f'record {i + 1}, column "y": {quoted(y[i])} is not a number, and the task is regression'
     return values, labels, reasons

@@ -13,12 +13,12 @@ import polars as pl
 
 from streamfl.errors import BrokenInvariantError
 from streamfl.records.assembly import Blocks, RowBlock
-from streamfl.records.cells import Cells
 from streamfl.records.columns import TIMES, LeftOutColumn
 from streamfl.records.files import parquet_rows
 from streamfl.records.files.file_format import FileFormat
 from streamfl.records.objects import counted
 from streamfl.records.request import Request, label_column
+from streamfl.records.values.cells import Cells
 
 # What is said of a file at which polars ends without a word of its own.
 TOO_MUCH = "a page of the file needs more memory than there is"

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from streamfl.records.assembly import Blocks, RowBlock
+from streamfl.records.doubts import looked_over
 from streamfl.records.files.csv_file import csv_stream
-from streamfl.records.files.file_format import FileFormat
+from streamfl.records.files.file_format import FileFormat, table_of
 from streamfl.records.files.known import FILE_FORMATS, ending, endings
 from streamfl.records.request import OnBadRecord, Request, Task
 from streamfl.records.table import Table
-from streamfl.records.times import PLAIN, Notation
+from streamfl.records.values.numerals import Decimal
+from streamfl.records.values.times import PLAIN, Notation
 
 STDIN = "-"
 RIVER_DATA = "river:"
@@ -30,6 +32,8 @@ def read(
     on_bad_record: OnBadRecord = "reject",
     keep: str | None = None,
     separator: str = ",",
+    missing_values: Sequence[str] = (),
+    decimal: Decimal | None = None,
     notation: Notation = PLAIN,
     encoding: str | None = None,
     watch: Callable[[int], None] | None = None,
@@ -48,14 +52,19 @@ def read(
     time
         The column of times, which becomes the table's `times` and is not a feature.
     task
-        `auto` is regression if any label is a number that is not an integer.
+        `auto` is regression if at least half of the labels are numbers, and some are not integers, or many are
+        integers that are written with a fraction.
     on_bad_record
-        Whether a bad record (text in a column of numbers, a wrong number of fields, no label) is rejected and
-        listed, or is an error.
+        Whether a bad record (a wrong number of fields, no label) is rejected and listed, or is an error. Then text in
+        a column of numbers is an error, too; otherwise it is a missing value.
     keep
         A column that the table keeps as text, feature or not, so that records can be dealt by it.
     separator
         The separator of a CSV file, one ASCII character.
+    missing_values
+        More values that count as missing; `not:NA` means that NA is a value.
+    decimal
+        The decimal mark. None: the one with which all numbers of a column can be read.
     notation
         The zone of times without one, and the order of day, month and year.
     encoding
@@ -80,16 +89,30 @@ def read(
     Traceback (most recent call last):
     streamfl.errors.UsageError: winter.xls: no such file; correct the path
     """
-    request = Request(path_or_name, label, tuple(drop), time, task, on_bad_record, keep, separator, notation=notation)
-    request = replace(request, encoding=encoding, watch=watch)
+    request = Request(
+        path_or_name,
+        label,
+        tuple(drop),
+        time,
+        task,
+        on_bad_record,
+        keep,
+        separator,
+        missing_values=tuple(missing_values),
+        decimal=decimal,
+        notation=notation,
+        encoding=encoding,
+        watch=watch,
+    )
     _check_separator(request)
     if path_or_name.startswith(RIVER_DATA):
-        return _river(request)
+        return _river(request)  # others know these columns well, and compare
     if path_or_name == STDIN:
         with blocks(request, stdin) as opened:
-            return opened.table()
+            return looked_over(request, table_of(opened))
     with _explained(request):
-        return _format(request, path := Path(path_or_name)).table(request, path)
+        table = _format(request, path := Path(path_or_name)).table(request, path)
+    return looked_over(request, table)
 
 
 @contextmanager

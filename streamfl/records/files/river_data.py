@@ -9,10 +9,10 @@ from river import datasets
 from river.datasets import base, synth
 
 from streamfl.records.assembly import BLOCK, Assembly
-from streamfl.records.cells import listed
 from streamfl.records.objects import Columns, Object, counted, flat, names
 from streamfl.records.request import Request, check_names
 from streamfl.records.table import Table
+from streamfl.records.values.cells import listed
 
 PREFIX = "river:"
 ENDLESS = 10_000  # records taken from an endless generator

@@ -19,7 +19,7 @@ RECORD_FORMATS = Registered[type[MessageFormat]](
     {
         "json": JsonRecords,
         "packed": Packed,
-        "confluent": "streamfl.records.formats.confluent:Confluent",
+        "confluent": "streamfl.records.formats.by_schema.confluent:Confluent",
     },
 )
 

@@ -1,33 +1,47 @@
 """Reads any JSON message: slow, with exact reasons for what is refused."""
 
+import json
 import math
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import cast
 
 import msgspec
+import numpy as np
 
 from streamfl.bounds import is_name
-from streamfl.records.cells import number, quoted
-from streamfl.records.dates import LONGEST
 from streamfl.records.formats.field_map import FieldMap
 from streamfl.records.objects import Object, flat
+from streamfl.records.values.cells import CellRules, number, quoted
+from streamfl.records.values.dates import LONGEST
+from streamfl.wire.codec import refuse_surrogates
 
 _ANYTHING = msgspec.json.Decoder()
 _PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 Cell = str | int | float | bool | None
 _CELL = (str, int, float, bool, type(None))
+LONGEST_INTEGER = 400  # digits: any longer one is too large for a float
 
 
 @dataclass(frozen=True, slots=True)
 class ReadRecord:
-    """One record: the cells of the fields `FieldMap.head`, in that order, and the numbers by name."""
+    """One record.
+
+    Parameters
+    ----------
+    head
+        The cells of the fields `FieldMap.head`, in that order.
+    numbers
+        The numbers by name, NaN where one is missing.
+    odd
+        By name, why other cells are no numbers.
+    """
 
     head: tuple[Cell, ...]
     numbers: Mapping[str, float]
+    odd: Mapping[str, str] = field(default_factory=dict)
 
 
 class UnusableRecordError(Exception):
@@ -53,10 +67,9 @@ class AnyJson:
     --------
     >>> reader = AnyJson(FieldMap(label="kind"))
     >>> reader.read(b'{"kind": "a", "x": "2.5", "position": {"y": true}, "z": null}')
-    ReadRecord(head=('a',), numbers={'x': 2.5, 'position.y': 1.0, 'z': nan})
-    >>> reader.read(b'{"kind": "a", "x": 1e999}')
-    Traceback (most recent call last):
-    streamfl.records.formats.any_json.UnusableRecordError: field "x": a number too large
+    ReadRecord(head=('a',), numbers={'x': 2.5, 'position.y': 1.0, 'z': nan}, odd={})
+    >>> reader.read(b'{"kind": "a", "x": 1e999, "colour": "red", "y": NaN}')
+    ReadRecord(head=('a',), numbers={'y': nan}, odd={'x': 'a number too large', 'colour': '"red" is not a number'})
     """
 
     fields: FieldMap
@@ -86,8 +99,8 @@ class AnyJson:
             client = named if is_name(named) else ""
             named = _named(record, self.fields.key, "key")
             key = named if is_name(named) else ""
-            head = tuple(self._cell(name, record.get(name)) for name in self.fields.head)
-            return ReadRecord(head, self._numbers(record))
+            head = tuple(self._head(name, record.get(name)) for name in self.fields.head)
+            return ReadRecord(head, *self._numbers(record))
         except RecursionError:
             raise UnusableRecordError("objects or lists nested too deeply", client, key) from None
         except ValueError as error:
@@ -114,27 +127,35 @@ class AnyJson:
         except msgspec.ValidationError:
             raise ValueError("not a JSON object") from None
         except msgspec.DecodeError as error:
-            hint = "; NaN is not JSON: write null" if b"NaN" in message else ""
-            raise ValueError(f"not JSON ({error}){hint}") from None
+            return _as_python_writes(message, error)
         return {name: _decoded(name, part) for name, part in parts.items() if not self._ignored(name)}
-
-    def _cell(self, name: str, cell: object) -> Cell:
-        """Return a cell of the head. A time that is none, such as a list, is a text: it costs no record."""
-        if name == self.fields.time and not isinstance(cell, _CELL):
-            return str(cell)[:LONGEST]
-        return _cell(name, cell)
 
     def _ignored(self, name: str) -> bool:
         if name in self._wanted or name in self._holders:
             return False
         return self.fields.is_whole or self.fields.dropped(name)
 
-    def _numbers(self, record: Object) -> dict[str, float]:
-        cells = self._features(record)
-        if set(map(type, cells.values())) <= {int, float, bool}:  # the common case
+    def _head(self, name: str, cell: object) -> Cell:
+        if not isinstance(cell, _CELL) and name in self.fields.categories:
+            return None
+        if not isinstance(cell, _CELL) and name == self.fields.time:  # it is no time, but costs no record
+            return str(cell)[:LONGEST]
+        return _cell(name, cell)
+
+    def _numbers(self, record: Object) -> tuple[dict[str, float], dict[str, str]]:
+        cells, reading = self._features(record), self.fields.reading
+        if set(map(type, cells.values())) <= {int, float, bool} and not reading.missing.numbers:  # the common case
             with suppress(OverflowError):
-                return dict(zip(cells, map(float, cast(Iterable[float], cells.values())), strict=True))
-        return {name: _number(name, cell) for name, cell in cells.items()}
+                found = np.array([*cells.values()], np.float64)
+                if np.isfinite(found).all():
+                    return dict(zip(cells, found.tolist(), strict=True)), {}
+        numbers, odd = dict[str, float](), dict[str, str]()
+        for name, cell in cells.items():
+            try:
+                numbers[name] = _number(cell, reading)
+            except ValueError as error:
+                odd[name] = str(error)
+        return numbers, odd
 
     def _features(self, record: Object) -> Object:
         if self.fields.is_whole:
@@ -184,8 +205,8 @@ def _named(record: Object, field: str | None, what: str) -> str:
 def _decoded(name: str, part: msgspec.Raw) -> object:
     try:
         return _ANYTHING.decode(part)
-    except msgspec.ValidationError:  # the only validation error without a type
-        raise ValueError(f"field {quoted(name)}: a number too large") from None
+    except msgspec.ValidationError:  # the only validation error without a type: a number too large
+        return _loaded(bytes(part))
     except msgspec.DecodeError as error:
         raise ValueError(f"field {quoted(name)}: not JSON ({error})") from None
 
@@ -196,15 +217,38 @@ def _cell(name: str, cell: object) -> Cell:
     raise ValueError(f"field {quoted(name)}: a list instead of one value")
 
 
-def _number(name: str, cell: object) -> float:
-    try:
-        value = number(_cell(name, cell))
-    except ValueError as error:
-        if not isinstance(cell, str):
-            raise
-        remedy = "drop the field, or declare its values under categories"
-        raise ValueError(f"field {quoted(name)}: {error}; {remedy}") from None
+def _number(cell: object, reading: CellRules) -> float:
+    value = number(cell, reading)
     if math.isinf(value):
-        what = f"{quoted(cell)} is infinite" if isinstance(cell, str) else "a number too large"
-        raise ValueError(f"field {quoted(name)}: {what}")
+        raise ValueError(f"{quoted(cell)} is infinite" if isinstance(cell, str) else "a number too large")
     return value
+
+
+def _as_python_writes(message: bytes, error: msgspec.DecodeError) -> dict[str, object]:
+    """Return an object with NaN or Infinity, which Python writes although they are not JSON.
+
+    Raises
+    ------
+    ValueError
+        It is not one.
+    """
+    try:
+        found = _loaded(message) if b"NaN" in message or b"Infinity" in message else None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError(f"not JSON ({error})")  # noqa: TRY004  the caller catches ValueError
+    return found
+
+
+def _loaded(message: bytes) -> object:
+    found = json.loads(message, parse_int=_whole)
+    try:
+        refuse_surrogates(found, message.decode())
+    except UnicodeEncodeError:
+        raise ValueError("half a surrogate pair, which no text may hold") from None
+    return found
+
+
+def _whole(digits: str) -> float:
+    return int(digits) if len(digits) <= LONGEST_INTEGER else math.inf

@@ -2,15 +2,18 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from streamfl.bounds import is_name
 from streamfl.errors import UsageError
-from streamfl.records.cells import listed, quoted, text
-from streamfl.records.dates import Order
-from streamfl.records.times import Notation
+from streamfl.records.values.cells import USUAL, CellRules, listed, quoted, text
+from streamfl.records.values.dates import Order
+from streamfl.records.values.missing import Missing
+from streamfl.records.values.numerals import Decimal
+from streamfl.records.values.times import Notation
 
 
 class FieldMap(BaseModel):
@@ -48,7 +51,8 @@ class FieldMap(BaseModel):
     key: str | None = Field(None, json_schema_extra={"set_by": "labels.key"})
     """The field that names the record, if labels come later: a text or a whole number."""
     features: tuple[str, ...] = ()
-    """The features: fields with numbers or booleans; if empty, all fields that have no other role."""
+    """The features: fields with numbers or booleans; if empty, every number in the record that has no other
+    role."""
     drop: tuple[str, ...] = ()
     """Fields to ignore, with all their inner fields."""
     categories: dict[str, tuple[str, ...]] = {}
@@ -64,6 +68,20 @@ class FieldMap(BaseModel):
     """The address of the Schema Registry."""
     closed: bool = Field(False, json_schema_extra={"set_by": "records.schema"})
     """Whether only the named fields and labels count: other fields are left out, records of other labels rejected."""
+
+    missing_values: tuple[str, ...] = Field((), json_schema_extra={"set_by": "records.missing_values"})
+    """More missing values; `not:NA` means that NA is a value."""
+    decimal: Decimal | None = Field(None, json_schema_extra={"set_by": "records.decimal"})
+    """The decimal mark of numbers that are texts."""
+
+    @property
+    def reading(self) -> CellRules:
+        """Return how cells are read."""
+        return _reading(self.missing_values, self.decimal)
+
+    def reading_of(self, declared: Sequence[str]) -> CellRules:
+        """Return how cells are read where these values are declared: they are values, even if one is called none."""
+        return self.reading.keeping([value for value in declared if value.lower() != "nan"])
 
     @property
     def is_whole(self) -> bool:
@@ -127,6 +145,16 @@ class FieldMap(BaseModel):
         except UsageError as error:
             raise ValueError(str(error)) from None
 
+    @field_validator("labels")
+    @classmethod
+    def _labels_as_read(cls, labels: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(_as_read, labels))
+
+    @field_validator("categories")
+    @classmethod
+    def _categories_as_read(cls, categories: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        return {name: tuple(map(_as_read, values)) for name, values in categories.items()}
+
     @model_validator(mode="after")
     def _one_role_each(self) -> Self:
         names = [*self.head, *self.features, *self.drop]
@@ -141,7 +169,7 @@ class FieldMap(BaseModel):
         if twice := repeated(self.labels):
             raise ValueError(f"labels are declared more than once: {listed(twice)}; declare each once")
         for label in self.labels:
-            if not label or text(label) != label or not is_name(label):
+            if not label or text(label, self.reading_of(self.labels)) != label or not is_name(label):
                 raise ValueError(f"labels declare {quoted(label)}, which can never occur")
         return self
 
@@ -151,7 +179,7 @@ class FieldMap(BaseModel):
             if not values:
                 raise ValueError(f"categories of {quoted(name)} declare no value; declare some, or drop the field")
             for value in values:
-                if not value or text(value) != value:
+                if not value or text(value, self.reading_of(values)) != value:
                     raise ValueError(
                         f"categories of {quoted(name)} declare {quoted(value)}, which can never occur: values are "
                         f"read without surrounding blanks, and an empty text or nan is a missing value"
@@ -159,6 +187,20 @@ class FieldMap(BaseModel):
         if twice := repeated([*self.features, *self.category_features]):
             raise ValueError(f"more than one feature would have the name {listed(twice)}; rename or drop one")
         return self
+
+
+@lru_cache(maxsize=64)
+def _reading(missing_values: tuple[str, ...], decimal: Decimal | None) -> CellRules:
+    return CellRules(Missing.of(missing_values), decimal)
+
+
+def _as_read(value: str) -> str:
+    """Return a declared value in the form that it has in records: 1 for 1.0, True for true.
+
+    >>> _as_read("1.0"), _as_read("true"), _as_read("none"), _as_read(" ")
+    ('1', 'True', 'none', ' ')
+    """
+    return value if value != value.strip() else text(value, USUAL.keeping([value]))
 
 
 class LabelMap(FieldMap):

@@ -7,12 +7,12 @@ import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.bounds import NAME_BYTES, is_name
-from streamfl.records.cells import number, quoted, text
 from streamfl.records.formats.any_json import Cell, client_text
 from streamfl.records.formats.classes import classes
 from streamfl.records.formats.field_map import FieldMap
 from streamfl.records.labels import LabelTexts
-from streamfl.records.times import seconds
+from streamfl.records.values.cells import USUAL, CellRules, number, quoted, text
+from streamfl.records.values.times import seconds
 
 Errors = dict[int, str]
 """Why records are bad, by their indices."""
@@ -72,7 +72,7 @@ class Heads:
             named, no_client = clients(fields.client, column[fields.client])
         if fields.key is not None:
             keys, no_key = clients(fields.key, column[fields.key], "key")
-        hot = [one_hot(column[name], values) for name, values in fields.categories.items()]
+        hot = [one_hot(column[name], values, fields.reading_of(values)) for name, values in fields.categories.items()]
         return cls(
             clients=named,
             keys=keys,
@@ -94,10 +94,10 @@ class Heads:
 
 def _answers(fields: FieldMap, cells: Sequence[Cell]) -> tuple[FloatArray | IntArray, tuple[str, ...], Errors]:
     if fields.task == "classification":
-        return labels(cells)
+        return labels(cells, fields.reading_of(fields.labels))
     if fields.task == "unlabelled":
         return np.zeros(len(cells)), (), {}
-    values, wrong = targets(cells)
+    values, wrong = targets(cells, fields.reading)
     return values, (), wrong
 
 
@@ -105,7 +105,7 @@ def _in_field(name: str | None, wrong: Mapping[int, str]) -> Errors:
     return {i: f"field {quoted(name)}: {reason}" for i, reason in wrong.items()}
 
 
-def labels(cells: Sequence[Cell]) -> tuple[IntArray, tuple[str, ...], Errors]:
+def labels(cells: Sequence[Cell], reading: CellRules = USUAL) -> tuple[IntArray, tuple[str, ...], Errors]:
     """Number the labels of some records; each distinct one is read once.
 
     Returns
@@ -116,7 +116,7 @@ def labels(cells: Sequence[Cell]) -> tuple[IntArray, tuple[str, ...], Errors]:
     (array([ 0,  0,  1, -1,  2]), ('1', 'True', '2'), {3: 'the label is missing'})
     """
     cells = _distinguished(cells)
-    numbered = LabelTexts()
+    numbered = LabelTexts(reading=reading)
     distinct = list(dict.fromkeys(cells))
     codes, why = numbered.add(distinct)
     code = dict(zip(distinct, codes.tolist(), strict=True))
@@ -125,31 +125,31 @@ def labels(cells: Sequence[Cell]) -> tuple[IntArray, tuple[str, ...], Errors]:
     return found, tuple(numbered.codes), {i: reasons[cells[i]] for i in np.flatnonzero(found < 0).tolist()}
 
 
-def targets(cells: Sequence[Cell]) -> tuple[FloatArray, Errors]:
+def targets(cells: Sequence[Cell], reading: CellRules = USUAL) -> tuple[FloatArray, Errors]:
     """Read the targets of some records, NaN where bad.
 
     >>> values, wrong = targets([1, "2.5", None, True])
     >>> values, wrong[2], wrong[3]
     (array([1. , 2.5, nan, nan]), 'the label is missing', '"True" is not a number, and the task is regression')
     """
-    quick = set(map(type, cells)) <= {float}
-    values = np.array(cells if quick else [_target(cell) for cell in cells], np.float64)
+    quick = set(map(type, cells)) <= {float} and not reading.missing.numbers
+    values = np.array(cells if quick else [_target(cell, reading) for cell in cells], np.float64)
     bad = np.flatnonzero(~np.isfinite(values)).tolist()
     values[bad] = np.nan
-    return values, {i: _not_a_target(cells[i]) for i in bad}
+    return values, {i: _not_a_target(cells[i], reading) for i in bad}
 
 
-def _target(cell: Cell) -> float:
+def _target(cell: Cell, reading: CellRules) -> float:
     try:
-        return np.nan if isinstance(cell, bool) else number(cell)
+        return np.nan if isinstance(cell, bool) else number(cell, reading)
     except ValueError:
         return np.nan
 
 
-def _not_a_target(cell: Cell) -> str:
-    if not text(cell):
+def _not_a_target(cell: Cell, reading: CellRules) -> str:
+    if not text(cell, reading):
         return "the label is missing"
-    if np.isinf(_target(cell)):
+    if np.isinf(_target(cell, reading)):
         return "the label is infinite"
     return f"{quoted(cell)} is not a number, and the task is regression"
 
@@ -180,7 +180,7 @@ def _no_name(name: str, what: str) -> str:
     return f"the {said} has more than {NAME_BYTES} bytes: {quoted(name)}"
 
 
-def one_hot(cells: Sequence[Cell], values: tuple[str, ...]) -> FloatArray:
+def one_hot(cells: Sequence[Cell], values: tuple[str, ...], reading: CellRules = USUAL) -> FloatArray:
     """Return 0/1 columns for the declared values, shape (n, number of values), NaN where missing.
 
     >>> one_hot(["red", "green", None], ("blue", "red"))
@@ -188,7 +188,7 @@ def one_hot(cells: Sequence[Cell], values: tuple[str, ...]) -> FloatArray:
     """
     cells = _distinguished(cells)
     place = {value: i for i, value in enumerate(values)} | {"": -1}
-    places = {cell: place.get(text(cell), len(values)) for cell in dict.fromkeys(cells)}
+    places = {cell: place.get(text(cell, reading), len(values)) for cell in dict.fromkeys(cells)}
     which = np.fromiter(map(places.__getitem__, cells), np.int64, len(cells))
     hot: FloatArray = np.where(which[:, None] == np.arange(len(values)), 1.0, 0.0)
     hot[which == -1] = np.nan

@@ -12,15 +12,19 @@ from streamfl.bounds import NAME_BYTES, NAMED, Limits, is_name
 from streamfl.errors import UsageError
 from streamfl.protocol.delayed import Half
 from streamfl.protocol.records import Rejection
-from streamfl.records.cells import quoted
-from streamfl.records.formats.any_json import AnyJson, UnusableRecordError
+from streamfl.records.columns import SAMPLE
+from streamfl.records.formats.any_json import AnyJson, ReadRecord, UnusableRecordError
 from streamfl.records.formats.field_map import FieldMap
 from streamfl.records.formats.flat_json import Cells, FlatJson
 from streamfl.records.formats.json_heads import Heads
 from streamfl.records.formats.json_writer import JsonWriter
 from streamfl.records.formats.known import KnownLabels, Remarks, left_out, no_time
 from streamfl.records.formats.message_format import MessageFormat
+from streamfl.records.values.cells import quoted
 from streamfl.runtime.ports import Decoded
+
+# Fields with odd cells that are reported by name: who writes to a topic may invent as many as they like.
+MOST_REPORTED = 20
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -39,19 +43,18 @@ class _Block:
 
     index: list[int] = field(default_factory=list)  # of the message of each record
     cells: list[Cells] = field(default_factory=list)  # of each record; only the head if it was read slowly
-    slow: dict[int, Mapping[str, float]] = field(
-        default_factory=dict
-    )  # of records read slowly: numbers by name, by index in `cells`
+    slow: dict[int, ReadRecord] = field(default_factory=dict)  # records read slowly, by index in `cells`
     refused: dict[int, _Bad] = field(default_factory=dict)  # by index of the message
 
 
 class JsonRecords(MessageFormat):
     """Messages of one JSON object each: `streamfl.runtime.ports.RecordFormat`.
 
-    Numbers and labels are read as in files of JSON lines (`streamfl.records.files`). Absent fields, null and empty
-    text are missing values. If a name occurs twice in an object, the last value counts. If the map lists no features,
-    every field without a role is one: a good record with a new name adds a column permanently, up to the limit.
-    Values beyond the limit are left out and counted. A record with a label beyond the limit is rejected.
+    Numbers and labels are read as in files of JSON lines (`streamfl.records.files`). Absent fields, null and words
+    such as NA are missing values, and so is a cell that is not a number, which is counted. If a name occurs twice in
+    an object, the last value counts. If the map lists no features, every field without a role is one: a good record
+    with a new name and a number adds a column permanently, up to the limit. Values beyond the limit are left out and
+    counted. A record with a label beyond the limit is rejected.
 
     Parameters
     ----------
@@ -74,8 +77,8 @@ class JsonRecords(MessageFormat):
     >>> found.X
     array([[1. , nan],
            [2. , 0.5]])
-    >>> format.decode([9], [b'{"kind":"a","device":2,"x":"wide"}']).rejected[0].reason
-    'field "x": "wide" is not a number; drop the field, or declare its values under categories'
+    >>> format.decode([9], [b'{"kind":"a","device":2,"x":"wide"}']).remarks[0]
+    'field "x": "wide" is not a number; such cells count as missing; declare its values under categories, or drop it'
     """
 
     def __init__(self, fields: FieldMap, limits: Limits = NAMED) -> None:
@@ -86,6 +89,9 @@ class JsonRecords(MessageFormat):
         self._labels = KnownLabels(limits, self._remarks, fields.label, fields.labels)
         self._any = AnyJson(fields)
         self._columns: dict[str, int] = {}
+        self._odd: set[str] = set()
+        self._new: set[str] = set()
+        self._records = 0
         self._reserved = frozenset(fields.category_features)
         self._writer: JsonWriter | None = None
         self._set_columns(fields.features)
@@ -118,6 +124,7 @@ class JsonRecords(MessageFormat):
         wrong, ignored = self._take_names(block, wrong) if block.slow else (wrong, 0)
         X = self._matrix(flat, block, heads, wrong)
         good = np.delete(np.arange(len(block.index)), list(wrong))
+        self._records += len(good)
         y, labels = heads.targets(good)
         bad = {block.index[i]: _Bad(reason, heads.clients[i], heads.keys[i]) for i, reason in wrong.items()}
         bad |= block.refused
@@ -210,7 +217,7 @@ class JsonRecords(MessageFormat):
             # Not the error itself, whose frames would keep the block alive.
             block.refused[i] = _Bad(error.reason, error.client, error.key)
             return
-        block.slow[len(block.cells)] = record.numbers
+        block.slow[len(block.cells)] = record
         block.index.append(i)
         block.cells.append(record.head)
 
@@ -230,21 +237,44 @@ class JsonRecords(MessageFormat):
         -------
         All errors, and the number of values left out. Names of bad records are not added.
         """
-        known, refused, ignored = dict(self._columns), dict(wrong), 0
+        known, refused, ignored, beyond = dict(self._columns), dict(wrong), 0, False
         most = self._limits.features - len(self._reserved)
-        for i, numbers in block.slow.items():
-            new = [] if i in wrong else [name for name in numbers if name not in known]
+        for i, record in block.slow.items():
+            new = [] if i in wrong else [name for name in record.numbers if name not in known]
             if taken := self._reserved.intersection(new):
                 refused[i] = f"field {quoted(min(taken))} has the name of a feature of a category; rename the field"
                 continue
             fits = [name for name in new if is_name(name)][: most - len(known)]
             known.update(zip(fits, range(len(known), len(known) + len(fits)), strict=True))
-            ignored += len(new) - len(fits)
+            ignored, beyond = ignored + len(new) - len(fits), beyond or len(fits) < len(new)
+            if record.odd and i not in wrong:
+                ignored += len(record.odd)
+                self._report(record.odd, known)
         if len(known) > len(self._columns):
+            if self._records >= SAMPLE:
+                self._report_new([*known][len(self._columns) :])
             self._set_columns(tuple(known))
-        if ignored:
+        if beyond:
             self._remarks.add("features", left_out(self._limits))
         return refused, ignored
+
+    def _report_new(self, names: Sequence[str]) -> None:
+        """Report features that first come after so many records, up to a limit."""
+        for name in names[: max(0, MOST_REPORTED - len(self._new))]:
+            self._new.add(name)
+            self._remarks.add(f"new {name}", f"field {quoted(name)} is new, and a feature from here on")
+
+    def _report(self, odd: Mapping[str, str], known: Container[str]) -> None:
+        """Report each field with a cell that is no number once, up to a limit."""
+        for name, why in odd.items():
+            if len(self._odd) >= MOST_REPORTED:
+                self._remarks.add("odd", "cells of more fields are not numbers; the first fields were reported")
+                return
+            if (short := name[:NAME_BYTES]) not in self._odd:
+                self._odd.add(short)
+                becomes = "such cells count as missing" if name in known else "the field is no feature"
+                remedy = "declare its values under categories, or drop it"
+                self._remarks.add(f"odd {short}", f"field {quoted(name)}: {why}; {becomes}; {remedy}")
 
     def _others(self, messages: Sequence[bytes]) -> int:
         """Count the fields of good records that the closed map does not name."""
@@ -284,10 +314,13 @@ class JsonRecords(MessageFormat):
             numbers = np.full((len(block.cells), len(self._columns)), np.nan)
             fast = [i for i in range(len(block.cells)) if i not in block.slow]
             numbers[np.ix_(np.array(fast, np.int64), flat.columns)] = flat.rows([block.cells[i] for i in fast])
-            for i, named in block.slow.items():
+            for i, record in block.slow.items():
                 if i not in wrong:
-                    taken = {self._columns[name]: value for name, value in named.items() if name in self._columns}
+                    named = record.numbers.items()
+                    taken = {self._columns[name]: value for name, value in named if name in self._columns}
                     numbers[i, list(taken)] = list(taken.values())
+        if codes := self._fields.reading.missing.numbers:
+            numbers = np.where(np.isin(numbers, list(codes)), np.nan, numbers)
         return np.hstack([numbers, heads.hot]) if self._reserved else numbers
 
 

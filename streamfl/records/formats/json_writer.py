@@ -9,10 +9,10 @@ import numpy as np
 
 from streamfl.arrays import FloatArray
 from streamfl.errors import UsageError
-from streamfl.records.cells import listed, quoted, text
 from streamfl.records.formats.field_map import FieldMap, repeated
 from streamfl.records.formats.json_heads import labels, targets
-from streamfl.records.times import DIGITS_OF_DATES, FIRST, MILLISECONDS_FROM
+from streamfl.records.values.cells import listed, quoted, text
+from streamfl.records.values.times import DIGITS_OF_DATES, FIRST, MILLISECONDS_FROM
 
 _EXACT = 2.0**53  # larger floats cannot have a fraction
 _Answer = str | float

@@ -7,8 +7,8 @@ import numpy as np
 
 from streamfl.arrays import IntArray
 from streamfl.bounds import NAME_BYTES, Limits
-from streamfl.records.cells import quoted
 from streamfl.records.labels import LOOKED_AT, looks_like_identifier
+from streamfl.records.values.cells import quoted
 
 
 @dataclass(slots=True)

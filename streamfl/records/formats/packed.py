@@ -11,13 +11,13 @@ from streamfl.arrays import FloatArray, IntArray
 from streamfl.bounds import NAMED, Limits, is_name
 from streamfl.errors import UsageError
 from streamfl.protocol.records import Rejection
-from streamfl.records.cells import quoted
 from streamfl.records.formats.classes import classes
 from streamfl.records.formats.field_map import FieldMap
 from streamfl.records.formats.known import KnownLabels, Remarks, left_out, no_time
 from streamfl.records.formats.message_format import MessageFormat
 from streamfl.records.formats.packed_layout import LENGTH, MAX_HEADER, MAX_RECORDS, PackedHeader, Task, layout
-from streamfl.records.times import in_seconds
+from streamfl.records.values.cells import quoted
+from streamfl.records.values.times import in_seconds
 from streamfl.runtime.ports import Decoded
 
 # Cached headers, and bytes of the largest one. A producer has one header per number of records in a message.

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 import msgspec
 
 from streamfl.bounds import NAMED, Limits
-from streamfl.records.cells import listed, quoted
 from streamfl.records.formats.field_map import repeated
 from streamfl.records.labels import LabelTexts
+from streamfl.records.values.cells import listed, quoted
 
 MAX_RECORDS = 65_536
 MAX_HEADER = 4 * 2**20  # bytes; the most names, of 256 bytes each, take a third of it

@@ -9,8 +9,8 @@ import numpy as np
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.errors import UsageError
 from streamfl.protocol.records import Rejection
-from streamfl.records.cells import listed, texts
 from streamfl.records.table import Table, Texts
+from streamfl.records.values.cells import listed, texts
 from streamfl.sampling import generator
 
 MAX_CLIENTS = 1000

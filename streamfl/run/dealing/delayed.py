@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from streamfl.arrays import IntArray
-from streamfl.machines.client.intake.recorded import Recorded
 from streamfl.protocol.delayed import Half, Keys
 from streamfl.protocol.records import Batch, Rejection, Span
 from streamfl.run.dealing.source import TableSource
+from streamfl.runtime.log.recorded import Recorded
 
 
 class HalvesSource:

@@ -11,6 +11,7 @@ import numpy as np
 from streamfl.arrays import FloatArray
 from streamfl.bounds import Limits
 from streamfl.errors import BrokenInvariantError, UsageError
+from streamfl.learning.local_round import Learner
 from streamfl.machines.client.machine import Client
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.coordinator.machine import Coordinator
@@ -19,7 +20,6 @@ from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.mixture_state import MixtureState
 from streamfl.protocol.decisions import PostUpdate, Predicted, Refused
-from streamfl.protocol.events import BufferDue
 from streamfl.protocol.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
 from streamfl.protocol.native.sleeping import Rest
 from streamfl.protocol.records import Batch, Span, without_infinity
@@ -29,7 +29,9 @@ from streamfl.run.estimators.saved import RecordPlace, SavedClient, SavedFederat
 from streamfl.run.estimators.uninterrupted import Uninterrupted
 from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.run.summary import RoundSummary
-from streamfl.runtime.nodes import ClientNode, CoordinatorNode, Node
+from streamfl.runtime.clock import ManualClock
+from streamfl.runtime.loop import settle
+from streamfl.runtime.nodes import ClientNode, CoordinatorNode
 from streamfl.runtime.transport.memory import MemoryTransport
 
 if TYPE_CHECKING:
@@ -48,6 +50,9 @@ LIMITS = Limits(MOST_FEATURES, MOST_LABELS, name_bytes=2**30, external_names=2**
 
 # The federation closes rounds itself, so no buffer is ever full.
 ENDLESS = 2**40
+
+# Draws follow from the names of clients, so that of a federation of one is its name in a replay.
+ONLY = "c0"
 
 # Restarts kept, and rounds whose first record is kept.
 MOST_RESTARTS, MOST_ROUNDS = 1000, 1000
@@ -118,6 +123,8 @@ class EmbeddedFederation:
         How the clients learn, and how drift is handled.
     seed
         Seed of all random draws.
+    alone
+        Whether there is one client, for good.
 
     Examples
     --------
@@ -133,6 +140,7 @@ class EmbeddedFederation:
     learning: LearningSettings = LearningSettings()
     profile: ProfileSettings = ProfileSettings()
     seed: int = 0
+    alone: bool = False
     rounds: int = 0
     labels: tuple[str, ...] = ()
     restarts: deque[Restarted] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
@@ -145,6 +153,7 @@ class EmbeddedFederation:
     local_places: deque[RecordPlace] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
     _starts: dict[int, int] = field(default_factory=dict)
     _transport: MemoryTransport = field(default_factory=MemoryTransport)
+    _clock: ManualClock = field(default_factory=ManualClock)
     _coordinator: CoordinatorNode | None = None
     _clients: dict[str, ClientNode] = field(default_factory=dict)
     _sources: dict[str, ClientSource] = field(default_factory=dict)
@@ -155,10 +164,13 @@ class EmbeddedFederation:
     _incarnation: int = 0
     _learning: bool = False
     _features: set[str] = field(default_factory=set)
+    _learner: Learner = field(init=False)
     _pairs_features: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        online = self.learning.learner(self.task, self.seed).online
+        learner = self.learning.learner(self.task, self.seed)
+        self._learner = learner.alone() if self.alone else learner
+        online = self._learner.online
         self._pairs_features = online is not None and online.pairs_features
         if online is not None:
             online.at_client()  # loads the compiled kernels now, so that the first record need not wait
@@ -167,6 +179,11 @@ class EmbeddedFederation:
     def clients(self) -> tuple[str, ...]:
         """Return the names of the clients."""
         return tuple(self._clients)
+
+    @property
+    def only_client(self) -> str:
+        """Return the name of a client that is alone: that of a saved one, or the one that it has in a replay."""
+        return next(iter(self._clients), ONLY)
 
     @property
     def learnt(self) -> int:
@@ -410,7 +427,7 @@ class EmbeddedFederation:
         if saved.state is not None:
             self._coordinate(saved.state)
         if self._coordinator is not None:
-            self._coordinator.start(0.0)
+            self._coordinator.start(self._clock.now())
             self._settle()
         if saved.state is not None:
             self._features.update(() if saved.state.online is None else saved.state.online.features)
@@ -446,8 +463,7 @@ class EmbeddedFederation:
         newcomers = [name for name in self._clients if name not in self._joined]
         for names in (newcomers, [name for name in self._clients if name in self._joined]):
             for name in names:
-                self._clients[name].step(0.0)
-                self._clients[name].handle(BufferDue(), 0.0)
+                self._clients[name].due(self._clock.now())
             if names and names is newcomers and self._joined:
                 self._settle()
         self._settle()
@@ -459,19 +475,19 @@ class EmbeddedFederation:
 
     def _settle(self) -> None:
         """Deliver messages until no node has any left to send."""
-        nodes: list[Node] = [*self._clients.values()]
-        if self._coordinator is not None:
-            nodes.append(self._coordinator)
-        busy = True
-        while busy:
-            busy = sum(node.step(0.0) for node in nodes) > 0  # sum, not any: every node takes its step
+        settle([*self._clients.values(), *([] if self._coordinator is None else [self._coordinator])], self._clock)
 
     def _coordinate(self, state: CoordinatorState | None) -> None:
         if state is None:
             self._starts = {1: 1}
-        learner = self.learning.learner(self.task, self.seed)
-        settings = CoordinatorSettings(learner=learner, min_clients=len(self._clients), task=self.task, limits=LIMITS)
-        machine = Coordinator(settings, state or CoordinatorState(self.profile.create(1, learner)))
+        settings = CoordinatorSettings(
+            learner=self._learner,
+            min_clients=len(self._clients),
+            task=self.task,
+            limits=LIMITS,
+            secure_aggregation="alone" if self.alone else "off",
+        )
+        machine = Coordinator(settings, state or CoordinatorState(self.profile.create(1, self._learner)))
         self._coordinator = CoordinatorNode(machine, self._transport.coordinator(), self._take)
 
     def _client(self, name: str, *, known: bool = False) -> None:
@@ -480,7 +496,7 @@ class EmbeddedFederation:
             return
         self.admit([name])
         settings = ClientSettings(
-            self.learning.learner(self.task, self.seed),
+            self._learner,
             round_size=ENDLESS,
             clock="interval" if known else "records",
             capacity=ENDLESS,

@@ -13,7 +13,6 @@ from river import base
 
 from streamfl.arrays import FloatArray
 from streamfl.errors import UsageError
-from streamfl.models.river_drift import name_of
 from streamfl.protocol.messages import LocalDrift, Restarted
 from streamfl.protocol.records import LARGEST_TARGET
 from streamfl.run.estimators import rows
@@ -69,6 +68,7 @@ class _MasterFL(base.Estimator):
             learning=learning,
             profile=ProfileSettings(detector=self._detector_name),
             seed=int(seed),
+            alone=client is None,
         )
         self._weighed = 0
         ferns = model is None and features in {"auto", "ferns"}
@@ -95,7 +95,12 @@ class _MasterFL(base.Estimator):
     @property
     def _detector_name(self) -> str:
         """Return the name of the detector; a detector object is described by its class and parameters."""
-        return self.detector if isinstance(self.detector, str) else name_of(self.detector)
+        if isinstance(self.detector, str):
+            return self.detector
+        # `river.drift` imports SciPy and scikit-learn, which takes as long as all else before the first record.
+        from streamfl.models.river_drift import name_of  # noqa: PLC0415
+
+        return name_of(self.detector)
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -222,7 +227,7 @@ class _MasterFL(base.Estimator):
 
     def _client_of(self, x: Any) -> str:
         if self.client is None:
-            return ""
+            return self._federation.only_client
         self._expect_client(self.client in x)
         return rows.client_name(x.get(self.client))
 
@@ -238,7 +243,9 @@ class _MasterFL(base.Estimator):
         """Return records without the client column, and the runs of consecutive records of one client."""
         table = rows.table(X, without=self.client)
         self._expect_client(self.client is None or table.excluded is not None)
-        named = [""] * len(table.X) if table.excluded is None else [rows.client_name(name) for name in table.excluded]
+        nameless = "" if self.client is not None else self._federation.only_client
+        excluded = table.excluded
+        named = [nameless] * len(table.X) if excluded is None else [rows.client_name(name) for name in excluded]
         starts = [i for i in range(len(named)) if not i or named[i] != named[i - 1]]
         return table, [(named[a], slice(a, b)) for a, b in pairwise([*starts, len(named)])]
 
@@ -285,7 +292,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
     >>> from streamfl import MasterFLClassifier
     >>> model = MasterFLClassifier(seed=1)
     >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
-    Accuracy: 90.55%
+    Accuracy: 90.39%
     >>> model.summary["rounds"], model.drift_detected
     (12, False)
     """
@@ -391,7 +398,7 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
     >>> from river import datasets, evaluate, metrics
     >>> from streamfl import MasterFLRegressor
     >>> evaluate.progressive_val_score(datasets.ChickWeights(), MasterFLRegressor(seed=1), metrics.MAE())
-    MAE: 17.105412
+    MAE: 17.379537
     """
 
     _task = "regression"

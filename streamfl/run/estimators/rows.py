@@ -8,6 +8,8 @@ import numpy as np
 from river.utils import dataframe
 
 from streamfl.arrays import FloatArray
+from streamfl.records.values.cells import number
+from streamfl.records.values.missing import WORDS
 
 # Key orders of records that are cached.
 MOST_ORDERS = 1000
@@ -125,11 +127,15 @@ def _of_array(X: Any, without: str | None) -> ManyRows:
     names = [str(j) for j in range(X.shape[1])]
     kept = [j for j, name in enumerate(names) if name != without]
     excluded = column(X[:, names.index(without)]) if without in names else None
-    return ManyRows(tuple(names[j] for j in kept), _by_rows(X[:, kept]), excluded)
+    own = tuple(names[j] for j in kept)
+    return ManyRows(own, _by_rows(X[:, kept], own), excluded)
 
 
-def _by_rows(X: Any) -> FloatArray:
+def _by_rows(X: Any, names: Sequence[Any]) -> FloatArray:
     """Return numbers as a new C-contiguous array, the layout of saved files, so that sums give the same bits."""
+    if X.dtype.kind in "OUS":
+        rows = [[_number(name, value) for name, value in zip(names, row, strict=True)] for row in X.tolist()]
+        return np.array(rows, np.float64).reshape(X.shape)
     return np.array(X, np.float64, order="C")
 
 
@@ -139,8 +145,11 @@ def _of_frame(frame: Any, without: str | None) -> ManyRows:
     if times:
         raise ValueError(f"column {times[0]!r} holds times")
     excluded = next((frame[name].to_list() for name in frame.columns if str(name) == without), None)
-    numbers = dataframe.to_numpy(frame.select(kept)) if kept else np.zeros((len(frame), 0))
-    return ManyRows(tuple(_named(kept)), _by_rows(numbers), excluded, frame)
+    try:
+        X = _by_rows(dataframe.to_numpy(frame.select(kept)) if kept else np.zeros((len(frame), 0)), kept)
+    except (TypeError, ValueError):  # a column of texts, which may be numbers all the same
+        X = np.array([[_number(name, value) for value in frame[name].to_list()] for name in kept]).T.copy()
+    return ManyRows(tuple(_named(kept)), X, excluded, frame)
 
 
 def _named(keys: Iterable[Any]) -> dict[str, Any]:
@@ -212,11 +221,12 @@ def whole_text(text: str, what: str) -> str:
 
 
 def _number(name: Any, value: Any) -> float:
-    if value is None:
-        return float("nan")
+    """Return a value as a number, by the rules of files; NaN for None, `pandas.NA`, or a word such as "NA"."""
     try:
-        return float(value)
+        return number(value) if value is None or isinstance(value, str) else float(value)
     except (TypeError, ValueError, OverflowError):
+        if str(value).lower() in WORDS:
+            return float("nan")
         raise ValueError(
             f"feature {name!r} is {short(value)}, which is not a number: "
             "encode it first, for instance with preprocessing.OneHotEncoder"

@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from streamfl.errors import UsageError
 from streamfl.protocol import messages
-from streamfl.records.times import iso
+from streamfl.records.values.times import iso
 from streamfl.run.evaluation.by_class import ByClass
 from streamfl.run.evaluation.by_client import ByClient
 from streamfl.run.evaluation.changes import Change

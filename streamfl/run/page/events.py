@@ -32,7 +32,7 @@ from streamfl.protocol.messages import (
     Served,
     Watermark,
 )
-from streamfl.records.times import FIRST, LAST
+from streamfl.records.values.times import FIRST, LAST
 from streamfl.run.evaluation.result import DatedLocalDrift, DatedNotice, DatedRestart
 from streamfl.run.report.changes import sentence
 from streamfl.run.report.display import notice_text

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from statistics import median
 
-from streamfl.records.times import iso
+from streamfl.records.values.times import iso
 from streamfl.run.page.view import ClientView, View
 from streamfl.run.report.words import count, counted, ending, listed, measured
 

@@ -6,7 +6,7 @@ The page puts these texts and numbers in their places, and computes nothing but 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from streamfl.records.times import iso
+from streamfl.records.values.times import iso
 from streamfl.run.page.events import Entry, Taken
 from streamfl.run.page.health import health
 from streamfl.run.page.view import Card, ClientView, Point, View, means, short

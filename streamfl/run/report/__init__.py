@@ -1,1 +1,1 @@
-"""The HTML report of one run: a self-contained page that explains what happened and when."""
+"""What a run has to say: its sentences and tables, and how a terminal shows them."""

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from streamfl.machines.client.intake.recorded import Recorded
 from streamfl.protocol.records import Batch
 from streamfl.runtime.log.partition import NOWHERE, LogSource
+from streamfl.runtime.log.recorded import Recorded
 
 # How many windows of answers are read back at a time: more than wait, since hints may be behind the ledger.
 WINDOWS = 4

@@ -18,6 +18,7 @@ from streamfl.protocol.moments import Moments
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.records import Span
 from streamfl.sampling import generator
+from streamfl.testing.fields import altered, field_of
 
 Message = Update | Scores
 Attack = Callable[[Message, int], Message]
@@ -69,9 +70,10 @@ def largest_allowed(message: Message, seed: int) -> Message:
     """Return steps uphill as large as can be added up; in `learnt` with as many visits as a cell may have."""
     most = 0.99 * largest_part(_trained(message), MEMBERS)
     moved = _moved(message, lambda x, name: _sized(-x, most), of_learnt=ROOM)
-    if isinstance(moved, Update) and isinstance(moved.learnt, NativeLearnt):
-        visits = np.full_like(moved.learnt.visits, np.floor(np.log2(max(1, moved.learnt.records))))
-        return replace(moved, learnt=replace(moved.learnt, visits=visits))
+    if isinstance(moved, Update) and isinstance(moved.numbers.learnt, NativeLearnt):
+        learnt = moved.numbers.learnt
+        visits = np.full_like(learnt.visits, np.floor(np.log2(max(1, learnt.records))))
+        return altered(moved, learnt=replace(learnt, visits=visits))
     return moved
 
 
@@ -80,8 +82,8 @@ def weight_1000(message: Message, seed: int) -> Message:
 
     The positions go as far beyond the true ones, so whoever sends it must move those of later rounds as well.
     """
-    losses = {name: _weighed(each, 1000) for name, each in message.losses.items()}
-    moved = replace(_moved(message, lambda x, name: -1e4 * x, of_learnt=1e-3), losses=losses)
+    losses = {name: _weighed(each, 1000) for name, each in _losses(message).items()}
+    moved = altered(_moved(message, lambda x, name: -1e4 * x, of_learnt=1e-3), losses=losses)
     return _with_weight(moved, 1000) if isinstance(moved, Update) else moved
 
 
@@ -99,19 +101,20 @@ def moments(message: Message, seed: int) -> Message:
     """Return moments of features that vary and lie farther out than the records do."""
     if not isinstance(message, Update):
         return message
-    C, learnt, constant = message.second_moments, message.learnt, float(message.records)
-    norm = constant + STRETCHED * (message.squared_norm - constant)
+    numbers, constant = message.numbers, float(message.records)
+    C, learnt = numbers.second_moments, numbers.learnt
+    norm = constant + STRETCHED * (numbers.squared_norm - constant)
     if C is not None:
         squares = STRETCHED * np.diag(C)
         squares[-1] = constant
         C, norm = np.diag(squares), float(squares.sum())
     if isinstance(learnt, NativeLearnt):
         learnt = replace(learnt, moments=_far(learnt.moments), norms=STRETCHED * learnt.norms)
-    return replace(
+    return altered(
         message,
         second_moments=C,
         squared_norm=norm,
-        moments=None if message.moments is None else _far(message.moments),
+        moments=None if numbers.moments is None else _far(numbers.moments),
         learnt=learnt,
     )
 
@@ -142,12 +145,13 @@ ATTACKS: Mapping[str, Attack] = {
 
 def _moved(message: Message, move: Callable[[FloatArray, str], FloatArray], *, of_learnt: float = 1.0) -> Message:
     """Return a message with other differences, also of native models: `of_learnt` times, whole numbers of steps."""
-    moved = replace(message, differences={name: move(x, name) for name, x in message.differences.items()})
-    if isinstance(moved, Update) and isinstance(moved.learnt, NativeLearnt):
-        learnt = moved.learnt
+    differences = field_of(message, "differences")
+    moved = altered(message, differences={name: move(x, name) for name, x in differences.items()})
+    if isinstance(moved, Update) and isinstance(moved.numbers.learnt, NativeLearnt):
+        learnt = moved.numbers.learnt
         weights = np.rint(of_learnt * move(learnt.weights, "weights"))
         table = np.rint(of_learnt * move(learnt.table, "table"))
-        return replace(moved, learnt=replace(learnt, weights=weights, table=table))
+        return altered(moved, learnt=replace(learnt, weights=weights, table=table))
     return moved
 
 
@@ -179,7 +183,8 @@ def _with_weight(update: Update, times: int) -> Update:
     """Return an update as of so many times as many records; none is held out."""
     more = (times - 1) * update.records
     spans = (_ending_later(update.spans[0], more), *update.spans[1:])
-    C, learnt = update.second_moments, update.learnt
+    numbers = update.numbers
+    C, learnt = numbers.second_moments, numbers.learnt
     if isinstance(learnt, NativeLearnt):
         learnt = replace(
             learnt,
@@ -189,17 +194,17 @@ def _with_weight(update: Update, times: int) -> Update:
             second=times * learnt.second,
             visits=learnt.visits + np.floor(np.log2(times)),
         )
-    return replace(
+    return altered(
         update,
         records=times * update.records,
         trained=times * update.records if update.trained else 0,
         spans=spans,
         new=tuple(
-            replace(x, count=times * x.count, loss=times * x.loss, square=times * x.square) for x in update.new
+            replace(x, count=times * x.count, loss=times * x.loss, square=times * x.square) for x in numbers.new
         ),
         held=(),
         second_moments=None if C is None else times * np.diag(np.diag(C)),
-        squared_norm=times * update.squared_norm if C is None else times * float(np.trace(C)),
+        squared_norm=times * numbers.squared_norm if C is None else times * float(np.trace(C)),
         learnt=learnt,
     )
 
@@ -211,10 +216,14 @@ def _ending_later(span: Span, more: int) -> Span:
 
 def _lying(message: Message, *, new: float, old: float) -> Message:
     """Return a message with mean scores of new and of old records, and the losses of all models in reverse order."""
-    lied = replace(message, losses=_reversed(message.losses))
+    lied = altered(message, losses=_reversed(_losses(message)))
     if isinstance(lied, Update):
-        return replace(lied, new=_scored(lied.new, new), old=_scored(lied.old, old))
+        return altered(lied, new=_scored(lied.numbers.new, new), old=_scored(lied.numbers.old, old))
     return lied
+
+
+def _losses(message: Message) -> Mapping[str, SlotLosses]:
+    return message.losses if isinstance(message, Scores) else message.numbers.losses
 
 
 def _reversed(losses: Mapping[str, SlotLosses]) -> dict[str, SlotLosses]:

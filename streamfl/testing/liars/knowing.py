@@ -13,7 +13,7 @@ import numpy as np
 
 from streamfl.arrays import FloatArray
 from streamfl.learning.influence import KEEPS, sketches
-from streamfl.machines.coordinator.kinds.bounded import STEPS
+from streamfl.machines.coordinator.round_kinds.bounded_influence import STEPS
 from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.protocol.messages import Scores, Update
 from streamfl.sampling import generator
@@ -51,16 +51,17 @@ class Knowing:
 
     def __call__(self, message: Update | Scores, seed: int) -> Update | Scores:
         """Return what is sent in place of an honest message."""
-        if not isinstance(message, Update) or not message.trained or not message.differences:
+        if not isinstance(message, Update) or not message.trained or not message.numbers.differences:
             return message
-        names, agreed = list(message.differences), self.agreement()
-        own = np.stack([message.differences[name] for name in names], axis=1)
+        names, agreed = list(message.numbers.differences), self.agreement()
+        own = np.stack([message.numbers.differences[name] for name in names], axis=1)
         if len(own) != agreed.registry.rows:
             return message
         metric = agreed.half_whitened(np.eye(len(own)))
         pushed = self._pushed((metric @ own.reshape(len(own), -1)).reshape(own.shape), seed)
         moved = np.linalg.solve(metric, pushed).reshape(own.shape).astype(np.float64)
-        return replace(message, differences={name: moved[:, i] for i, name in enumerate(names)})
+        differences = {name: moved[:, i] for i, name in enumerate(names)}
+        return replace(message, numbers=replace(message.numbers, differences=differences))
 
     def _pushed(self, honest: FloatArray, seed: int) -> FloatArray:
         """Return numbers, as the coordinator compares them, shape (rows, models * columns), given honest ones."""

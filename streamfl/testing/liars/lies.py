@@ -36,6 +36,7 @@ from streamfl.protocol.messages import (
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.records import Span
 from streamfl.protocol.registry import Registry
+from streamfl.testing.fields import altered, field_of, group_of
 from streamfl.testing.liars.hostile import ATTACKS
 from streamfl.testing.liars.spoilt import spoilt
 from streamfl.wire import codec, messages
@@ -192,9 +193,10 @@ class Liar:
     def _bent(self, message: FromClient) -> FromClient:
         """Return a message with another content in one or two of its fields: each of a possible type."""
         bend = {Update: BENT, Scores: BENT, Join: JOINS}.get(type(message), LEAVES)
-        names = [name for name in sorted(bend) if name in {each.name for each in fields(message)}]
+        there = {each.name for each in fields(message)} | group_of(message).keys()
+        names = [name for name in sorted(bend) if name in there]
         for name in self._rng.sample(names, min(len(names), self._rng.choice((1, 1, 2)))):
-            message = replace(message, **{name: bend[name](message, self)})
+            message = altered(message, **{name: bend[name](message, self)})
         return message
 
     # --- to clients --------------------------------------------------------------------------------------------
@@ -227,7 +229,7 @@ def _size(value: float, liar: Liar) -> float:
 
 
 def _of(bend: Callable[[Any, Liar], Any], name: str) -> Bend:
-    return lambda message, liar: bend(getattr(message, name), liar)
+    return lambda message, liar: bend(field_of(message, name), liar)
 
 
 def _spans(message: Update, liar: Liar) -> tuple[Span, ...]:
@@ -253,7 +255,7 @@ def _held(message: Update, liar: Liar) -> tuple[HeldRecord, ...]:
     all_ = tuple(
         HeldRecord(round=message.round, ordinal=place, partition=first.partition, position=place) for place in places
     )
-    return liar._rng.choice(((), all_, all_ * 200, all_[::-1], message.held * 2))
+    return liar._rng.choice(((), all_, all_ * 200, all_[::-1], message.kept.held * 2))
 
 
 def _sample(message: Update, liar: Liar) -> SampledRound:
@@ -276,23 +278,23 @@ def _losses(message: Update | Scores, liar: Liar) -> dict[str, Any]:
         size: Any = _size(getattr(told, name), liar)
         return replace(told, **{name: size})
 
-    lied = {slot: lie(told) for slot, told in message.losses.items()}
+    lied = {slot: lie(told) for slot, told in field_of(message, "losses").items()}
     return liar._rng.choice((lied, {}, {"x" * 256: next(iter(lied.values()), None)} if lied else {}))
 
 
 def _arrays(message: Update | Scores, liar: Liar) -> dict[str, Any]:
     times = liar._rng.choice((-1.0, 0.0, 1e6, 1e100, 1e308, np.nan))
     with np.errstate(all="ignore"):
-        return {name: times * x for name, x in message.differences.items()}
+        return {name: times * x for name, x in field_of(message, "differences").items()}
 
 
 def _served(message: Update, liar: Liar) -> Served:
-    shares = {name: _size(share, liar) for name, share in message.served.shares.items()}
-    return replace(message.served, correct=_number(message.served.correct, liar), shares=shares)
+    shares = {name: _size(share, liar) for name, share in message.numbers.served.shares.items()}
+    return replace(message.numbers.served, correct=_number(message.numbers.served.correct, liar), shares=shares)
 
 
 def _let_go(message: Update, liar: Liar) -> tuple[int, ...]:
-    return liar._rng.choice(((), tuple(range(1000)), (-1, 2**70), message.let_go * 3))
+    return liar._rng.choice(((), tuple(range(1000)), (-1, 2**70), message.kept.let_go * 3))
 
 
 def _moments(message: Update | Join, liar: Liar) -> Moments:
@@ -302,7 +304,7 @@ def _moments(message: Update | Join, liar: Liar) -> Moments:
 
 
 def _second(message: Update, liar: Liar) -> Any:
-    C = message.second_moments
+    C = message.numbers.second_moments
     return None if C is None else liar._rng.choice((-1.0, 0.0, 2.0, 1e6, 1e100)) * C
 
 

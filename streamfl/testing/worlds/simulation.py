@@ -1,14 +1,11 @@
 """A simulated federation on one virtual clock and one seed, with any faults."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from threadpoolctl import threadpool_limits
-
 from streamfl.arrays import FloatArray
-from streamfl.errors import UsageError
-from streamfl.machines.client.intake.recorded import Recorded
+from streamfl.errors import BrokenInvariantError, UsageError
 from streamfl.machines.client.machine import Client
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.coordinator.machine import Coordinator
@@ -32,7 +29,9 @@ from streamfl.run.dealing.dealing import Log
 from streamfl.run.dealing.delayed import HalvesSource
 from streamfl.run.dealing.source import TableSource
 from streamfl.runtime.clock import ManualClock
-from streamfl.runtime.nodes import ClientNode, CoordinatorNode, unobserved
+from streamfl.runtime.log.recorded import Recorded
+from streamfl.runtime.loop import run
+from streamfl.runtime.nodes import ClientNode, CoordinatorNode, Node, unobserved
 from streamfl.sampling import generator
 from streamfl.testing.liars.lies import STRANGERS, Liar
 from streamfl.testing.violation import Violation
@@ -89,6 +88,28 @@ class AuditedCoordinator(Coordinator):
         self.audit.coordinates(before, event, self.phase)
         check_coordinator(self)
         return decisions
+
+
+@dataclass
+class Machine:
+    """A machine of a simulation, which is down from when it is killed until it starts again; its node is new then."""
+
+    world: "Simulation"
+    name: str
+
+    @property
+    def finished(self) -> bool:
+        """Whether the simulation has ended."""
+        return self.world.finished
+
+    @property
+    def wakes_at(self) -> float | None:
+        """Return when it starts again, or wants a Tick."""
+        return self.world.wakes(self.name)
+
+    def step(self, now: float) -> bool:
+        """Take a turn; return whether there was anything to do."""
+        return self.world._turn(self.name)
 
 
 @dataclass
@@ -154,7 +175,9 @@ class Simulation:
     audit: Audit = field(default_factory=Audit)
     kills: int = 0
     recorded: dict[str, Recorded] = field(default_factory=dict)
+    finished: bool = False
     observer: Observer = field(init=False)
+    _steps: int = 0
     _clock: ManualClock = field(default_factory=ManualClock)
     _nodes: dict[str, ClientNode | CoordinatorNode] = field(default_factory=dict)
     _down: dict[str, float] = field(default_factory=dict)
@@ -173,9 +196,8 @@ class Simulation:
     def run(self) -> Coordinator:
         """Run to the end and return the coordinator; every invariant has held after every step."""
         try:
-            with threadpool_limits(1):
-                return self._run()
-        except Violation as violation:
+            return self._run()
+        except (Violation, BrokenInvariantError) as violation:
             transcript = "\n".join(self.audit.transcript[-200:])
             raise Violation(f"seed {self.seed}: {violation}\n{transcript}") from None
 
@@ -183,24 +205,34 @@ class Simulation:
         self.audit.delayed = self._accounts()
         for name in ("coordinator", *self.logs):
             self._start(name)
-        for _ in range(self.most_steps):
-            if not self._step():
-                return self._finished()
-        raise Violation(f"the run has not ended after {self.most_steps} steps")
+        machines = [Machine(self, name) for name in ("coordinator", *self.logs)]
+        nodes: list[Node] = [self, *machines]
+        run(nodes, self._clock, self._turns)
+        return self._finished()
 
-    def _step(self) -> bool:
-        """Give every machine a turn, in random order, and return whether the run continues."""
-        if self._clock.now() > self.calm_after or self._ended(self._honest):
+    def _turns(self, nodes: Sequence[Node]) -> Iterator[Node]:
+        """Yield the world, then every machine, in random order; then the run has ended, or goes on."""
+        world, *machines = nodes
+        yield world
+        by_name = {machine.name: machine for machine in machines if isinstance(machine, Machine)}
+        for name in self._rng.permutation(list(by_name)).tolist():
+            yield by_name[name]
+        self.finished = self._ended(["coordinator", *self._honest])
+
+    @property
+    def wakes_at(self) -> float | None:
+        """Return when the next message arrives."""
+        return self._later(self._network.arrivals())
+
+    def step(self, now: float) -> bool:
+        """Let the world do what no machine does: forge messages, and end all faults in time."""
+        self._steps += 1
+        if self._steps > self.most_steps:
+            raise Violation(f"the run has not ended after {self.most_steps} steps")
+        if now > self.calm_after or self._ended(self._honest):
             self._calm()
         self._network.forge()
-        busy = False
-        for name in self._rng.permutation(["coordinator", *self.logs]).tolist():
-            busy = self._turn(name) or busy
-        if self._ended(["coordinator", *self._honest]):
-            return False
-        if not busy:
-            self._let_time_pass()
-        return True
+        return False
 
     @property
     def _honest(self) -> list[str]:
@@ -241,15 +273,15 @@ class Simulation:
         self._check(name, node)
         return busy
 
-    def _let_time_pass(self) -> None:
-        moments = [*self._network.arrivals(), *self._down.values(), *(n.wakes_at for n in self._running())]
-        later = [moment for moment in moments if moment is not None and moment > self._clock.now()]
-        if not later:
-            raise Violation("deadlock: every machine waits for another one")
-        self._clock.sleep_until(min(later))
+    def wakes(self, name: str) -> float | None:
+        """Return when a machine starts again, or wants a Tick."""
+        node = self._nodes.get(name)
+        ticks = None if node is None or node.finished else node.wakes_at
+        return self._later([self._down.get(name, ticks)])
 
-    def _running(self) -> list[ClientNode | CoordinatorNode]:
-        return [node for name, node in self._nodes.items() if name not in self._down and not node.finished]
+    def _later(self, moments: Sequence[float | None]) -> float | None:
+        """Return the first moment to come: for a machine that has ended they may be in the past."""
+        return min((at for at in moments if at is not None and at > self._clock.now()), default=None)
 
     def _kill(self, name: str) -> None:
         self.kills += 1

@@ -33,6 +33,7 @@ from streamfl.protocol.records import Span
 from streamfl.runtime.log.dead_letters import HEAD
 from streamfl.runtime.log.parts import cut
 from streamfl.runtime.log.tensors import key_of
+from streamfl.testing.fields import altered
 from streamfl.wire import messages
 
 pytestmark = pytest.mark.full
@@ -80,8 +81,6 @@ def many_spans(federation: Federation) -> Sent:
         trained=0,
         rejected=0,
         spans=tuple(Span(name, 0, 1) for name in names),
-        losses={},
-        differences={},
     )
     return updates(messages.encode(update), key=b"c0")
 
@@ -341,24 +340,26 @@ def honest(opened: RoundOpened, topic: str, **spoilt: Any) -> Update:
         "differences": {name: np.zeros((4, 2)) for name in opened.trained_by(STRANGER, mine)},
         "squared_norm": 16.0,
         "largest_norm": 2.0,
-        "second_moments": 4.0 * np.eye(4) if opened.second_moments and opened.is_measured(STRANGER) else None,
+        "second_moments": 4.0 * np.eye(4) if opened.asks.second_moments and opened.asks.of(STRANGER) else None,
         "served": Served(records=4, correct=2),
     }
     return Update(**(told | spoilt))
 
 
 LIES: Mapping[str, Callable[[Update], Update]] = {
-    "a norm that overflows": lambda update: replace(update, largest_norm=1e300),
-    "an infinite error": lambda update: replace(update, served=replace(update.served, absolute_error=float("inf"))),
+    "a norm that overflows": lambda update: altered(update, largest_norm=1e300),
+    "an infinite error": lambda update: altered(
+        update, served=replace(update.numbers.served, absolute_error=float("inf"))
+    ),
     "a position that no log has": lambda update: replace(update, spans=(replace(update.spans[0], end=10**12),)),
     "a partition of another client": lambda update: replace(update, spans=(Span(FOREIGN, 0, 4),)),
-    "a step that is not finite": lambda update: replace(
-        update, differences={name: x * np.nan for name, x in update.differences.items()}
+    "a step that is not finite": lambda update: altered(
+        update, differences={name: x * np.nan for name, x in update.numbers.differences.items()}
     ),
 }
 
 WHY = {
-    "a norm that overflows": "an impossible norm",
+    "a norm that overflows": "a norm is out of range",
     "a step that is not finite": "that is not finite",
 }
 

@@ -10,10 +10,10 @@ import pytest
 from halved_stream import JUNK, HalvedStream, answers, first_answers, read
 from kafka import KafkaProducer
 from kafka_stream import check_as_undisturbed
-from small_stream import FEATURES, ROUNDS, SIZE
+from small_stream import ROUNDS, SIZE
 from suites.parameters import full
 
-from streamfl.run.answers_file import AnswersFile
+from streamfl.run.predictions.answers_file import AnswersFile
 from streamfl.run.replay import Replay, ReplaySettings
 from streamfl.run.settings import LearningSettings
 
@@ -382,12 +382,13 @@ def test_a_label_after_the_window_is_rejected_and_its_record_written_off(broker,
 
 @pytest.mark.full
 def test_the_label_of_a_rejected_record_and_one_whose_record_never_came_hold_up_no_client(broker, federate, halved):
-    federation = federate(halved, *halved.settings(window=1000), "rounds.min_records=1")
+    kinds = 'records.fields.categories={kind=["a"]}'
+    federation = federate(halved, *halved.settings(window=1000), "rounds.min_records=1", kinds)
     host = federation.start("a")
     federation.start("coordinator")
     halved.write(4)
     name = halved.names[0]
-    wide = json.dumps({"id": "wide", FEATURES[0]: "far"}).encode()
+    wide = json.dumps({"id": "wide", "kind=a": 1}).encode()  # the name of a feature of a category
     halved.waiting.append({"topic": halved.places[name][0], "partition": 0, "value": wide})
     halved.tell(name, "wide", "oak")
     halved.tell(name, "lost", "oak")

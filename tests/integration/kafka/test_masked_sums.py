@@ -47,8 +47,13 @@ def check_nobody_is_told(federation):
             assert not message.moments.mean.any()
         if isinstance(message, Update) and message.records:
             assert message.sums
-            assert (message.losses, message.differences, message.new, message.times) == ({}, {}, (), None)
+            assert (
+                message.numbers.losses,
+                message.numbers.differences,
+                message.numbers.new,
+                message.numbers.times,
+            ) == ({}, {}, (), None)
     told = [message for message in federation.told() if isinstance(message, RoundOpened | Roster | Unmask)]
-    assert all(opened.pooled and opened.roster for opened in told if isinstance(opened, RoundOpened))
+    assert all(opened.totals.pooled and opened.totals.roster for opened in told if isinstance(opened, RoundOpened))
     assert all(len(asked.attempts) == len(NAMES) for asked in told if isinstance(asked, Unmask))
     assert len({roster.version for roster in told if isinstance(roster, Roster)}) > 1

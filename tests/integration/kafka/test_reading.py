@@ -47,8 +47,8 @@ def write(broker, topic, *values, end=False, **own):
             one.get(timeout=10)
 
 
-def record(i, site="a", at=NOW):
-    return json.dumps({"label": "x", "v": i, "site": site, "at": at}).encode()
+def record(i, site="a", at=NOW, label="x"):
+    return json.dumps({"label": label, "v": i, "site": site, "at": at}).encode()
 
 
 def until(condition):
@@ -73,7 +73,7 @@ def taken(host, client, n):
 def test_what_is_read_again_is_neither_counted_nor_buried_again(broker, connector, name):
     topic = f"{name}-records"
     make(broker, topic)
-    late, bad, nobodys = record(1, at=NOW - 61), record("wide"), json.dumps({"label": "x", "v": 1}).encode()
+    late, bad, nobodys = record(1, at=NOW - 61), record(2, label=[1]), json.dumps({"label": "x", "v": 1}).encode()
     write(broker, topic, record(0), late, bad, nobodys, record(4, site="b"), record(5), end=True)
     host = connector.host("h", Placement((topic,), "key"), FORM)
     try:

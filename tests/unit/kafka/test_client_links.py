@@ -36,7 +36,7 @@ def links(done: list[str]) -> ClientLinks:
 def test_answers_are_written_before_the_update_that_counts_them_is_sent(done: list[str]) -> None:
     update = Update(
         client="c0", attempt="1", entry=1, round=1, epoch=1, registry=1, rejected=0, spans=(), records=0, trained=0,
-        losses={}, differences={},
+
     )  # fmt: skip
     links(done).send(update)
     assert done == ["answers are written", "sent to f.updates"]

@@ -14,7 +14,7 @@ from streamfl.learning.algorithms.mirror_maps import Euclidean, Hypentropic, Mir
 from streamfl.learning.history import History
 from streamfl.learning.local_round import Learner, LocalRound, RoundRecords
 from streamfl.learning.model import gradient
-from streamfl.machines.coordinator.round.aggregate import Contribution
+from streamfl.machines.coordinator.round.aggregation import Contribution
 from streamfl.models import Linear, Softmax
 from streamfl.protocol.messages import Slot
 from streamfl.protocol.registry import Registry

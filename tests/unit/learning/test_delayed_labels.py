@@ -8,7 +8,6 @@ import pytest
 
 from streamfl.learning.algorithms import FedAvg
 from streamfl.learning.local_round import Learner
-from streamfl.machines.client.intake.recorded import Recorded
 from streamfl.machines.client.intake.waiting import LABELLED, NO_RECORD, PASSED, REJECTED, Awaited, Waiting, paired
 from streamfl.machines.client.machine import Client
 from streamfl.machines.client.phase import Phase, may_follow
@@ -18,6 +17,7 @@ from streamfl.protocol.delayed import Answers, Half, answers_together
 from streamfl.protocol.events import RecordsRead, WindowFull
 from streamfl.protocol.messages import Watermark
 from streamfl.protocol.records import Batch, Rejection, Span, stacked
+from streamfl.runtime.log.recorded import Recorded
 
 
 def keys(text: str) -> np.ndarray:

@@ -120,7 +120,7 @@ class TestWaiting:
         refused = warnings(federation.step(1.0, answer(opened, "c0"), wrong))
         assert [(line["event"], line["client"]) for line in refused] == [("refused", "c1")]
         (warning,) = warnings(federation.step(QUIET))
-        assert warning["clients"] == ["c1 (refused: another registry)"]
+        assert warning["clients"] == ["c1 (refused: the update uses another version of the registry)"]
 
     def test_waiting_is_logged_ever_more_rarely(self):
         federation = Federation()
@@ -173,7 +173,7 @@ class TestRefusals:
         assert logged_fields == {
             "event": "refused",
             "client": "c1",
-            "reason": "an impossible norm",
+            "reason": "a norm is out of range",
             "dead_letter": True,
         }
 
@@ -182,7 +182,7 @@ class TestRefusals:
         logged, _ = put_out(federation)
         (line,) = [line for line in logged if line["log_level"] == "error"]
         assert (line["event"], line["client"], line["entry"]) == ("evicted", "c1", 3)
-        assert line["reason"] == "evicted, refused for 3 entries in a row: an impossible norm"
+        assert line["reason"] == "evicted, refused for 3 entries in a row: a norm is out of range"
         (waiting,) = warnings(federation.step(QUIET + 5.0))
         assert (waiting["clients"], waiting["evicted"]) == (["c0"], ["c1"])
 

@@ -104,12 +104,12 @@ class TestFile:
     def test_init_leaves_out_columns_that_cannot_be_features_with_the_reason(self, init):
         rows = [f"{i},note {i},{'A7' if i % 3 else 5},{i},1" for i in range(300)]
         made = init("a.csv", "--label", "x", a_csv=csv("id,note,code,x,one", *rows))
-        assert made.records.fields.drop == ("id", "code", "note")
+        assert made.records.fields.drop == ("id", "note")
+        assert made.records.fields.categories == {"code": ("5", "A7")}
         text = Path("federation.toml").read_text()
         assert '"id",  # names the record: another value in each' in text
         assert '"note",  # is text with more than 50 values' in text
-        assert '"code",  # holds numbers and texts such as "A7"' in text
-        assert "--drop id,code,note" in init.told
+        assert "--drop id,note" in init.told
         assert "may be an identifier and not a label: it has 300 distinct values" in init.told
 
     def test_init_takes_a_column_named_like_a_key_whose_values_repeat_as_a_feature(self, init):

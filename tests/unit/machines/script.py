@@ -44,6 +44,7 @@ from streamfl.protocol.moments import Moments
 from streamfl.protocol.records import Batch, Rejection, Span
 from streamfl.protocol.registry import Registry
 from streamfl.run.settings import LearningSettings
+from streamfl.testing.fields import altered
 from streamfl.wire import codec, messages
 
 M = TypeVar("M")
@@ -114,7 +115,7 @@ def opening(
         )
         for slot in slots
     )
-    return (RegistryPublished(registry=registry), *models, RoundOpened(**(fields | more)))
+    return (RegistryPublished(registry=registry), *models, altered(RoundOpened(**fields), **more))
 
 
 def closed(entry: int, *accepted: Update, **more: Any) -> RoundClosed:
@@ -240,18 +241,17 @@ def answer(
         "trained": records,
         "rejected": 0,
         "spans": (Span(name, start, start + records),),
-        "losses": {},
-        "differences": {},
     }
+    numbers: dict[str, Any] = {}
     if records:
-        fields |= {
+        numbers = {
             "losses": {slot.name: sums_of(records, loss) for slot in mine},
             "differences": {trained: np.full(shape, step) for trained in opened.trained_by(name, mine)},
             "squared_norm": 2.0 * records,
             "largest_norm": 2.0,
-            "second_moments": records * np.eye(2) if opened.second_moments else None,
+            "second_moments": records * np.eye(2) if opened.asks.second_moments else None,
         }
-    return Update(**(fields | more))
+    return altered(Update(**fields), **(numbers | more))
 
 
 def sums_of(records: int, score: float) -> SlotLosses:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from streamfl.machines.client.budget import AGAIN, FIRST, Budget, SentSizes, least
 from streamfl.machines.coordinator.round.open_round import ALL_MEASURED
-from streamfl.protocol.messages import Served, Update
+from streamfl.protocol.messages import Numbers, Served, Update
 
 
 def update(*, records: int = 100, attempt: str = "1-1", served: Served | None = None) -> Update:
@@ -23,15 +23,13 @@ def update(*, records: int = 100, attempt: str = "1-1", served: Served | None = 
         trained=records,
         rejected=0,
         spans=(),
-        losses={},
-        differences={},
-        served=served or Served(),
+        numbers=Numbers(served=served or Served()),
     )
 
 
 def size_of(sizes: list[int]):
     """Return a size that falls with `trained`, in which the coarseness is written, and counts all that may differ."""
-    return lambda sent: sizes[sent.trained] + len(sent.attempt) + sent.served.correct
+    return lambda sent: sizes[sent.trained] + len(sent.attempt) + sent.numbers.served.correct
 
 
 def kept(a_record: float, sizes: list[int], *, coarsest: int = 8, **more) -> int:

@@ -153,19 +153,23 @@ def test_an_update_has_sums_counts_and_a_step_and_no_record():
     assert update.spans == (Span("c0", 0, 5),)
     assert update.attempt == "1-1"
     # An untrained softmax of two labels: ln 2 a record, of at most 2 ln 2.
-    assert update.losses["m"].loss == pytest.approx(4 * 0.5)
-    assert update.losses["m"].square == pytest.approx(4 * 0.25)
-    assert update.losses["m"].proper == pytest.approx((4 * 0.5 + 2) / 3)  # ln 2 of 4 ln 2, twice; b is wrong
-    assert update.new == (
+    assert update.numbers.losses["m"].loss == pytest.approx(4 * 0.5)
+    assert update.numbers.losses["m"].square == pytest.approx(4 * 0.25)
+    assert update.numbers.losses["m"].proper == pytest.approx((4 * 0.5 + 2) / 3)  # ln 2 of 4 ln 2, twice; b is wrong
+    assert update.numbers.new == (
         LabelSums(label="a", count=2, loss=1.0, square=0.5),
         LabelSums(label="b", count=2, loss=1.0, square=0.5),
     )
     # The gradient is the mean of z (p - e_y), with z = (x, 1): x and the class agree, the intercept cancels.
-    assert update.differences["m"] == pytest.approx(np.array([[0.5, -0.5], [0.0, 0.0]]))
-    assert update.squared_norm == pytest.approx(8.0)
-    assert update.largest_norm == pytest.approx(math.sqrt(2.0))
-    assert (update.served.records, update.served.correct, update.served.no_change) == (4, 2, 2.0)
-    assert update.moments is None
+    assert update.numbers.differences["m"] == pytest.approx(np.array([[0.5, -0.5], [0.0, 0.0]]))
+    assert update.numbers.squared_norm == pytest.approx(8.0)
+    assert update.numbers.largest_norm == pytest.approx(math.sqrt(2.0))
+    assert (update.numbers.served.records, update.numbers.served.correct, update.numbers.served.no_change) == (
+        4,
+        2,
+        2.0,
+    )
+    assert update.numbers.moments is None
 
 
 def test_only_the_records_of_one_round_are_sent():
@@ -175,18 +179,18 @@ def test_only_the_records_of_one_round_are_sent():
 
 def test_moments_are_sent_when_they_are_wanted():
     update = first_update(client(), batch("aabb"), moments=True)
-    assert update.moments is not None
-    assert update.moments.count.tolist() == [4.0]
-    assert update.moments.features == ()  # those of the registry, which all know
+    assert update.numbers.moments is not None
+    assert update.numbers.moments.count.tolist() == [4.0]
+    assert update.numbers.moments.features == ()  # those of the registry, which all know
 
 
 def test_every_model_is_scored_and_only_trained_ones_are_stepped():
     slots = (SLOT, Slot(name="average", version=1, eta=0.0, trained=False))
     good = np.array([[5.0, -5.0], [0.0, 0.0]])
     update = first_update(client(), batch("abab"), slots=slots, weights={"average": good})
-    assert set(update.losses) == {"m", "average"}
-    assert set(update.differences) == {"m"}
-    assert update.losses["average"].loss < 0.01 < update.losses["m"].loss
+    assert set(update.numbers.losses) == {"m", "average"}
+    assert set(update.numbers.differences) == {"m"}
+    assert update.numbers.losses["average"].loss < 0.01 < update.numbers.losses["m"].loss
 
 
 def test_models_for_other_clients_are_neither_scored_nor_waited_for():
@@ -195,13 +199,13 @@ def test_models_for_other_clients_are_neither_scored_nor_waited_for():
     machine = client()
     feed(machine, RecordsRead((batch("abab"),)), joined())
     (update,) = sent(feed(machine, registry, model, opened), Update)
-    assert set(update.losses) == set(update.differences) == {"m"}
+    assert set(update.numbers.losses) == set(update.numbers.differences) == {"m"}
 
 
 def test_a_model_of_its_own_is_scored_and_trained():
     branch = Slot(name="branch", version=1, eta=1.0, clients=("c0",))
     update = first_update(client(), batch("abab"), slots=(SLOT, branch))
-    assert set(update.losses) == set(update.differences) == {"m", "branch"}
+    assert set(update.numbers.losses) == set(update.numbers.differences) == {"m", "branch"}
 
 
 def test_a_client_apart_scores_the_models_of_all_and_trains_and_serves_its_own():
@@ -209,19 +213,19 @@ def test_a_client_apart_scores_the_models_of_all_and_trains_and_serves_its_own()
     apart = (BranchGroup(clients=("c0",), serves="branch"),)
     good = {"branch": np.array([[5.0, -5.0], [0.0, 0.0]])}
     update = first_update(client(), batch("abab"), slots=slots, weights=good, apart=apart)
-    assert (update.records, update.trained, set(update.differences)) == (4, 4, {"branch"})
-    assert update.losses["m"].loss == pytest.approx(2.0)
+    assert (update.records, update.trained, set(update.numbers.differences)) == (4, 4, {"branch"})
+    assert update.numbers.losses["m"].loss == pytest.approx(2.0)
     # Its sums by label and its predictions are of the model that serves it.
-    assert sum(sums.loss for sums in update.new) == pytest.approx(update.losses["branch"].loss)
-    assert update.served.correct == 4
+    assert sum(sums.loss for sums in update.numbers.new) == pytest.approx(update.numbers.losses["branch"].loss)
+    assert update.numbers.served.correct == 4
     other = first_update(client("c1"), batch("abab", of="c1"), slots=slots, apart=apart)
-    assert (other.trained, set(other.differences)) == (4, {"m"})
+    assert (other.trained, set(other.numbers.differences)) == (4, {"m"})
 
 
 def test_a_client_apart_without_a_model_of_its_own_trains_nothing():
     apart = (BranchGroup(clients=("c0",), serves="m"),)
     update = first_update(client(), batch("abab"), apart=apart)
-    assert (update.records, update.trained, dict(update.differences)) == (4, 0, {})
+    assert (update.records, update.trained, dict(update.numbers.differences)) == (4, 0, {})
 
 
 def test_with_whitened_slots_the_gradient_is_sent_and_the_penalty_is_not():
@@ -232,21 +236,21 @@ def test_with_whitened_slots_the_gradient_is_sent_and_the_penalty_is_not():
         client(learner=penalised), batch("aab!b"), slots=slots, weights=weights, second_moments=True
     )
     # The sum over four records of z (p - e), not the mean, and without the step size.
-    assert update.differences["m"].tolist() == [[-2.0, 2.0], [0.0, 0.0]]
+    assert update.numbers.differences["m"].tolist() == [[-2.0, 2.0], [0.0, 0.0]]
     # Four records z = (x, 1), x 1 or -1.
-    assert update.second_moments is not None
-    assert update.second_moments.tolist() == [[4.0, 0.0], [0.0, 4.0]]
+    assert update.numbers.second_moments is not None
+    assert update.numbers.second_moments.tolist() == [[4.0, 0.0], [0.0, 4.0]]
     plain = first_update(client(learner=penalised), batch("abab"), weights=weights)
-    assert plain.second_moments is None
-    assert plain.differences["m"] == pytest.approx(np.array([[0.5, -0.5], [-30.0, -30.0]]))
+    assert plain.numbers.second_moments is None
+    assert plain.numbers.differences["m"] == pytest.approx(np.array([[0.5, -0.5], [-30.0, -30.0]]))
 
 
 def test_a_new_label_gets_a_column_and_scores_one():
     update = first_update(client(), batch("abzz"))
     assert update.new_labels == ("z",)
-    assert update.differences["m"].shape == (2, 3)
-    assert update.differences["m"][:, 2].tolist() != [0.0, 0.0]
-    (z,) = (sums for sums in update.new if sums.label == "z")
+    assert update.numbers.differences["m"].shape == (2, 3)
+    assert update.numbers.differences["m"][:, 2].tolist() != [0.0, 0.0]
+    (z,) = (sums for sums in update.numbers.new if sums.label == "z")
     assert (z.count, z.loss, z.square) == (2, 2.0, 2.0)
 
 
@@ -255,8 +259,8 @@ def test_new_features_are_named_and_vanished_ones_are_their_mean():
     update = first_update(client(), batch("abab"), registry=registry)
     assert update.new_features == ("x",)
     # z = 0 for the feature that is missing, and 1 for the constant.
-    assert update.squared_norm == pytest.approx(4.0)
-    assert update.differences["m"][0].tolist() == [0.0, 0.0]
+    assert update.numbers.squared_norm == pytest.approx(4.0)
+    assert update.numbers.differences["m"][0].tolist() == [0.0, 0.0]
 
 
 def test_nothing_is_sent_before_every_model_is_here():
@@ -359,7 +363,7 @@ def test_bad_records_alone_move_the_position_and_open_the_round_again():
     update = first_update(machine, batch("!" * 8))
     assert (update.records, update.trained, update.rejected) == (0, 0, 8)
     assert update.spans == (Span("c0", 0, 8),)
-    assert dict(update.differences) == {}
+    assert dict(update.numbers.differences) == {}
     feed(machine, closed(1, update))
     assert (machine.accounted, machine.pending, machine.room) == (8, 0, 8)
     feed(machine, *opening(2, t=1))
@@ -472,7 +476,7 @@ def test_no_change_repeats_the_last_label_that_was_accepted():
     update = first_update(machine, batch("abab" + "bbba"))
     feed(machine, closed(1, update))
     (following,) = sent(feed(machine, *opening(2)), Update)
-    assert following.served.no_change == 3.0
+    assert following.numbers.served.no_change == 3.0
 
 
 def test_rounds_may_have_sizes_of_their_own():
@@ -491,7 +495,7 @@ def test_a_registry_of_a_later_version_is_the_one_that_is_used():
     doubled = Registry(2, REGISTRY.features, REGISTRY.labels, np.zeros(1), np.array([0.5]))
     (following,) = sent(feed(machine, *opening(2, registry=doubled)), Update)
     assert following.registry == 2
-    assert following.squared_norm == pytest.approx(4 * 5.0)
+    assert following.numbers.squared_norm == pytest.approx(4 * 5.0)
 
 
 def test_gradients_of_a_softmax_are_multiples_of_their_step_and_add_up_to_nothing():
@@ -500,7 +504,7 @@ def test_gradients_of_a_softmax_are_multiples_of_their_step_and_add_up_to_nothin
     update = first_update(
         client(round_size=20), batch("abcb" * 5, values=values), slots=slots, weights=weights, exponents=(2, 3)
     )
-    sums = update.differences["m"]
+    sums = update.numbers.differences["m"]
     assert sums.shape == (2, 3)  # label c is new
     assert (sums / np.array([[0.25], [0.5]]) % 1.0 == 0.0).all()
     assert sums.sum(axis=1).tolist() == [0.0, 0.0]

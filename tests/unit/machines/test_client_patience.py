@@ -24,15 +24,15 @@ def test_a_client_waits_twice_as_long_each_time_but_at_most_32_times():
 def test_an_answer_restarts_a_clients_wait_and_triggers_no_question():
     waited = Patience(RETRY).asks("join", now=0.0).loses().loses().asks("join", now=7.0)
     assert waited.ends == 27.0
-    heard = waited.answered(now=9.0)
+    heard = waited.hears(now=9.0)
     assert (heard.ends, heard.asked) == (14.0, "join")
 
 
 def test_setbacks_lengthen_the_wait_until_an_update_is_accepted():
     refused = Patience(RETRY).set_back().set_back().asks("join", now=100.0)
     assert refused.ends == 120.0
-    assert refused.answered(now=110.0).ends == 130.0
-    assert refused.answered(now=110.0).succeeds().ends == 115.0
+    assert refused.hears(now=110.0).ends == 130.0
+    assert refused.hears(now=110.0).succeeds().ends == 115.0
 
 
 @pytest.mark.parametrize(("unanswered", "setbacks", "ends"), [(0, 0, 5.0), (3, 1, 40.0), (1, 4, 80.0), (9, 6, 160.0)])

@@ -144,12 +144,12 @@ def test_candidates_for_other_clients_are_not_scored():
 def test_what_is_kept_of_a_round_is_named_and_scored_in_later_ones():
     machine = client()
     update = first_update(machine, batch("abab" + "aaaa"), keep=3)
-    assert update.sample is not None
-    assert update.sample.round == 1
-    assert len(update.sample.positions["c0"]) == 3
+    assert update.kept.sample is not None
+    assert update.kept.sample.round == 1
+    assert len(update.kept.sample.positions["c0"]) == 3
     feed(machine, closed(1, update, records=10))
     (following,) = sent(feed(machine, *opening(2, slots=(HISTORY,), sampled=(1,))), Update)
-    measured = following.losses["m"]
+    measured = following.numbers.losses["m"]
     # An untrained model scores 0.5, weighed with the client's share of round 1: 4 of 10 records.
     assert measured.history == pytest.approx(0.4 * 0.5)
     assert (measured.history_share, measured.history_records) == (pytest.approx(0.4), 3)
@@ -160,7 +160,7 @@ def test_a_round_that_leaves_the_sample_is_forgotten():
     update = first_update(machine, batch("abab" + "aaaa"), keep=3)
     feed(machine, closed(1, update))
     (following,) = sent(feed(machine, *opening(2, slots=(HISTORY,), sampled=())), Update)
-    assert (following.losses["m"].history_share, following.losses["m"].history_records) == (0.0, 0)
+    assert (following.numbers.losses["m"].history_share, following.numbers.losses["m"].history_records) == (0.0, 0)
 
 
 def test_records_that_were_not_accepted_do_not_enter_the_history_sample():
@@ -168,7 +168,7 @@ def test_records_that_were_not_accepted_do_not_enter_the_history_sample():
     first_update(machine, batch("abab"), keep=3)
     feed(machine, closed(1, records=10))
     (following,) = sent(feed(machine, *opening(2, slots=(HISTORY,), sampled=(1,))), Update)
-    assert following.losses["m"].history_records == 0
+    assert following.numbers.losses["m"].history_records == 0
 
 
 def test_after_a_restart_the_sample_is_read_again_and_scores_as_before():
@@ -181,17 +181,19 @@ def test_after_a_restart_the_sample_is_read_again_and_scores_as_before():
     (undisturbed,) = sent(feed(before, *second, RecordsRead((batch("a", start=10),))), Update)
 
     after = client(round_size=5, start=2)
-    assert update.sample is not None
-    sample = SampledRound(round=1, share=0.25, positions=update.sample.positions, ordinals=update.sample.ordinals)
+    assert update.kept.sample is not None
+    sample = SampledRound(
+        round=1, share=0.25, positions=update.kept.sample.positions, ordinals=update.kept.sample.ordinals
+    )
     feed(after, RecordsRead((batch("ab!bab" + "abb"),)))
     answer = joined(start=2, entry=2, positions={"c0": 6}, read=6, sample=(sample,))
     decisions = feed(after, answer, *second)
-    assert decisions == [Seek({"c0": 6}), Fetch({"c0": update.sample.positions["c0"]})]
+    assert decisions == [Seek({"c0": 6}), Fetch({"c0": update.kept.sample.positions["c0"]})]
     assert feed(after, RecordsRead((batch("abbba", start=6),))) == []
-    old = fetched(source, update.sample.positions["c0"])
+    old = fetched(source, update.kept.sample.positions["c0"])
     (restored,) = sent(feed(after, RecordsFetched((old,))), Update)
-    assert restored.losses["m"] == undisturbed.losses["m"]
-    assert restored.losses["m"].history_records == 3
+    assert restored.numbers.losses["m"] == undisturbed.numbers.losses["m"]
+    assert restored.numbers.losses["m"].history_records == 3
 
 
 def test_records_that_are_read_again_together_go_to_their_own_rounds():
@@ -212,10 +214,10 @@ def test_records_that_are_read_again_together_go_to_their_own_rounds():
     )
     feed(machine, RecordsFetched((fetched(source, (0, 1, 4, 5)),)))
     (update,) = sent(feed(machine, RecordsRead((batch("abab", start=8),))), Update)
-    assert update.losses["m"].history == pytest.approx(0.5 * 0.0 + 0.25 * 1.0)
-    assert (update.losses["m"].history_share, update.losses["m"].history_records) == (0.75, 4)
-    assert update.losses["n"].history == pytest.approx(0.25 * 0.5)
-    assert (update.losses["n"].history_share, update.losses["n"].history_records) == (0.25, 2)
+    assert update.numbers.losses["m"].history == pytest.approx(0.5 * 0.0 + 0.25 * 1.0)
+    assert (update.numbers.losses["m"].history_share, update.numbers.losses["m"].history_records) == (0.75, 4)
+    assert update.numbers.losses["n"].history == pytest.approx(0.25 * 0.5)
+    assert (update.numbers.losses["n"].history_share, update.numbers.losses["n"].history_records) == (0.25, 2)
 
 
 def test_old_records_that_are_gone_are_left_out():
@@ -226,7 +228,7 @@ def test_old_records_that_are_gone_are_left_out():
     assert Fetch({"c0": (0, 1)}) in decisions
     feed(machine, *opening(2, slots=(HISTORY,), sampled=(1,)), RecordsFetched(()))
     (update,) = sent(feed(machine, RecordsRead((batch("abab", start=4),))), Update)
-    assert (update.losses["m"].history, update.losses["m"].history_share) == (0.0, 0.0)
+    assert (update.numbers.losses["m"].history, update.numbers.losses["m"].history_share) == (0.0, 0.0)
 
 
 def test_a_client_does_not_fetch_a_history_sample_again_that_it_still_has():

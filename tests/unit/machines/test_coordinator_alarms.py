@@ -1,6 +1,5 @@
 """Scripts for the coordinator machine: what follows an alarm."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from streamfl.protocol.messages import (
     Update,
 )
 from streamfl.run.settings import LearningSettings
+from streamfl.testing.fields import altered, field_of
 from streamfl.wire import codec
 
 NAMES = ("c0", "c1", "c2")
@@ -137,25 +137,28 @@ def test_scores_sent_again_count_once():
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"entry": 10}, "no scores are asked for"),
-        ({"client": "c9"}, "no scores are asked for"),
-        ({"losses": {}}, "losses of other models"),
-        ({"losses": dict.fromkeys(ASKED, SlotLosses(loss=float("nan"), square=0.0, proper=0.0))}, "scores in [0, 1]"),
-        ({"stage": 0}, "no scores are asked for"),
-        ({"stage": 2}, "no scores are asked for"),
-        ({"differences": {}}, "differences of other models than are trained"),
-        ({"differences": dict.fromkeys(ASKED, np.zeros((2, 2)))}, "differences of other models than are trained"),
-        ({"relabelling": {}}, "labels fitted to other models"),
-        ({"relabelling": dict.fromkeys(ASKED, np.zeros((2, 2)))}, "labels fitted to other models"),
-        ({"relabelling": fitted(np.zeros((2, 3)))}, "labels fitted in another shape"),
-        ({"relabelling": fitted(np.zeros(4))}, "labels fitted in another shape"),
-        ({"relabelling": fitted(np.zeros((0, 0)))}, "labels fitted in another shape"),
-        ({"relabelling": fitted(np.array([[0.0, np.nan], [0.0, 0.0]]))}, "impossible log-likelihoods"),
-        ({"relabelling": fitted(np.array([[0.0, 1e-3], [0.0, 0.0]]))}, "impossible log-likelihoods"),
-        ({"relabelling": fitted(np.array([[0.0, -np.inf], [0.0, 0.0]]))}, "impossible log-likelihoods"),
+        ({"entry": 10}, "nobody has asked for scores"),
+        ({"client": "c9"}, "nobody has asked for scores"),
+        ({"losses": {}}, "losses are of other models"),
+        (
+            {"losses": dict.fromkeys(ASKED, SlotLosses(loss=float("nan"), square=0.0, proper=0.0))},
+            "a loss is out of range",
+        ),
+        ({"stage": 0}, "nobody has asked for scores"),
+        ({"stage": 2}, "nobody has asked for scores"),
+        ({"differences": {}}, "differences are of other models than are trained"),
+        ({"differences": dict.fromkeys(ASKED, np.zeros((2, 2)))}, "differences are of other models than are trained"),
+        ({"relabelling": {}}, "labels were fitted to other models"),
+        ({"relabelling": dict.fromkeys(ASKED, np.zeros((2, 2)))}, "labels were fitted to other models"),
+        ({"relabelling": fitted(np.zeros((2, 3)))}, "fitted labels have another shape"),
+        ({"relabelling": fitted(np.zeros(4))}, "fitted labels have another shape"),
+        ({"relabelling": fitted(np.zeros((0, 0)))}, "fitted labels have another shape"),
+        ({"relabelling": fitted(np.array([[0.0, np.nan], [0.0, 0.0]]))}, "log-likelihoods are out of range"),
+        ({"relabelling": fitted(np.array([[0.0, 1e-3], [0.0, 0.0]]))}, "log-likelihoods are out of range"),
+        ({"relabelling": fitted(np.array([[0.0, -np.inf], [0.0, 0.0]]))}, "log-likelihoods are out of range"),
         # 100 records, each at least -2 ln 2.
-        ({"relabelling": fitted(np.full((2, 2), -139.0))}, "impossible log-likelihoods"),
-        ({"losses": {"step 16": SlotLosses(loss=1.0, square=0.0, proper=1.0)}}, "losses of other models"),
+        ({"relabelling": fitted(np.full((2, 2), -139.0))}, "log-likelihoods are out of range"),
+        ({"losses": {"step 16": SlotLosses(loss=1.0, square=0.0, proper=1.0)}}, "losses are of other models"),
     ],
 )
 def test_scores_that_do_not_fit_are_refused(changes, reason):
@@ -170,7 +173,9 @@ def test_scores_that_were_not_asked_for_are_refused():
     machine = coordinator(1)
     opened = begun(machine, "c0")
     asked = Score(entry=1, round=1, epoch=1, registry=1, slots=())
-    assert refusals(feed(machine, scores(answer(opened, "c0"), asked, 0.1))) == [("c0", "no scores are asked for")]
+    assert refusals(feed(machine, scores(answer(opened, "c0"), asked, 0.1))) == [
+        ("c0", "nobody has asked for scores")
+    ]
 
 
 def test_updates_that_come_while_candidates_are_scored_are_refused():
@@ -308,11 +313,12 @@ def test_a_logistic_model_with_one_known_label_has_no_labels_to_exchange():
 
 
 def one_column(message: Any) -> Any:
-    return replace(message, differences={name: x[:, :1] for name, x in message.differences.items()})
+    differences = field_of(message, "differences")
+    return altered(message, differences={name: x[:, :1] for name, x in differences.items()})
 
 
 def stepping(update: Update, step: np.ndarray) -> Update:
-    return replace(update, differences=dict.fromkeys(update.differences, step))
+    return altered(update, differences=dict.fromkeys(update.numbers.differences, step))
 
 
 def test_an_answer_that_comes_a_stage_late_is_refused_and_the_client_left_out():
@@ -321,7 +327,7 @@ def test_an_answer_that_comes_a_stage_late_is_refused_and_the_client_left_out():
     assert feed(machine, first["c0"], first["c1"], now=52.0) == []
     (second,) = broadcast(feed(machine, Tick(), now=55.0), Score)
     assert second.stage == 2
-    assert refusals(feed(machine, first["c2"], now=56.0)) == [("c2", "no scores are asked for")]
+    assert refusals(feed(machine, first["c2"], now=56.0)) == [("c2", "nobody has asked for scores")]
     # A stage has a deadline of its own.
     assert machine.wakes_at == 60.0
     (closed,) = broadcast(feed(machine, *(scores(updates[n], second, 0.1) for n in NAMES), now=57.0), RoundClosed)
@@ -347,7 +353,7 @@ def test_answers_sent_again_count_once_in_either_stage():
     first = [scores(u, asked, 0.6, exchanged=0.1) for u in updates.values()]
     assert feed(machine, first[0], first[0], first[1], first[0]) == []
     (second,) = broadcast(feed(machine, first[2]), Score)
-    assert refusals(feed(machine, *first)) == [(name, "no scores are asked for") for name in NAMES]
+    assert refusals(feed(machine, *first)) == [(name, "nobody has asked for scores") for name in NAMES]
     again = [scores(u, second, 0.1) for u in updates.values()]
     assert feed(machine, again[0], again[0], again[1], again[1]) == []
     assert len(broadcast(feed(machine, again[2]), Restarted)) == 1

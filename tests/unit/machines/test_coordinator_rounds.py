@@ -56,6 +56,7 @@ from streamfl.protocol.messages import (
 )
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.records import Span
+from streamfl.testing.fields import altered
 from streamfl.wire import codec
 
 # --- joining ---------------------------------------------------------------------------------------------------
@@ -115,7 +116,7 @@ def test_a_slow_newcomer_is_late_once_and_then_waited_for():
     late = answer(opened, "c1")
     (opened,) = broadcast(feed(machine, answer(opened, "c0")), RoundOpened)
     assert machine.waited_for == {"c0"}
-    assert refusals(feed(machine, late)) == [("c1", "an older round")]
+    assert refusals(feed(machine, late)) == [("c1", "the round is older than the open one")]
     assert machine.waited_for == {"c0", "c1"}
     assert feed(machine, answer(opened, "c0", start=4)) == []
     (closed,) = broadcast(feed(machine, answer(opened, "c1")), RoundClosed)
@@ -212,7 +213,7 @@ def test_a_replayed_message_of_an_earlier_start_takes_nobodys_place():
     for message in (join("c0"), join("c0", start=2), leave("c0"), leave("c0", start=2)):
         assert fenced(feed(machine, message)) == [("c0", message.nonce, message.after, 3)]
     assert refusals(feed(machine, answer(opened, "c0", attempt="2-1"))) == [
-        ("c0", "another incarnation than the present one")
+        ("c0", "another start of the client has taken its place")
     ]
     member = machine.state.members["c0"]
     assert (member.nonce, member.incarnation, member.left, member.refused) == ("i3", 3, False, 0)
@@ -299,7 +300,7 @@ def test_an_entry_tells_how_good_each_clients_predictions_were_beside_no_change(
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
     served = Served(records=4, correct=3, no_change=1.0)
-    (commit,) = feed(machine, replace(answer(opened, "c0", records=4), served=served), answer(opened, "c1"))
+    (commit,) = feed(machine, altered(answer(opened, "c0", records=4), served=served), answer(opened, "c1"))
     closed = commit.messages[0]
     assert {one.client: one.measured for one in closed.accepted} == {"c0": (3.0, 1.0), "c1": None}
     assert (closed.served.correct, closed.served.no_change) == (3, 1.0)
@@ -345,7 +346,7 @@ def test_with_a_quorum_stragglers_are_too_late_and_may_send_again():
     commit = feed(machine, answer(opened, "c0"))
     (closed,) = broadcast(commit, RoundClosed)
     assert ([a.client for a in closed.accepted], closed.refused) == (["c0", "c2"], 0)
-    assert refusals(feed(machine, answer(opened, "c1"))) == [("c1", "an older round")]
+    assert refusals(feed(machine, answer(opened, "c1"))) == [("c1", "the round is older than the open one")]
     (second,) = broadcast(commit, RoundOpened)
     commit = feed(machine, answer(second, "c1"), answer(second, "c0", start=4))
     (closed,) = broadcast(commit, RoundClosed)
@@ -433,52 +434,55 @@ def test_a_coordinator_without_a_deadline_waits_for_everyone():
 
 
 def without(update: Update, slot: str) -> Update:
-    return replace(update, losses={k: v for k, v in update.losses.items() if k != slot})
+    return altered(update, losses={k: v for k, v in update.numbers.losses.items() if k != slot})
 
 
 def stepping(update: Update, value: object) -> Update:
-    return replace(update, differences={**update.differences, "step 16": np.asarray(value, np.float64)})
+    return altered(update, differences={**update.numbers.differences, "step 16": np.asarray(value, np.float64)})
 
 
 def scoring(update: Update, **sums: float) -> Update:
     losses = SlotLosses(**({"loss": 1.0, "square": 1.0, "proper": 1.0} | sums))
-    return replace(update, losses={**update.losses, "step 16": losses})
+    return altered(update, losses={**update.numbers.losses, "step 16": losses})
 
 
 REFUSED: dict[str, tuple[Callable[[Update], Update], str]] = {
-    "unknown client": (lambda u: replace(u, client="c9"), "not a member"),
-    "older entry": (lambda u: replace(u, entry=u.entry - 1), "an older round"),
-    "older epoch": (lambda u: replace(u, epoch=u.epoch - 1), "an older round"),
-    "another registry": (lambda u: replace(u, registry=7), "another registry"),
+    "unknown client": (lambda u: replace(u, client="c9"), "it is not a member"),
+    "older entry": (lambda u: replace(u, entry=u.entry - 1), "the round is older than the open one"),
+    "older epoch": (lambda u: replace(u, epoch=u.epoch - 1), "the round is older than the open one"),
+    "the update uses another version of the registry": (
+        lambda u: replace(u, registry=7),
+        "the update uses another version of the registry",
+    ),
     "gap after the ledger": (lambda u: replace(u, spans=(Span("c1", 5, 9),)), "do not follow the ledger"),
     "records again": (lambda u: replace(u, spans=(Span("c1", 0, 4),)), "do not follow the ledger"),
     "backwards": (lambda u: replace(u, spans=(Span("c1", 4, 3),)), "run backwards"),
-    "one record more than positions": (lambda u: replace(u, rejected=1), "more records than positions"),
+    "one record more than positions": (lambda u: replace(u, rejected=1), "there are more records than positions"),
     "wrong rows": (lambda u: stepping(u, np.zeros((3, 2))), "of shape (3, 2), not (2, 2)"),
     "wrong columns": (lambda u: stepping(u, np.zeros((2, 3))), "of shape (2, 3), not (2, 2)"),
     "no matrix": (lambda u: stepping(u, np.zeros(4)), "of shape (4,), not (2, 2)"),
     "columns for too few labels": (lambda u: replace(u, new_labels=("z",)), "of shape (2, 2), not (2, 3)"),
     "NaN in a step": (lambda u: stepping(u, [[0, np.nan], [0, 0]]), "not finite"),
     "infinity in a step": (lambda u: stepping(u, [[0, -np.inf], [0, 0]]), "not finite"),
-    "NaN loss": (lambda u: scoring(u, loss=np.nan), "scores in [0, 1]"),
-    "NaN proper loss": (lambda u: scoring(u, proper=np.nan), "scores in [0, 1]"),
-    "negative proper loss": (lambda u: scoring(u, proper=-0.1), "scores in [0, 1]"),
-    "proper loss of more than one a record": (lambda u: scoring(u, proper=u.records + 0.1), "scores in [0, 1]"),
-    "infinite square": (lambda u: scoring(u, square=np.inf), "scores in [0, 1]"),
-    "NaN history": (lambda u: scoring(u, history=np.nan), "scores in [0, 1]"),
-    "infinite share": (lambda u: scoring(u, history_share=np.inf), "scores in [0, 1]"),
+    "NaN loss": (lambda u: scoring(u, loss=np.nan), "out of range"),
+    "NaN proper loss": (lambda u: scoring(u, proper=np.nan), "out of range"),
+    "negative proper loss": (lambda u: scoring(u, proper=-0.1), "out of range"),
+    "proper loss of more than one a record": (lambda u: scoring(u, proper=u.records + 0.1), "out of range"),
+    "infinite square": (lambda u: scoring(u, square=np.inf), "out of range"),
+    "NaN history": (lambda u: scoring(u, history=np.nan), "out of range"),
+    "infinite share": (lambda u: scoring(u, history_share=np.inf), "out of range"),
     "negative records": (lambda u: replace(u, records=-1), "impossible counts"),
     "negative trained": (lambda u: replace(u, trained=-1), "impossible counts"),
     "negative rejected": (lambda u: replace(u, rejected=-1), "impossible counts"),
     "trained on more than read": (lambda u: replace(u, trained=u.records + 1), "impossible counts"),
-    "a model was not scored": (lambda u: without(u, "step 1"), "losses of other models"),
+    "a model was not scored": (lambda u: without(u, "step 1"), "losses are of other models"),
     "unknown slot scored": (
-        lambda u: replace(u, losses={**u.losses, "what": SlotLosses(loss=1.0, square=1.0, proper=1.0)}),
-        "losses of other models",
+        lambda u: altered(u, losses={**u.numbers.losses, "what": SlotLosses(loss=1.0, square=1.0, proper=1.0)}),
+        "losses are of other models",
     ),
     "unknown slot stepped": (
-        lambda u: replace(u, differences={**u.differences, "what": np.zeros((2, 2))}),
-        "differences of other models than are trained",
+        lambda u: altered(u, differences={**u.numbers.differences, "what": np.zeros((2, 2))}),
+        "differences are of other models than are trained",
     ),
 }
 
@@ -509,7 +513,7 @@ def test_a_second_update_is_refused_also_if_it_is_another_one():
     first = answer(opened, "c0")
     feed(machine, first)
     for again in (first, replace(first, attempt="1-2", records=1, trained=1)):
-        assert refusals(feed(machine, again)) == [("c0", "a second update for the round")]
+        assert refusals(feed(machine, again)) == [("c0", "an update for this round has been accepted before")]
     (closed,) = broadcast(feed(machine, answer(opened, "c1")), RoundClosed)
     assert (closed.records, closed.refused) == (8, 2)
 
@@ -518,7 +522,7 @@ def test_a_client_that_left_is_no_member():
     machine = coordinator(3)
     opened = begun(machine, "c0", "c1", "c2")
     feed(machine, leave("c0"))
-    assert refusals(feed(machine, answer(opened, "c0"))) == [("c0", "not a member")]
+    assert refusals(feed(machine, answer(opened, "c0"))) == [("c0", "it is not a member")]
 
 
 def test_before_round_one_there_is_nothing_to_update():
@@ -563,8 +567,8 @@ def test_models_that_name_their_clients_are_scored_and_trained_by_those_alone():
     mine = replace(opened, slots=tuple(replace(slot, clients=None) for slot in opened.slots))
     everything = replace(opened, slots=tuple(replace(slot, trained=True) for slot in opened.slots))
     for wrong, reason in (
-        (answer(mine, "c1"), "losses of other models than were asked for"),
-        (answer(everything, "c0"), "differences of other models than are trained"),
+        (answer(mine, "c1"), "losses are of other models than were asked for"),
+        (answer(everything, "c0"), "differences are of other models than are trained"),
     ):
         other = coordinator(2, profile=branching())
         begun(other, "c0", "c1")
@@ -585,7 +589,7 @@ def test_a_client_apart_scores_the_models_of_all_and_trains_only_its_own():
     assert opened.apart == (BranchGroup(clients=("c1",), serves="step 1"),)
     assert (opened.served_by("c0"), opened.served_by("c1")) == ("step 16", "step 1")
     of_all = answer(replace(opened, apart=()), "c1")
-    assert refusals(feed(machine, of_all))[0][1] == "differences of other models than are trained"
+    assert refusals(feed(machine, of_all))[0][1] == "differences are of other models than are trained"
     commit = feed(machine, answer(opened, "c1", loss=0.5, records=3), answer(opened, "c0", loss=0.55, records=1))
     (closed,) = broadcast(commit, RoundClosed)
     assert (closed.records, closed.trained) == (4, 4)
@@ -615,8 +619,8 @@ def test_a_client_machine_apart_does_what_the_coordinator_admits():
     answered = feed(machine, join("c1", question=1))
     (joined,), (registry,) = broadcast(answered, Joined), broadcast(answered, RegistryPublished)
     (update,) = sent(feed(other, joined, registry, *broadcast(answered, ModelPublished), opened), Update)
-    assert set(update.losses) == {slot.name for slot in opened.slots}
-    assert set(update.differences) == {"step 1"}
+    assert set(update.numbers.losses) == {slot.name for slot in opened.slots}
+    assert set(update.numbers.differences) == {"step 1"}
     commit = feed(machine, update, answer(opened, "c0", loss=0.5))
     assert refusals(commit) == []
     weights = {model.slot: model.weights for model in broadcast(commit, ModelPublished)}
@@ -642,7 +646,7 @@ def whitening(**more: object) -> Promotion:
 def test_whitened_steps_are_taken_by_the_coordinator_in_the_metric_of_the_past_and_of_the_round_itself():
     machine = coordinator(2, profile=whitening())
     opened = begun(machine, "c0", "c1")
-    assert opened.second_moments
+    assert opened.asks.second_moments
     assert [(slot.eta, slot.whitened) for slot in opened.slots] == [(16.0, True), (8.0, True), (4.0, True)]
     seen = {"second_moments": np.diag([12.0, 4.0]), "squared_norm": 16.0}
     commit = feed(machine, *(answer(opened, name, **seen) for name in ("c0", "c1")))
@@ -663,10 +667,10 @@ def test_where_features_become_too_many_second_moments_are_let_go(monkeypatch: p
         monkeypatch.setattr(module, "EVER", 2)
     machine = coordinator(1, profile=whitening())
     (opened,) = broadcast(feed(machine, answer(begun(machine, "c0"), "c0")), RoundOpened)
-    assert opened.second_moments
+    assert opened.asks.second_moments
     assert machine.state.agreement.second is not None
     (opened,) = broadcast(feed(machine, answer(opened, "c0", start=4, new_features=("late",))), RoundOpened)
-    assert not opened.second_moments
+    assert not opened.asks.second_moments
     assert machine.state.agreement.second is None
 
 
@@ -696,7 +700,7 @@ def awkward(opened: RoundOpened, name: str) -> Update:
     steps = {slot.name: rng.normal(size=(2, 2 + len(labels))) * 10.0 ** rng.integers(-6, 3) for slot in opened.slots}
     norms = {"squared_norm": float(rng.exponential() * 10.0 ** (i - 2)), "largest_norm": float(i)}
     moments = Moments(("x",), np.array([3.0 + i]), rng.normal(size=1), np.array([0.1 + i]))
-    return replace(update, differences=steps, moments=moments, **norms)
+    return altered(update, differences=steps, moments=moments, **norms)
 
 
 NAMES = ("c0", "c1", "c2", "c3", "c4")

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 from unit.machines.script import batch, client, feed, joined, opening, sent
 
-from streamfl.machines.client.intake.recorded import Recorded
 from streamfl.machines.client.phase import Phase
 from streamfl.protocol.decisions import Answered, Seek
 from streamfl.protocol.delayed import Answers, Half
 from streamfl.protocol.events import FeaturesEnded, RecordsRead
 from streamfl.protocol.messages import Join, Watermark
 from streamfl.protocol.records import Batch
+from streamfl.runtime.log.recorded import Recorded
 
 
 def features(keys: str, *, start: int = 0, answered: bool = False, served: float = 0.0) -> Batch:

@@ -236,9 +236,9 @@ def with_values(state: Exported, value: float) -> Exported:
 
 GOOD = exported("aabb")
 BAD: dict[str, tuple[ExternalLearnt | None, str]] = {
-    "nothing sent": (None, "online models that not all have"),
-    "another number of records": (ExternalLearnt(GOOD, 5, 0), "another number of records for the external model"),
-    "more unlearnt than there were": (ExternalLearnt(GOOD, 4, 5), "another number of records for the external model"),
+    "nothing sent": (None, "either the update or the federation has no online models"),
+    "another number of records": (ExternalLearnt(GOOD, 5, 0), "the external model has another number of records"),
+    "more unlearnt than there were": (ExternalLearnt(GOOD, 4, 5), "the external model has another number of records"),
     "learnt, and nothing sent": (
         ExternalLearnt(None, 4, 3),
         "an external model that has learnt, and does not say",
@@ -277,7 +277,7 @@ def test_an_external_model_of_another_federation_is_refused():
     machine = coordinator()
     opened = begun(machine, "c0", "c1")
     (refused,) = refusals(feed(machine, answer(opened, "c1", learnt=ExternalLearnt(GOOD, 4, 0))))
-    assert refused == ("c1", "online models that not all have")
+    assert refused == ("c1", "either the update or the federation has no online models")
 
 
 def test_parts_that_contradict_one_another_do_not_stop_the_round():
@@ -320,8 +320,8 @@ def test_a_client_waits_for_the_agreed_state_and_asks_for_it():
     assert machine.wakes_at == 5.0
     fresh = ExternalState(export(NB), ("a", "b"))
     (update,) = sent(feed(machine, OnlinePublished(version=1, agreed=fresh)), Update)
-    assert update.learnt is not None
-    assert tables(update.learnt.state) == tables(exported("abab"))
+    assert update.numbers.learnt is not None
+    assert tables(update.numbers.learnt.state) == tables(exported("abab"))
 
 
 def test_a_round_of_bad_records_only_sends_no_models():
@@ -329,7 +329,7 @@ def test_a_round_of_bad_records_only_sends_no_models():
     feed(machine, RecordsRead((batch("!!!!"),)), BufferDue(), joined())
     fresh = ExternalState(export(NB), ("a", "b"))
     (update,) = sent(feed(machine, *external_opening(1, fresh)), Update)
-    assert (update.rejected, update.learnt) == (4, None)
+    assert (update.rejected, update.numbers.learnt) == (4, None)
 
 
 def test_records_learnt_before_the_federation_began_are_learnt_again_from_what_all_agree_on():
@@ -343,8 +343,8 @@ def test_records_learnt_before_the_federation_began_are_learnt_again_from_what_a
     over = RiverPass(linear_model.PAClassifier(), labels=("a", "b"))
     for row, label in enumerate("bbab"):
         over.learn_one({"x": float(records.X[row, 0])}, label)
-    assert update.learnt is not None
-    assert tables(update.learnt.state) == tables(over.export())
+    assert update.numbers.learnt is not None
+    assert tables(update.numbers.learnt.state) == tables(over.export())
 
 
 def test_another_model_than_was_federated_begins_fresh():

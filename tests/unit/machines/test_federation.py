@@ -163,7 +163,7 @@ def test_a_late_label_is_registered_with_the_round_that_brought_it(profile):
     run = run_of(records, PROFILES[profile]().profile)
     brought = [update for update in run.of(Update) if update.new_labels]
     assert {(update.client, update.round, update.new_labels) for update in brought} == {("c1", 3, ("z",))}
-    (z,) = (sums for sums in brought[0].new if sums.label == "z")
+    (z,) = (sums for sums in brought[0].numbers.new if sums.label == "z")
     assert z.count > 0
     assert z.loss == z.count
     registries = {published.registry.version: published.registry for published in run.of(RegistryPublished)}
@@ -308,7 +308,9 @@ def test_after_the_warm_up_and_160_values_the_scaler_is_frozen(warm_up):
     versions, last = {message.round: message.registry for message in run.of(RoundOpened)}, max(warm_up, 4)
     assert len({versions[t] for t in range(1, last + 2)}) == last + 1
     assert len({versions[t] for t in range(last + 1, 9)}) == 1
-    assert {update.round for update in run.of(Update) if update.moments is not None} == set(range(1, last + 1))
+    assert {update.round for update in run.of(Update) if update.numbers.moments is not None} == set(
+        range(1, last + 1)
+    )
 
 
 @pytest.mark.parametrize("jump", [0.0, 1e3])
@@ -319,7 +321,7 @@ def test_after_a_restart_features_that_have_moved_are_scaled_anew_and_no_others(
     run = run_of(records, warm_up=4)
     began = [restarted.round for restarted in run.of(Restarted)]
     assert len(began) == 1
-    with_moments = {update.round for update in run.of(Update) if update.moments is not None}
+    with_moments = {update.round for update in run.of(Update) if update.numbers.moments is not None}
     assert with_moments == {1, 2, 3, 4, *(began[0] + i for i in (1, 2, 3, 4))}
     registries = [published.registry for published in run.of(RegistryPublished)]
     settled = registries[4]
@@ -367,7 +369,7 @@ def test_of_many_features_second_moments_are_asked_for_seldom_and_in_the_first_r
     monkeypatch.setattr(second_moments, "EVERY_ROUND", 2)  # here are three numbers a record
     run = federation("adaptive", rounds=24, at=at).run()
     assert [restarted.round for restarted in run.of(Restarted)] == [at]
-    asked = {opened.round for opened in run.of(RoundOpened) if opened.second_moments}
+    asked = {opened.round for opened in run.of(RoundOpened) if opened.asks.second_moments}
     assert asked == {t for t in (1, 2, 3, 4, 8) if t <= at} | {at + t for t in (1, 2, 3, 4, 8, 16) if at + t <= 24}
 
 
@@ -376,7 +378,7 @@ def test_a_restart_while_the_scaler_follows_the_last_one_lets_it_begin_again():
     again = np.arange(27 * 20) >= 16 * 20
     run = run_of({name: replace(b, y=np.where(again, 1.0 - b.y, b.y)) for name, b in records.items()})
     assert [restarted.round for restarted in run.of(Restarted)] == [12, 17]
-    asked = [opened.round for opened in run.of(RoundOpened) if opened.moments]
+    asked = [opened.round for opened in run.of(RoundOpened) if opened.asks.moments]
     assert asked == [*range(1, 9), *range(13, 26)]
 
 
@@ -397,8 +399,8 @@ def test_one_client_that_drifts_alone_is_latched_then_served_by_a_branch_and_the
     assert rounds[20][opened[20].served_by("c1")] < 0.2
     assert rounds[20][opened[20].serves] < 0.2
     updates = [update for update in run.of(Update) if update.client == "c1" and update.round > 9]
-    assert all(set(update.differences) == own(update, opened[update.round]) for update in updates)
-    assert all(update.losses.keys() >= {opened[update.round].serves} for update in updates)
+    assert all(set(update.numbers.differences) == own(update, opened[update.round]) for update in updates)
+    assert all(update.numbers.losses.keys() >= {opened[update.round].serves} for update in updates)
 
 
 def own(update: Update, opened: RoundOpened) -> set[str]:
@@ -413,7 +415,7 @@ def test_a_branch_that_is_no_better_any_more_is_merged_back():
     opened = {message.round: message for message in run.of(RoundOpened)}
     assert [bool(opened[t].apart) for t in (20, 21, 22, 23)] == [True, True, False, False]
     last = [update for update in run.of(Update) if update.client == "c1"][-1]
-    assert "step 16" in last.differences
+    assert "step 16" in last.numbers.differences
 
 
 def test_a_branch_that_ends_in_the_round_of_another_clients_alarm_is_announced():

@@ -452,7 +452,7 @@ def _answers(machine: Client, n: int) -> list[FromCoordinator]:
         "positions": {machine.name: n},
         "read": n,
     }
-    questions = (machine._ledger.answered, machine._ledger.question + n)
+    questions = (machine._ledger.last_answered, machine._ledger.question + n)
     return [joined(machine.name, question=question, **fields) for question in questions]
 
 
@@ -479,7 +479,7 @@ FORGERS: dict[str, Forger] = {
     "scores": _score,
     "weights of another shape": _misshapen,
     "changes of models": _changes,
-    "another registry": _registry,
+    "the update uses another version of the registry": _registry,
     "answers to no question": _answers,
     "another start": lambda machine, n: [joined(machine.name, nonce="other", incarnation=machine.incarnation + n)],
     "fences": lambda machine, n: [
@@ -531,7 +531,7 @@ FORGED = st.lists(st.tuples(st.sampled_from(sorted(FORGERS)), st.integers(1, 5))
 
 # A refusal of the open entry, while another client asks again and again for scores that wait for this one.
 REFUSED_WHILE_OTHERS_ASK = {
-    66: [("unusable", 2), ("leaving", 3), ("unusable", 5), ("another registry", 5)],
+    66: [("unusable", 2), ("leaving", 3), ("unusable", 5), ("the update uses another version of the registry", 5)],
     97: [("refusals", 1), ("answers to no question", 5), ("openings far ahead", 5)],
 }
 

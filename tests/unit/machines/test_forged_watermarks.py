@@ -13,6 +13,7 @@ from streamfl.bounds import MOST_POSITIONS
 from streamfl.machines.coordinator.gate import admission
 from streamfl.machines.coordinator.gate.checks import Claim, refusal
 from streamfl.protocol.messages import Joined, SampledRound, Update, Watermark
+from streamfl.testing.fields import altered, field_of
 from streamfl.wire import messages, state_bytes
 
 
@@ -24,7 +25,7 @@ class Seen:
 
     def refused(self, **forged: Any) -> str | None:
         """Return why the update is refused with other fields."""
-        found = refusal(replace(self.claim, update=replace(self.claim.update, **forged)))
+        found = refusal(replace(self.claim, update=altered(self.claim.update, **forged)))
         assert found is None or found.is_fault
         return None if found is None else found.reason
 
@@ -50,7 +51,7 @@ def seen(profile: str) -> tuple[Seen, ...]:
 def later(profile: str = "adaptive", part: str = "watermark") -> Seen:
     """Return the last update with a part."""
     return next(
-        one for one in reversed(seen(profile)) if getattr(one.claim.update, part) and one.claim.update.records
+        one for one in reversed(seen(profile)) if field_of(one.claim.update, part) and one.claim.update.records
     )
 
 
@@ -96,7 +97,7 @@ def test_a_client_with_whole_records_has_no_mark_but_bad_labels_may_come_before_
     assert one.claim.member.watermark is None and one.refused() is None
     of_whole = replace(member, positions={one.claim.update.spans[0].partition: 0}, accepted=3)
     assert Seen(replace(one.claim, member=of_whole)).refused() == (
-        "a watermark, though its labels have come with their records"
+        "the update has a watermark, but the client's labels have come with their records"
     )
     after_bad = replace(of_whole, accepted=0, rejected=3)
     assert Seen(replace(one.claim, member=after_bad)).refused() is None
@@ -107,26 +108,26 @@ def test_a_record_held_out_or_sampled_whose_features_are_nowhere_is_refused(plac
     one = later("adaptive", "held")
     assert one.claim.update.watermark is not None
     position = one.claim.update.watermark.features if place == "end" else place
-    held = (replace(one.claim.update.held[0], beside=position), *one.claim.update.held[1:])
-    assert one.refused(held=held) == "a record held out whose features are nowhere"
+    held = (replace(one.claim.update.kept.held[0], beside=position), *one.claim.update.kept.held[1:])
+    assert one.refused(held=held) == "a held-out record does not say where its features are"
 
     one = later("paper", "sample")
-    sample: SampledRound | None = one.claim.update.sample
+    sample: SampledRound | None = one.claim.update.kept.sample
     assert sample is not None and one.claim.update.watermark is not None
     ((partition, places),) = sample.beside.items()
     position = one.claim.update.watermark.features if place == "end" else place
     others = places[:-1] if place is None else (position, *places[1:])
     for beside in ({partition: others}, {}, {"else": places}, {partition: places, "else": ()}):
         reason = one.refused(sample=replace(sample, beside=beside))
-        assert reason == "a sample of records whose features are nowhere"
+        assert reason == "the sample does not say where the features of its records are"
 
 
 def test_without_a_mark_no_record_may_name_features():
     one = later("adaptive", "held")
     whole = replace(one.claim.member, watermark=None)
     there = Seen(replace(one.claim, update=replace(one.claim.update, watermark=None), member=whole))
-    assert there.refused() == "a record held out whose features are nowhere"
-    assert there.refused(held=tuple(replace(held, beside=None) for held in one.claim.update.held)) is None
+    assert there.refused() == "a held-out record does not say where its features are"
+    assert there.refused(held=tuple(replace(held, beside=None) for held in one.claim.update.kept.held)) is None
 
 
 # --- on the wire ---------------------------------------------------------------------------------------------------
@@ -138,7 +139,11 @@ def test_updates_with_marks_are_read_as_they_were_written_also_in_the_compact_fo
         for update in (one.claim.update, replace(one.claim.update, watermark=None)):
             read = messages.decode(messages.encode(update))
             assert isinstance(read, Update)
-            assert (read.watermark, read.held, read.sample) == (update.watermark, update.held, update.sample)
+            assert (read.watermark, read.kept.held, read.kept.sample) == (
+                update.watermark,
+                update.kept.held,
+                update.kept.sample,
+            )
 
 
 @pytest.mark.parametrize("name", ["watermark", "beside"])

@@ -1,7 +1,5 @@
 """Which pending records a round takes."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -9,10 +7,12 @@ from streamfl.learning.algorithms import FedAvg
 from streamfl.learning.local_round import Learner
 from streamfl.machines.client.intake.buffer import Buffer
 from streamfl.machines.client.settings import ClientSettings
-from streamfl.machines.client.work.gathering import Gathered, Gathering
+from streamfl.machines.client.work.clocks import Gathered
+from streamfl.machines.client.work.gathering import Gathering
 from streamfl.models import Softmax
 from streamfl.protocol.messages import RoundOpened
 from streamfl.protocol.records import Batch, Rejection, Span
+from streamfl.testing.fields import altered
 
 SETTINGS = ClientSettings(Learner(Softmax(), FedAvg()), round_size=4, min_records=2, period=10.0)
 OPENED = RoundOpened(
@@ -30,7 +30,7 @@ def gathering(times: list[float], *, bad: tuple[int, ...] = (), capacity: int = 
     batch = Batch(Span("p", 0, n), positions, ("x",), X, y, ("a",), rejected, np.array(times))
     buffer = Buffer(capacity, SETTINGS.min_records)
     buffer.add([batch])
-    return Gathering(SETTINGS, buffer, replace(OPENED, **opened))
+    return Gathering(SETTINGS, buffer, altered(OPENED, **opened))
 
 
 def taken(gathered: Gathered | None) -> int | None:

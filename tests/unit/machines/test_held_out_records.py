@@ -80,13 +80,15 @@ def test_held_out_records_are_reported_scored_and_served_and_not_trained_on():
     good = [i for i in range(79) if label_of(i) != "!"]
     expected = sorted(among_one_in_ten(good))
     assert len(expected) > 2
-    assert update.held == tuple(HeldRecord(round=1, ordinal=i, partition="c0", position=500 + i) for i in expected)
-    assert (update.records, update.trained, update.served.records) == (60, 60 - len(expected), 60)
-    assert sum(sums.count for sums in update.new) == 60
+    assert update.kept.held == tuple(
+        HeldRecord(round=1, ordinal=i, partition="c0", position=500 + i) for i in expected
+    )
+    assert (update.records, update.trained, update.numbers.served.records) == (60, 60 - len(expected), 60)
+    assert sum(sums.count for sums in update.numbers.new) == 60
     # The constant's gradient of an untrained model: half the difference of the labels' shares among the trained.
     trained = [label_of(i) for i in good if i not in expected]
     share = (trained.count("a") - trained.count("b")) / (2 * len(trained))
-    assert update.differences["m"][1] == pytest.approx([share, -share])
+    assert update.numbers.differences["m"][1] == pytest.approx([share, -share])
 
 
 def test_a_client_holds_out_the_smallest_hashes_of_each_label_and_drops_the_others():
@@ -97,19 +99,19 @@ def test_a_client_holds_out_the_smallest_hashes_of_each_label_and_drops_the_othe
     def kept(ordinals: list[int]) -> set[int]:
         return {next(i for i in among_one_in_ten(ordinals) if label_of(i) == label) for label in "ab"}
 
-    assert {record.ordinal for record in first.held} == kept(good[:60])
-    assert {record.ordinal for record in second.held} == kept(good[:120]) - kept(good[:60])
-    assert set(second.let_go) == kept(good[:60]) - kept(good[:120])
-    assert second.let_go
+    assert {record.ordinal for record in first.kept.held} == kept(good[:60])
+    assert {record.ordinal for record in second.kept.held} == kept(good[:120]) - kept(good[:60])
+    assert set(second.kept.let_go) == kept(good[:60]) - kept(good[:120])
+    assert second.kept.let_go
 
 
 def test_the_next_round_reports_its_models_scores_of_held_out_records():
     machine, first = first_round()
     second = next_update(machine, first, weights=ALWAYS_A)
-    labels = [label_of(record.ordinal) for record in first.held]
+    labels = [label_of(record.ordinal) for record in first.kept.held]
     a, b = labels.count("a"), labels.count("b")
-    assert first.old == ()
-    assert second.old == tuple(
+    assert first.numbers.old == ()
+    assert second.numbers.old == tuple(
         LabelSums(label=label, count=n, loss=float(lost), square=float(lost))
         for label, n, lost in (("a", a, 0), ("b", b, b))
         if n
@@ -126,17 +128,17 @@ def test_held_out_records_are_scored_under_the_present_registry():
     machine, first = first_round()
     other = next_update(machine, first, weights={"m": there}, registry=moved)
     assert REGISTRY.labels == ("a", "b")
-    assert {s.label: s.count for s in other.old} == {s.label: s.count for s in here.old}
-    assert {s.label: s.loss for s in other.old} == pytest.approx({s.label: s.loss for s in here.old})
+    assert {s.label: s.count for s in other.numbers.old} == {s.label: s.count for s in here.numbers.old}
+    assert {s.label: s.loss for s in other.numbers.old} == pytest.approx({s.label: s.loss for s in here.numbers.old})
 
 
 def test_held_out_records_of_rounds_before_the_rules_round_are_dropped():
     machine, first = first_round()
     second = next_update(machine, first, held=HoldoutRule(per_label=100, since=2))
-    assert second.old == ()
-    assert set(second.let_go) == {record.ordinal for record in first.held}
+    assert second.numbers.old == ()
+    assert set(second.kept.let_go) == {record.ordinal for record in first.kept.held}
     third = next_update(machine, second, entry=3, held=HoldoutRule(per_label=100, since=2))
-    assert sum(sums.count for sums in third.old) == len(second.held) > 0
+    assert sum(sums.count for sums in third.numbers.old) == len(second.kept.held) > 0
 
 
 def test_a_client_that_the_rule_names_compares_only_with_records_since_its_own_round():
@@ -144,29 +146,29 @@ def test_a_client_that_the_rule_names_compares_only_with_records_since_its_own_r
     held = HoldoutRule(per_label=100, since=1, renewed={"c0": 2})
     assert (held.since_at("c0"), held.since_at("c1")) == (2, 1)
     second = next_update(machine, first, held=held)
-    assert second.old == ()
-    assert set(second.let_go) == {record.ordinal for record in first.held}
+    assert second.numbers.old == ()
+    assert set(second.kept.let_go) == {record.ordinal for record in first.kept.held}
     third = next_update(machine, second, entry=3, held=held)
-    assert sum(sums.count for sums in third.old) == len(second.held) > 0
+    assert sum(sums.count for sums in third.numbers.old) == len(second.kept.held) > 0
     # A round named for all clients counts if it is the later one; rounds named for others do not.
     assert HoldoutRule(per_label=100, since=3, renewed={"c0": 2}).since_at("c0") == 3
     machine, first = first_round()
     other = next_update(machine, first, held=HoldoutRule(per_label=100, since=1, renewed={"c1": 2}))
-    assert sum(sums.count for sums in other.old) == len(first.held)
+    assert sum(sums.count for sums in other.numbers.old) == len(first.kept.held)
 
 
 def test_a_client_with_a_branch_keeps_its_holdout_unless_it_is_named():
     machine, first = first_round()
     second = next_update(machine, first, apart=(BranchGroup(clients=("c0",), serves="m"),))
-    assert sum(sums.count for sums in second.old) == len(first.held)
-    assert second.let_go == ()
+    assert sum(sums.count for sums in second.numbers.old) == len(first.kept.held)
+    assert second.kept.let_go == ()
 
 
 def test_all_held_out_records_are_dropped_without_a_holdout_rule():
     machine, first = first_round()
     second = next_update(machine, first, held=None)
-    assert (second.old, second.held, second.trained) == ((), (), 60)
-    assert set(second.let_go) == {record.ordinal for record in first.held}
+    assert (second.numbers.old, second.kept.held, second.trained) == ((), (), 60)
+    assert set(second.kept.let_go) == {record.ordinal for record in first.kept.held}
 
 
 # --- sent again ------------------------------------------------------------------------------------------------
@@ -176,12 +178,12 @@ def test_an_update_that_does_not_count_holds_nothing_back():
     machine, first = first_round()
     second = next_update(machine, entry=2, weights=ALWAYS_A)  # entry 1 closes without it
     assert second.spans == first.spans
-    assert second.old == ()
-    assert second.held == tuple(replace(record, round=2) for record in first.held)
-    assert second.let_go == ()
+    assert second.numbers.old == ()
+    assert second.kept.held == tuple(replace(record, round=2) for record in first.kept.held)
+    assert second.kept.let_go == ()
     third = next_update(machine, second, entry=3)
-    assert sum(sums.count for sums in third.old) == len(second.held)
-    assert not {r.ordinal for r in third.held} & {r.ordinal for r in second.held}
+    assert sum(sums.count for sums in third.numbers.old) == len(second.kept.held)
+    assert not {r.ordinal for r in third.kept.held} & {r.ordinal for r in second.kept.held}
 
 
 def test_a_restarted_coordinator_has_the_same_holdout():
@@ -197,8 +199,8 @@ def test_the_ledger_holds_back_once_what_was_refused_and_sent_again():
     held = tuple(HeldRecord(round=1, ordinal=i, partition="c0", position=i) for i in (1, 3))
     good = answer(opened, "c0", held=held, trained=2)
     assert refusals(feed(machine, replace(good, registry=9), good, replace(good, attempt="1-2"))) == [
-        ("c0", "another registry"),
-        ("c0", "a second update for the round"),
+        ("c0", "the update uses another version of the registry"),
+        ("c0", "an update for this round has been accepted before"),
     ]
     (second,) = broadcast(feed(machine, answer(opened, "c1")), RoundOpened)
     assert machine.state.members["c0"].held == held
@@ -218,10 +220,10 @@ def restored(first: Update, *, lost: Sequence[int] = (), **more: object) -> tupl
     machine = client(round_size=SIZE, capacity=400, start=2)
     feed(machine, RecordsRead((STREAM,)))
     (span,) = first.spans
-    told_ = joined(start=2, entry=2, positions={"c0": span.end}, read=span.end - 500, held=first.held)
+    told_ = joined(start=2, entry=2, positions={"c0": span.end}, read=span.end - 500, held=first.kept.held)
     decisions = feed(machine, told_, *opening(2, held=HELD, **more))
     assert feed(machine, RecordsRead((STREAM.after(span.end),))) == []  # it waits for what it held back
-    places = [record.position for record in first.held if record.position not in lost]
+    places = [record.position for record in first.kept.held if record.position not in lost]
     (update,) = sent(feed(machine, RecordsFetched((fetched(STREAM, places),))), Update)
     return decisions, update
 
@@ -231,37 +233,39 @@ def test_held_out_records_read_again_after_a_kill_leave_no_trace_of_the_kill():
     machine, first = first_round()
     undisturbed = next_update(machine, first, weights=weights)
     decisions, again = restored(first, weights=weights)
-    places = tuple(record.position for record in first.held)
+    places = tuple(record.position for record in first.kept.held)
     assert decisions == [Seek({"c0": 579}), Fetch({"c0": places})]
-    assert sum(sums.count for sums in again.old) == len(first.held)
+    assert sum(sums.count for sums in again.numbers.old) == len(first.kept.held)
     same = replace(again, attempt=undisturbed.attempt)
     assert as_bytes([same]) == as_bytes([undisturbed])
 
 
 def test_held_out_records_that_cannot_be_read_any_more_are_left_out():
     machine, first = first_round()
-    gone = first.held[0].position
+    gone = first.kept.held[0].position
     _, again = restored(first, lost=(gone,))
-    assert sum(sums.count for sums in again.old) == len(first.held) - 1
-    assert again.held == next_update(machine, first).held
+    assert sum(sums.count for sums in again.numbers.old) == len(first.kept.held) - 1
+    assert again.kept.held == next_update(machine, first).kept.held
 
 
 def test_the_history_sample_and_the_holdout_are_read_again_together_each_position_once():
     machine, first = first_round(keep=10)
-    assert first.sample is not None
-    sample = replace(first.sample, share=1.0)
-    twice = {record.position for record in first.held} & {*first.sample.positions["c0"]}
+    assert first.kept.sample is not None
+    sample = replace(first.kept.sample, share=1.0)
+    twice = {record.position for record in first.kept.held} & {*first.kept.sample.positions["c0"]}
     machine = client(round_size=SIZE, capacity=400, start=2)
     feed(machine, RecordsRead((STREAM,)))
-    answered = joined(start=2, entry=2, positions={"c0": 579}, read=79, sample=(sample,), held=first.held)
+    answered = joined(start=2, entry=2, positions={"c0": 579}, read=79, sample=(sample,), held=first.kept.held)
     (fetch,) = (d for d in feed(machine, answered) if isinstance(d, Fetch))
-    assert list(fetch.positions["c0"]) == sorted({r.position for r in first.held} | {*first.sample.positions["c0"]})
+    assert list(fetch.positions["c0"]) == sorted(
+        {r.position for r in first.kept.held} | {*first.kept.sample.positions["c0"]}
+    )
     feed(machine, RecordsFetched((fetched(STREAM, fetch.positions["c0"]),)), RecordsRead((STREAM.after(579),)))
     slots = (replace(SLOT, history=(1,)),)
     (update,) = sent(feed(machine, *opening(2, slots=slots, sampled=(1,), held=HELD)), Update)
-    assert update.losses["m"].history_records == 10
-    assert sum(sums.count for sums in update.old) == len(first.held)
-    assert len(fetch.positions["c0"]) == 10 + len(first.held) - len(twice)
+    assert update.numbers.losses["m"].history_records == 10
+    assert sum(sums.count for sums in update.numbers.old) == len(first.kept.held)
+    assert len(fetch.positions["c0"]) == 10 + len(first.kept.held) - len(twice)
 
 
 def test_records_of_several_partitions_keep_their_own_places():
@@ -270,11 +274,11 @@ def test_records_of_several_partitions_keep_their_own_places():
     feed(machine, RecordsRead(parts), joined())
     (first,) = sent(feed(machine, *opening(1, held=HELD)), Update)
     # Ordinals go on from one partition to the next, as they were read.
-    assert {(r.partition, r.position - r.ordinal) for r in first.held} == {("q", 40), ("p", 7 - 120)}
+    assert {(r.partition, r.position - r.ordinal) for r in first.kept.held} == {("q", 40), ("p", 7 - 120)}
     after = client(round_size=240, capacity=400, start=2)
     feed(after, RecordsRead(parts))
     positions = {"q": 160, "p": 127}
-    answered = joined(start=2, entry=2, positions=positions, read=240, held=first.held)
+    answered = joined(start=2, entry=2, positions=positions, read=240, held=first.kept.held)
     (fetch,) = (d for d in feed(after, answered) if isinstance(d, Fetch))
     found = tuple(fetched(part, fetch.positions[part.span.partition]) for part in reversed(parts))
     more = tuple(batch("ab" * 60, start=end, of=of) for of, end in positions.items())
@@ -282,13 +286,17 @@ def test_records_of_several_partitions_keep_their_own_places():
     (again,) = sent(feed(after, *opening(2, held=HELD, weights=ALWAYS_A)), Update)
     feed(machine, RecordsRead(more))
     undisturbed = next_update(machine, first, weights=ALWAYS_A)
-    assert (again.old, again.held, again.let_go) == (undisturbed.old, undisturbed.held, undisturbed.let_go)
+    assert (again.numbers.old, again.kept.held, again.kept.let_go) == (
+        undisturbed.numbers.old,
+        undisturbed.kept.held,
+        undisturbed.kept.let_go,
+    )
 
 
 def test_held_out_records_that_a_client_still_has_are_not_fetched_again():
     machine, first = first_round()
     feed(machine, closed(1, first))
-    decisions = feed(machine, joined(entry=2, positions={"c0": 579}, read=79, held=first.held))
+    decisions = feed(machine, joined(entry=2, positions={"c0": 579}, read=79, held=first.kept.held))
     assert [d for d in decisions if isinstance(d, Fetch)] == []
 
 
@@ -302,8 +310,8 @@ def test_candidates_are_not_trained_on_held_out_records():
         entry=1, round=1, epoch=1, registry=1, slots=(Slot(name="again", version=1, eta=1.0),), relabel=("again",)
     )
     (scores,) = sent(feed(machine, replace(model, slot="again"), asked), Scores)
-    assert np.array_equal(scores.differences["again"], first.differences["m"])
-    assert scores.losses["again"] == first.losses["m"]
+    assert np.array_equal(scores.differences["again"], first.numbers.differences["m"])
+    assert scores.losses["again"] == first.numbers.losses["m"]
     # All records have a say in which labels would fit: ln 1/2 each, 40 of a and 20 of b.
     assert scores.relabelling["again"] == pytest.approx(np.log(0.5) * np.array([[40.0, 40.0], [20.0, 20.0]]))
 
@@ -315,5 +323,5 @@ def test_a_round_that_is_all_held_out_trains_nothing_and_is_admitted():
     machine = client(round_size=2)
     feed(machine, RecordsRead((everything,)), joined(read=at))
     (update,) = sent(feed(machine, *opening(1, held=HELD)), Update)
-    assert (update.records, update.trained, len(update.held), dict(update.differences)) == (2, 0, 2, {})
+    assert (update.records, update.trained, len(update.kept.held), dict(update.numbers.differences)) == (2, 0, 2, {})
     assert update.spans == (Span("c0", 0, 2),)

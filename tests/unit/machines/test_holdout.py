@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl.learning.local_round import RoundRecords
-from streamfl.machines.client.intake.held_out import Holdout
 from streamfl.machines.client.work.comparison import Comparison
+from streamfl.machines.client.work.held_out import Holdout
 from streamfl.protocol.messages import HoldoutRule
 from streamfl.protocol.records import Batch, Rejection, Span
 from streamfl.protocol.registry import Registry

@@ -44,6 +44,7 @@ from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import deal
 from streamfl.run.replay import Replay, ReplaySettings
 from streamfl.run.settings import LearningSettings
+from streamfl.testing.fields import altered
 from streamfl.wire import messages
 
 RUNGS = ["step 16", "step 4", "step 1", "step 4 with momentum", "shadow"]
@@ -161,8 +162,8 @@ def test_a_spoilt_update_is_refused_and_changes_nothing(spoilt):
     opened = begun(machine, "c0", "c1")
     assert [slot.name for slot in opened.slots if slot.trained] == RUNGS
     before = uncounted(machine)
-    good = {n: replace(answer(opened, n), moments=M()) for n in ("c0", "c1")}
-    (refused,) = feed(machine, replace(good["c1"], **spoilt))
+    good = {n: altered(answer(opened, n), moments=M()) for n in ("c0", "c1")}
+    (refused,) = feed(machine, altered(good["c1"], **spoilt))
     assert (refused.client, refused.is_fault, machine.state.refused) == ("c1", True, 1)
     assert uncounted(machine) == before
     (closed,) = broadcast(feed(machine, good["c0"]), RoundClosed)
@@ -194,9 +195,9 @@ def test_an_update_without_records_that_describes_some_is_refused(what):
     machine = coordinator(2, scaling=True, profile=Promotion())
     opened = begun(machine, "c0", "c1")
     empty = answer(opened, "c1", records=0, rejected=2, spans=(Span("c1", 0, 2),))
-    (refused,) = feed(machine, replace(empty, **{what: TOLD[what]}))
+    (refused,) = feed(machine, altered(empty, **{what: TOLD[what]}))
     assert refused.is_fault
-    assert refused.reason.startswith("no records, and")
+    assert refused.reason == "the update has data about records, but no records"
     assert refusals(feed(machine, empty)) == []
 
 
@@ -221,8 +222,8 @@ HONEST = {
 def test_an_honest_update_with_extreme_numbers_is_admitted(told_):
     machine = coordinator(2, scaling=True, profile=Promotion())
     opened = begun(machine, "c0", "c1")
-    good = {n: replace(answer(opened, n), moments=M()) for n in ("c0", "c1")}
-    assert refusals(feed(machine, replace(good["c1"], **told_), good["c0"])) == []
+    good = {n: altered(answer(opened, n), moments=M()) for n in ("c0", "c1")}
+    assert refusals(feed(machine, altered(good["c1"], **told_), good["c0"])) == []
     assert all(np.isfinite(model.W).all() for model in machine.state.profile.main.live(1.0))
 
 
@@ -232,15 +233,15 @@ def test_with_two_labels_at_most_two_thousand_records_are_held_out(n, refused):
     opened = begun(machine, "c0", "c1")
     kept = tuple(held(ordinal=i, position=i) for i in range(n))
     update = answer(opened, "c1", records=n, trained=0, held=kept, differences={}, moments=M())
-    assert refusals(feed(machine, update)) == [("c1", "more records held out than were asked for")] * refused
+    assert refusals(feed(machine, update)) == [("c1", "more records are held out than were asked for")] * refused
 
 
 def test_held_out_records_and_second_moments_must_be_asked_for():
     for spoilt in ({"held": (held(),), "trained": 3}, {"let_go": (2,)}, {"second_moments": 4.0 * np.eye(2)}):
         machine = coordinator(2)
         opened = begun(machine, "c0", "c1")
-        assert (opened.held, opened.second_moments) == (None, False)
-        assert len(refusals(feed(machine, replace(answer(opened, "c1"), **spoilt)))) == 1
+        assert (opened.earlier.held, opened.asks.second_moments) == (None, False)
+        assert len(refusals(feed(machine, altered(answer(opened, "c1"), **spoilt)))) == 1
 
 
 def test_all_models_together_answer_no_more_than_the_records():
@@ -248,7 +249,10 @@ def test_all_models_together_answer_no_more_than_the_records():
     opened = begun(machine, "c0", "c1")
     served = Served(records=4, shares={"rounds": 2.0, "linear": 2.1})
     (refused,) = feed(machine, answer(opened, "c1", served=served))
-    assert (refused.is_fault, refused.reason) == (True, "answers that so many records cannot have had")
+    assert (refused.is_fault, refused.reason) == (
+        True,
+        "counts of predictions are out of range for this number of records",
+    )
 
 
 @pytest.mark.parametrize("moments", [M(mean=np.nan), M(count=[1.0, 1.0])], ids=["NaN", "shapes"])
@@ -278,8 +282,8 @@ def test_a_client_scores_no_candidate_that_names_other_clients():
 
 def test_a_client_serves_nothing_if_the_incumbent_names_other_clients():
     update = first_update(client(), batch("abab"), slots=(replace(SLOT, clients=("c9",)), replace(SLOT, name="n")))
-    assert (list(update.losses), list(update.differences)) == (["n"], ["n"])
-    assert update.served.records == 0
+    assert (list(update.numbers.losses), list(update.numbers.differences)) == (["n"], ["n"])
+    assert update.numbers.served.records == 0
 
 
 def test_a_name_that_looks_like_a_reference_survives_encoding():
@@ -351,8 +355,8 @@ def test_an_introduction_that_no_honest_client_sends_is_refused(wrong):
 def test_errors_without_predictions_are_refused():
     machine = coordinator(1, task="regression")
     opened = begun(machine, "c0")
-    decisions = feed(machine, replace(answer(opened, "c0"), served=Served(absolute_error=1.0)))
-    assert refusals(decisions) == [("c0", "more answers than records")]
+    decisions = feed(machine, altered(answer(opened, "c0"), served=Served(absolute_error=1.0)))
+    assert refusals(decisions) == [("c0", "there are more predictions than records")]
 
 
 def test_two_clients_with_infinite_errors_do_not_stop_the_round():
@@ -360,7 +364,7 @@ def test_two_clients_with_infinite_errors_do_not_stop_the_round():
     machine = coordinator(3, task="regression")
     opened = begun(machine, "c0", "c1", "c2")
     for name, error in (("c1", np.inf), ("c2", -np.inf)):
-        (refused,) = feed(machine, replace(answer(opened, name), served=Served(records=4, absolute_error=error)))
+        (refused,) = feed(machine, altered(answer(opened, name), served=Served(records=4, absolute_error=error)))
         assert refused.is_fault
     (closed,) = broadcast(feed(machine, answer(opened, "c0")), RoundClosed)
     assert (closed.records, closed.served) == (4, Served())

@@ -15,16 +15,17 @@ from streamfl.learning.drift.evidence import ClientPart, LiveModel, Observed
 from streamfl.learning.influence import Influence, Sent, judge, outliers
 from streamfl.learning.local_round import Learner
 from streamfl.learning.profiles.adaptive.promotion import Promotion
-from streamfl.machines.coordinator.aggregations import AGGREGATORS
-from streamfl.machines.coordinator.kinds.bounded import bounded
-from streamfl.machines.coordinator.round.aggregate import Aggregation
+from streamfl.machines.coordinator.aggregators import AGGREGATORS
+from streamfl.machines.coordinator.round.aggregation import Aggregation
+from streamfl.machines.coordinator.round_kinds.bounded_influence import with_bounded_influence
 from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.models import Softmax
-from streamfl.protocol.messages import LabelSums, SlotLosses, Update
+from streamfl.protocol.messages import LabelSums, Numbers, SlotLosses, Update
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.records import Span
 from streamfl.protocol.registry import Registry
 from streamfl.protocol.tempered import tempered
+from streamfl.testing.fields import altered
 
 REGISTRY = Registry(1, ("x",), ("a", "b"), np.zeros(1), np.ones(1))
 LIVE = (LiveModel("m", np.zeros((2, 2)), 1.0, whitened=True),)
@@ -44,11 +45,13 @@ def update(client: str, slope: float = 1.0, records: int = 100, loss: float = 0.
         trained=records,
         rejected=0,
         spans=(Span(client, 0, records),),
-        losses={"m": SlotLosses(loss=records * loss, square=records * loss**2, proper=records * loss)},
-        differences={"m": x},
-        squared_norm=2.0 * records,
-        largest_norm=2.0,
-        new=(LabelSums(label="a", count=records, loss=records * loss, square=records * loss**2),),
+        numbers=Numbers(
+            losses={"m": SlotLosses(loss=records * loss, square=records * loss**2, proper=records * loss)},
+            differences={"m": x},
+            squared_norm=2.0 * records,
+            largest_norm=2.0,
+            new=(LabelSums(label="a", count=records, loss=records * loss, square=records * loss**2),),
+        ),
     )
 
 
@@ -57,7 +60,7 @@ def honest(n: int = 8) -> list[Update]:
 
 
 def made(updates, influence=None, **more):
-    return bounded(updates, LIVE, Agreement(REGISTRY, 2.0), influence or Influence(), **more)
+    return with_bounded_influence(updates, LIVE, Agreement(REGISTRY, 2.0), influence or Influence(), **more)
 
 
 def test_honest_updates_pass_as_they_are():
@@ -74,7 +77,7 @@ def test_the_share_of_an_update_falls_with_its_size_as_computed_by_hand(times, s
     # half, at twelve nothing.
     result = made([*(update(f"c{i}") for i in range(4)), update("c9", times)])
     assert result.shares["c9"] == pytest.approx(share)
-    moved = result.updates[-1].differences.get("m", np.zeros((2, 2)))
+    moved = result.updates[-1].numbers.differences.get("m", np.zeros((2, 2)))
     assert moved[0, 0] == pytest.approx(100.0 * times * share)
     assert result.updates[-1].trained == (100 if share else 0)
 
@@ -82,8 +85,8 @@ def test_the_share_of_an_update_falls_with_its_size_as_computed_by_hand(times, s
 def test_a_small_push_in_every_round_is_noticed():
     rng, influence, shares = np.random.default_rng(0), Influence(), {}
     for _ in range(30):
-        sent = [replace(each, differences={"m": 100.0 * rng.normal(size=(2, 2))}) for each in honest()]
-        sent.append(replace(update("c9"), differences={"m": np.array([[250.0, -250.0], [0.0, 0.0]])}))
+        sent = [altered(each, differences={"m": 100.0 * rng.normal(size=(2, 2))}) for each in honest()]
+        sent.append(altered(update("c9"), differences={"m": np.array([[250.0, -250.0], [0.0, 0.0]])}))
         result = made(sent, influence)
         influence, shares = result.influence, result.shares
     assert shares["c9"] < 0.1
@@ -98,9 +101,9 @@ def test_histories_follow_the_client_in_the_state():
 
 def test_a_thousandfold_weight_counts_as_ten_middle_clients():
     heavy = made([*honest(), update("c9", records=100_000)]).updates[-1]
-    assert (heavy.records, heavy.trained, heavy.new[0].count) == (1000, 1000, 1000)
-    assert heavy.losses["m"].loss == pytest.approx(300.0)
-    assert heavy.squared_norm == pytest.approx(2000.0)
+    assert (heavy.records, heavy.trained, heavy.numbers.new[0].count) == (1000, 1000, 1000)
+    assert heavy.numbers.losses["m"].loss == pytest.approx(300.0)
+    assert heavy.numbers.squared_norm == pytest.approx(2000.0)
 
 
 def test_a_known_size_bounds_the_weight():
@@ -114,8 +117,8 @@ def test_clients_whose_rates_are_one_to_thirty_keep_their_influence():
 
 
 def test_norms_far_beyond_all_others_are_cut():
-    liar = replace(update("c9"), squared_norm=1e6, largest_norm=1e3, second_moments=np.diag([1e6, 100.0]))
-    cut = made([*honest(), liar]).updates[-1]
+    liar = altered(update("c9"), squared_norm=1e6, largest_norm=1e3, second_moments=np.diag([1e6, 100.0]))
+    cut = made([*honest(), liar]).updates[-1].numbers
     assert (cut.squared_norm, cut.largest_norm, cut.second_moments) == (8.0 * 2.0 * 100, 8.0 * 2.0, None)
 
 
@@ -128,8 +131,8 @@ def test_no_update_moves_the_sum_by_more_than_three_middle_ones(order, slope):
     """Whatever one client sends, the sum of steps moves by at most three times the middle size."""
     updates = [*honest(), update("c9", slope)]
     result = made([updates[i] for i in sorted(order)])
-    mine = result.updates[-1].differences.get("m", np.zeros((2, 2)))
-    middle = np.median([np.linalg.norm(u.differences["m"]) for u in updates])
+    mine = result.updates[-1].numbers.differences.get("m", np.zeros((2, 2)))
+    middle = np.median([np.linalg.norm(u.numbers.differences["m"]) for u in updates])
     assert np.linalg.norm(mine) <= 3.0 * middle * (1.0 + 1e-9)
 
 
@@ -140,9 +143,9 @@ def test_the_order_of_arrival_changes_no_byte(order):
         machine = coordinator(5, scaling=True, profile=Promotion())
         opened = begun(machine, *(f"c{i}" for i in range(5)))
         moments = Moments(("x",), np.ones(1), np.zeros(1), np.ones(1))
-        sent = [replace(answer(opened, f"c{i}"), moments=moments) for i in range(5)]
-        big = {name: 50.0 * x for name, x in sent[3].differences.items()}
-        sent[3] = replace(sent[3], differences=big)
+        sent = [altered(answer(opened, f"c{i}"), moments=moments) for i in range(5)]
+        big = {name: 50.0 * x for name, x in sent[3].numbers.differences.items()}
+        sent[3] = altered(sent[3], differences=big)
         feed(machine, *(sent[i] for i in order))
         assert machine.state.round == 2
         histories = machine.state.influence.histories["steps"]

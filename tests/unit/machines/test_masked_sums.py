@@ -50,6 +50,7 @@ from streamfl.protocol.messages import (
 )
 from streamfl.runtime.nodes import not_overtaken
 from streamfl.sampling import generator
+from streamfl.testing.fields import altered
 from streamfl.wire.masking import MaskKeys, expand
 
 NAMES = tuple(f"c{i}" for i in range(10))
@@ -195,7 +196,7 @@ def test_a_member_that_tells_its_seeds_again_begins_anew():
 def test_a_key_with_whose_owner_nobody_has_a_secret_joins_no_roster():
     machine, _ = federation()
     told = feed(machine, join("c10", key="01" + "0" * 62))
-    assert refusals(told) == [("c10", "no key for masks")]
+    assert refusals(told) == [("c10", "the key for masks is no key")]
 
 
 @pytest.mark.parametrize("settings", [{"interval": 10.0}, {"by_event_time": True}])
@@ -255,7 +256,7 @@ def test_a_total_that_failed_is_asked_for_again_of_the_same_clients_and_records_
     machine, members = federation(deadline=5.0)
     machine.handle(join("c10", key=MaskKeys(bytes(64)).public), 0.0)
     members.follow(silent(machine, members, "c4", now=0.0))
-    assert (members.opened.entry, members.opened.round, members.opened.repeats) == (2, 1, 1)
+    assert (members.opened.entry, members.opened.round, members.opened.totals.repeats) == (2, 1, 1)
     newcomer = MaskKeys(bytes(64))
     members.keys["c10"], members.at["c10"] = newcomer, 0
     decisions = feed(machine, members.update("c10"), *(members.update(name) for name in NAMES), now=6.0)
@@ -281,7 +282,7 @@ def test_a_total_that_cannot_be_repeated_gives_way_to_one_over_more_records(wron
     (after,) = broadcast(decisions, RoundClosed)
     assert (after.entry, after.records, broadcast(decisions, Unmask)) == (2, 0, [])
     (opened,) = broadcast(decisions, RoundOpened)
-    assert (opened.round, opened.repeats) == (1, None)
+    assert (opened.round, opened.totals.repeats) == (1, None)
 
 
 def test_what_is_asked_for_is_saved_first_and_told_to_starts_that_come_later():
@@ -290,7 +291,7 @@ def test_what_is_asked_for_is_saved_first_and_told_to_starts_that_come_later():
     assert any(isinstance(one, Commit) and isinstance(one.messages[-1], Unmask) for one in decisions)
     again = Coordinator(machine.settings, machine.state)
     (opened,) = broadcast(again.start(0.0), RoundOpened)
-    assert (opened.entry, opened.repeats) == (2, 1)
+    assert (opened.entry, opened.totals.repeats) == (2, 1)
     (told,) = broadcast(feed(again, join("c4", start=2, key=MaskKeys(bytes(64)).public, after=1)), Joined)
     assert told.disclosed == Disclosed(1, digest_of(NAMES), {"c4": 4}, 4)
 
@@ -342,16 +343,16 @@ def test_a_coordinator_that_starts_again_opens_another_entry_for_the_same_round(
 @pytest.mark.parametrize(
     ("lie", "reason"),
     [
-        ({"squared_norm": 1.0}, "numbers about records beside their sums"),
-        ({"times": (1, 2)}, "numbers about records beside their sums"),
-        ({"sums": ""}, "sums of another layout"),
-        ({"sums": as_text(np.zeros(3))}, "sums of another layout"),
-        ({"sums": "?" * 100}, "sums of another layout"),
+        ({"squared_norm": 1.0}, "the message has numbers about records next to their sums"),
+        ({"times": (1, 2)}, "the message has numbers about records next to their sums"),
+        ({"sums": ""}, "the sums have another layout"),
+        ({"sums": as_text(np.zeros(3))}, "the sums have another layout"),
+        ({"sums": "?" * 100}, "the sums have another layout"),
     ],
 )
 def test_an_update_is_refused_that_tells_more_or_less_than_its_sums(lie, reason):
     machine, members = federation()
-    told = refusals(feed(machine, replace(members.update("c0"), **lie)))
+    told = refusals(feed(machine, altered(members.update("c0"), **lie)))
     assert told == [("c0", reason)]
 
 
@@ -360,9 +361,9 @@ def test_an_update_is_refused_that_tells_more_or_less_than_its_sums(lie, reason)
     [
         ({"own": "0"}, "no seeds"),
         ({"own": "G" * 64}, "no seeds"),
-        ({"shared": {"c9": "0" * 64}}, "seeds that it shares with others than were asked for"),
-        ({"attempt": "1-7"}, "seeds of another attempt"),
-        ({"entry": 4}, "no seeds are asked for"),
+        ({"shared": {"c9": "0" * 64}}, "the seeds are shared with other clients than were asked for"),
+        ({"attempt": "1-7"}, "the seeds are of another attempt"),
+        ({"entry": 4}, "nobody has asked for seeds"),
     ],
 )
 def test_seeds_are_refused_that_were_not_asked_for(lie, reason):
@@ -476,7 +477,7 @@ def test_a_client_waits_until_the_roster_has_its_key_and_enough_others():
     assert sent(feed(machine, of_another, *opening(pooled=True, roster=1)), Update) == []
     assert sent(feed(machine, roster(machine)), Update) == []  # alone
     (update,) = sent(feed(machine, roster(machine, "c1")), Update)
-    assert (update.losses, update.differences, update.records) == ({}, {}, 4)
+    assert (update.numbers.losses, update.numbers.differences, update.records) == ({}, {}, 4)
     asked = Unmask(entry=1, stage=0, attempts={"c0": update.attempt, "c1": "1-1"})
     (seeds,) = sent(feed(machine, asked), Unmasked)
     assert (seeds.client, seeds.shared) == ("c0", {})

@@ -43,7 +43,7 @@ from streamfl.protocol.messages import (
 )
 from streamfl.wire import state_bytes
 
-OTHERS = "signed by another key than that of the host that brought it"
+OTHERS = "another key than that of its host has signed it"
 
 
 def coordinator(
@@ -95,7 +95,7 @@ def test_a_new_name_after_round_1_joins_nothing_until_it_is_admitted():
     machine = coordinator(TrustOnFirstUse())
     begun(machine, lab="k1", c1="k2")
     told = feed(machine, *(Signed(join("labb", start=n), "k3") for n in (1, 1, 2)))
-    assert refusals(told) == [("labb", "a client that nobody has admitted; did you mean lab?")] * 3
+    assert refusals(told) == [("labb", "nobody has admitted this client; did you mean lab?")] * 3
     assert "labb" not in machine.state.members
     (refusal,) = broadcast(machine.announce(9.0), Refusal)
     assert (refusal.client, refusal.evicted) == ("labb", False)
@@ -124,7 +124,7 @@ def test_hosts_of_one_grant_take_over_from_one_another_and_no_other_does():
     assert taken.incarnation == 2
     assert machine.state.keys == {"c0": "k2", "c1": "k1"}
     assert refusals(feed(machine, Signed(answer(opened, "c0"), "k1"))) == [
-        ("c0", "another incarnation than the present one")
+        ("c0", "another start of the client has taken its place")
     ]
     told = feed(machine, Signed(answer(opened, "c1"), "k1"), Signed(answer(opened, "c0", attempt="2-1"), "k2"))
     (closed,) = broadcast(told, RoundClosed)
@@ -176,7 +176,7 @@ def test_a_client_that_was_reset_belongs_to_the_key_that_comes_next():
     machine = coordinator(TrustOnFirstUse())
     opened = begun(machine, c0="k1", c1="k1")
     feed(machine, command("reset", "c0", 1))
-    assert refusals(feed(machine, Signed(answer(opened, "c0"), "k2"))) == [("c0", "not a member")]
+    assert refusals(feed(machine, Signed(answer(opened, "c0"), "k2"))) == [("c0", "it is not a member")]
     told = feed(machine, Signed(join("c0"), "k1"))  # the start before: it is told that its place was taken
     assert [fenced.incarnation for fenced in broadcast(told, Fenced)] == [2]
     assert machine.state.keys["c0"] == ""
@@ -323,7 +323,7 @@ def test_commands_about_the_federation_name_no_client_and_need_a_profile_with_ep
     machine = coordinator()
     begun(machine, c0="k", c1="k")
     named = Ordered(Command(action="hold", client="c0", number=1), by="k0")
-    assert "with the name of a client" in refusals(feed(machine, named))[0][1]
+    assert "names a client" in refusals(feed(machine, named))[0][1]
     state = CoordinatorState(Experts())
     wrong = wrong_command(Command(action="restart", client="", number=1), state, NAMED)
     assert wrong == "profile experts has no restarts, or a model of no name was named"

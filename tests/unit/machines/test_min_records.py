@@ -125,14 +125,14 @@ def test_a_client_whose_round_closes_early_sends_nothing_about_too_few_records()
 def test_an_update_without_records_says_nothing_about_held_out_ones():
     machine = client(min_records=2, round_size=80)
     update = first_update(machine, batch("ab" * 40), held=HoldoutRule(per_label=10, since=1))
-    assert update.held
+    assert update.kept.held
     feed(machine, closed(1, update), RecordsRead((batch("a", start=80),)), BufferDue())
     held = HoldoutRule(per_label=10, since=2)  # those of round 1 are to be dropped, which would reveal whose they are
     (empty,) = sent(feed(machine, *opening(2, held=held, second_moments=True, moments=True)), Update)
     assert content(empty) == ABOUT_NO_RECORD - {"rejected", "spans"}
-    assert len(machine.held_back) == len(update.held)
+    assert len(machine.held_back) == len(update.kept.held)
     feed(machine, closed(2, empty))
-    assert len(machine.held_back) == len(update.held)
+    assert len(machine.held_back) == len(update.kept.held)
 
 
 def test_scores_of_a_round_without_records_are_empty():
@@ -242,7 +242,7 @@ def test_records_too_few_to_be_sent_are_answered_in_their_round_and_not_again_wh
     feed(machine, closed(1, update), *opening(2, t=2, closes=9.0), RecordsRead((batch("bb", start=2),)), now=8.0)
     decisions = feed(machine, Tick(), now=17.0)
     (update,) = sent(decisions, Update)
-    assert (answers, update.records, update.served.records) == (2, 4, 4)
+    assert (answers, update.records, update.numbers.served.records) == (2, 4, 4)
     assert told(decisions) == [(2, [1.0, 1.0])]
     feed(machine, closed(2, update))
     assert machine.answered == 0
@@ -264,7 +264,7 @@ def test_what_was_answered_counts_when_the_records_are_sent_whatever_later_model
     feed(machine, closed(1, update), *opening(2, t=2, closes=9.0, weights={"m": knows_b}), now=8.0)
     feed(machine, RecordsRead((batch("b", start=2),)), now=9.0)
     (update,) = sent(feed(machine, Tick(), now=17.0), Update)
-    assert (update.served.records, update.served.correct) == (3, 1)
+    assert (update.numbers.served.records, update.numbers.served.correct) == (3, 1)
 
 
 def test_the_last_records_are_answered_before_the_client_leaves_and_nothing_is_sent_of_them():

@@ -148,8 +148,8 @@ def test_a_client_works_with_the_changed_models():
     (update,) = sent(feed(machine, *second(ONE, 2.0 * ONE)), Update)
     machine, _ = after_one_round()
     (expected,) = sent(feed(machine, *opening(2, weights={"m": 2.0 * ONE})), Update)
-    assert update.differences["m"].tolist() == expected.differences["m"].tolist()
-    assert update.losses == expected.losses
+    assert update.numbers.differences["m"].tolist() == expected.numbers.differences["m"].tolist()
+    assert update.numbers.losses == expected.numbers.losses
 
 
 LIES = {

@@ -31,9 +31,9 @@ from streamfl.bounds import Limits
 from streamfl.learning.local_round import Learner
 from streamfl.machines.client.intake.buffer import Buffer
 from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.coordinator import names
 from streamfl.machines.coordinator.machine import Coordinator
-from streamfl.machines.coordinator.saved import names
-from streamfl.machines.coordinator.saved.names import Grant
+from streamfl.machines.coordinator.names import Grant
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.events import RecordsRead
 from streamfl.protocol.messages import (
@@ -51,6 +51,7 @@ from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.records import Batch, Span
 from streamfl.protocol.registry import Registry
 from streamfl.run.settings import LearningSettings
+from streamfl.testing.fields import altered
 
 FULL = Registry(1, ("x",), ("a", "b"), np.zeros(1), np.ones(1))
 TRAINED = ["step 16", "step 8", "step 4", "step 2", "step 1", "shadow"]
@@ -160,7 +161,7 @@ def bringing(opened: RoundOpened) -> Update:
         far=moments,
     )
     update = wide(opened, "c0", 0.0, ("t", "u"), new_features=("k", "l"), moments=moments, learnt=learnt)
-    return replace(update, new=tuple(LabelSums(label=label, count=1, loss=0.0, square=0.0) for label in labels))
+    return altered(update, new=tuple(LabelSums(label=label, count=1, loss=0.0, square=0.0) for label in labels))
 
 
 def test_names_that_are_not_granted_leave_no_trace_in_an_update():
@@ -168,12 +169,16 @@ def test_names_that_are_not_granted_leave_no_trace_in_an_update():
     update = bringing(opened)
     grant = Grant(BROUGHT, frozenset({"x", "l"}), frozenset({"a", "b", "u"}))
     cut = grant.update(update)
-    assert (cut.new_features, cut.new_labels, [one.label for one in cut.new]) == (("l",), ("u",), ["a", "b", "u"])
-    assert {name: x[0].tolist() for name, x in cut.differences.items()} == {
+    assert (cut.new_features, cut.new_labels, [one.label for one in cut.numbers.new]) == (
+        ("l",),
+        ("u",),
+        ["a", "b", "u"],
+    )
+    assert {name: x[0].tolist() for name, x in cut.numbers.differences.items()} == {
         name: [0.0, 0.001, 0.003] for name in TRAINED
     }
-    assert (cut.moments.features, cut.moments.count.tolist()) == (("x", "l"), [4.0, 2.0])
-    learnt = cut.learnt
+    assert (cut.numbers.moments.features, cut.numbers.moments.count.tolist()) == (("x", "l"), [4.0, 2.0])
+    learnt = cut.numbers.learnt
     assert (learnt.features, learnt.labels, learnt.again) == (("x", "l"), ("a", "b", "u"), ("l",))
     assert (learnt.moments.features, learnt.far.features) == (("x", "l"), ("x", "l"))
     assert learnt.count.tolist() == [4.0, 2.0]
@@ -182,13 +187,19 @@ def test_names_that_are_not_granted_leave_no_trace_in_an_update():
     assert learnt.weights[:, 1].tolist() == [[10, 11, 13], [110, 111, 113], [310, 311, 313]]
     assert learnt.table[1, 2].tolist() == [120, 121, 123]
     assert (learnt.bearing.tolist(), learnt.right.tolist()) == ([0, 1, 3], [[0, 1, 3], [10, 11, 13]])
-    assert (learnt.cells, learnt.visits, learnt.records) == (update.learnt.cells, update.learnt.visits, 4)
+    assert (learnt.cells, learnt.visits, learnt.records) == (
+        update.numbers.learnt.cells,
+        update.numbers.learnt.visits,
+        4,
+    )
 
 
 def test_names_that_are_not_granted_leave_no_trace_in_scores():
     opened = begun(coordinator(1), "c0")
     update = bringing(opened)
-    told_ = Scores(client="c0", attempt="1-1", entry=1, epoch=1, stage=1, losses={}, differences=update.differences)
+    told_ = Scores(
+        client="c0", attempt="1-1", entry=1, epoch=1, stage=1, losses={}, differences=update.numbers.differences
+    )
     cut = Grant(BROUGHT, frozenset({"x"}), frozenset({"a", "b", "u"})).scores(told_, update)
     assert {name: x[0].tolist() for name, x in cut.differences.items()} == {
         name: [0.0, 0.001, 0.003] for name in TRAINED
@@ -211,7 +222,7 @@ PILE = tuple(f"n{i:02}" for i in range(11))
         ({"new_labels": PILE}, "11 new names, where 10 are the most"),
         (
             {"moments": Moments(("y",), np.ones(1), np.zeros(1), np.ones(1))},
-            "moments of a feature that no record has",
+            "moments name a feature that no record has",
         ),
     ],
 )
@@ -277,7 +288,7 @@ def test_where_a_label_was_not_granted_its_records_are_let_go_of():
     held = {"per_label": 100, "since": 1}
     machine = client(round_size=60, limits=Limits(labels=3))
     first = first_update(machine, batch("abcz" * 15), held=HoldoutRule(**held))
-    places = {record.position: record.ordinal for record in first.held}
+    places = {record.position: record.ordinal for record in first.kept.held}
     of_z = {ordinal for position, ordinal in places.items() if position % 4 == 3}
     assert of_z, "the script holds no record of z back"
     full = Registry(2, ("x",), ("a", "b", "c"), np.zeros(1), np.ones(1))
@@ -288,8 +299,8 @@ def test_where_a_label_was_not_granted_its_records_are_let_go_of():
         *opening(2, registry=full, held=HoldoutRule(**held)),
     )
     (second,) = sent(decisions, Update)
-    assert set(second.let_go) == of_z
-    assert {sums.label for sums in second.old} <= {"a", "b", "c"}
+    assert set(second.kept.let_go) == of_z
+    assert {sums.label for sums in second.numbers.old} <= {"a", "b", "c"}
     assert (second.records, second.rejected) == (60, 19)
 
 
@@ -365,7 +376,7 @@ def test_names_are_granted_as_long_as_a_model_has_no_more_weights_than_it_may(
     registry = Registry(1, _names("x", features), _names("a", labels), np.zeros(features), np.ones(features))
     update = Update(
         client="c0", attempt="i1-1", entry=1, round=1, epoch=1, registry=1, records=1, trained=1, rejected=0,
-        spans=(), losses={}, differences={}, new_features=_names("new x", new_features),
+        spans=(), new_features=_names("new x", new_features),
         new_labels=_names("new a", new_labels),
     )  # fmt: skip
     grant = Grant.of([update], registry, limits)
@@ -394,7 +405,7 @@ def _names(what: str, count: int) -> tuple[str, ...]:
 FIVE = tuple(f"c{i}" for i in range(5))
 UPDATE = Update(
     client="c0", attempt="i1-1", entry=2, round=2, epoch=1, registry=1, records=1, trained=1, rejected=0,
-    spans=(), losses={}, differences={},
+    spans=(),
 )  # fmt: skip
 
 

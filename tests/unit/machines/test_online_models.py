@@ -69,6 +69,7 @@ from streamfl.protocol.native.steps import Steps
 from streamfl.protocol.records import Batch
 from streamfl.run.settings import LearningSettings
 from streamfl.sampling import generator
+from streamfl.testing.fields import altered
 from streamfl.wire import codec, messages
 
 pytestmark = pytest.mark.compiles
@@ -110,7 +111,7 @@ def agreed_by(run: Federation, *, without: Callable[[RoundOpened, Update], bool]
     for entry in run.of(RoundClosed):
         accepted = [updates[a.client, a.attempt] for a in sorted(entry.accepted, key=lambda a: a.client)]
         before = models[entry.round]
-        told = [u.learnt for u in accepted if not without(opened[entry.entry], u)]
+        told = [u.numbers.learnt for u in accepted if not without(opened[entry.entry], u)]
         parts = [part and part.named(before.features, before.labels) for part in told]
         copy = replace(before, table=before.table.copy())
         models[entry.round + 1], _ = merging.after(copy, [part for part in parts if part], labels)
@@ -149,7 +150,7 @@ def test_no_byte_that_is_sent_depends_on_the_last_answer_but_what_was_served(fea
     for last_answer in (True, False):
         how = LearningSettings(features=features, last_answer=last_answer).learner("classification", 0)
         runs[last_answer] = in_runs(online(how, rounds=6))
-    served = [[update.served for update in run.of(Update)] for run in runs.values()]
+    served = [[update.numbers.served for update in run.of(Update)] for run in runs.values()]
     assert served[0] != served[1]  # it did serve
     assert any(one.shares["last-answer"] > 0.0 for one in served[0])
     one, other = ([sent_bytes(message) for message in run.log] for run in runs.values())
@@ -199,20 +200,20 @@ def test_round_one_begins_from_nothing_without_a_label_and_what_is_served_first_
     updates = {update.client: update for update in run.of(Update) if update.round == 1}
     for name, update in updates.items():
         mine = cut(run.records[name], 0, 20)
-        assert update.learnt is not None
-        assert update.learnt.labels == tuple(dict.fromkeys(mine.labels[int(code)] for code in mine.y))
+        assert update.numbers.learnt is not None
+        assert update.numbers.learnt.labels == tuple(dict.fromkeys(mine.labels[int(code)] for code in mine.y))
         alone = NativeLearner(SETTINGS)
         served = alone.learn(mine.features, mine.X, mine.y, mine.labels)
         assert served[0] == -1.0
         said = [alone.labels[int(code)] if code >= 0 else None for code in served]
         truth = [mine.labels[int(code)] for code in mine.y]
-        assert update.served.correct == sum(a == b for a, b in zip(said, truth, strict=True))
-        assert sum(update.served.shares.values()) == pytest.approx(len(mine))
+        assert update.numbers.served.correct == sum(a == b for a, b in zip(said, truth, strict=True))
+        assert sum(update.numbers.served.shares.values()) == pytest.approx(len(mine))
     (entry,) = [entry for entry in run.of(RoundClosed) if entry.round == 1]
-    assert entry.served.correct == sum(update.served.correct for update in updates.values())
+    assert entry.served.correct == sum(update.numbers.served.correct for update in updates.values())
     assert entry.served.shares == pytest.approx(
         {
-            n: sum(u.served.shares[n] for u in updates.values())
+            n: sum(u.numbers.served.shares[n] for u in updates.values())
             for n in (*SETTINGS.names, "rounds", "last-answer", "own")
         }
     )
@@ -311,7 +312,7 @@ def test_a_client_with_a_change_that_does_not_fit_asks_and_gets_the_whole_state(
     assert [message.client for message in run.of(Join)].count("c1") == 2
     # It has forgotten its own memory, so what it served is another; what it learnt for others is the same.
     learnt = [
-        {(u.client, u.round): state(u.learnt) for u in one.of(Update) if u.learnt is not None}
+        {(u.client, u.round): state(u.numbers.learnt) for u in one.of(Update) if u.numbers.learnt is not None}
         for one in (undisturbed, run)
     ]
     assert learnt[0] == learnt[1]
@@ -343,7 +344,9 @@ def test_where_labels_have_other_names_models_that_have_not_noticed_take_them_ov
     run = online(FERNS, rounds=14, at=11, size=40).run()
     (restarted,) = run.of(Restarted)
     assert (restarted.chosen, restarted.round) == ("relabelled", 11)
-    parts = [update.learnt for update in run.of(Update) if update.round == 11 and update.learnt is not None]
+    parts = [
+        update.numbers.learnt for update in run.of(Update) if update.round == 11 and update.numbers.learnt is not None
+    ]
     shares = sum(part.right.sum(axis=1) for part in parts) / sum(part.bearing.sum() for part in parts)
     has_not = shares < 0.5
     assert has_not.tolist() == [True, False, True, True]  # the fast one has learnt the other names by itself
@@ -373,9 +376,9 @@ class Knowing(Federation):
     """Clients report that the online models had all records right."""
 
     def _coordinator(self, event: Any) -> None:
-        if isinstance(event, Update) and event.learnt is not None:
-            right = np.broadcast_to(event.learnt.bearing, event.learnt.right.shape)
-            event = replace(event, learnt=replace(event.learnt, right=right))
+        if isinstance(event, Update) and event.numbers.learnt is not None:
+            right = np.broadcast_to(event.numbers.learnt.bearing, event.numbers.learnt.right.shape)
+            event = altered(event, learnt=replace(event.numbers.learnt, right=right))
         super()._coordinator(event)
 
 
@@ -427,7 +430,7 @@ def test_clients_apart_take_what_is_agreed_and_add_nothing_to_it():
 def test_a_round_in_which_all_are_apart_changes_nothing():
     run = online(rounds=1).run()
     agreed = run.of(OnlinePublished)[0].agreed
-    learnt = {update.client: update.learnt for update in run.of(Update) if update.learnt is not None}
+    learnt = {update.client: update.numbers.learnt for update in run.of(Update) if update.numbers.learnt is not None}
     assert learnt.keys() == set(CLIENTS)
     assert all(part.records for part in learnt.values())
     models, change = after_round(agreed, learnt, ("a", "b"), SETTINGS, apart=learnt.keys())
@@ -443,14 +446,14 @@ def test_a_round_in_which_all_are_apart_changes_nothing():
 def test_an_update_that_was_not_accepted_is_learnt_again_from_the_new_models(whole):
     machine, records = client(learner=LINEAR), batch("abab", values=[1.0, -1.0, 2.0, -3.0])
     first = first_update(machine, records, online=True)
-    assert first.learnt is not None
-    assert as_learnt(first.learnt) == as_learnt(as_sent(NativeState.none(SETTINGS), records))
+    assert first.numbers.learnt is not None
+    assert as_learnt(first.numbers.learnt) == as_learnt(as_sent(NativeState.none(SETTINGS), records))
     models, change = after(batch("abba", values=[5.0, -2.0, 1.0, 4.0]))
     published = OnlinePublished(version=2, agreed=models if whole else change)
     (again,) = sent(feed(machine, closed(1), published, *opening(2, online=True)), Update)
-    assert again.learnt is not None
-    assert as_learnt(again.learnt) == as_learnt(as_sent(models, records, 2))
-    assert as_learnt(again.learnt) != as_learnt(first.learnt)
+    assert again.numbers.learnt is not None
+    assert as_learnt(again.numbers.learnt) == as_learnt(as_sent(models, records, 2))
+    assert as_learnt(again.numbers.learnt) != as_learnt(first.numbers.learnt)
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -472,8 +475,8 @@ def test_records_that_are_read_again_are_learnt_once(whole):
     assert native(machine).learner.records == 0
     rest = batch("abba", start=2)
     (again,) = sent(feed(machine, RecordsRead((rest,))), Update)
-    assert again.learnt is not None
-    assert as_learnt(again.learnt) == as_learnt(as_sent(models, rest, 2))
+    assert again.numbers.learnt is not None
+    assert as_learnt(again.numbers.learnt) == as_learnt(as_sent(models, rest, 2))
 
 
 @pytest.mark.parametrize("how", [LINEAR, FERNS, learner("auto", neighbours=True)], ids=["linear", "ferns", "auto"])
@@ -488,9 +491,9 @@ def test_what_was_learnt_of_records_that_are_to_be_read_again_is_forgotten_withi
     (update,) = sent(feed(machine, RecordsRead((again,))), Update)
     feed(fresh, Tick(), joined(entry=2, positions={"c0": 1}), *opening(2, t=1, online=True))
     (expected,) = sent(feed(fresh, RecordsRead((again,))), Update)
-    assert update.learnt is not None
-    assert expected.learnt is not None
-    assert as_learnt(update.learnt) == as_learnt(expected.learnt)
+    assert update.numbers.learnt is not None
+    assert expected.numbers.learnt is not None
+    assert as_learnt(update.numbers.learnt) == as_learnt(expected.numbers.learnt)
 
 
 def as_learnt(learnt: NativeLearnt) -> Any:
@@ -558,7 +561,7 @@ def test_without_models_between_rounds_the_model_of_the_last_round_answers():
     assert machine.answer(batch("ab"))[1] == ()
     machine.learn_early(batch("ab"))
     update = first_update(machine, batch("abab"))
-    assert update.learnt is None
+    assert update.numbers.learnt is None
     assert machine.answer(batch("ab"))[1] == ()
     W = {"m": np.array([[2.0, -2.0], [0.0, 0.0]])}
     feed(machine, closed(1, update), *opening(2, weights=W))
@@ -606,7 +609,7 @@ def test_a_client_that_does_not_learn_between_rounds_cannot_go_on_where_others_d
 
 def test_without_models_between_rounds_nothing_about_them_is_published():
     machine = client(learner=LINEAR)
-    assert first_update(machine, batch("abab")).learnt is None
+    assert first_update(machine, batch("abab")).numbers.learnt is None
     assert broadcast(feed(coordinator(1), join("c0")), OnlinePublished) == []
 
 
@@ -617,8 +620,8 @@ def test_an_update_must_have_models_between_rounds_exactly_if_the_federation_has
     assert opened.online is has
     part = reference(NativeState.none(SETTINGS), batch("abab"))
     wrong = answer(opened, "c1", learnt=None if has else part)
-    assert refusals(feed(machine, wrong)) == [("c1", "online models that not all have")]
-    assert refusals(feed(machine, replace(wrong, learnt=part if has else None))) == []
+    assert refusals(feed(machine, wrong)) == [("c1", "either the update or the federation has no online models")]
+    assert refusals(feed(machine, altered(wrong, learnt=part if has else None))) == []
 
 
 HOSTILE: dict[str, Callable[[NativeLearnt], NativeLearnt]] = {
@@ -678,7 +681,7 @@ UNFIT: dict[str, tuple[Callable[[NativeLearnt], NativeLearnt], str]] = {
         "moments",
     ),
     "far ones of two": (lambda part: replace(part, far=Moments((), np.ones(2), np.zeros(2), np.zeros(2))), "far out"),
-    "agreed names again": (lambda part: part.named(("x",), ("a", "b")), "do not go on from the agreed ones"),
+    "agreed names again": (lambda part: part.named(("x",), ("a", "b")), "do not follow the agreed ones"),
     "a new name without rows": (lambda part: replace(part, features=("y",)), "no record has"),
 }
 

@@ -31,7 +31,7 @@ from streamfl.machines.coordinator.close.rounds import Rounds
 from streamfl.machines.coordinator.culprits import without_culprits
 from streamfl.machines.coordinator.gate import admission
 from streamfl.machines.coordinator.machine import PAUSE, Coordinator
-from streamfl.machines.coordinator.round.aggregate import Aggregation
+from streamfl.machines.coordinator.round.aggregation import Aggregation
 from streamfl.machines.coordinator.round.refusals import Refusals
 from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.machines.coordinator.saved.state import CoordinatorState
@@ -63,7 +63,7 @@ def accepted(decisions):
 def test_a_client_whose_message_is_at_fault_is_not_waited_for():
     machine = coordinator(2)
     opened = begun(machine, "c0", "c1")
-    assert feed(machine, spoilt(opened, "c1")) == [Refused("c1", "an impossible norm", is_fault=True)]
+    assert feed(machine, spoilt(opened, "c1")) == [Refused("c1", "a norm is out of range", is_fault=True)]
     assert machine.waited_for == {"c0"}
     assert accepted(feed(machine, answer(opened, "c0"))) == ["c0"]
 
@@ -227,7 +227,7 @@ def test_after_three_entries_in_a_row_a_client_is_evicted_in_the_same_commit():
     (commit,) = [decision for decision in decisions if isinstance(decision, Commit)]
     (told_,) = [message for message in commit.messages if isinstance(message, Refusal)]
     assert (told_.client, told_.incarnation, told_.entry, told_.evicted) == ("c1", 1, 3, True)
-    assert told_.reason == "evicted, refused for 3 entries in a row: an impossible norm"
+    assert told_.reason == "evicted, refused for 3 entries in a row: a norm is out of range"
     member = machine.state.members["c1"]
     assert (member.left, member.evicted, member.refused, member.positions) == (True, True, 3, {})
     assert machine.waited_for == {"c0"}
@@ -248,7 +248,7 @@ def test_only_a_new_start_brings_an_evicted_client_back():
     machine = coordinator(2)
     _, opened = refused_for(machine, begun(machine, "c0", "c1"), 3)
     ((_, why),) = refusals(feed(machine, answer(opened, "c1")))
-    assert why == "not a member"
+    assert why == "it is not a member"
     (publish,) = feed(machine, join("c1"))
     (again,) = publish.messages
     assert (type(publish), again.client, again.incarnation, again.evicted) == (Publish, "c1", 1, True)
@@ -297,7 +297,7 @@ def test_refusals_are_announced_once_a_client_and_entry_and_saved_with_the_count
     assert machine.wakes_at == -math.inf
     (commit,) = machine.announce(10.0)
     assert isinstance(commit, Commit)
-    reason = "an impossible norm"
+    reason = "a norm is out of range"
     assert commit.messages == (Refusal(client="c1", incarnation=1, entry=1, reason=reason),)
     assert (machine.announce(20.0), machine.wakes_at) == ([], None)
 
@@ -328,7 +328,9 @@ def test_a_join_before_the_beginning_is_refused_with_its_reason():
     (refused,) = feed(machine, join("c0", labels=("a", "a")))
     assert refused.is_fault
     (commit,) = machine.announce(0.0)
-    assert [(m.client, m.entry, m.reason) for m in commit.messages] == [("c0", 1, "an impossible introduction")]
+    assert [(m.client, m.entry, m.reason) for m in commit.messages] == [
+        ("c0", 1, "the client joins with impossible counts or labels")
+    ]
     codec.decode(CoordinatorState, codec.encode(machine.state))  # it can be saved though nothing is agreed on
     assert begun(machine, "c0", "c1").entry == 1
 
@@ -373,8 +375,8 @@ def test_a_dead_letter_is_kept_before_the_commit_that_leaves_its_place_and_one_c
         hears.send(message)
     node.step(0.0)
     assert link.done == [
-        ("refuse", "Update", "c1", "an impossible norm"),
-        ("refuse", "Update", "c1", "an impossible norm"),
+        ("refuse", "Update", "c1", "a norm is out of range"),
+        ("refuse", "Update", "c1", "a norm is out of range"),
         ("refuse", "Unusable", "c0", "junk"),
         ("commit", ["Refusal"], 3),
     ]
@@ -505,7 +507,7 @@ def handled(saved, message, at):
 
 def scaled(opened, name, **more):
     """An update as an honest client sends it in the adaptive profile."""
-    return answer(opened, name, moments=join(name).moments if opened.moments else None, **more)
+    return answer(opened, name, moments=join(name).moments if opened.asks.moments else None, **more)
 
 
 def to_the_end(saved, opened, start):
@@ -913,11 +915,11 @@ def test_the_partition_of_its_first_records_stays_its_own():
     opened = begun(machine, "c0")
     both = (Span("t/1", 0, 2), Span("t/2", 0, 2))
     assert refusals(feed(coordinator_like(machine, opened), answer(opened, "c0", spans=both))) == [
-        ("c0", "records of another partition than before")
+        ("c0", "records are of another partition than before")
     ]
     (opened,) = broadcast(feed(machine, answer(opened, "c0", spans=(Span("t/1", 0, 4),))), RoundOpened)
     moved = answer(opened, "c0", spans=(Span("t/2", 0, 4),))
-    assert refusals(feed(machine, moved)) == [("c0", "records of another partition than before")]
+    assert refusals(feed(machine, moved)) == [("c0", "records are of another partition than before")]
 
 
 MARKED = {
@@ -961,7 +963,7 @@ MARKED = {
         ("r.*/0",),
         "l.c1/0",
         None,
-        "records without a watermark, and labels come later here",
+        "the update has no watermark, but labels come later here",
     ),
     "a watermark": (
         "c1",
@@ -969,7 +971,7 @@ MARKED = {
         (),
         "r.c1/0",
         Watermark("f", 6),
-        "a watermark, and labels come with their records here",
+        "the update has a watermark, but labels come with their records here",
     ),
 }
 

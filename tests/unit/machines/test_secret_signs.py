@@ -9,7 +9,7 @@ from unit.machines.script import answer, begun, broadcast, coordinator, feed
 from streamfl.learning.influence import NUMBERS, Influence, Sent, judge, sketches
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.machines.coordinator.saved.agreement import Agreement
-from streamfl.protocol.messages import RoundOpened, Update
+from streamfl.protocol.messages import Numbers, RoundOpened, Update
 from streamfl.protocol.registry import Registry
 from streamfl.testing.liars.knowing import LARGE, LESS, MORE, Knowing, unseen
 from streamfl.wire import state_bytes
@@ -21,7 +21,7 @@ NAMES = tuple(f"c{i}" for i in range(10))
 PUBLIC = 7
 ROUND = {
     **dict.fromkeys(("entry", "round", "epoch", "registry"), 1),
-    **{"client": "c0", "attempt": "1-1", "records": 60, "trained": 60, "rejected": 0, "spans": (), "losses": {}},
+    **{"client": "c0", "attempt": "1-1", "records": 60, "trained": 60, "rejected": 0, "spans": ()},
 }
 
 
@@ -47,9 +47,9 @@ def test_a_liar_that_knows_the_metric_sends_what_public_histories_do_not_see_at_
     names, labels = tuple(f"x{i}" for i in range(40)), ("a", "b", "c", "d")
     agreed = Agreement(Registry(1, names, labels, np.zeros(40), np.ones(40)), squared_norm=41.0)
     x = 60.0 * np.random.default_rng(0).standard_normal((2, 41, 4)) @ (np.eye(4) - 0.25)
-    honest = Update(**ROUND, differences={"m": x[0], "n": x[1]})
+    honest = Update(**ROUND, numbers=Numbers(differences={"m": x[0], "n": x[1]}))
     sent = Knowing(lambda: agreed, PUBLIC)(honest, 0)
-    numbers = [np.stack([one.differences[name] for name in "mn"], axis=1) for one in (honest, sent)]
+    numbers = [np.stack([one.numbers.differences[name] for name in "mn"], axis=1) for one in (honest, sent)]
     sizes = [float(np.linalg.norm(each)) for each in numbers]
     assert sizes[1] == pytest.approx(LARGE * sizes[0])
     seen = [float(np.linalg.norm(sketches("steps", numbers[1][None], seed))) for seed in (PUBLIC, SECRET.seed)]

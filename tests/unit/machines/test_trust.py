@@ -33,9 +33,9 @@ from streamfl.protocol.records import Batch, Rejection, Span
 
 def rebuilt(update: Update) -> tuple[list[float], str]:
     """Return the one record of an update: its features and its label, from sums alone."""
-    assert update.second_moments is not None
-    z = update.second_moments[-1, :-1]  # the last row is the sum of z, here of one
-    (label,) = (sums.label for sums in update.new)
+    assert update.numbers.second_moments is not None
+    z = update.numbers.second_moments[-1, :-1]  # the last row is the sum of z, here of one
+    (label,) = (sums.label for sums in update.numbers.new)
     return (z * REGISTRY.scale + REGISTRY.mean).tolist(), label
 
 
@@ -57,16 +57,16 @@ def test_records_that_leave_alone_are_rebuilt_with_their_labels():
 def test_one_record_s_difference_is_the_record_times_its_error():
     update = first_update(client(round_size=1), batch("a", values=[0.75]))
     # An untrained softmax: p - e = (1/2 - 1, 1/2); the step is 1. This slot is not whitened, so on no grid.
-    assert update.differences["m"] == pytest.approx(-np.outer([0.75, 1.0], [-0.5, 0.5]))
+    assert update.numbers.differences["m"] == pytest.approx(-np.outer([0.75, 1.0], [-0.5, 0.5]))
 
 
 def test_of_twenty_records_the_sum_is_right_to_half_a_step():
     values = np.random.default_rng(2).normal(size=20)
     update = first_update(client(round_size=20), batch("ab" * 10, values=values.tolist()), second_moments=True)
-    assert update.second_moments is not None
+    assert update.numbers.second_moments is not None
     step = second_steps((), 2)[-1, 0]
-    assert update.second_moments[-1, 0] == pytest.approx(values.sum(), abs=step / 2)
-    assert update.second_moments[-1, 0] != values.sum()
+    assert update.numbers.second_moments[-1, 0] == pytest.approx(values.sum(), abs=step / 2)
+    assert update.numbers.second_moments[-1, 0] != values.sum()
 
 
 class Round6:
@@ -86,7 +86,8 @@ class Round6:
         published = weights_in(run.log)
         self.weights = {slot.name: published[slot.name, slot.version] for slot in self.opened.slots}
         self.y = np.repeat(
-            [float(self.registry.labels.index(s.label)) for s in self.update.new], [s.count for s in self.update.new]
+            [float(self.registry.labels.index(s.label)) for s in self.update.numbers.new],
+            [s.count for s in self.update.numbers.new],
         )
         (span,) = self.update.spans
         own = records["c0"]
@@ -101,18 +102,18 @@ class Round6:
 
     def sent(self) -> np.ndarray:
         """Return what the update says: second moments, gradients, losses."""
-        moments, new = self.update.second_moments, self.update.new
+        moments, new = self.update.numbers.second_moments, self.update.numbers.new
         assert moments is not None
-        slopes = [self.update.differences[slot.name][:, 0] for slot in self._trained()]
-        losses = [[losses.loss, losses.square] for losses in self.update.losses.values()]
+        slopes = [self.update.numbers.differences[slot.name][:, 0] for slot in self._trained()]
+        losses = [[losses.loss, losses.square] for losses in self.update.numbers.losses.values()]
         return np.concatenate([moments.ravel(), *slopes, *losses, *([s.loss, s.square] for s in new)])
 
     def precision(self) -> np.ndarray:
         """Return how exact each of these numbers is: half a step of its grid, or a part in 2^24."""
         rows = len(self.registry.features) + 1
-        gradient = gradient_steps(self.opened.exponents, rows)[:, 0] / 2
-        short = np.full(2 * (len(self.update.losses) + len(self.update.new)), 2.0**-20)
-        second = second_steps(self.opened.exponents, rows).ravel() / 2
+        gradient = gradient_steps(self.opened.asks.exponents, rows)[:, 0] / 2
+        short = np.full(2 * (len(self.update.numbers.losses) + len(self.update.numbers.new)), 2.0**-20)
+        second = second_steps(self.opened.asks.exponents, rows).ravel() / 2
         return np.concatenate([second, *(gradient for _ in self._trained()), short])
 
     def would_be_sent(self, z: np.ndarray) -> np.ndarray:
@@ -122,12 +123,12 @@ class Round6:
         model, known = LEARNER.model, self.opened.known_labels
         slopes = [Z.T @ model.derivative(outputs[slot.name], self.y)[:, 0] for slot in self._trained()]
         scores = {name: model.scores(model.losses(output, self.y), known) for name, output in outputs.items()}
-        losses = [[s.sum(), s @ s] for s in (scores[name] for name in self.update.losses)]
+        losses = [[s.sum(), s @ s] for s in (scores[name] for name in self.update.numbers.losses)]
         serves = [scores[self.opened.serves][self.y == label] for label in (0.0, 1.0)]
         return np.concatenate([(Z.T @ Z).ravel(), *slopes, *losses, *([s.sum(), s @ s] for s in serves)])
 
     def _trained(self) -> Iterator[Slot]:
-        return (slot for slot in self.opened.slots if slot.name in self.update.differences)
+        return (slot for slot in self.opened.slots if slot.name in self.update.numbers.differences)
 
 
 # Where a search ends elsewhere, what would be sent is not what was, so it takes no record to tell them apart.

@@ -24,8 +24,9 @@ from unit.machines.script import (
 from streamfl.machines.coordinator.saved.announcements import MOST_NAMED, placed
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.places import MOST_PARTITIONS, WINDOW, Places
-from streamfl.protocol.messages import LocalDrift, Restarted, RoundClosed, RoundOpened, Score, Update
+from streamfl.protocol.messages import LocalDrift, Numbers, Restarted, RoundClosed, RoundOpened, Score, Update
 from streamfl.protocol.records import Span
+from streamfl.testing.fields import altered
 from streamfl.testing.violation import Violation
 from streamfl.testing.worlds.audit import Audit
 
@@ -38,14 +39,14 @@ DRIFTED = LocalDrift(round=9, epoch=1, clients=(), since=9, state="latched", sta
 
 def test_an_update_has_the_times_of_its_first_and_its_last_record_as_read() -> None:
     records = replace(batch("abab"), times=np.array([np.nan, 100.25, 90.0, 101.5]))
-    assert first_update(client(), records).times == (100_250, 101_500)
-    assert first_update(client(), replace(records, times=np.full(4, np.nan))).times is None
-    assert first_update(client(), batch("abab")).times is None
+    assert first_update(client(), records).numbers.times == (100_250, 101_500)
+    assert first_update(client(), replace(records, times=np.full(4, np.nan))).numbers.times is None
+    assert first_update(client(), batch("abab")).numbers.times is None
 
 
 def test_the_earlier_time_is_the_first_also_of_records_that_came_late() -> None:
     records = replace(batch("abab"), times=np.array([200.0, 150.0, 170.0, 100.0]))
-    assert first_update(client(), records).times == (100_000, 200_000)
+    assert first_update(client(), records).numbers.times == (100_000, 200_000)
 
 
 def test_times_stay_with_their_records_when_a_batch_is_cut() -> None:
@@ -65,14 +66,16 @@ def test_times_that_no_records_have_are_refused(times: tuple[int, int]) -> None:
     machine = coordinator(1)
     opened = begun(machine, "c0")
     decisions = feed(machine, answer(opened, "c0", times=times))
-    assert refusals(decisions) == [("c0", "times that no records have")]
+    assert refusals(decisions) == [("c0", "times are out of range")]
 
 
 def test_an_update_without_records_has_no_times() -> None:
     machine = coordinator(1)
     opened = begun(machine, "c0")
     update = answer(opened, "c0", records=0, rejected=4, spans=(Span("c0", 0, 4),))
-    assert refusals(feed(machine, replace(update, times=(1, 2)))) == [("c0", "no records, and data about them")]
+    assert refusals(feed(machine, altered(update, times=(1, 2)))) == [
+        ("c0", "the update has data about records, but no records")
+    ]
 
 
 # --- a restart ---------------------------------------------------------------------------------------------------
@@ -160,7 +163,7 @@ def moved(t: int, start: int, *partitions: str) -> Update:
     return Update(
         client="c0", attempt="1-1", entry=t, round=t, epoch=1, registry=1, records=10, trained=10, rejected=0,
         spans=tuple(Span(name, start, start + 10) for name in partitions or ("p",)),
-        losses={}, differences={}, times=(1000 * start, 1000 * start + 9),
+        numbers=Numbers(times=(1000 * start, 1000 * start + 9)),
     )  # fmt: skip
 
 

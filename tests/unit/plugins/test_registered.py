@@ -13,7 +13,7 @@ from streamfl.errors import PeerError, UsageError
 from streamfl.learning.algorithms.fedavg import FedAvg
 from streamfl.learning.profiles.adaptive.candidates import CANDIDATES
 from streamfl.learning.profiles.adaptive.promotion import Promotion
-from streamfl.machines.coordinator.aggregations import AGGREGATORS
+from streamfl.machines.coordinator.aggregators import AGGREGATORS
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.plugins.algorithms import ALGORITHMS
 from streamfl.plugins.detectors import DETECTORS

@@ -67,8 +67,15 @@ CASES = {
     "objects": Bad(
         "f.csv", b'{"a": 1, "y": 0}\n{"a": 2, "y": 1}\n', ("JSON objects", "but its name says CSV", ".jsonl")
     ),
-    "thousands": Bad(
-        "f.csv", b"a,y\n" + b"".join(b'"%d,000.5",%d\n' % (i, i % 2) for i in range(1, 60)), ('"1,000.5"', "1234.5")
+    "numbers with units": Bad(
+        "f.csv",
+        b"a,b,c,y\n" + b"".join(b"%d.5 kg,%d %%,1,%d\n" % (i, i, i % 2) for i in range(60)),
+        ("column a looks like numbers in another notation", '"0.5 kg"', "1234.5", "--drop"),
+    ),
+    "labels with units": Bad(
+        "f.csv",
+        b"a,y\n" + b"".join(b"1,%d.5 kg\n" % i for i in range(60)),
+        ("the labels look like numbers in another notation", '"0.5 kg"', "1234.5", "--label"),
     ),
     "wrong separator": Bad("f.csv", GOOD, ('separated by ","', 'add --separator ","'), {"separator": ";"}),
     "impossible separator": Bad("f.csv", GOOD, ("cannot be separated by '--'", "one character"), {"separator": "--"}),
@@ -111,7 +118,7 @@ CASES = {
     "cut short": Bad("f.jsonl", b'{"a": 1, "y": 0}\n{"a": 1,', ("line 2", "not JSON"), {"on_bad_record": "stop"}),
     "jsonl without label": Bad("f.jsonl", b'{"a": 1, "b": 0}\n', ("no label column", "a, b", "--label")),
     "jsonl of arrays": Bad("f.jsonl", b"[1]\n[2]\n", ("line 1", "not a JSON object", "one JSON object per line")),
-    "jsonl list": Bad("f.jsonl", b'{"a": ["1"], "y": 0}\n', ("line 1", '"a"', "\"['1']\" is not a number", "--drop")),
+    "jsonl list": Bad("f.jsonl", b'{"a": ["1"], "y": 0}\n', ("no feature column", "column a holds lists")),
     "not gzip": Bad("f.csv.gz", GOOD, ("write the file again",)),
     "gzip cut short": Bad("f.csv.gz", gzip.compress(GOOD * 99)[:-30], ("damaged", "compress it again")),
     "gzip spoilt": Bad("f.csv.gz", gzip.compress(GOOD)[:12] + b"\xff" * 30, ("damaged", "compress it again")),

@@ -12,7 +12,7 @@ from streamfl.errors import UsageError
 from streamfl.records.files.readers import read
 from streamfl.records.formats import FieldMap, JsonRecords
 from streamfl.records.table import Table
-from streamfl.records.times import Notation, looks_like_times, of_cells
+from streamfl.records.values.times import Notation, looks_like_times, of_cells
 
 AT = 1_774_100_706.0  # 2026-03-21 13:45:06 UTC
 DAY = 1_774_051_200.0  # its midnight

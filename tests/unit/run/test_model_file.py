@@ -129,13 +129,30 @@ def test_missing_columns_are_refused_if_asked():
         ({"x": 1.0}, "give a list of records"),
         ([[1.0, 2.0]], "the columns have no names"),
         (np.ones((2, 2)), "the columns have no names"),
-        ([{"x": "much"}], 'record 0, column "x": "much" is not a number'),
         ([{"x": 1.0, "weight": 2.0}], "does not know weight; it knows x, colour"),
     ],
 )
 def test_records_of_another_form_are_refused(records: Any, said: str):
     with pytest.raises(UsageError, match=said):
         ENCODED.predict(records, missing="mean")
+
+
+def test_a_cell_that_is_no_number_is_missing_and_told():
+    with pytest.warns(UserWarning, match='column "x": 1 of 2 cells are not numbers .* record 1: "much"') as told:
+        assert (
+            ENCODED.predict([{"x": 1.0}, {"x": "much"}], missing="mean")[1]
+            == ENCODED.predict([{"x": None}], missing="mean")[0]
+        )
+    assert told[0].filename == __file__
+
+
+def test_a_model_reads_what_is_missing_as_its_training_did():
+    model = replace(ENCODED, missing_values=("-1",), codes={"x": (-999.0,)})
+    of = {"colour": "red"}
+    missing = model.predict_proba([{"x": None, **of}]).tolist()
+    assert model.predict_proba([{"x": -999, **of}]).tolist() == model.predict_proba([{"x": "-1", **of}]).tolist()
+    assert model.predict_proba([{"x": -999, **of}]).tolist() == missing
+    assert ENCODED.predict_proba([{"x": -999, **of}]).tolist() != missing
 
 
 def test_no_records_have_no_predictions():
@@ -332,7 +349,7 @@ def test_a_target_of_all_experts_is_explained_up_to_what_ferns_say():
     ("lie", "said"),
     [
         (lambda native: replace(native, cells=native.cells + 1e6), "rows that the table"),
-        (lambda native: replace(native, cells=native.cells[[0] * len(native.cells)]), "rows of models"),
+        (lambda native: replace(native, cells=native.cells[[0] * len(native.cells)]), "rows of online models"),
         (
             lambda native: replace(native, settings=NativeSettings("linear", neighbours=False, last_answer=False)),
             "rows that the table",

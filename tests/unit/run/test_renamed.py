@@ -71,11 +71,12 @@ def commands_with(option: str) -> list[click.Command]:
 @pytest.mark.parametrize(("old", "new"), OPTIONS.items())
 @pytest.mark.parametrize("joint", ["=", " "])
 def test_an_old_option_does_what_the_new_one_does_and_warns_with_its_name(old, new, joint) -> None:
-    value = "masked" if new in OF_OPTIONS else "3"
+    value = {"--secure-aggregation": "masked", "--missing-columns": "mean"}.get(new, "3")
     for command in commands_with(new):
         words = [
             *f"{old}{joint}{value}".split(),
             *(["--settings", "f"] if command.name == "produce" else []),
+            *(["--model", "m"] if command.name == "predict" else []),
             "a.csv",
         ]
         with pytest.warns(FutureWarning, match=f"{old} is the old name of {new}; write {new}"):

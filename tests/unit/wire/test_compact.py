@@ -2,14 +2,14 @@
 
 import json
 import zlib
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from streamfl.errors import PeerError
-from streamfl.protocol.messages import HeldRecord, LabelSums, Served, SlotLosses, Update
+from streamfl.protocol.messages import HeldRecord, LabelSums, Numbers, Served, SlotLosses, Update
 from streamfl.protocol.records import Span
+from streamfl.testing.fields import altered
 from streamfl.wire import compact, messages
 from streamfl.wire import integers as whole_numbers
 from streamfl.wire.primitives import Bytes, deflated, floats_written, inflated, varint, whole_written
@@ -27,7 +27,7 @@ def update(rows: int = 55, columns: int = 7) -> Update:
     losses = {slot: SlotLosses(loss=12.5, square=float(np.float32(0.1)), proper=3.25) for slot in SLOTS}
     return Update(
         client="c7", attempt="0-12", entry=12, round=12, epoch=1, registry=3, records=100, trained=94, rejected=0,
-        spans=(Span("c7", 1100, 1200),), losses=losses, differences=differences,
+        spans=(Span("c7", 1100, 1200),), numbers=Numbers(losses=losses, differences=differences),
     )  # fmt: skip
 
 
@@ -45,8 +45,8 @@ def test_an_update_of_five_models_of_54_features_and_7_labels_takes_about_a_kilo
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"sfl\x03", "a later version"),
-        (b"sfl\x01", "a later version"),
+        (b"sfl\x04", "a later version"),
+        (b"sfl\x02", "a later version"),
         (packed({"a": 0.0}, []), "fewer numbers"),
         (packed({"a": 0.0}, [1.0, 2.0]), "more numbers"),
         (packed({"a": 0, "b": 0}, [], whole=(1,)), "fewer numbers"),
@@ -83,23 +83,24 @@ def test_whole_numbers_are_told_by_their_difference_from_the_last_of_the_same_na
 
 def test_a_name_like_that_of_an_array_is_no_array():
     shares = {"$array": 3.0}
-    told = replace(update(), served=Served(records=3, shares=shares))
-    assert messages.decode(messages.encode(told)).served.shares == shares
+    told = altered(update(), served=Served(records=3, shares=shares))
+    assert messages.decode(messages.encode(told)).numbers.served.shares == shares
 
 
 def test_what_an_update_of_auto_tells_beside_its_arrays_takes_few_bytes():
     """Aside from the floats, which nothing makes shorter, a typical one is text of a few bytes."""
     sums = tuple(LabelSums(label=str(k), count=20 + k, loss=1.5 + k, square=0.5) for k in range(5))
     held = tuple(HeldRecord(round=12, ordinal=1100 + 7 * k, partition="c7", position=1100 + 7 * k) for k in range(6))
-    told = replace(update(), differences={}, new=sums, old=sums, held=held, let_go=(17, 31, 400))
+    told = altered(update(), differences={}, new=sums, old=sums, held=held, let_go=(17, 31, 400))
     # 5 x 3 and 10 x 2 floats of 3 to 4 bytes are 105 to 140; all else is names and 42 small whole numbers.
     assert len(messages.encode(told)) < 140 + 42 + 20 + 60
 
 
 def test_fields_with_their_default_take_no_bytes_and_come_back():
     plain, arrays = compact.unpack(compact.encode(update()))
-    assert plain["losses"]["step 4"] == {"loss": 12.5, "square": float(np.float32(0.1)), "proper": 3.25}
-    assert not {"moments", "second_moments", "served", "learnt", "new_labels"} & plain.keys()
+    assert plain["numbers"]["losses"]["step 4"] == {"loss": 12.5, "square": float(np.float32(0.1)), "proper": 3.25}
+    assert plain["numbers"].keys() == {"losses", "differences"}
+    assert not {"kept", "mark", "period", "sums", "new_labels"} & plain.keys()
     assert len(arrays) == len(SLOTS)
 
 

@@ -6,11 +6,11 @@ from typing import Any
 import structlog
 from kafka import KafkaConsumer, TopicPartition
 
-from streamfl.machines.client.intake.recorded import Recorded
 from streamfl.runtime.log.dead_letters import DeadLetter
 from streamfl.runtime.log.delayed import LogHalves
 from streamfl.runtime.log.partition import PartitionReader
 from streamfl.runtime.log.placement import labels_of
+from streamfl.runtime.log.recorded import Recorded
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import LabelTopics, Placement, ReadingCounts
 from streamfl_connectors.kafka.connection import Connection

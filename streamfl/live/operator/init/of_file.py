@@ -8,10 +8,10 @@ from streamfl.errors import UsageError
 from streamfl.live.operator.init.layout import RecordsLayout
 from streamfl.live.operator.init.roles import Looked, Roles, roles_of
 from streamfl.records.assembly import Blocks, RowBlock
-from streamfl.records.cells import Cells, text
 from streamfl.records.files.known import FILE_FORMATS, ending
 from streamfl.records.files.readers import blocks
 from streamfl.records.request import Request
+from streamfl.records.values.cells import NAMES, Cells, words
 from streamfl.run.dealing.dealing import MAX_CLIENTS, USUAL_CLIENTS, usual_size
 
 # The fewest records that a client sends anything about, by default.
@@ -29,7 +29,7 @@ class _Counted:
     def add(self, block: RowBlock) -> None:
         self.records += block.records
         if self.column is not None and len(self.clients) <= MAX_CLIENTS:
-            self.clients.update(map(text, block.features.get(self.column, ())))
+            self.clients.update(words(block.features.get(self.column, ()), NAMES))
 
 
 def looked_at(

@@ -10,10 +10,10 @@ import numpy as np
 from streamfl.live.operator.init.layout import RecordsLayout, clients_of, interval_of
 from streamfl.live.operator.init.roles import Looked, Roles, roles_of
 from streamfl.protocol.registry import ordered
-from streamfl.records.cells import Cells, text
 from streamfl.records.formats.packed import Packed
 from streamfl.records.objects import Columns, Object, counted, flat
 from streamfl.records.request import Request
+from streamfl.records.values.cells import NAMES, Cells, words
 from streamfl.runtime.ports import TopicSample
 
 
@@ -113,7 +113,7 @@ def _layout(
     min_clients = {
         "topic": len(sample.partitions),
         "partition": sum(sample.partitions.values()),
-        "key": len({text(cell) for cell in seen} - {""}),
+        "key": len({*words(seen, NAMES)} - {""}),
     }[clients]
     same = set(sample.partitions.values())
     rate = _rate(sample, read)

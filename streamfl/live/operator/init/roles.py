@@ -7,12 +7,12 @@ import numpy as np
 
 from streamfl.bounds import is_name
 from streamfl.errors import UsageError
-from streamfl.records.cells import Cells, listed, numbers, quoted, text
 from streamfl.records.columns import SAMPLE, TIMES, Column, LeftOutColumn, TextColumn, infer
-from streamfl.records.dates import Order
 from streamfl.records.labels import LabelTexts, identifier, resolve
 from streamfl.records.request import LABEL_NAMES, Request, check_names
-from streamfl.records.times import of_cells
+from streamfl.records.values.cells import Cells, listed, text
+from streamfl.records.values.dates import Order
+from streamfl.records.values.times import of_cells
 
 # Names of fields that name a record and tell nothing of it, if every record has another value.
 KEYS = ("id", "uuid", "guid", "key")
@@ -154,11 +154,11 @@ def _labels(request: Request, label: str, cells: Cells) -> tuple[tuple[str, ...]
     values = list(cells[:])
     if any(isinstance(value, list) for value in values):
         raise request.refusal(f"the label {label!r} holds lists", "name another one with --label")
-    seen = LabelTexts()
+    seen = LabelTexts(reading=request.reading)
     codes, _ = seen.add(values)
     if not (codes >= 0).any():
         raise request.refusal(f"no record has a value in the label {label!r}", "name another one with --label")
-    _, labels = resolve(request, list(seen.codes), codes[codes >= 0])
+    _, labels = resolve(request, seen, codes[codes >= 0])
     remark = identifier(label, codes[codes >= 0]) if labels else ""
     return labels, [f"{remark}; name another with --label"] if remark else []
 
@@ -179,13 +179,8 @@ def _why_of_no_use(name: str, cells: Cells) -> str:
     if _names_a_key(name) and len(words) > 1 and len(set(words)) == len(words):
         return "names the record: another value in each"
     column = _inferred(name, values)
-    if isinstance(column, TextColumn):
-        long = any(not is_name(f"{name}={value}") for value in column.values)
-        return "holds texts that are too long for a category" if long else ""
-    if isinstance(column, LeftOutColumn):
-        return ""
-    wrong = numbers(values)[1]
-    return f"holds numbers and texts such as {quoted(values[min(wrong)])}" if wrong else ""
+    long = isinstance(column, TextColumn) and any(not is_name(f"{name}={value}") for value in column.values)
+    return "holds texts that are too long for a category" if long else ""
 
 
 def _inferred(name: str, cells: Cells) -> Column | None:

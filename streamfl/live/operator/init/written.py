@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from streamfl.live.operator.init.layout import WANTED, RecordsLayout
 from streamfl.live.operator.init.roles import Roles
-from streamfl.records.cells import listed, quoted
+from streamfl.records.values.cells import listed, quoted
 
 # Labels that a comment lists.
 SHOWN = 8

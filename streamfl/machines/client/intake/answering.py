@@ -10,7 +10,7 @@ from streamfl.protocol.delayed import NO_LABEL, Answers
 from streamfl.protocol.records import Batch
 
 
-def answered(
+def answer_of(
     client: str,
     batch: Batch,
     P: FloatArray,
@@ -38,7 +38,7 @@ def answered(
     --------
     >>> from streamfl.protocol.records import Span
     >>> batch = Batch(Span("f", 0, 1), np.arange(1), ("x",), np.ones((1, 1)), np.zeros(1))
-    >>> told = answered("c0", batch, np.array([[0.2, 0.8]]), ("a", "b"), known="c", targets=False)
+    >>> told = answer_of("c0", batch, np.array([[0.2, 0.8]]), ("a", "b"), known="c", targets=False)
     >>> told.batch.answers
     Answers(served=array([1.]), no_change=array([2.]), labels=('a', 'b', 'c'))
     """

@@ -39,7 +39,7 @@ class KnownLedger:
     opened
         The opening of the round after it, or a candidate for it: see `open_round`. Its `closes` is a time on the
         client's clock.
-    question, answered
+    question, last_answered
         The number of the newest question, and of the last one that was answered.
 
     Examples
@@ -57,7 +57,7 @@ class KnownLedger:
     place: LedgerPlace | None = None
     opened: RoundOpened | None = None
     question: int = 0
-    answered: int = 0
+    last_answered: int = 0
     _ahead: RoundOpened | None = None
     _closed: RoundClosed | None = None
     _believed: Mapping[str, int] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class KnownLedger:
 
     def is_answer(self, joined: Joined) -> bool:
         """Tell whether a Joined is the first answer to the newest question; a later copy is out of date."""
-        return joined.question == self.question > self.answered
+        return joined.question == self.question > self.last_answered
 
     def lose(self) -> None:
         """Make the place unknown; keep its positions, to see later whether the answer differs."""
@@ -99,7 +99,7 @@ class KnownLedger:
 
     def take(self, joined: Joined) -> bool:
         """Take the place from Joined; return whether the open round is another one."""
-        self.answered = joined.question
+        self.last_answered = joined.question
         self.entry, self._closed = joined.entry - 1, None
         self.place = LedgerPlace(dict(joined.positions), joined.read, joined.rejected, joined.watermark)
         return self._turn_to(self._ahead, self.opened)

@@ -13,6 +13,7 @@ from streamfl.learning.online_models import AtClient
 from streamfl.learning.serving import Serving
 from streamfl.machines.client.ledger.evaluated import coded
 from streamfl.machines.client.ledger.published import Published
+from streamfl.protocol.delayed import NO_LABEL
 from streamfl.protocol.messages import (
     Learnt,
     ModelPublished,
@@ -136,7 +137,7 @@ class ClientModels:
         return (
             None
             if self.online is None or not opened.online
-            else self.online.learnt(limits, self.client, measured=opened.is_measured(self.client), coarser=coarser)
+            else self.online.learnt(limits, self.client, measured=opened.asks.of(self.client), coarser=coarser)
         )
 
     def served(self, records: RoundRecords, by_rounds: FloatArray) -> FloatArray:
@@ -147,9 +148,11 @@ class ClientModels:
         return by_rounds if self.online is None else coded(self.online.served, self.online.labels, records)
 
     def by_rounds(self, opened: RoundOpened, records: RoundRecords) -> FloatArray:
-        """Return the predictions of the round's model, coded like the records; empty if the client is asked none."""
-        W = self.weights(opened).get(opened.served_by(self.client) or "")
-        return np.zeros(0) if W is None else self.learner.model.predict(records.Z @ W)
+        """Return the predictions of the round's model, coded like the records; none, or the centre, without one."""
+        W = self.weights(opened).get(opened.served_by(self.client))
+        if W is None:
+            return np.full(len(records.y), NO_LABEL if records.labels else 0.0)
+        return self.learner.model.predict(records.Z @ W)
 
     def shares(self) -> dict[str, float]:
         """Return the share of each expert in the predictions, by name."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamfl.arrays import BoolArray, IntArray
 from streamfl.learning.local_round import RoundRecords
-from streamfl.machines.client.intake.held_out import Holdout
+from streamfl.machines.client.work.held_out import Holdout
 from streamfl.protocol.messages import HeldRecord, HoldoutRule
 from streamfl.protocol.records import Batch
 from streamfl.protocol.registry import Registry

@@ -9,7 +9,7 @@ from streamfl.protocol.records import Batch
 
 def repeats(opened: RoundOpened, disclosed: Disclosed) -> bool:
     """Tell whether a round is the one for which a total was told about pending records, or repeats that."""
-    return disclosed.entry in (opened.entry, opened.repeats)
+    return disclosed.entry in (opened.entry, opened.totals.repeats)
 
 
 def are_new(batches: Sequence[Batch], disclosed: Disclosed | None, min_records: int) -> bool:

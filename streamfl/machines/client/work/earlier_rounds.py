@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streamfl.learning.history import History, KeptRound
-from streamfl.machines.client.intake.held_out import Holdout
 from streamfl.machines.client.intake.no_change import NoChange
 from streamfl.machines.client.intake.waiting import paired
 from streamfl.machines.client.work.comparison import Comparison
+from streamfl.machines.client.work.held_out import Holdout
 from streamfl.machines.client.work.in_flight import SentUpdate
 from streamfl.protocol.messages import Accepted, HeldRecord, Joined, RoundClosed, SampledRound
 from streamfl.protocol.records import Batch

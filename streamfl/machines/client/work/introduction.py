@@ -3,7 +3,6 @@
 import numpy as np
 
 from streamfl.learning.local_round import labels_in
-from streamfl.machines.client.intake.period import next_period, periods
 from streamfl.machines.client.work.round import targets_in
 from streamfl.protocol.messages import Join
 from streamfl.protocol.moments import moments_of
@@ -18,7 +17,7 @@ def introduction(
     first: tuple[Batch, ...],
     question: int,
     *,
-    length: float | None = None,
+    period: int | None = None,
     pooled: bool = False,
     key: str = "",
 ) -> Join:
@@ -32,8 +31,8 @@ def introduction(
         Its first records; none once the coordinator knows the client.
     question
         The number of the question.
-    length
-        Seconds of a period, with rounds by event time.
+    period
+        With rounds by event time, the period of the first record, if it is known.
     pooled
         Whether numbers about records are only sent as sums over all clients: then features are only named.
     key
@@ -57,6 +56,6 @@ def introduction(
         target=TargetUnit() if labels else TargetUnit.of(targets_in(first)),
         records=sum(map(len, first)),
         question=question,
-        period=None if length is None else next_period(periods(first, length)),
+        period=period,
         key=key,
     )

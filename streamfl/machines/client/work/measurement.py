@@ -67,7 +67,7 @@ class Measurement:
 
     def accept(self, sent: SentUpdate) -> None:
         """Remember an accepted update until its records have been predicted again."""
-        self.last = sent if self.wanted and (sent.update.served.records or sent.update.sums) else None
+        self.last = sent if self.wanted and (sent.update.numbers.served.records or sent.update.sums) else None
 
     def after(self, opened: RoundOpened | None, models: ClientModels) -> list[PostUpdate]:
         """Return what the model after the last round predicts for its records, once that model has arrived."""

@@ -14,7 +14,9 @@ from streamfl.learning.local_round import Learner, LocalResult, LocalRound, Roun
 from streamfl.machines.client.work.comparison import Comparison
 from streamfl.protocol.messages import (
     HoldoutRule,
+    KeptRecords,
     Learnt,
+    Numbers,
     RoundOpened,
     SampledRound,
     Score,
@@ -125,38 +127,36 @@ class ClientRound:
             With rounds by event time, the period of the next record, if it is known.
         """
         opened, registry, records = self.opened, self.registry, self.records
-        unknown, measured = registry.unknown_features(self.batches), opened.is_measured(self.client)
+        unknown, measured = registry.unknown_features(self.batches), opened.asks.of(self.client)
         came, left = self.after.changes(self.before)
         return self._update(
             attempt,
             records=len(records.y),
             trained=result.trained if result.differences else 0,
-            losses=result.losses,
-            differences=result.differences,
-            new=result.new,
-            old=result.old,
+            numbers=Numbers(
+                losses=result.losses,
+                differences=result.differences,
+                new=result.new,
+                old=result.old,
+                moments=self._moments(unknown) if (opened.asks.moments and measured) or unknown else None,
+                second_moments=self._second_moments(),
+                squared_norm=short(records.norms.sum()),
+                largest_norm=short(np.sqrt(records.norms.max(initial=0.0))),
+                target=TargetUnit() if records.labels else TargetUnit.of(targets_in(self.batches)),
+                served=served,
+                learnt=learnt,
+                times=first_and_last_time(self.batches),
+            ),
             new_labels=records.labels[len(registry.labels) :],
             new_features=unknown,
-            moments=self._moments(unknown) if (opened.moments and measured) or unknown else None,
-            second_moments=self._second_moments(),
-            squared_norm=short(records.norms.sum()),
-            largest_norm=short(np.sqrt(records.norms.max(initial=0.0))),
-            target=TargetUnit() if records.labels else TargetUnit.of(targets_in(self.batches)),
-            sample=sample,
-            held=came,
-            let_go=left,
-            served=served,
-            learnt=learnt,
-            times=first_and_last_time(self.batches),
+            kept=KeptRecords(sample=sample, held=came, let_go=left),
             watermark=watermark,
             period=period,
         )
 
     def empty_update(self, attempt: str, watermark: Watermark | None, period: int | None) -> Update:
         """Return the update for a round without good records: only the positions of bad ones."""
-        return self._update(
-            attempt, records=0, trained=0, losses={}, differences={}, watermark=watermark, period=period
-        )
+        return self._update(attempt, records=0, trained=0, watermark=watermark, period=period)
 
     def _update(self, attempt: str, **fields: Any) -> Update:
         opened = self.opened
@@ -188,13 +188,13 @@ class ClientRound:
 
     def sample(self) -> tuple[tuple[Batch, ...], SampledRound | None]:
         """Return the records that go to the history sample, and their places."""
-        if not self.opened.keep or not self.batches:
+        if not self.opened.earlier.keep or not self.batches:
             return (), None
         return chosen(
             self.batches,
             t=self.opened.round,
             first=self.first,
-            keep=self.opened.keep,
+            keep=self.opened.earlier.keep,
             seed=self.learner.seed,
             client=self.client,
         )
@@ -207,7 +207,7 @@ class ClientRound:
     @property
     def _holdout_rule(self) -> HoldoutRule | None:
         """Return the holdout rule of this client, which may start later than others."""
-        held = self.opened.held
+        held = self.opened.earlier.held
         return None if held is None else HoldoutRule(per_label=held.per_label, since=held.since_at(self.client))
 
     @cached_property
@@ -254,7 +254,7 @@ class ClientRound:
             key=(self.client, self.opened.round),
             held=self._held_back[1],
             old=old,
-            exponents=self.opened.exponents,
+            exponents=self.opened.asks.exponents,
         )
 
     def _moments(self, unknown: tuple[str, ...]) -> Moments:
@@ -265,9 +265,9 @@ class ClientRound:
     def _second_moments(self) -> FloatArray | None:
         """Return the sum of z z^T over the records, on the grid of the round, if it is asked for."""
         opened, Z = self.opened, self.records.Z
-        if not (opened.second_moments and opened.is_measured(self.client)):
+        if not (opened.asks.second_moments and opened.asks.of(self.client)):
             return None
-        return on_grid(Z.T @ Z, second_steps(opened.exponents, Z.shape[1]))
+        return on_grid(Z.T @ Z, second_steps(opened.asks.exponents, Z.shape[1]))
 
 
 def targets_in(batches: tuple[Batch, ...]) -> FloatArray:

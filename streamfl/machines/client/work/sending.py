@@ -126,9 +126,9 @@ class MaskedSums(PlainSums):
     def may_work(self, opened: RoundOpened) -> bool:
         """Tell whether sums may be masked for a round: its roster is here, and has this start."""
         roster, masks = self._roster, self._masks
-        if roster is None or roster.version != opened.roster:
+        if roster is None or roster.version != opened.totals.roster:
             return False
-        if masks is not None and (masks.entry, masks.roster.version) > (opened.entry, opened.roster):
+        if masks is not None and (masks.entry, masks.roster.version) > (opened.entry, opened.totals.roster):
             return False  # seeds may have been told: the coordinator has gone back
         return roster.keys.get(self.client) == self.key and len(roster.keys) >= self.settings.min_clients_per_sum
 
@@ -137,7 +137,7 @@ class MaskedSums(PlainSums):
         roster = self._roster
         return (
             roster is not None
-            and roster.version == opened.roster
+            and roster.version == opened.totals.roster
             and len(roster.keys) < self.settings.min_clients_per_sum
         )
 
@@ -166,7 +166,7 @@ class MaskedSums(PlainSums):
         first, answer = not masks.has_told, masks.unmasked(asked)
         if first and answer is not None and self.settings.min_clients_per_sum > 1:
             about = replace(sent.update, spans=masks.told_about)  # which may be an earlier attempt
-            told = Disclosed.of(about, opened.repeats or opened.entry, asked.attempts)
+            told = Disclosed.of(about, opened.totals.repeats or opened.entry, asked.attempts)
             self._told_about = self._disclosed = told
         return answer
 

@@ -71,7 +71,7 @@ class Work:
         """
         models, earlier = self.models, self.earlier
         models.published.forget_before(opened.slots)
-        earlier.history.retain(opened.sampled)
+        earlier.history.retain(opened.earlier.sampled)
         part = self._part(opened, batches, opened.registry)
         if not any(map(len, batches)):
             models.learn(opened, ())
@@ -142,7 +142,8 @@ class Work:
             return update
 
         def coarser(update: Update, times: int) -> Update:
-            return replace(update, learnt=self.models.learnt(opened, self.settings.limits, coarser=times))
+            learnt = self.models.learnt(opened, self.settings.limits, coarser=times)
+            return replace(update, numbers=replace(update.numbers, learnt=learnt))
 
         return budget.kept(update, coarser, self.models.coarsest)
 

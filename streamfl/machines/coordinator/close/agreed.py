@@ -64,7 +64,7 @@ def _unit_after(
     """Return the new unit of targets; None if it does not change."""
     if settings.task != "regression":
         return None
-    unit = middle_unit(closing.counted.updates)
+    unit = middle_unit((update.records, update.numbers.target) for update in closing.counted.updates)
     return unit if restarted or state.registry.target.gives_way_to(unit) else None
 
 

@@ -127,7 +127,11 @@ def _merged(
         return (None if online is None else online.initial(labels)), None
     merged: tuple[AgreedState, Any] = online.after(
         state.online,
-        {update.client: update.learnt for update in closing.counted.updates if update.learnt is not None},
+        {
+            update.client: update.numbers.learnt
+            for update in closing.counted.updates
+            if update.numbers.learnt is not None
+        },
         labels,
         apart=closing.opened.apart,
         renewal=None if restart is None else Renewal(restart.chosen == "incumbent", restart.permutation),

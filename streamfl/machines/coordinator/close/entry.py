@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from streamfl.bounds import REFUSALS_IN_A_ROW, bounded
-from streamfl.machines.coordinator.round.aggregate import served_in_all
+from streamfl.machines.coordinator.round.aggregation import served_in_all
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.round.refusals import Refusals
 from streamfl.machines.coordinator.saved.ledger import Member
@@ -48,7 +48,7 @@ def entered(closing: Closing, members: Mapping[str, Member], refused: int) -> tu
         model="",
         registry=message.registry,
         refused=refused,
-        unlearnt=sum(update.learnt.unlearnt for update in updates if update.learnt is not None),
+        unlearnt=sum(update.numbers.learnt.unlearnt for update in updates if update.numbers.learnt is not None),
     )
     return entry, after
 

@@ -1,7 +1,7 @@
 """What a round has shown: its counted updates, aggregated."""
 
 from streamfl.learning.drift.evidence import Observed
-from streamfl.machines.coordinator.round.aggregate import Aggregation, outliers_in
+from streamfl.machines.coordinator.round.aggregation import Aggregation, outliers_in
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
@@ -17,9 +17,8 @@ def observed(
     opened, counted = closing.opened, closing.counted
     live, serves = opened.plan.live, opened.plan.serves
     without = {client for client, share in counted.shares.items() if share == 0.0}
-    outliers = (
-        outliers_in([update for update in counted.updates if update.client not in opened.apart], live) | without
-    )
+    common = [update for update in counted.updates if update.client not in opened.apart]
+    outliers = outliers_in(((u.client, u.records, u.numbers.losses) for u in common), live) | without
     aggregation = Aggregation.of(
         settings.learner, state.agreed, counted.updates, opened.apart, outliers, settings.aggregation
     )

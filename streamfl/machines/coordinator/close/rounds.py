@@ -5,7 +5,7 @@ A round closes as a chain: granted -> counted -> observed -> decided -> conclude
 update that caused it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,34 +18,27 @@ from streamfl.learning.profiles.base import Answer, Deliberation
 from streamfl.machines.coordinator.close.agreed import is_warming_up
 from streamfl.machines.coordinator.close.concluded import Decided, concluded
 from streamfl.machines.coordinator.close.observed import observed
-from streamfl.machines.coordinator.close.period import next_period
-from streamfl.machines.coordinator.kinds.base import NoTotal, RoundKind, TotalAsked
-from streamfl.machines.coordinator.kinds.chosen import round_kind
+from streamfl.machines.coordinator.names import Grant
+from streamfl.machines.coordinator.round.clocks import RoundClock, clock_of
 from streamfl.machines.coordinator.round.closing import Closing, Counted
 from streamfl.machines.coordinator.round.open_round import OpenRound, published, slot
-from streamfl.machines.coordinator.round.unsaved import PendingAlarm, Unmasking, Unsaved
+from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm, Unsaved
+from streamfl.machines.coordinator.round_kinds.base import NoTotal, RoundKind
+from streamfl.machines.coordinator.round_kinds.chosen import round_kind
 from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.machines.coordinator.saved.ledger import Member
-from streamfl.machines.coordinator.saved.names import Grant
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.alarm import Alarm
 from streamfl.protocol.decisions import Commit, CoordinatorDecision, Finished, Publish, Refused
 from streamfl.protocol.fingerprint import fingerprint
 from streamfl.protocol.messages import (
-    Disclosed,
     FromCoordinator,
     Join,
     OnlinePublished,
-    Refusal,
     Score,
-    Unmask,
-    Unmasked,
 )
 from streamfl.protocol.registry import Registry
-
-# Why a member is left out whose update is in totals that nobody knows without it.
-SILENT = "it has sent updates, but no seeds of its masks, for {} totals in a row: left out until entry {}"
 
 
 @dataclass
@@ -66,9 +59,10 @@ class Rounds:
     state: CoordinatorState
     unsaved: Unsaved = field(default_factory=Unsaved)
     kind: RoundKind = field(init=False)
+    clock: RoundClock = field(init=False)
 
     def __post_init__(self) -> None:
-        self.kind = round_kind(self.settings)
+        self.kind, self.clock = round_kind(self.settings), clock_of(self.settings)
 
     # --- opening ---------------------------------------------------------------------------------------------------
 
@@ -80,8 +74,7 @@ class Rounds:
         )
         state.members = {join.client: replace(Member().held_by(join.nonce), key=join.key) for join in joins}
         state.known_labels = len(state.registry.labels)
-        if settings.by_event_time:
-            state.period = next_period(None, [join.period for join in joins])
+        state.period = self.clock.next_period(None, [join.period for join in joins])
         online = settings.learner.online
         state.online = None if online is None else online.initial(state.registry.labels)
         self.unsaved.introductions = {}
@@ -109,10 +102,11 @@ class Rounds:
             state,
             plan,
             now=now,
-            interval=self.settings.interval,
+            interval=self.clock.seconds,
             moments=is_warming_up(state, self.settings) or bool(state.registry.unscaled),
             pooled=self.kind.sends_sums,
             noisy=self.settings.noise is not None,
+            on_grids=self.kind.on_grids,
         )
         self.unsaved.collect_for(opened)
 
@@ -124,8 +118,8 @@ class Rounds:
         scoring: tuple[FromCoordinator, ...] = (
             () if pending_alarm is None else (*pending_alarm.models, pending_alarm.asked)
         )
-        unmasking = () if self.unsaved.unmasking is None else (self.unsaved.unmasking.asked,)
-        return (*self.unsaved.open.all_messages(self.state, self._online_published(), now), *scoring, *unmasking)
+        enquiry = () if self.unsaved.enquiry is None else (self.unsaved.enquiry.asked,)
+        return (*self.unsaved.open.all_messages(self.state, self._online_published(), now), *scoring, *enquiry)
 
     def untrained(self) -> FloatArray:
         """Return the weights of a model that has learnt nothing, shape (d + 1, columns)."""
@@ -135,21 +129,31 @@ class Rounds:
     # --- closing ---------------------------------------------------------------------------------------------------
 
     def close(self, now: float) -> list[CoordinatorDecision]:
-        """Close the round with the updates that have come; where sums are masked, ask for their total first."""
-        if self.unsaved.unmasking is not None:
-            return self._unmasked(self.unsaved.unmasking, now)
+        """Close the round with the updates that have come; some kinds ask clients first, and are called again."""
+        enquiry, self.unsaved.enquiry = self.unsaved.enquiry, None
+        if enquiry is not None and enquiry.closing is not None:
+            closing = enquiry.closing
+            return self._counted(closing, self.kind.count_after(enquiry, closing, self.state), now)
         closing = self._closing()
         self.unsaved.waiting = closing.grant.waiting
         if not closing.senders:
             return self._conclude(closing, (), now)
-        match self.kind.count(closing, self.state):
-            case Counted() as counted:
+        return self._counted(closing, self.kind.count(closing, self.state), now)
+
+    def _counted(
+        self, closing: Closing, counted: Counted | Enquiry | NoTotal, now: float
+    ) -> list[CoordinatorDecision]:
+        """Go on with what counts of the updates, ask clients first, or close the entry without learning."""
+        match counted:
+            case Counted():
                 return self._decide(replace(closing, counted=counted), now)
-            case TotalAsked() as asked:
-                return self._ask_for_total(asked, now)
-            case NoTotal(repeats, periods):
-                self.state.repeats = repeats
-                return self.abort(now, periods=periods)
+            case Enquiry(asked=asked, closing=asked_about):
+                self.unsaved.enquiry = replace(counted, since=now)
+                if asked_about is not None:
+                    self.unsaved.updates = dict(asked_about.updates)
+                return [Commit((asked,))]
+            case NoTotal():
+                return self.abort(now, counted)
 
     def _closing(self) -> Closing:
         """Return the round as it closes: its updates, and which of their names are granted."""
@@ -183,67 +187,30 @@ class Rounds:
         found = alarm or Alarm("operator", 0.0, 0.0, observed.round)
         return replace(found, local=False, clients=() if found.local else found.clients, wanted=wanted)
 
-    # --- totals of masked sums -------------------------------------------------------------------------------------
-
-    def _ask_for_total(self, total: TotalAsked, now: float) -> list[CoordinatorDecision]:
-        """Ask for the total of updates; what is asked for is saved before it is told, so that no kill forgets it."""
-        state, closing = self.state, total.closing
-        there = {update.client: update for update in closing.senders}
-        self.unsaved.updates, state.repeats = dict(closing.updates), total.repeats
-        for name, update in there.items():
-            state.members[name].disclosed = Disclosed.of(update, total.repeats, there)
-        asked = Unmask(entry=state.entry, stage=0, attempts={name: there[name].attempt for name in sorted(there)})
-        self.unsaved.unmasking = Unmasking(asked, now, closing)
-        return [Commit((asked,))]
-
-    def _unmasked(self, unmasking: Unmasking, now: float) -> list[CoordinatorDecision]:
-        """Go on with the total, or without it if a client has not answered."""
-        silent, answers = unmasking.lacking, [unmasking.answers[name] for name in sorted(unmasking.answers)]
-        closing, self.unsaved.unmasking = unmasking.closing, None
-        if closing is None:
-            return self._settled(() if silent else answers, now)
-        if silent:
-            self.state.repeats = 0 if closing.opened.message.repeats else self.state.repeats
-            return self.abort(now, silent)
-        counted = self.kind.total(closing, unmasking.asked.attempts, answers, self.state.registry)
-        return self._decide(replace(closing, counted=counted), now)
-
-    def abort(
-        self, now: float, silent: Collection[str] = (), periods: tuple[int | None, ...] | None = None
-    ) -> list[CoordinatorDecision]:
+    def abort(self, now: float, why: NoTotal | None = None) -> list[CoordinatorDecision]:
         """Close the entry without learning anything: its records stay pending, and the round is opened again.
 
         Parameters
         ----------
         now
             The time, in seconds.
-        silent
-            The clients because of which no total can be told.
-        periods
-            What clients say of the next period of event time; None: the period stays.
+        why
+            Why no total can be told; None: for another reason.
         """
-        unsaved, updates = self.unsaved, self.unsaved.updates
-        unsaved.unmasking, unsaved.pending_alarm = None, None
+        unsaved, updates, why = self.unsaved, self.unsaved.updates, why or NoTotal()
+        unsaved.enquiry, unsaved.pending_alarm = None, None
         closing = Closing(
             unsaved.opened,
             {name: updates[name] for name in sorted(updates) if not updates[name].records},
             Grant(self.state.registry, frozenset(), frozenset()),
-            excluded=frozenset(name for name, update in updates.items() if update.records) - set(silent),
+            excluded=frozenset(name for name, update in updates.items() if update.records) - why.silent,
         )
-        if periods is not None:
-            self.state.period = self._period(periods)
-        left_out = [one for client in sorted(silent) for one in self._count_silence(client)]
+        if why.periods is not None:
+            self.state.period = self.clock.next_period(self.state.period, why.periods)
+        for refusal in why.left_out:
+            unsaved.refusals.announce_instead(refusal)
+        left_out = [Refused(refusal.client, refusal.reason) for refusal in why.left_out]
         return [*left_out, *self._conclude(closing, (), now)]
-
-    def _count_silence(self, client: str) -> list[CoordinatorDecision]:
-        """Count a total that failed because of a member; if these are several in a row, say that it is left out."""
-        entry, member = self.state.entry, self.state.members[client]
-        if not member.keeps_silent(entry):
-            return []
-        reason = SILENT.format(member.silent, member.rests)
-        refusal = Refusal(client=client, incarnation=member.incarnation, entry=entry, reason=reason)
-        self.unsaved.refusals.announce_instead(refusal)
-        return [Refused(client, reason)]
 
     # --- an alarm --------------------------------------------------------------------------------------------------
 
@@ -264,30 +231,22 @@ class Rounds:
             stage=len(answers) + 1,
             relabel=ask.relabel,
         )
-        models = published(ask.models, state)
+        models = published(ask.models, state, on_grids=self.kind.on_grids)
         self.unsaved.pending_alarm = PendingAlarm(closing, deliberation, asked, models, ask.models, now, answers)
         self.unsaved.scores = {}
         return [Publish((*models, asked))]
 
     def settle(self, now: float) -> list[CoordinatorDecision]:
-        """Pass the scores to the profile; clients that have sent none are left out."""
-        unsaved = self.unsaved
-        if unsaved.unmasking is not None:
-            return self._unmasked(unsaved.unmasking, now)
-        attempts = self.kind.to_unmask(self._pending_alarm, unsaved.scores)
-        if attempts:
-            stage = self._pending_alarm.asked.stage
-            unsaved.unmasking = Unmasking(Unmask(entry=self.state.entry, stage=stage, attempts=attempts), now)
-            return [Publish((unsaved.unmasking.asked,))]
-        return self._settled((), now)
-
-    def _settled(self, answers: Sequence[Unmasked], now: float) -> list[CoordinatorDecision]:
-        """Pass the scores to the profile; where they are masked, those whose clients have told the seeds."""
-        alarm = self._pending_alarm
+        """Pass the scores to the profile; clients that have sent none are left out, and some kinds ask first."""
+        unsaved, alarm = self.unsaved, self._pending_alarm
         aggregation = alarm.closing.aggregation
         if aggregation is None:
             raise BrokenInvariantError("an alarm in a round of which nothing was observed")
-        scored = self.kind.scored(alarm, self.unsaved.scores, answers, self.state.registry)
+        enquiry, unsaved.enquiry = unsaved.enquiry, None
+        scored = self.kind.scored(alarm, unsaved.scores, enquiry, self.state.registry)
+        if isinstance(scored, Enquiry):
+            unsaved.enquiry = replace(scored, since=now)
+            return [Publish((scored.asked,))]
         answer = aggregation.answer(scored, alarm.live)
         alarm.deliberation.answer(answer)
         return self._deliberate(alarm.closing, alarm.deliberation, (*alarm.answers, answer), now)
@@ -316,7 +275,8 @@ class Rounds:
             made.state.profile.transform(made.agreed.re_expression)
         self.state = made.state
         if closing.excluded is None:
-            self.state.period = self._period([update.period for update in closing.updates.values()])
+            periods = [update.period for update in closing.updates.values()]
+            self.state.period = self.clock.next_period(self.state.period, periods)
         for refusal in made.evicted:
             unsaved.refusals.announce_instead(refusal)
         self.open(now)
@@ -328,10 +288,6 @@ class Rounds:
         messages = following.new_messages(self.state, before=before, online=learnt)
         ended = [Finished()] if made.evicted and not self.state.active() else []
         return [Commit((entry, *made.announced, *messages)), *ended]
-
-    def _period(self, following: Sequence[int | None]) -> int | None:
-        """Return the next period, if rounds are by event time."""
-        return next_period(self.state.period, following) if self.settings.by_event_time else None
 
     def keep_between(self) -> None:
         """Drop a saved state of models other than the present ones, which then begin with the next round."""

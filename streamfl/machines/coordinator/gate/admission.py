@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from streamfl.learning.online_models import Covered, OnlineModels
-from streamfl.learning.pooling.masks import absent_peers, is_seed
 from streamfl.machines.coordinator.gate.checks import (
     NO_MEMBER,
     OTHER_INCARNATION,
@@ -20,9 +19,9 @@ from streamfl.machines.coordinator.gate.checks import (
     wrong_pooled_scores,
     wrong_scores,
 )
-from streamfl.machines.coordinator.kinds.base import RoundKind
-from streamfl.machines.coordinator.round.refusals import incarnation_in
+from streamfl.machines.coordinator.gate.senders import incarnation_in
 from streamfl.machines.coordinator.round.unsaved import Unsaved
+from streamfl.machines.coordinator.round_kinds.base import RoundKind
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
@@ -44,7 +43,7 @@ class Grants(Protocol):
 
 
 # Why a client that an operator has evicted is refused.
-BARRED = "evicted by an operator; `streamfl members admit` lets it in again"
+BARRED = "an operator has evicted it; `streamfl members admit` lets it in again"
 
 # By name of a partition, the position after its last record.
 LogEnds = Callable[[Collection[str]], Mapping[str, int | None]]
@@ -60,14 +59,15 @@ def named(update: Update, state: CoordinatorState, online: OnlineModels[Any, Any
     """
     if state.agreement is None:  # no update counts yet
         return update
-    moments, learnt = update.moments, update.learnt
+    numbers = update.numbers
+    moments, learnt = numbers.moments, numbers.learnt
     if moments is not None and not moments.features and moments.count.size:
         moments = replace(moments, features=(*state.registry.features, *update.new_features))
     if online is not None:
         learnt = online.completed(learnt, state.online)
-    if moments is update.moments and learnt is update.learnt:
+    if moments is numbers.moments and learnt is numbers.learnt:
         return update
-    return replace(update, moments=moments, learnt=learnt)
+    return replace(update, numbers=replace(numbers, moments=moments, learnt=learnt))
 
 
 @dataclass
@@ -135,9 +135,13 @@ class Admission:
             return None
         return f"what all clients say of their records takes more than {MOST_KEPT} bytes"
 
-    def update(self, update: Update, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
-        """Return why an update is refused, or None; a late update is not a fault."""
-        if unsaved.open is None or unsaved.pending_alarm is not None or unsaved.unmasking is not None:
+    def update(self, update: Update, state: CoordinatorState, unsaved: Unsaved) -> Update | Refused:
+        """Return an update as it counts, or why it is refused; a late update is not a fault."""
+        update = named(update, state, self.settings.learner.online)
+        return self._refused(update, state, unsaved) or update
+
+    def _refused(self, update: Update, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
+        if unsaved.open is None or unsaved.pending_alarm is not None or unsaved.enquiry is not None:
             return Refused(update.client, "no round is open")
         opened, member = unsaved.open.message, state.members.get(update.client)
         if member is None:
@@ -174,7 +178,7 @@ class Admission:
         """Return why scores of candidates are refused, or None."""
         pending_alarm, update = unsaved.pending_alarm, unsaved.updates.get(scores.client)
         if pending_alarm is None or update is None or not pending_alarm.is_answered_by(scores):
-            return Refused(scores.client, "no scores are asked for")
+            return Refused(scores.client, "nobody has asked for scores")
         if incarnation_in(scores.attempt) != state.members[scores.client].incarnation:
             return Refused(scores.client, OTHER_INCARNATION)
         layout = self.kind.layout_of(pending_alarm.asked, state.registry)
@@ -196,17 +200,14 @@ class Admission:
 
     def seeds(self, answer: Unmasked, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
         """Return why the seeds of masks are refused, or None; one that comes late or twice is not a fault."""
-        unmasking, client = unsaved.unmasking, answer.client
-        if unmasking is None or (answer.entry, answer.stage) != (unmasking.asked.entry, unmasking.asked.stage):
-            return Refused(client, "no seeds are asked for")
-        if client not in unmasking.lacking:
-            return Refused(client, "no seeds of it are asked for")
-        asked = unmasking.asked.attempts
-        if answer.attempt != asked[client]:
-            return Refused(client, "seeds of another attempt")
-        absent = set() if state.roster is None else absent_peers(state.roster, client, asked)
-        wrong = None if answer.shared.keys() == absent else "seeds that it shares with others than were asked for"
-        wrong = wrong or (None if all(map(is_seed, (answer.own, *answer.shared.values()))) else "no seeds")
+        enquiry, client = unsaved.enquiry, answer.client
+        if enquiry is None or (answer.entry, answer.stage) != (enquiry.asked.entry, enquiry.asked.stage):
+            return Refused(client, "nobody has asked for seeds")
+        if client not in enquiry.lacking:
+            return Refused(client, "nobody has asked for seeds of this client")
+        if answer.attempt != enquiry.asked.attempts[client]:
+            return Refused(client, "the seeds are of another attempt")
+        wrong = self.kind.wrong_answer(answer, enquiry, state)
         return None if wrong is None else Refused(client, wrong, is_fault=True)
 
     def _columns(self, update: Update, state: CoordinatorState) -> int:
@@ -216,19 +217,21 @@ class Admission:
         """Return what is wrong with `learnt`, or with the names of experts in `served`."""
         online, registry = self.settings.learner.online, state.registry
         if online is None:
-            wrong = None if update.learnt is None else "online models that not all have"
-            return wrong or ("answers of unknown models" if update.served.shares else None)
+            wrong = (
+                None if update.numbers.learnt is None else "either the update or the federation has no online models"
+            )
+            return wrong or ("predictions name models that are unknown" if update.numbers.served.shares else None)
         covered = Covered(
             records=update.records,
             features={*registry.features, *update.new_features},
             labels={*registry.labels, *update.new_labels},
             members=len(state.members),
             limits=self.settings.limits,
-            measured=opened.is_measured(update.client),
+            measured=opened.asks.of(update.client),
         )
-        answering = online.names >= update.served.shares.keys()
-        wrong = online.refusal(update.learnt, state.online, covered)
-        return wrong or (None if answering else "answers of unknown models")
+        answering = online.names >= update.numbers.served.shares.keys()
+        wrong = online.refusal(update.numbers.learnt, state.online, covered)
+        return wrong or (None if answering else "predictions name models that are unknown")
 
     def _wrong_places(self, update: Update, state: CoordinatorState) -> str | None:
         """Return why an update's positions are impossible: another client's partition, or beyond the log's end."""

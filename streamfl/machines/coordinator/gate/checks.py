@@ -12,22 +12,22 @@ from itertools import pairwise
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.bounds import MOST_POSITIONS, NAMED, Limits, is_name
+from streamfl.bounds import MOST_POSITIONS, NAME_BYTES, NAMED, Limits, is_name
 from streamfl.learning.fixed_point import largest_part
 from streamfl.learning.grid import second_steps
 from streamfl.learning.model import score_bound
 from streamfl.learning.pooling.layout import Layout
 from streamfl.learning.pooling.masks import is_key
-from streamfl.machines.coordinator.kinds.summed import wrong_sums
-from streamfl.machines.coordinator.round.refusals import incarnation_in
+from streamfl.learning.pooling.sums import of_text
+from streamfl.machines.coordinator.gate.senders import incarnation_in
 from streamfl.machines.coordinator.saved.ledger import Member
-from streamfl.machines.coordinator.saved.names import wrong_join_names, wrong_update_names
 from streamfl.protocol.decisions import Refused
 from streamfl.protocol.messages import (
     FromClient,
     Join,
     LabelSums,
     Leave,
+    Numbers,
     RoundOpened,
     SampledRound,
     Score,
@@ -48,8 +48,8 @@ TIMES = (-62_135_596_800_000, 253_402_300_799_999)
 # What bounds allow for rounding: clients send sums as floats of 32 bits.
 ROUNDING = 2.0**-23
 
-NO_MEMBER = "not a member"
-OTHER_INCARNATION = "another incarnation than the present one"
+NO_MEMBER = "it is not a member"
+OTHER_INCARNATION = "another start of the client has taken its place"
 
 # The most held-out records of one label of a client.
 MOST_HELD = 1000
@@ -108,7 +108,8 @@ def _wrong_losses(claim: Claim) -> str | None:
     """Return what is wrong with the losses and steps of the round's models."""
     update, registry = claim.update, claim.registry
     return _wrong_models(
-        update,
+        update.numbers,
+        update.client,
         claim.opened,
         asked_of(update.client, claim.opened.slots),
         records=update.records,
@@ -144,7 +145,7 @@ WITH_SUMS: tuple[Check, ...] = (
 )
 WITH_NUMBERS: tuple[Check, ...] = (
     *OF_RECORDS,
-    lambda it: "sums that were not asked for" if it.update.sums else None,
+    lambda it: "nobody has asked for sums" if it.update.sums else None,
     lambda it: _wrong_label_sums(it.update, it.registry),
     lambda it: _wrong_served(it.update, it.registry),
     lambda it: _wrong_times(it.update),
@@ -178,7 +179,7 @@ def shows_work(update: Update, member: Member, limits: Limits = NAMED) -> bool:
     --------
     >>> from streamfl.protocol.records import Span
     >>> spans = (Span("p", 10, 30),)
-    >>> round = {"entry": 7, "round": 7, "epoch": 1, "registry": 1, "losses": {}, "differences": {}}
+    >>> round = {"entry": 7, "round": 7, "epoch": 1, "registry": 1}
     >>> late = Update(client="c", attempt="2-1", records=20, trained=20, rejected=0, spans=spans, **round)
     >>> [shows_work(late, Member(n, "7f", positions={"p": at})) for n, at in ((2, 10), (1, 10), (2, 5))]
     [True, False, False]
@@ -196,22 +197,22 @@ def _late(claim: Claim) -> str | None:
     if incarnation_in(update.attempt) != member.incarnation:
         return OTHER_INCARNATION
     if (update.entry, update.epoch) != (opened.entry, opened.epoch):
-        return "an older round"
+        return "the round is older than the open one"
     if update.client in claim.already:
-        return "a second update for the round"
-    return None if update.registry == opened.registry else "another registry"
+        return "an update for this round has been accepted before"
+    return None if update.registry == opened.registry else "the update uses another version of the registry"
 
 
 def wrong_introduction(join: Join, limits: Limits = NAMED) -> str | None:
     """Return why a Join cannot be used, or None."""
     if not 0 <= join.records < MOST_RECORDS or len(set(join.labels)) != len(join.labels):
-        return "an impossible introduction"
+        return "the client joins with impossible counts or labels"
     if not 0 <= join.question < MOST_RECORDS:
-        return "a question without a number"
+        return "the question has no number"
     if join.period is not None and not abs(join.period) < MOST_RECORDS:
-        return "a period that no time has"
+        return "no time lies in the period"
     if join.key and not is_key(join.key):
-        return "no key for masks"
+        return "the key for masks is no key"
     return wrong_join_names(join, limits) or _wrong_moments(join.moments, join.records) or _wrong_unit(join.target)
 
 
@@ -221,14 +222,14 @@ def wrong_identity(message: FromClient, limits: Limits = NAMED) -> str | None:
     The client's name may be empty: the only client of a process needs none.
 
     >>> wrong_identity(Leave(client="c0", nonce="7f")), wrong_identity(Leave(client="c0", nonce="7" * 300))
-    (None, 'a client without a name, or an unknown start of it')
+    (None, 'the client has no name, or the start that sent the message is unknown')
     """
     if isinstance(message, Join | Leave):
         starts = len(message.nonce) > 0 and is_name(message.nonce) and 0 <= message.after < MOST_RECORDS
     else:
         starts = incarnation_in(message.attempt) is not None
     named = starts and is_name(message.client, limits.name_bytes)
-    return None if named else "a client without a name, or an unknown start of it"
+    return None if named else "the client has no name, or the start that sent the message is unknown"
 
 
 def wrong_partitions(update: Update, member: Member, own: Sequence[str], features: Sequence[str] = ()) -> str | None:
@@ -260,7 +261,7 @@ def wrong_partitions(update: Update, member: Member, own: Sequence[str], feature
     if wrong is not None or not partitions:
         return wrong
     if len(partitions | member.positions.keys()) > 1:
-        return "records of another partition than before"
+        return "records are of another partition than before"
     (partition,) = partitions
     return None if is_own(update.client, partition, own) else f"records of {partition}, which is not its partition"
 
@@ -269,9 +270,9 @@ def _wrong_features(update: Update, own: Sequence[str]) -> str | None:
     """Return why a watermark is not in the client's partition of features, whose number is that of labels."""
     watermark = update.watermark
     if watermark is None:
-        return "records without a watermark, and labels come later here" if own and update.records else None
+        return "the update has no watermark, but labels come later here" if own and update.records else None
     if not own:
-        return "a watermark, and labels come with their records here"
+        return "the update has a watermark, but labels come with their records here"
     numbers = {span.partition.rpartition("/")[2] for span in update.spans}
     if not is_own(update.client, watermark.partition, own) or not numbers <= {watermark.partition.rpartition("/")[2]}:
         return f"features of {watermark.partition}, which is not its partition"
@@ -325,11 +326,12 @@ def wrong_scores(
     """
     if not update.records:
         nothing = not (scores.losses or scores.differences or scores.relabelling)
-        return None if nothing else "no records, and scores of them"
+        return None if nothing else "the client has scores of records, but no records"
     slots = asked_of(scores.client, asked.slots)
     relabelled = {slot.name for slot in slots} & set(asked.relabel)
     return _wrong_models(
         scores,
+        scores.client,
         opened,
         slots,
         records=update.records,
@@ -342,37 +344,27 @@ def wrong_scores(
 
 def _wrong_empty(update: Update) -> str | None:
     """Return what an update without good records wrongly says about records, or None; it may only pass bad ones."""
-    per_label = (update.losses, update.differences, update.new, update.old, update.new_labels, update.new_features)
-    held = (update.held, update.let_go)
-    parts = (update.sample, update.moments, update.second_moments, update.learnt, update.times)
-    if any(map(len, (*per_label, *held))) or any(part is not None for part in parts):
-        return "no records, and data about them"
-    is_empty = _has_no_numbers(update) and not update.sums
-    return None if is_empty else "no records, and numbers about them"
-
-
-def _has_no_numbers(update: Update) -> bool:
-    norms = update.squared_norm == update.largest_norm == 0.0
-    return norms and update.target == TargetUnit() and update.served == Served()
+    kept = update.kept
+    lists = any(map(len, (update.new_labels, update.new_features, kept.held, kept.let_go, update.sums)))
+    is_empty = update.numbers.are_none and kept.sample is None and not lists
+    return None if is_empty else "the update has data about records, but no records"
 
 
 def tells_of_records(update: Update) -> str | None:
     """Return that an update tells what only sums over all clients are to tell, or None."""
-    told = any(map(len, (update.losses, update.differences, update.new, update.old)))
-    parts = (update.moments, update.second_moments, update.learnt, update.times)
-    only_sums = not told and all(part is None for part in parts) and _has_no_numbers(update)
-    return None if only_sums else "numbers about records beside their sums"
+    return None if update.numbers.are_none else "the message has numbers about records next to their sums"
 
 
 def wrong_pooled_scores(scores: Scores, update: Update, layout: Layout) -> str | None:
     """Return why the sums of scores of candidates are refused, or None; there may be none."""
     if scores.losses or scores.differences or scores.relabelling or (scores.sums and not update.records):
-        return "numbers about records beside their sums"
+        return "the message has numbers about records next to their sums"
     return wrong_sums(scores.sums, layout) if scores.sums else None
 
 
 def _wrong_models(
-    message: Update | Scores,
+    told: Numbers | Scores,
+    client: str,
     opened: RoundOpened,
     slots: Sequence[Slot],
     *,
@@ -383,16 +375,16 @@ def _wrong_models(
     sample: Sequence[SampledRound],
 ) -> str | None:
     """Return what is wrong with the losses and differences of the slots that a client was asked about, or None."""
-    if set(message.losses) != {slot.name for slot in slots}:
-        return "losses of other models than were asked for"
-    if not all(_is_loss(message.losses[slot.name], records, _sampled(slot, sample)) for slot in slots):
-        return "a loss that no scores in [0, 1] add up to"
-    trains = opened.trained_by(message.client, slots)
-    if set(message.differences) != (trains if trained else set()):
-        return "differences of other models than are trained"
+    if set(told.losses) != {slot.name for slot in slots}:
+        return "losses are of other models than were asked for"
+    if not all(_is_loss(told.losses[slot.name], records, _sampled(slot, sample)) for slot in slots):
+        return "a loss is out of range for this number of records"
+    trains = opened.trained_by(client, slots)
+    if set(told.differences) != (trains if trained else set()):
+        return "differences are of other models than are trained"
     sums = {slot.name for slot in slots if slot.whitened}
-    largest = {name: largest_part(1 if name in sums else trained, members) for name in message.differences}
-    wrong = (_wrong_difference(name, x, shape, largest[name]) for name, x in message.differences.items())
+    largest = {name: largest_part(1 if name in sums else trained, members) for name in told.differences}
+    wrong = (_wrong_difference(name, x, shape, largest[name]) for name, x in told.differences.items())
     return next((reason for reason in wrong if reason), None)
 
 
@@ -401,12 +393,12 @@ def _wrong_relabelling(
 ) -> str | None:
     """Return what is wrong with the sums of log-likelihoods by label, each at least `-bound`, or None."""
     if set(relabelling) != set(asked):
-        return "labels fitted to other models than were asked for"
+        return "labels were fitted to other models than were asked for"
     for S in relabelling.values():
         if S.shape != (labels, labels):
-            return "labels fitted in another shape"
+            return "fitted labels have another shape"
         if not ((S <= ROUNDING).all() and (records * bound * (1.0 + ROUNDING) >= -S).all()):  # false also of NaN
-            return "impossible log-likelihoods"
+            return "log-likelihoods are out of range"
     return None
 
 
@@ -440,10 +432,10 @@ def _wrong_difference(name: str, x: FloatArray, shape: tuple[int, int], largest:
 
 def _wrong_round(update: Update, opened: RoundOpened) -> str | None:
     if update.round != opened.round:
-        return "another round than the entry is of"
+        return "the round is not that of the entry"
     if update.period is None or (opened.period is not None and abs(update.period) < MOST_RECORDS):
         return None
-    return "a period that was not asked for, or that no time has"
+    return "the period was not asked for, or no time lies in it"
 
 
 def _wrong_positions(update: Update, member: Member, limits: Limits) -> str | None:
@@ -452,7 +444,7 @@ def _wrong_positions(update: Update, member: Member, limits: Limits) -> str | No
         not all(is_name(name, limits.name_bytes) for name in partitions)
         or len(partitions | member.positions.keys()) > MOST_PARTITIONS
     ):
-        return "partitions without a name, or far too many"
+        return "partitions have no name, or are far too many"
     for span in update.spans:
         if not 0 <= span.start <= span.end:
             return f"positions of {span.partition} run backwards"
@@ -465,7 +457,7 @@ def _wrong_positions(update: Update, member: Member, limits: Limits) -> str | No
     if min(update.records, update.trained, update.rejected) < 0 or update.trained > update.records:
         return "impossible counts"
     if update.records + update.rejected > sum(span.end - span.start for span in update.spans):
-        return "more records than positions"
+        return "there are more records than positions"
     return None if update.records + update.rejected < MOST_RECORDS else "impossible counts"
 
 
@@ -473,58 +465,60 @@ def _wrong_mark(update: Update, member: Member, limits: Limits) -> str | None:
     """Return why a watermark is impossible: it never moves back, and labels come later always or never."""
     watermark, before = update.watermark, member.watermark
     if watermark is None:
-        return None if before is None else "no watermark, though its labels come later"
+        return None if before is None else "the update has no watermark, but the client's labels come later"
     if before is None and member.accepted:  # bad labels may have come before the first features
-        return "a watermark, though its labels have come with their records"
+        return "the update has a watermark, but the client's labels have come with their records"
     if not is_name(watermark.partition, limits.name_bytes) or watermark.partition in {
         span.partition for span in update.spans
     }:
-        return "a watermark in a partition without a name, or in that of its labels"
+        return "the watermark's partition has no name, or is that of the labels"
     ends = {**member.positions, **{span.partition: span.end for span in update.spans}}
     first, least = (0, 0) if before is None else (before.features, before.labels)
     if before is not None and before.partition != watermark.partition:
-        return "a watermark in another partition than before"
+        return "the watermark is in another partition than before"
     if not first <= watermark.features < MOST_POSITIONS or not 0 <= watermark.labels <= max(ends.values(), default=0):
-        return "a watermark that runs backwards, or beyond the ledger"
+        return "the watermark runs backwards, or beyond the ledger"
     if watermark.labels < least or not 0 <= watermark.expired <= watermark.features:
-        return "a watermark that runs backwards, or of more records than positions"
+        return "the watermark runs backwards, or counts there are more records than positions"
     if min(watermark.released) < 0 or sum(watermark.released) > update.rejected:
-        return "a watermark of more labels without a record than were rejected"
+        return "the watermark counts more labels without a record than were rejected"
     return None
 
 
 def _wrong_held(update: Update, opened: RoundOpened, member: Member) -> str | None:
     """Return why newly held-out records are impossible: each must be of this round, and there once."""
-    if opened.held is None:
-        return "records held out that were not asked for" if update.held or update.let_go else None
-    if len(update.held) + update.trained > update.records:
-        return "records both trained on and held out"
+    held = update.kept.held
+    if opened.earlier.held is None:
+        return "nobody has asked to hold records out" if held or update.kept.let_go else None
+    if len(held) + update.trained > update.records:
+        return "records were both trained on and held out"
     spans = {span.partition: span for span in update.spans}
     ordinals = range(member.read, member.read + update.records + update.rejected)
-    for record in update.held:
+    for record in held:
         span = spans.get(record.partition)
         if record.round != opened.round or span is None or not span.start <= record.position < span.end:
-            return "a record held out that is not of this round"
+            return "a held-out record is not of this round"
         if record.ordinal not in ordinals:
-            return "a record held out under another's number"
-    if not _are_beside([record.beside for record in update.held], update):
-        return "a record held out whose features are nowhere"
-    in_order = [record.ordinal for record in update.held]
-    places = {(record.partition, record.position) for record in update.held}
-    if len(places) < len(update.held) or any(a >= b for a, b in pairwise(in_order)):
-        return "a record held out twice, or out of order"
+            return "a held-out record has the number of another one"
+    if not _are_beside([record.beside for record in held], update):
+        return "a held-out record does not say where its features are"
+    in_order = [record.ordinal for record in held]
+    places = {(record.partition, record.position) for record in held}
+    if len(places) < len(held) or any(a >= b for a, b in pairwise(in_order)):
+        return "held-out records come twice, or out of order"
     return None
 
 
 def _wrong_hoard(update: Update, member: Member, known: int) -> str | None:
     """Return why a client holds out too many records: places that it never releases would be kept for ever."""
-    if not update.held:
+    held, let_go = update.kept.held, update.kept.let_go
+    if not held:
         return None
     most = MOST_HELD * max(1, known + len(update.new_labels))
-    if len(member.held) + len(update.held) <= most:
+    if len(member.held) + len(held) <= most:
         return None  # whatever it releases
-    left = len(member.held) - len({record.ordinal for record in member.held}.intersection(update.let_go))
-    return None if left + len(update.held) <= most else "more records held out than were asked for"
+    left = len(member.held) - len({record.ordinal for record in member.held}.intersection(let_go))
+    return None if left + len(held) <= most else "more records are held out than were asked for"
 
 
 def _are_beside(positions: Sequence[int | None], update: Update) -> bool:
@@ -537,33 +531,34 @@ def _are_beside(positions: Sequence[int | None], update: Update) -> bool:
 
 def _wrong_sample(update: Update, opened: RoundOpened, member: Member) -> str | None:
     """Return why a history sample is impossible: its records must be of this round, each once."""
-    kept = update.sample
+    kept = update.kept.sample
     if kept is None:
         return None
     places = [(partition, position) for partition, positions in kept.positions.items() for position in positions]
-    if kept.round != opened.round or len(places) > opened.keep or len(kept.ordinals) != len(places):
-        return "a sample that was not asked for"
+    if kept.round != opened.round or len(places) > opened.earlier.keep or len(kept.ordinals) != len(places):
+        return "the sample was not asked for"
     spans = {span.partition: range(span.start, span.end) for span in update.spans}
     here = spans.keys() >= kept.positions.keys() and all(position in spans[name] for name, position in places)
     ordinals = range(member.read, member.read + update.records + update.rejected)
     if not here or not all(ordinal in ordinals for ordinal in kept.ordinals):
-        return "a sample of records that are not of this round"
+        return "the sample has records that are not of this round"
     if min(len(set(places)), len(set(kept.ordinals))) < len(places):
-        return "a record sampled twice"
+        return "a record was sampled twice"
     beside = {partition: len(positions) for partition, positions in kept.beside.items()}
     apart = {} if update.watermark is None else {partition: len(ps) for partition, ps in kept.positions.items()}
     if beside != apart or not all(_are_beside(places, update) for places in kept.beside.values()):
-        return "a sample of records whose features are nowhere"
+        return "the sample does not say where the features of its records are"
     return None
 
 
 def _wrong_served(update: Update, registry: Registry) -> str | None:
     """Return why the counts of predictions are impossible, or None; a comparison with NaN is false."""
-    served, n = update.served, update.served.records
+    served = update.numbers.served
+    n = served.records
     if served == Served():
         return None
     if not 0 <= served.correct <= n <= update.records or n == 0:
-        return "more answers than records"
+        return "there are more predictions than records"
     if registry.labels or update.new_labels:
         possible = served.absolute_error == 0.0 and 0.0 <= served.no_change <= n
     else:
@@ -573,28 +568,31 @@ def _wrong_served(update: Update, registry: Registry) -> str | None:
     shares = served.shares.values()
     most = n * (1.0 + ROUNDING)
     if not possible or not all(0.0 <= share <= most for share in shares) or not sum(shares) <= most:
-        return "answers that so many records cannot have had"
+        return "counts of predictions are out of range for this number of records"
     return None
 
 
 def _wrong_times(update: Update) -> str | None:
     """Return why the times of the first and the last record are impossible, or None."""
-    if update.times is None:
+    times = update.numbers.times
+    if times is None:
         return None
-    first, last = update.times
-    return None if TIMES[0] <= first <= last <= TIMES[1] else "times that no records have"
+    first, last = times
+    return None if TIMES[0] <= first <= last <= TIMES[1] else "times are out of range"
 
 
 def _wrong_label_sums(update: Update, registry: Registry) -> str | None:
     """Return what is wrong with the scores by label of the serving model, or None."""
-    labels = {*registry.labels, *update.new_labels} or {""}
-    for sums, most in ((update.new, update.records), (update.old, MOST_HELD)):
+    labels, new = {*registry.labels, *update.new_labels} or {""}, update.numbers.new
+    for sums, most in ((new, update.records), (update.numbers.old, MOST_HELD)):
         named = {x.label for x in sums}
         if len(named) < len(sums) or not named <= labels:
-            return "losses of a label that is not known, or comes twice"
+            return "losses name a label that is unknown, or name it twice"
         if [x for x in sums if not (0 <= x.count <= most and _is_sum(x))]:
-            return "losses by label that no scores in [0, 1] add up to"
-    return None if sum([x.count for x in update.new]) <= update.records else "losses of more records than there are"
+            return "a loss by label is out of range for this number of records"
+    return (
+        None if sum([x.count for x in new]) <= update.records else "losses by label count more records than there are"
+    )
 
 
 def _is_sum(sums: LabelSums) -> bool:
@@ -605,52 +603,119 @@ def _is_sum(sums: LabelSums) -> bool:
 
 def _wrong_second_moments(update: Update, opened: RoundOpened, rows: int) -> str | None:
     """Return why second moments cannot be of the update's records: their trace is the sum of squared norms."""
-    C = update.second_moments
-    if (C is not None) != (opened.second_moments and opened.is_measured(update.client)):
-        return "second moments that were not asked for, or none"
+    C, norm = update.numbers.second_moments, update.numbers.squared_norm
+    if (C is not None) != (opened.asks.second_moments and opened.asks.of(update.client)):
+        return "second moments were not asked for, or are missing"
     if C is None:
         return None
     if C.shape != (rows, rows) or not np.isfinite(C).all():
-        return "second moments of another shape, or not finite"
-    steps = second_steps(opened.exponents, rows)
-    diagonal, slack = np.diag(C), 1e-6 * (1.0 + update.squared_norm) + np.diag(steps)
-    if not 0.0 <= diagonal.min() <= diagonal.max() <= update.squared_norm + slack.max():
-        return "second moments of other records than the norms"
-    if abs(float(diagonal.sum()) - update.squared_norm) > slack.sum():
-        return "second moments of other records than the norms"
+        return "second moments have another shape, or are not finite"
+    steps = second_steps(opened.asks.exponents, rows)
+    diagonal, slack = np.diag(C), 1e-6 * (1.0 + norm) + np.diag(steps)
+    if not 0.0 <= diagonal.min() <= diagonal.max() <= norm + slack.max():
+        return "second moments do not match the norms"
+    if abs(float(diagonal.sum()) - norm) > slack.sum():
+        return "second moments do not match the norms"
     sizes = np.sqrt(diagonal + slack)
     if not np.array_equal(C, C.T) or (np.abs(C) > np.outer(sizes, sizes) + steps).any():
-        return "impossible second moments"
-    return "second moments of no constant" if abs(diagonal[-1] - update.records) > slack[-1] else None
+        return "second moments are out of range"
+    return "second moments lack the constant" if abs(diagonal[-1] - update.records) > slack[-1] else None
 
 
 def _wrong_numbers(update: Update, registry: Registry) -> str | None:
+    numbers, records = update.numbers, update.records
     farthest = max(registry.farthest, 1.0) ** 2 * registry.rows  # the constant 1 has a row, too
     longest = math.sqrt(farthest) * (1.0 + ROUNDING)
     if not (
-        0.0 <= update.squared_norm <= update.records * farthest * (1.0 + ROUNDING)
-        and 0.0 <= update.largest_norm <= longest
+        0.0 <= numbers.squared_norm <= records * farthest * (1.0 + ROUNDING)
+        and 0.0 <= numbers.largest_norm <= longest
     ):
-        return "an impossible norm"
-    return (_wrong_moments(update.moments, update.records) if update.moments else None) or _wrong_unit(update.target)
+        return "a norm is out of range"
+    return (_wrong_moments(numbers.moments, records) if numbers.moments else None) or _wrong_unit(numbers.target)
 
 
 def _wrong_moments(moments: Moments, records: int) -> str | None:
     """Return why moments are impossible for a number of records with bounded values, or None."""
     parts = (moments.count, moments.mean, moments.m2)
     if len(set(moments.features)) != len(moments.features):
-        return "moments of a feature twice"
+        return "moments name a feature twice"
     if any(part.shape != (len(moments.features),) for part in parts):
-        return "moments of another shape"
+        return "moments have another shape"
     largest = LARGEST * (1.0 + ROUNDING)
     possible = (
         ((moments.count >= 0.0) & (moments.count <= records)).all()  # false also of NaN
         and (np.abs(moments.mean) <= largest).all()
         and ((moments.m2 >= 0.0) & (moments.m2 <= 4.0 * records * largest**2)).all()
     )
-    return None if possible else "impossible moments"
+    return None if possible else "moments are out of range"
 
 
 def _wrong_unit(unit: TargetUnit) -> str | None:
     possible = abs(unit.centre) <= LARGEST_TARGET and SCALES[0] <= unit.scale <= SCALES[1]  # false also of NaN
-    return None if possible else "an impossible unit of targets"
+    return None if possible else "the unit of targets is out of range"
+
+
+# --- names and sums ------------------------------------------------------------------------------------------------
+
+
+def wrong_names(names: Sequence[str], known: Collection[str], most: int, name_bytes: int = NAME_BYTES) -> str | None:
+    """Return why the new names of a message are refused, or None.
+
+    Parameters
+    ----------
+    names
+        The new names.
+    known
+        The names that are registered.
+    most
+        How many names a federation registers.
+    name_bytes
+        The most bytes of a name.
+
+    >>> wrong_names(("a", "b"), ("b",), 4), wrong_names(("a", "b"), (), 1)
+    ('a new name is known already, or comes twice', '2 new names, where 1 are the most')
+    >>> wrong_names(("x" * 257,), (), 4)
+    'a name of more than 256 bytes, or not in UTF-8'
+    """
+    if len(names) > most:
+        return f"{len(names)} new names, where {most} are the most"
+    if len(set(names) - set(known)) != len(names):
+        return "a new name is known already, or comes twice"
+    if all(is_name(name, name_bytes) for name in names):
+        return None
+    return f"a name of more than {name_bytes} bytes, or not in UTF-8"
+
+
+def wrong_update_names(update: Update, registry: Registry, limits: Limits) -> str | None:
+    """Return why the new names of an update are refused, or None."""
+    reason = wrong_names(update.new_labels, registry.labels, limits.labels, limits.name_bytes) or wrong_names(
+        update.new_features, registry.features, limits.features, limits.name_bytes
+    )
+    if reason is not None:
+        return reason
+    named = {*registry.features, *update.new_features}
+    moments = update.numbers.moments
+    if moments is not None and not named.issuperset(moments.features):
+        return "moments name a feature that no record has"
+    return None
+
+
+def wrong_join_names(join: Join, limits: Limits) -> str | None:
+    """Return why the names in a Join are refused, or None."""
+    return wrong_names(join.labels, (), limits.labels, limits.name_bytes) or wrong_names(
+        join.moments.features, (), limits.features, limits.name_bytes
+    )
+
+
+def wrong_sums(text: str, layout: Layout) -> str | None:
+    """Return why a text is not the sums of a client, or None.
+
+    >>> from streamfl.learning.pooling.layout import SummedArray
+    >>> from streamfl.learning.pooling.sums import as_text
+    >>> layout = Layout((SummedArray("losses", (2, 6)),))
+    >>> wrong_sums(as_text(np.zeros(12)), layout), wrong_sums(as_text(np.zeros(11)), layout)
+    (None, 'the sums have another layout')
+    """
+    digits = 4 * -(-8 * layout.size // 3)
+    sums = of_text(text) if len(text) == digits else None
+    return None if sums is not None and len(sums) == layout.size else "the sums have another layout"

@@ -24,7 +24,7 @@ class TrustOnFirstUse:
     >>> from streamfl.learning.profiles.experts import Experts
     >>> state = CoordinatorState(Experts(), keys={"lab": "k1", "new": ""})
     >>> [TrustOnFirstUse().refusal("lab", signer, state) for signer in ("k1", "k2", "")]
-    [None, 'signed by another key than that of the host that brought it', 'its signature is missing or not right']
+    [None, 'another key than that of its host has signed it', 'its signature is missing or not right']
     >>> TrustOnFirstUse().refusal("new", "k2", state)
     """
 
@@ -34,8 +34,8 @@ class TrustOnFirstUse:
             return NOT_SIGNED
         key = state.keys.get(client)
         if key is None:
-            return None if state.agreement is None else "a client that nobody has admitted"
-        return None if key in ("", signer) else "signed by another key than that of the host that brought it"
+            return None if state.agreement is None else "nobody has admitted this client"
+        return None if key in ("", signer) else "another key than that of its host has signed it"
 
     def meant(self, client: str, state: CoordinatorState) -> str:
         """Return the end of a sentence that names the closest client that there is."""

@@ -6,9 +6,9 @@ from functools import cached_property
 
 from streamfl.learning.drift.evidence import Observed
 from streamfl.learning.influence import Influence
-from streamfl.machines.coordinator.round.aggregate import Aggregation
+from streamfl.machines.coordinator.names import Grant
+from streamfl.machines.coordinator.round.aggregation import Aggregation
 from streamfl.machines.coordinator.round.open_round import OpenRound
-from streamfl.machines.coordinator.saved.names import Grant
 from streamfl.protocol.alarm import Reading
 from streamfl.protocol.messages import Update
 

@@ -13,14 +13,17 @@ from streamfl.learning.second_moments import wanted
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.changes import WHOLE_EVERY, changed
 from streamfl.protocol.messages import (
+    EarlierRecords,
     FromCoordinator,
     ModelPublished,
     ModelsChanged,
+    MomentsAsked,
     OnlinePublished,
     RegistryPublished,
     Roster,
     RoundOpened,
     Slot,
+    TotalsAsked,
 )
 
 # One client in so many sends moments in a round, in turn; all do in the first rounds after a restart; never more than
@@ -69,6 +72,7 @@ class OpenRound:
         moments: bool,
         pooled: bool = False,
         noisy: bool = False,
+        on_grids: bool = True,
     ) -> "OpenRound":
         """Open the round of a state.
 
@@ -88,13 +92,15 @@ class OpenRound:
             Whether clients send sums that are added up over all of them.
         noisy
             Whether noise hides single records in these: then gradients are on no grid.
+        on_grids
+            Whether what is published, and what clients send, is rounded to fit in few bytes.
         """
         rounds = state.round - state.restarted
         whitened = any(live.whitened for live in plan.live)
         second = whitened and wanted(rounds, state.registry.rows)
         if pooled:
             second = second and _is_turn_of_all(state, rounds)
-        asked = second or moments or state.online is not None
+        in_turn = second or moments or state.online is not None
         message = RoundOpened(
             entry=state.entry,
             round=state.round,
@@ -107,21 +113,30 @@ class OpenRound:
             closes=interval,
             period=state.period,
             apart=plan.apart,
-            moments=moments,
-            second_moments=second,
-            measured=state.measured if rounds > ALL_MEASURED and asked and not pooled else None,
-            exponents=state.agreed.exponents if whitened and not noisy else (),
-            keep=plan.keep,
-            sampled=plan.sampled,
-            held=plan.held,
+            asks=MomentsAsked(
+                moments=moments,
+                second_moments=second,
+                measured=state.measured if rounds > ALL_MEASURED and in_turn and not pooled else None,
+                exponents=state.agreed.exponents if whitened and on_grids and not noisy else (),
+            ),
+            earlier=EarlierRecords(keep=plan.keep, sampled=plan.sampled, held=plan.held),
+            totals=TotalsAsked(
+                pooled=pooled,
+                roster=0 if state.roster is None else state.roster.version,
+                repeats=state.repeats or None,
+            ),
             online=state.online is not None,
-            pooled=pooled,
-            roster=0 if state.roster is None else state.roster.version,
-            repeats=state.repeats or None,
             tested=plan.tested,
         )
         closes = None if interval is None else now + interval
-        return cls(plan, message, published(plan.live, state), now, closes, grid_of(plan.live, state), state.roster)
+        models = published(plan.live, state, on_grids=on_grids)
+        grid = grid_of(plan.live, state) if on_grids else None
+        return cls(plan, message, models, now, closes, grid, state.roster)
+
+    @property
+    def waited_from(self) -> float:
+        """Return the time from which clients are waited for: when they close their buffers, or when it was opened."""
+        return self.since if self.closes is None else self.closes
 
     @property
     def weights(self) -> Mapping[str, FloatArray]:
@@ -219,18 +234,21 @@ def slot(live: LiveModel, state: CoordinatorState) -> Slot:
     )
 
 
-def published(models: tuple[LiveModel, ...], state: CoordinatorState) -> tuple[ModelPublished, ...]:
+def published(
+    models: tuple[LiveModel, ...], state: CoordinatorState, *, on_grids: bool = True
+) -> tuple[ModelPublished, ...]:
     """Return the messages with the weights of models.
 
     Where steps are whitened, weights are rounded, by what is saved with the state: a round that is opened again has
     the same. The profile keeps the exact models, so that errors do not add up over rounds. Targets have any size,
-    which no grid foresees: weights of their models are floats of 32 bits.
+    which no grid foresees: weights of their models are floats of 32 bits. For a client that is alone nothing is
+    rounded.
     """
     version, registry = state.round, state.registry.version
-    weights, grid = np.stack([live.W for live in models]), grid_of(models, state)
+    weights, grid = np.stack([live.W for live in models]), grid_of(models, state) if on_grids else None
     if grid is not None:
         weights = weights_on_grid(weights, grid)
-    elif any(live.whitened for live in models) and not state.registry.labels:
+    elif on_grids and any(live.whitened for live in models) and not state.registry.labels:
         weights = weights_in_short(weights)
     return tuple(
         ModelPublished(slot=live.name, version=version, registry=registry, weights=W)

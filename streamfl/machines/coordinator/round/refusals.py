@@ -1,19 +1,14 @@
 """The refusals while a ledger entry is open: how many, of which clients, and which are still to be announced."""
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from streamfl.bounds import is_name
-from streamfl.machines.coordinator.saved.ledger import Member
-from streamfl.protocol.messages import FromClient, Join, Leave, Refusal
+from streamfl.protocol.messages import Refusal
 
 # From so many unusable messages under a client's key in one entry, they count against it. Any writer can send one, so
 # the first must not change a round that waits for all clients.
 UNUSABLE = 3
-
-# An attempt: the incarnation, and a counter.
-ATTEMPT = re.compile(r"([0-9]{1,18})-[0-9]{1,18}", re.ASCII)
 
 # The most refusals of clients that are no members announced in one entry; more are only counted.
 STRANGERS = 100
@@ -87,26 +82,3 @@ class Refusals:
         if refusal.client not in self.announced and is_name(refusal.client):
             self.announced.add(refusal.client)
             self.unannounced[refusal.client] = refusal
-
-
-def incarnation_in(attempt: str) -> int | None:
-    """Return the incarnation in an attempt, which is that and a counter; None if it is no attempt.
-
-    >>> incarnation_in("3-17"), incarnation_in("3"), incarnation_in("-1-1")
-    (3, None, None)
-    """
-    found = ATTEMPT.fullmatch(attempt)
-    return None if found is None else int(found[1])
-
-
-def sender_of(message: FromClient, members: Mapping[str, Member]) -> int | None:
-    """Return the incarnation that sent a message: 0 for a start that holds none, None if that is not known.
-
-    >>> members = {"c0": Member(4, nonce="7f")}
-    >>> [sender_of(Leave(client="c0", nonce=nonce), members) for nonce in ("7f", "a0")]
-    [4, 0]
-    """
-    if not isinstance(message, Join | Leave):
-        return incarnation_in(message.attempt)
-    member = members.get(message.client)
-    return member.incarnation if member is not None and member.nonce == message.nonce else 0

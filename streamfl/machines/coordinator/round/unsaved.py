@@ -49,14 +49,23 @@ class PendingAlarm:
 
 
 @dataclass(frozen=True)
-class Unmasking:
-    """A total of masked sums, while it waits for the seeds of masks; `answers` are those of clients, by name.
+class Enquiry:
+    """What a kind of round asks clients before it can use what they have sent.
 
-    `closing` is the round whose updates it is of; None if it is of scores.
+    Parameters
+    ----------
+    asked
+        The enquiry, as it is published.
+    since
+        When it was asked, in seconds.
+    closing
+        The round whose updates it is about; None if it is about scores.
+    answers
+        The answers so far, by client.
     """
 
     asked: Unmask
-    since: float
+    since: float = 0.0
     closing: Closing | None = None
     answers: dict[str, Unmasked] = field(default_factory=dict)
 
@@ -84,8 +93,8 @@ class Unsaved:
         The alarm that waits for scores; None if there is none.
     scores
         The scores for it, by client.
-    unmasking
-        The total of masked sums that waits for seeds; None if there is none.
+    enquiry
+        The enquiry that clients have to answer before the round can go on; None if there is none.
     begun
         The open round, and when it was opened for the first time since the coordinator started.
     introductions
@@ -108,7 +117,7 @@ class Unsaved:
     waiting: Mapping[str, int] = field(default_factory=dict)
     pending_alarm: PendingAlarm | None = None
     scores: dict[str, Scores] = field(default_factory=dict)
-    unmasking: Unmasking | None = None
+    enquiry: Enquiry | None = None
     begun: tuple[int, float] = (0, 0.0)
     introductions: dict[str, Join] = field(default_factory=dict)
     deferred: dict[str, Join | Leave] = field(default_factory=dict)
@@ -125,9 +134,7 @@ class Unsaved:
             updates=dict(self.updates),
             logs=dict(self.logs),
             scores=dict(self.scores),
-            unmasking=None
-            if self.unmasking is None
-            else replace(self.unmasking, answers=dict(self.unmasking.answers)),
+            enquiry=None if self.enquiry is None else replace(self.enquiry, answers=dict(self.enquiry.answers)),
             introductions=dict(self.introductions),
             deferred=dict(self.deferred),
             refusals=copy(self.refusals),
@@ -136,7 +143,7 @@ class Unsaved:
 
     def collect_for(self, opened: OpenRound) -> None:
         """Start collecting for a new round."""
-        self.open, self.updates, self.logs, self.unmasking = opened, {}, {}, None
+        self.open, self.updates, self.logs, self.enquiry = opened, {}, {}, None
         if self.begun[0] != opened.message.round:
             self.begun = opened.message.round, opened.since
         self.refusals = self.refusals.for_next_entry()

@@ -1,7 +1,7 @@
 """The agreement of all clients, updated from their records: names, scale, unit of targets, the features' norm."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median_low
 
@@ -12,7 +12,7 @@ from streamfl.bounds import NAMED, Limits
 from streamfl.learning.grid import exponents
 from streamfl.learning.influence import HEAVIEST
 from streamfl.learning.second_moments import EVER, RIDGE, SecondMoments
-from streamfl.machines.coordinator.saved.names import named_by, with_room
+from streamfl.machines.coordinator.names import named_by, with_room
 from streamfl.protocol.early import FEW, Early, followed
 from streamfl.protocol.messages import Join, Update
 from streamfl.protocol.moments import NOTHING, Moments, merged
@@ -79,7 +79,15 @@ class Agreement:
         moments = moments.aligned(with_room(features, (), limits.most_features(len(labels))))
         d = len(moments.features)
         farthest = FARTHEST if scaling else FARTHEST_UNSCALED
-        registry = Registry(1, moments.features, labels, np.zeros(d), np.ones(d), middle_unit(joins), farthest)
+        registry = Registry(
+            1,
+            moments.features,
+            labels,
+            np.zeros(d),
+            np.ones(d),
+            middle_unit((join.records, join.target) for join in joins),
+            farthest,
+        )
         if scaling:
             registry = registry.scaled_by(moments)
         middle = median_low([join.records for join in joins]) if joins else 0
@@ -117,7 +125,7 @@ class Agreement:
         if unit is not None:
             registry = registry.in_unit(unit)
         grown = replace(self, registry=registry, squared_norm=self._norm_after(updates, t))
-        parts = [update.moments for update in updates if update.moments is not None]
+        parts = [update.numbers.moments for update in updates if update.numbers.moments is not None]
         if parts and self.scaling:
             grown = grown._scaled(merged(tempered(parts)), frozen=frozen)
         sizes = [update.records for update in updates if update.records]
@@ -148,7 +156,7 @@ class Agreement:
 
     @property
     def exponents(self) -> tuple[int, ...]:
-        """Return the grid of the next round, see `RoundOpened.exponents`; empty before any record was measured."""
+        """Return the grid of the next round, see `MomentsAsked.exponents`; empty before any record was measured."""
         deviation = self.deviation
         return exponents(deviation, self.size) if deviation is not None and self.size > 0.0 else ()
 
@@ -204,13 +212,17 @@ class Agreement:
 
     def _norm_after(self, updates: Sequence[Update], t: int) -> float:
         """Return the mean of |z|^2 over all rounds at first, then over about the last twenty."""
-        norm = math.fsum(update.squared_norm for update in updates) / sum(update.records for update in updates)
+        norm = math.fsum(update.numbers.squared_norm for update in updates) / sum(
+            update.records for update in updates
+        )
         return self.squared_norm + max(1.0 / (t + 1), 0.05) * (norm - self.squared_norm)
 
 
 def _second_moments(updates: Sequence[Update]) -> tuple[list[FloatArray], int, int]:
     """Return the sums of z z^T in the updates, the number of their records, and that of all updates."""
-    sent = [(u.second_moments, u.records) for u in updates if u.second_moments is not None and u.records]
+    sent = [
+        (u.numbers.second_moments, u.records) for u in updates if u.numbers.second_moments is not None and u.records
+    ]
     return [moments for moments, _ in sent], sum(records for _, records in sent), sum(u.records for u in updates)
 
 
@@ -219,12 +231,14 @@ def labels_seen_first(updates: Sequence[Update]) -> tuple[str, ...]:
     return tuple(sorted({label for update in updates for label in update.new_labels}))
 
 
-def middle_unit(parts: Sequence[Join] | Sequence[Update]) -> TargetUnit:
+def middle_unit(targets: Iterable[tuple[int, TargetUnit]]) -> TargetUnit:
     """Return the median of the clients' units, without clients that have no records; a scale of 0 if none is left.
+
+    `targets` are each client's records and unit.
 
     If the clients have too few records to estimate a scale (it is 1 then), return the scale of their centres.
     """
-    units = [part.target for part in parts if part.records]
+    units = [unit for records, unit in targets if records]
     if not units:
         return TargetUnit(0.0, 0.0)
     between = TargetUnit.of(np.array([u.centre for u in units]))

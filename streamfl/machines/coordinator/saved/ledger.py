@@ -50,7 +50,7 @@ class Member:
     key
         The public key for masks of the start that joined last, if it has one.
     spent
-        What the names have cost that it has brought alone: see `streamfl.machines.coordinator.saved.names`.
+        What the names have cost that it has brought alone: see `streamfl.machines.coordinator.names`.
     disclosed
         The pending records over which a total of masked sums was asked for.
     silent
@@ -140,12 +140,12 @@ class Member:
         self.silent = 0 if update.records else self.silent
         self.accepted += update.records
         self.rejected += update.rejected
-        if update.sample is not None:
-            kept = update.sample
+        if update.kept.sample is not None:
+            kept = update.kept.sample
             self.sample = (*self.sample, replace(kept, share=share))
-        if update.let_go:
-            self.held = _without(self.held, update.let_go)
-        self.held += update.held
+        if update.kept.let_go:
+            self.held = _without(self.held, update.kept.let_go)
+        self.held += update.kept.held
         return Accepted(
             client=update.client,
             attempt=update.attempt,
@@ -153,7 +153,7 @@ class Member:
             records=update.records,
             rejected=update.rejected,
             watermark=update.watermark,
-            measured=update.served.beside_no_change,
+            measured=update.numbers.served.beside_no_change,
         )
 
     def keeps_silent(self, entry: int) -> bool:

@@ -24,7 +24,7 @@ class Places:
     begun
         By partition, each round in which its positions moved, with the position before.
     times
-        Each round whose records have times, with those of the first and the last record, as in `Update.times`.
+        Each round whose records have times, with those of the first and the last record, as in `Numbers.times`.
 
     Examples
     --------
@@ -44,8 +44,8 @@ class Places:
             if (known and known[-1][0] == t) or (not known and len(begun) >= MOST_PARTITIONS):
                 continue  # an entry without good records moved positions in the same round before
             begun[span.partition] = (*_within(known, t), (t, span.start))
-        if update.times is not None:
-            times = (*_within(times, t), (t, *update.times))
+        if update.numbers.times is not None:
+            times = (*_within(times, t), (t, *update.numbers.times))
         return Places(begun, times)
 
     def first(self, partition: str, since: int, *, otherwise: int) -> int:

@@ -48,10 +48,10 @@ def wrong_learnt(learnt: NativeLearnt, agreed: NativeState, covered: Covered) ->
     >>> wrong_learnt(learnt, agreed, covered(0)) is None
     True
     >>> wrong_learnt(learnt, agreed, covered(3))
-    'another number of records in the online models'
+    'the online models have another number of records than the update'
     """
     if learnt.records != covered.records:
-        return "another number of records in the online models"
+        return "the online models have another number of records than the update"
     return (
         _wrong_names(learnt, agreed, covered)
         or _wrong_turn(learnt, agreed, covered)
@@ -66,23 +66,33 @@ def wrong_learnt(learnt: NativeLearnt, agreed: NativeState, covered: Covered) ->
         or (
             None
             if learnt.mixture.is_sound(1 + agreed.weights.shape[1])
-            else "a mixture of online models that is none"
+            else "the mixture of online models is impossible"
         )
     )
+
+
+def damaged(learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
+    """Return what shows that learning was broken off halfway, or None: all that is checked of a client alone."""
+    if learnt.records != covered.records:
+        return "another number of records in the online models"
+    numbers = (learnt.weights, learnt.table, learnt.second)
+    if not all(np.isfinite(array).all() for array in numbers):
+        return "a number of online models that is not finite"
+    return _wrong_second(learnt, agreed)
 
 
 def _wrong_names(learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
     for names, known in ((learnt.features, agreed.features), (learnt.labels, agreed.labels)):
         if names[: len(known)] != known or len(set(names)) != len(names):
-            return "names of online models that do not go on from the agreed ones"
+            return "the names of online models do not follow the agreed ones"
     if not covered.features >= set(learnt.features):
-        return "a feature of online models that no record has"
+        return "online models name a feature that no record has"
     if not covered.labels >= set(learnt.labels):
-        return "a label of online models that no record has"
+        return "online models name a label that no record has"
     if not MAY_SLEEP.issuperset(learnt.unused):
-        return "online experts that do not exist"
+        return "online experts are named that do not exist"
     if not set(learnt.again) <= set(learnt.features):
-        return "a feature of online models that began again, and is not among the features"
+        return "a feature of online models began again, but is not among the features"
     return None
 
 
@@ -90,16 +100,16 @@ def _wrong_turn(learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> 
     """Return why moments or steps are there without being asked for, or the other way round, or None."""
     asked = sends_moments(learnt.features, learnt.again, agreed.features, measured=covered.measured)
     if learnt.moments.features != (learnt.features if asked else ()):
-        return "moments of online models of other features"
+        return "moments of online models are of other features"
     if bool(learnt.second.size) != (asked and bool(agreed.second.size)):
-        return "second moments of online models that were not asked for, or none"
+        return "second moments of online models were not asked for, or are missing"
     if learnt.far.features not in {(), learnt.features}:
-        return "moments of online models of other features"
+        return "moments of online models are of other features"
     steps = learnt.steps
     if not steps.are_known or not steps.are_sound(agreed.weights.shape[1], KINDS):
-        return "steps of online models that no changes fit"
+        return "steps of online models are out of range"
     if not 0 <= learnt.coarser <= COARSEST:
-        return "numbers of online models that are rounded too coarsely"
+        return "numbers of online models are rounded too coarsely"
     return None
 
 
@@ -129,16 +139,16 @@ def _wrong_cells(learnt: NativeLearnt, agreed: NativeState) -> str | None:
     cells, visits = learnt.cells, learnt.visits
     whole = np.array_equal(cells, np.floor(cells)) and np.array_equal(visits, np.floor(visits))
     if not whole:
-        return "cells or visits that are not whole numbers"
+        return "cells or visits are not whole numbers"
     if len(cells) and (cells.min() < 0 or cells.max() >= len(agreed.table)):
-        return "cells beyond the table"
+        return "cells lie beyond the table"
     if (np.diff(cells) <= 0).any():
-        return "cells that are named twice, or not in order"
+        return "cells are named twice, or not in order"
     if len(visits) and (visits.min() < 0 or visits.max() > math.ceil(math.log2(max(1, learnt.records)))):
-        return "visits that the records cannot make"
+        return "visits are out of range for this number of records"
     # Visits are rounded to powers of two, and a cell with a single one may count as four.
     if np.ldexp(1.0, visits.astype(np.int64)).sum() > 4.0 * TOUCHED * learnt.records:
-        return "more visits than the records can make"
+        return "there are more visits than the records can make"
     return None
 
 
@@ -148,18 +158,18 @@ def _wrong_numbers(learnt: NativeLearnt, members: int) -> str | None:
     of_moments = [x for m in (moments, learnt.far) for x in (m.count, m.mean, m.m2)]
     others = (learnt.second, learnt.norms, learnt.count, *of_moments)
     if not all(np.isfinite(array).all() for array in (*differences, *others)):
-        return "a number of online models that is not finite"
+        return "a number of online models is not finite"
     if any(np.abs(array).max(initial=0.0) >= largest for array in differences):
-        return "a difference of online models that is far too large"
+        return "a difference of online models is far too large"
     if not all(np.array_equal(array, np.rint(array)) for array in differences):
-        return "a difference of online models that is no whole number of steps"
+        return "a difference of online models is no whole number of steps"
     if ((learnt.count < 0.0) | (learnt.count > learnt.records)).any():
-        return "more values of online models than records"
+        return "online models have more values than there are records"
     if not abs(learnt.centre) <= LARGEST_TARGET:
-        return "a centre of online models that targets do not have"
+        return "a centre of online models is out of the range of targets"
     # Standardised values are clipped, and a record touches one cell of each fern.
     if not 0.0 <= learnt.norms.min() <= learnt.norms.max() <= FERNS + 1.0 + FARTHEST**2 * len(learnt.features):
-        return "norms of online models that no records have"
+        return "norms of online models are out of range"
     return None
 
 
@@ -168,18 +178,18 @@ def _wrong_counts(learnt: NativeLearnt) -> str | None:
     bearing, right = learnt.bearing, learnt.right
     whole = np.array_equal(bearing, np.floor(bearing)) and np.array_equal(right, np.floor(right))
     if not whole or bearing.min(initial=0.0) < 0 or (learnt.labels and bearing.sum() != learnt.records):
-        return "records by label that do not add up to the records"
-    return "more records predicted right than there are" if ((right < 0) | (right > bearing)).any() else None
+        return "records by label do not add up to the records"
+    return "more records are predicted right than there are" if ((right < 0) | (right > bearing)).any() else None
 
 
 def _wrong_pairs(learnt: NativeLearnt) -> str | None:
     """Return why pairs of labels cannot be those of the client's records, one after another, or None."""
     pairs, labels = learnt.pairs, len(learnt.labels)
     if not are_sound(pairs, labels) or not np.array_equal(pairs, np.floor(pairs)):
-        return "pairs of labels of online models that are none"
+        return "online models have impossible pairs of labels"
     sides = (np.bincount(pairs[:, k].astype(np.int64), pairs[:, 2], labels) for k in range(2))
     if any((side > learnt.bearing).any() for side in sides) or pairs[:, 2].sum() > max(0, learnt.records - 1):
-        return "more pairs of labels of online models than records can make"
+        return "online models have more pairs of labels than records can make"
     return None
 
 
@@ -192,7 +202,7 @@ def _wrong_moments(moments: Moments, n: int) -> str | None:
         (moments.m2, 0.0, 4.0 * n * largest**2),
     ):
         if ((part < least) | (part > most)).any():
-            return "moments of online models that no records have"
+            return "moments of online models are out of range"
     return None
 
 
@@ -205,9 +215,9 @@ def _wrong_second(learnt: NativeLearnt, agreed: NativeState) -> str | None:
     step = float(second_steps((learnt.steps_of(agreed.steps).half,) * len(S), len(S))[0, 0])
     slack = step + ROUNDING * (1.0 + FARTHEST**2 * (agreed.seen + n))
     if abs(S[0, 0] - n) > slack or not np.array_equal(S, S.T) or np.abs(S).max() > FARTHEST**2 * n + slack:
-        return "second moments of online models that no records have"
+        return "second moments of online models are out of range"
     try:
         np.linalg.cholesky(S + slack * len(S) * np.eye(len(S)))
     except np.linalg.LinAlgError:
-        return "second moments of online models that are not positive"
+        return "second moments of online models are not positive"
     return None

@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from streamfl.online.native.merging import merging, renaming
+from streamfl.online.native.merging.on_grids import ON_GRIDS
+from streamfl.online.native.merging.way import Way
 from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.models import NativeState
@@ -22,6 +24,7 @@ def after_round(
     *,
     apart: AbstractSet[str] = frozenset(),
     renamed: tuple[int, ...] | None = None,
+    way: Way = ON_GRIDS,
 ) -> tuple[NativeState, NativeChange | None]:
     """Return the agreed state after a round, and its change; None if the whole state changed, or nothing.
 
@@ -43,18 +46,20 @@ def after_round(
     renamed
         After a restart, the permutation pi: label a is to be called what label pi(a) was; empty if none is known.
         None: there was no restart.
+    way
+        How what clients learnt has come.
     """
     parts = [part for client, part in learnt.items() if client not in apart]
     parts_apart = [part for client, part in learnt.items() if client in apart]
     if renamed is None:
-        return merging.after(agreed, parts, labels, parts_apart, settings=settings)
+        return merging.after(agreed, parts, labels, parts_apart, settings=settings, way=way)
     awake = replace(agreed, rests={})
     models = renaming.misnamed(awake, parts, labels, renamed)
     if not models.any():
-        return merging.after(awake, parts, labels, parts_apart, settings=settings)
+        return merging.after(awake, parts, labels, parts_apart, settings=settings, way=way)
     before = np.arange(len(labels))
     before[list(renamed)] = np.arange(len(renamed))
     awake = replace(awake, pairs=over(awake.pairs, before))
     kept = [renaming.untaught(part, models, settings) for part in parts]
-    merged, _ = merging.after(awake, kept, labels, parts_apart, settings=settings)
+    merged, _ = merging.after(awake, kept, labels, parts_apart, settings=settings, way=way)
     return renaming.renamed(merged, models, renamed, settings), None

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
-from streamfl.errors import PeerError
-from streamfl.learning.fixed_point import LIMIT, SCALE, largest_part, weighted_mean
+from streamfl.learning.fixed_point import weighted_mean
 from streamfl.online.native.merging import agreed_pairs, influence
 from streamfl.online.native.merging.agreed_moments import Seen, after_round
-from streamfl.online.native.merging.grids import finer, median_steps, next_steps, step_of_cells, step_of_weights
-from streamfl.online.native.merging.rounding import ROOM, told
+from streamfl.online.native.merging.on_grids import ON_GRIDS
+from streamfl.online.native.merging.placing import rows_of
+from streamfl.online.native.merging.way import Way
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.kept_back import KeptBack
@@ -21,7 +21,6 @@ from streamfl.protocol.native.mixed import AgreedMixture
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.settings import STACKING, WINDOW, NativeSettings
 from streamfl.protocol.native.sleeping import rested
-from streamfl.protocol.native.steps import Steps
 
 
 def after(
@@ -31,6 +30,7 @@ def after(
     apart: Sequence[NativeLearnt] = (),
     *,
     settings: NativeSettings | None = None,
+    way: Way = ON_GRIDS,
 ) -> tuple[NativeState, NativeChange]:
     """Return the agreed state after a round, and its change.
 
@@ -51,6 +51,8 @@ def after(
         What clients learnt that add nothing; the experts that they use stay awake.
     settings
         How the models learn; required in regression.
+    way
+        How what clients learnt has come.
 
     Raises
     ------
@@ -76,7 +78,7 @@ def after(
     if not parts:
         return grown, _nothing_learnt(agreed, grown)
     scales = after_round(Seen(agreed.moments, agreed.early, agreed.far), influence.tempered_parts(parts, agreed))
-    change, kept_back = _change(agreed, grown, parts, apart, scales.moments, settings)
+    change, kept_back = _change(agreed, grown, parts, apart, scales.moments, settings, way)
     cells = change.cells.astype(np.int64)
     grown.table[cells] = change.rows(grown.table.take(cells, axis=0))
     state = replace(change.after(agreed), table=grown.table, kept_back=kept_back)
@@ -111,20 +113,16 @@ def _change(
     apart: Sequence[NativeLearnt],
     moments: Moments,
     settings: NativeSettings | None,
+    way: Way,
 ) -> tuple[NativeChange, KeptBack]:
-    """Return the change of the agreed state on the grids of what is published, and what these keep back.
+    """Return the change of the agreed state, as it is published, and what is kept back.
 
     `grown` has the new names.
     """
     total = sum(part.records for part in parts)
     longest = influence.LONGEST * np.sort([part.norms for part in parts], axis=0)[(len(parts) - 1) // 2]
     norms = sum((part.records * np.minimum(part.norms, longest) for part in parts), np.zeros(2)) / total
-    common = agreed.steps if agreed.steps.are_known else median_steps(parts)
-    steps, kept_back = finer(common), agreed.kept_back.over(grown.weights, grown.table)
-    weights, left = told(_mean_weights(parts, grown, common), kept_back.weights, step_of_weights(steps))
-    cells, table = _by_visits(parts, grown, common)
-    table, kept_back.table[cells] = told(table, kept_back.table[cells], step_of_cells(steps, cells))
-    moved = table.any(axis=(1, 2))
+    merged = way.merged(parts, agreed, grown)
     second, each = _second(grown, parts)
     mixture = _mixed(agreed.mixture, parts)
     change = NativeChange(
@@ -132,15 +130,15 @@ def _change(
         labels=grown.labels[len(agreed.labels) :],
         second=second,
         each=each,
-        weights=weights,
-        cells=cells[moved].astype(np.float64),
-        table=table[moved],
+        weights=merged.weights,
+        cells=merged.cells.astype(np.float64),
+        table=merged.table,
         seen=agreed.seen + total,
         moments=moments.aligned(grown.features),
         norms=agreed.norms + min(1.0, total / min(agreed.seen + total, WINDOW)) * (norms - agreed.norms),
         rests=rested(agreed.rests, _unused_by_all([*parts, *apart])),
         mixture=mixture,
-        steps=next_steps(parts),
+        steps=merged.steps,
         pairs=agreed_pairs.after_round(agreed.pairs, parts, grown.labels),
     )
     if settings is not None and settings.targets:
@@ -148,7 +146,7 @@ def _change(
     centre = [np.array([change.centre])] if change.centre else []
     mixed = (mixture.best, mixture.stacked, mixture.outer, *([change.pairs] if len(change.pairs) else []))
     chain = _chained(agreed.chain, change.weights, change.cells, change.table, *centre, *mixed)
-    return replace(change, chain=chain), replace(kept_back, weights=left)
+    return replace(change, chain=chain), merged.kept_back
 
 
 def _mixed(agreed: AgreedMixture, parts: Sequence[NativeLearnt]) -> AgreedMixture:
@@ -195,87 +193,15 @@ def _centred(
     return replace(change, weights=weights, centre=centre)
 
 
-def _mean_weights(parts: Sequence[NativeLearnt], grown: NativeState, common: Steps) -> FloatArray:
-    """Return the mean of the clients' differences of linear weights, by records, added up in common steps."""
-    unit = step_of_weights(common)
-    sent = []
-    for part in parts:
-        ratio = step_of_weights(part.steps_of(grown.steps)) / unit
-        sent.append((part.records, _in_common(_weights(part, grown), ratio, part, parts) / ROOM))
-    return unit * ROOM * weighted_mean(sent)
-
-
-def _in_common(x: FloatArray, ratio: FloatArray, part: NativeLearnt, parts: Sequence[NativeLearnt]) -> FloatArray:
-    """Return a client's numbers in the common steps: so many times those in its own.
-
-    Its own may be of any size, so what cannot be added up is cut off: else others would be blamed for it.
-    """
-    if (ratio == 1.0).all():
-        return x
-    most = ROOM * largest_part(part.records, len(parts))
-    return np.clip(ratio * x, -most, most)
-
-
-def _by_visits(parts: Sequence[NativeLearnt], grown: NativeState, common: Steps) -> tuple[IntArray, FloatArray]:
-    """Return the cells that any client visited, and the change of each: exact for any order of the clients."""
-    named = [part.cells.astype(np.int64) for part in parts]
-    cells = _distinct(np.concatenate(named), len(grown.table))
-    unit = step_of_cells(common, cells)
-    sums, weights = np.zeros((len(cells), *grown.table.shape[1:]), np.int64), np.zeros(len(cells))
-    largest = np.zeros(len(cells))
-    for part, own in zip(parts, named, strict=True):
-        at, visits = np.searchsorted(cells, own), np.ldexp(1.0, part.visits.astype(np.int64))
-        ratio = step_of_cells(part.steps_of(grown.steps), own) / unit[at]
-        numbers = _in_common(_placed(part.table, part, grown), ratio, part, parts)
-        with np.errstate(over="ignore"):  # an overflow is refused below
-            scaled = np.rint(numbers * (visits * (SCALE / ROOM))[:, None, None])
-        largest[at] += np.abs(scaled).max(axis=(1, 2), initial=0.0)
-        if not largest.max(initial=0.0) < LIMIT:
-            raise PeerError("an aggregate overflows the fixed-point range: a client's difference is far too large")
-        sums[at] += scaled.astype(np.int64)
-        weights[at] += visits
-    return cells, unit * (sums / (SCALE / ROOM * weights)[:, None, None])
-
-
 def _unused_by_all(parts: Sequence[NativeLearnt]) -> list[str]:
     return sorted(set.intersection(*(set(part.unused) for part in parts if part.records)))
-
-
-def _distinct(cells: IntArray, rows: int) -> IntArray:
-    """Return the distinct cells in order.
-
-    >>> _distinct(np.array([7, 2, 7]), 9)
-    array([2, 7])
-    """
-    named = np.zeros(rows, np.bool_)
-    named[cells] = True
-    return np.flatnonzero(named)
-
-
-def _placed(array: FloatArray, part: NativeLearnt, grown: NativeState) -> FloatArray:
-    """Return a client's array with its columns at the federation's places."""
-    if not grown.labels or part.labels == grown.labels:
-        return array
-    placed = np.zeros((*array.shape[:-1], len(grown.labels)))
-    placed[..., [grown.labels.index(label) for label in part.labels]] = array
-    return placed
-
-
-def _rows(part: NativeLearnt, grown: NativeState) -> list[int]:
-    return [0, *(1 + grown.features.index(name) for name in part.features)]
-
-
-def _weights(part: NativeLearnt, grown: NativeState) -> FloatArray:
-    placed = np.zeros(grown.weights.shape)
-    placed[_rows(part, grown)] = _placed(part.weights, part, grown)
-    return placed
 
 
 def _second(grown: NativeState, parts: Sequence[NativeLearnt]) -> tuple[FloatArray, float]:
     """Return the sum of z z^T over the records that were measured, and how many each stands for: 0 of none."""
     sums, measured = np.zeros(grown.second.shape), [part for part in parts if part.second.size]
     for part in measured:
-        rows = _rows(part, grown)
+        rows = rows_of(part, grown)
         sums[np.ix_(rows, rows)] += part.second
     of = sum(part.records for part in measured)
     return sums, sum(part.records for part in parts) / of if of else 0.0

@@ -2,7 +2,6 @@
 
 import math
 from contextlib import nullcontext
-from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
@@ -19,13 +18,14 @@ from streamfl.learning.pooling.sums import sums_of
 from streamfl.machines.client.ledger.evaluated import served_counts
 from streamfl.machines.client.work.comparison import Comparison
 from streamfl.machines.client.work.round import ClientRound
-from streamfl.machines.coordinator.kinds.summed import Summed, with_noise
+from streamfl.machines.coordinator.round_kinds.summed import Summed, with_noise
 from streamfl.machines.coordinator.settings import CoordinatorSettings
-from streamfl.protocol.messages import RoundOpened, Score, Slot, SlotLosses, Update
+from streamfl.protocol.messages import MomentsAsked, RoundOpened, Score, Slot, SlotLosses, TotalsAsked, Update
 from streamfl.protocol.records import Batch, Span
 from streamfl.protocol.registry import Registry
 from streamfl.run.epsilon import epsilon
 from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
+from streamfl.testing.fields import altered
 from streamfl.wire.masking import expand
 
 RADIUS = 1.5
@@ -41,8 +41,8 @@ OPENED = RoundOpened(
     slots=SLOTS,
     serves="step 0",
     known_labels=3,
-    second_moments=True,
-    pooled=True,
+    asks=MomentsAsked(second_moments=True),
+    totals=TotalsAsked(pooled=True),
 )
 LAYOUT = Layout.of_round(OPENED, REGISTRY, LEARNER.model.columns, by_label=False)
 NOISE = Noise(1.0, RADIUS)
@@ -124,13 +124,13 @@ def test_the_coordinator_reckons_with_noise():
     deviations = NOISE.deviations(Summed(settings).layout(OPENED, REGISTRY))
     made = with_noise(_update_with(np.diag([-50.0, 3.0, 9000.0])), deviations, clients=4)
     least = 2.0 * math.sqrt(12.0) * deviations["second"]
-    assert np.linalg.eigvalsh(made.second_moments) == pytest.approx([least, least, 9000.0])
-    assert made.losses["step 0"].square == pytest.approx(1.0 + 4.0 * deviations["losses"] ** 2)
+    assert np.linalg.eigvalsh(made.numbers.second_moments) == pytest.approx([least, least, 9000.0])
+    assert made.numbers.losses["step 0"].square == pytest.approx(1.0 + 4.0 * deviations["losses"] ** 2)
 
 
 def _update_with(C: np.ndarray) -> Update:
     losses = {"step 0": SlotLosses(loss=1.0, square=1.0, proper=1.0)}
-    return replace(answer(OPENED, "c0"), losses=losses, second_moments=C)
+    return altered(answer(OPENED, "c0"), losses=losses, second_moments=C)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from streamfl.learning.pooling.limbs import moments_in_limbs, moments_of_limbs
 from streamfl.learning.pooling.masks import plain_total
 from streamfl.learning.pooling.sums import of_text, pooled, sums_of, with_sums
 from streamfl.learning.second_moments import SecondMoments
-from streamfl.protocol.messages import LabelSums, RoundOpened, Slot, Update
+from streamfl.protocol.messages import LabelSums, MomentsAsked, RoundOpened, Slot, TotalsAsked, Update
 from streamfl.protocol.moments import Moments, merged
 
 OPENED = RoundOpened(
@@ -23,9 +23,8 @@ OPENED = RoundOpened(
     slots=(Slot(name="step", version=1, eta=0.1), Slot(name="average", version=1, eta=0.1, trained=False)),
     serves="step",
     known_labels=2,
-    moments=True,
-    second_moments=True,
-    pooled=True,
+    asks=MomentsAsked(moments=True, second_moments=True),
+    totals=TotalsAsked(pooled=True),
 )
 LAYOUT = Layout.of_round(OPENED, REGISTRY, LEARNER.model.columns)
 
@@ -47,50 +46,59 @@ def together(*updates: Update) -> Update:
 def test_the_total_of_two_clients_is_the_sum_computed_by_hand():
     both = together(update("c1", records=4, loss=0.5), update("c3", records=12, loss=0.25))
     assert (both.records, both.trained, both.client) == (16, 16, "")
-    assert both.losses["average"].loss == 4 * 0.5 + 12 * 0.25
+    assert both.numbers.losses["average"].loss == 4 * 0.5 + 12 * 0.25
     # Steps of 0.02 and 0.04, weighed by records.
-    assert np.allclose(both.differences["step"], (4 * 0.02 + 12 * 0.04) / 16, atol=2.0**-32)
-    assert both.new == (LabelSums(label="b", count=6, loss=1.0, square=0.5),)
-    assert (both.moments.count.tolist(), both.moments.mean.tolist()) == ([4.0], [1.5])
-    assert both.second_moments.tolist() == [[16.0, 0.0], [0.0, 16.0]]
-    assert both.squared_norm == 2.0 * 16
+    assert np.allclose(both.numbers.differences["step"], (4 * 0.02 + 12 * 0.04) / 16, atol=2.0**-32)
+    assert both.numbers.new == (LabelSums(label="b", count=6, loss=1.0, square=0.5),)
+    assert (both.numbers.moments.count.tolist(), both.numbers.moments.mean.tolist()) == ([4.0], [1.5])
+    assert both.numbers.second_moments.tolist() == [[16.0, 0.0], [0.0, 16.0]]
+    assert both.numbers.squared_norm == 2.0 * 16
 
 
 def test_the_step_is_that_of_the_exact_sum_of_single_updates():
     each = [update(f"c{i}", records=i + 2) for i in range(5)]
-    exact = weighted_mean([(u.trained, u.differences["step"]) for u in each])
-    assert np.abs(together(*each).differences["step"] - exact).max() <= 2.0**-52
-    assert together(*each).differences["step"].tobytes() == together(*reversed(each)).differences["step"].tobytes()
+    exact = weighted_mean([(u.trained, u.numbers.differences["step"]) for u in each])
+    assert np.abs(together(*each).numbers.differences["step"] - exact).max() <= 2.0**-52
+    assert (
+        together(*each).numbers.differences["step"].tobytes()
+        == together(*reversed(each)).numbers.differences["step"].tobytes()
+    )
 
 
 def test_an_update_with_sums_tells_nothing_else_of_its_records():
     told = with_sums(update("c1", times=(1, 2)), np.zeros(LAYOUT.size, np.int64))
-    assert (told.losses, told.differences, told.new, told.moments, told.times) == ({}, {}, (), None, None)
-    assert (told.squared_norm, told.largest_norm, told.served.records) == (0.0, 0.0, 0)
+    assert (
+        told.numbers.losses,
+        told.numbers.differences,
+        told.numbers.new,
+        told.numbers.moments,
+        told.numbers.times,
+    ) == ({}, {}, (), None, None)
+    assert (told.numbers.squared_norm, told.numbers.largest_norm, told.numbers.served.records) == (0.0, 0.0, 0)
     assert told.records == 4
 
 
 def test_what_concerns_a_new_label_is_left_out_and_has_a_column_of_zeros():
     both = together(update("c1", new_labels=("z",)), update("c2"))
     assert both.new_labels == ("z",)
-    assert both.differences["step"].shape == (2, 3)
-    assert not both.differences["step"][:, 2].any()
+    assert both.numbers.differences["step"].shape == (2, 3)
+    assert not both.numbers.differences["step"][:, 2].any()
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=LAYOUT.size, max_size=LAYOUT.size))
 @example([0] * (LAYOUT.size - 3) + [-1, 0, 2000002])  # a second moment a little below 0
 def test_whatever_is_added_up_the_numbers_are_possible(numbers):
     made = pooled([update("c1")], np.array(numbers, np.int64), OPENED, LAYOUT, REGISTRY)
-    for losses in made.losses.values():
+    for losses in made.numbers.losses.values():
         assert 0.0 <= losses.loss <= made.records
         assert 0.0 <= losses.history <= losses.history_share
-    assert all(0.0 <= sums.loss <= sums.count for sums in (*made.new, *made.old))
-    assert 0 <= made.served.correct <= made.served.records <= made.records
-    assert np.isfinite(made.moments.mean).all()
-    assert (made.moments.m2 >= 0.0).all()
-    assert np.isfinite(made.moments.m2).all()
-    assert (np.diag(made.second_moments) >= 0.0).all()
-    assert np.isfinite(SecondMoments(made.second_moments, 4.0).whitened(np.ones((2, 1)))).all()
+    assert all(0.0 <= sums.loss <= sums.count for sums in (*made.numbers.new, *made.numbers.old))
+    assert 0 <= made.numbers.served.correct <= made.numbers.served.records <= made.records
+    assert np.isfinite(made.numbers.moments.mean).all()
+    assert (made.numbers.moments.m2 >= 0.0).all()
+    assert np.isfinite(made.numbers.moments.m2).all()
+    assert (np.diag(made.numbers.second_moments) >= 0.0).all()
+    assert np.isfinite(SecondMoments(made.numbers.second_moments, 4.0).whitened(np.ones((2, 1)))).all()
 
 
 @given(VALUES, VALUES, st.floats(-1e9, 1e9))

@@ -69,7 +69,7 @@ def test_who_writes_records_neither_gives_advice_nor_is_quoted(text):
     [
         ("the label is missing", "r.c0", "write the label with the record, or use [labels] if it comes later"),
         ('field "x": "wide" is not a number; drop the field', "r.c0", "drop the field"),
-        ("a loss that no scores in [0, 1] add up to", "f.updates", OF_CLIENTS),
+        ("a loss is out of range for this number of records", "f.updates", OF_CLIENTS),
         ("something new", "r.c0", LOOK),
     ],
 )

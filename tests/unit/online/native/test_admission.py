@@ -77,8 +77,8 @@ def test_who_is_not_measured_tells_counts_and_no_moments():
     assert wrong(silent, measured=False) is None
     assert wrong(told) is None
     moments, second = (
-        "moments of online models of other features",
-        "second moments of online models that were not asked",
+        "moments of online models are of other features",
+        "second moments of online models were not asked",
     )
     assert wrong(told, measured=False) == moments
     assert wrong(silent) == moments
@@ -90,13 +90,13 @@ def test_who_is_not_measured_tells_counts_and_no_moments():
 def test_features_that_began_again_are_measured_out_of_turn():
     told = replace(of_known(measured=True), again=("x",))
     assert wrong(told, measured=False) is None
-    assert wrong(replace(told, moments=NOTHING), measured=False) == "moments of online models of other features"
+    assert wrong(replace(told, moments=NOTHING), measured=False) == "moments of online models are of other features"
 
 
 def test_pairs_of_labels_are_those_of_the_records_one_after_another():
     assert GOOD.pairs[:, 2].sum() == 39
-    few, labels = "more pairs of labels of online models than records can make", len(GOOD.labels)
-    none = "pairs of labels of online models that are none"
+    few, labels = "online models have more pairs of labels than records can make", len(GOOD.labels)
+    none = "online models have impossible pairs of labels"
     (a, b, _), bearing = GOOD.pairs[0], GOOD.bearing
     for pairs, refused in (
         (np.zeros((0, 3)), None),
@@ -128,7 +128,7 @@ def later_targets() -> NativeState:
 def test_steps_are_always_told_and_within_bounds():
     begin = NativeState.none(AUTO)
     first = true(begin=begin)
-    refused = "steps of online models that no changes fit"
+    refused = "steps of online models are out of range"
     assert first.steps.are_known
     assert wrong(first, begin) is None
     # A client always says which steps fit what it learnt; while none are published, its numbers are in these.
@@ -203,7 +203,10 @@ SPOILT: dict[str, tuple[Callable[[], NativeLearnt], str]] = {
     "fewer labels than agreed on": (lambda: replace(GOOD, labels=("a",)), "names"),
     "a label twice": (lambda: replace(GOOD, labels=("a", "b", "c", "a")), "names"),
     "a label that nobody registers": (lambda: replace(GOOD, labels=(*LABELS, "zzz")), "label"),
-    "a feature that no record has": (lambda: replace(GOOD, features=("x", "y", "zzz")), "a feature of online models"),
+    "a feature that no record has": (
+        lambda: replace(GOOD, features=("x", "y", "zzz")),
+        "online models name a feature",
+    ),
     "moments of other features": (lambda: replace(GOOD, moments=moments(features=("x", "late", "y"))), "moments"),
     "weights without a row": (lambda: replace(GOOD, weights=GOOD.weights[:-1]), "weights"),
     "weights without a model": (lambda: replace(GOOD, weights=GOOD.weights[:, :-1]), "weights"),

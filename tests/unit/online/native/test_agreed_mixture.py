@@ -167,7 +167,7 @@ def test_a_mixture_that_no_client_can_have_is_refused(lie: Any, trained: NativeS
     covered = Covered(learnt.records, features=set(NAMES), labels={"0", "1"}, members=2, limits=NAMED)
     assert wrong_learnt(learnt, trained, covered) is None
     lies = replace(learnt, mixture=lie(learnt.mixture))
-    assert wrong_learnt(lies, trained, covered) == "a mixture of online models that is none"
+    assert wrong_learnt(lies, trained, covered) == "the mixture of online models is impossible"
 
 
 def learnt_from(agreed: NativeState) -> NativeLearnt:

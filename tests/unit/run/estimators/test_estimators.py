@@ -272,7 +272,7 @@ def test_a_repetition_by_weight_is_not_a_record_after_another():
         for _ in range(150):
             label = "ab"[int(rng.integers(2))]
             model.learn_one({"x": float(rng.normal())}, label, w=weight)
-        return model._federation._native("").last.state().counts.sum(axis=1)
+        return model._federation._native("c0").last.state().counts.sum(axis=1)
 
     np.testing.assert_array_equal(chances(4), chances(1))  # labels follow one another as without repetitions
 
@@ -534,7 +534,7 @@ def test_a_swap_of_classes_is_detected_and_told_in_the_call_that_closed_the_roun
     # Counted from 1: the record with which it came, and the first of the round since which the classes are swapped.
     assert restart["record"] == detected[0] + 1
     assert restart["since_record"] == 50 * (restart["since"] - 1) + 1
-    assert restart["positions"] == {"": (50 * (restart["since"] - 1), detected[0] + 1)}
+    assert restart["positions"] == {"c0": (50 * (restart["since"] - 1), detected[0] + 1)}
     assert restart["drift"] == restart["round"]
 
 
@@ -813,7 +813,7 @@ def test_large_targets_after_a_round_of_zeros_are_learnt_too(size):
 def test_learning_that_was_damaged_is_no_silent_end_of_rounds():
     model = classifier(round_size=10)
     model.learn_many(np.arange(15.0)[:, None], ["a", "b", "a"] * 5)
-    online = model._federation._clients[""].machine.online_models
+    online = model._federation._clients["c0"].machine.online_models
     online.learner._models.second[0, 0] += 9.0  # as if a record had been learnt, and not been counted
     with pytest.raises(BrokenInvariantError, match=r"the estimator cannot learn any more.*second moments"):
         model.learn_many(np.arange(15.0)[:, None], ["a", "b", "a"] * 5)

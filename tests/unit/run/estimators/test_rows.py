@@ -38,6 +38,17 @@ def test_missing_values_are_nan_and_truth_values_are_numbers():
     np.testing.assert_array_equal(X, [[np.nan, np.nan, 1.0, 0.5, 0.0]])
 
 
+def test_values_are_read_by_the_rules_of_files():
+    _, X = Rows().row({"a": "NA", "b": "--", "c": "1,234.5", "d": "\u22120.5", "e": " 2.5 ", "f": "#DIV/0!"})
+    np.testing.assert_array_equal(X, [[np.nan, np.nan, 1234.5, -0.5, 2.5, np.nan]])
+
+
+@FRAMES
+def test_a_column_of_texts_that_are_numbers_is_one_of_numbers(package):
+    X = table(frame_of(package, {"a": ["1,5", "NA", "2"], "b": [1, 2, 3]})).X
+    np.testing.assert_array_equal(X, [[1.5, 1.0], [np.nan, 2.0], [2.0, 3.0]])
+
+
 def test_a_feature_can_be_left_out_and_is_not_looked_at():
     features, X = Rows(without="site").row({"x": 1.0, "site": "north"})
     assert (features, X.tolist()) == (("x",), [[1.0]])

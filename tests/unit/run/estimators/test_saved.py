@@ -271,7 +271,7 @@ def test_targets_that_are_no_numbers_are_damage(tmp_path: Path):
     plain.pop("sha256")
     put(*CLIENT, "pending", 3, "y", value=np.array([np.inf]))(plain, arrays)
     write(path, plain, arrays)
-    with pytest.raises(UsageError, match="damaged: the records of client '' do not fit"):
+    with pytest.raises(UsageError, match="damaged: the records of client 'c0' do not fit"):
         MasterFLRegressor.load(path)
 
 

@@ -186,6 +186,17 @@ def test_the_summary_of_a_regression_has_errors_and_of_nothing_dashes(made_up: B
     assert "read 92,962 is not accepted 92,960 + rejected 3 + pending 0 (off by -1)" in out.getvalue()
 
 
+def test_what_was_answered_and_that_figures_look_ahead_is_told(made_up: Build) -> None:
+    def told(**fields: int) -> str:
+        console, out, _ = plain()
+        summary(console, made_up(accepted=92_950, pending=12, rejected=0, **fields), [])
+        return " ".join(out.getvalue().split())
+
+    assert "ahead" not in told(answered=12, ahead=0)
+    assert "12 were predicted where they are" in told(answered=12, ahead=0)
+    assert "models had learnt up to 3,451 later records of other clients" in told(ahead=3451)
+
+
 def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch, restart: Callable[..., DatedRestart]) -> None:
     def shown() -> str:
         out = io.StringIO()

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from streamfl.errors import UsageError
-from streamfl.machines.client.intake.recorded import Recorded
 from streamfl.protocol.decisions import Answered
 from streamfl.protocol.delayed import Answers, Half
 from streamfl.protocol.records import Rejection
 from streamfl.runtime.log import predictions
 from streamfl.runtime.log.delayed import LogHalves
 from streamfl.runtime.log.partition import NOWHERE, PartitionReader
+from streamfl.runtime.log.recorded import Recorded
 from streamfl.runtime.ports import ClientProgress, Decoded
 
 

@@ -55,7 +55,7 @@ class Bounded:
     influence: Influence
 
 
-def bounded(
+def with_bounded_influence(
     updates: Sequence[Update],
     live: Sequence[LiveModel],
     agreement: Agreement,
@@ -91,7 +91,7 @@ def bounded(
     light = _lighter(updates, most, {model.name for model in live if model.whitened}, online)
     common = [model for model in live if model.trained and model.clients is None]
     light = _shortened(light)
-    learnt = {u.client: u.learnt for u in light if u.learnt is not None and u.client not in apart}
+    learnt = {u.client: u.numbers.learnt for u in light if u.numbers.learnt is not None and u.client not in apart}
     sent = {} if online is None or agreed is None else online.sent(learnt, agreed, seed)
     verdicts = {STEPS: _judged_steps(light, common, agreement, influence, seed)}
     verdicts |= {kind: judge(each, influence.histories.get(kind, {})) for kind, each in sent.items()}
@@ -115,7 +115,7 @@ def _judged_steps(
     """Judge the differences of the models that all clients train."""
     names = [model.name for model in common]
     whitened = bool(common) and common[0].whitened
-    senders = [u for u in updates if u.trained and u.differences.keys() >= set(names)]
+    senders = [u for u in updates if u.trained and u.numbers.differences.keys() >= set(names)]
     before = influence.histories.get(STEPS, {})
     if not senders or not names:
         return Judged({}, dict(before))
@@ -137,11 +137,11 @@ def _stacked(updates: Sequence[Update], names: Sequence[str], agreement: Agreeme
     known = agreement.registry.labels
     labels = (*known, *labels_seen_first(updates))
     at = {label: i for i, label in enumerate(labels)}
-    widest = max(x.shape[1] for update in updates for x in update.differences.values())
+    widest = max(x.shape[1] for update in updates for x in update.numbers.differences.values())
     columns = len(labels) if widest > 1 and labels else widest
     stacked = []
     for update in updates:
-        arrays = [update.differences[name] for name in names]
+        arrays = [update.numbers.differences[name] for name in names]
         if arrays[0].shape[1] != columns:
             own = np.array([at[label] for label in (*known, *update.new_labels)], np.int64)
             arrays = [placed_columns(x, own, columns) for x in arrays]
@@ -154,9 +154,11 @@ def _shared(update: Update, share: float, online: OnlineModels[Any, Any] | None)
     if share == 1.0:
         return update
     if share == 0.0:
-        return replace(update, differences={}, trained=0, learnt=None, second_moments=None)
-    learnt = update.learnt if online is None or update.learnt is None else online.times(update.learnt, share)
-    return replace(update, differences=_times(update.differences, share), learnt=learnt)
+        untrained = replace(update.numbers, differences={}, learnt=None, second_moments=None)
+        return replace(update, trained=0, numbers=untrained)
+    numbers, learnt = update.numbers, update.numbers.learnt
+    learnt = learnt if online is None or learnt is None else online.times(learnt, share)
+    return replace(update, numbers=replace(numbers, differences=_times(numbers.differences, share), learnt=learnt))
 
 
 def _times(differences: Mapping[str, FloatArray], share: float) -> dict[str, FloatArray]:
@@ -175,18 +177,18 @@ def _lighter(
 
 def _of_fewer(update: Update, records: int, sums: set[str], online: OnlineModels[Any, Any] | None) -> Update:
     """Return an update as if it were about fewer records: all that is a sum over records is smaller."""
-    part, C, learnt = records / update.records, update.second_moments, update.learnt
-    return replace(
-        update,
-        records=records,
-        trained=round(part * update.trained),
-        losses={name: _part_of(losses, part) for name, losses in update.losses.items()},
-        differences={name: part * x if name in sums else x for name, x in update.differences.items()},
-        new=tuple(_part_of_label(x, part) for x in update.new),
+    part, numbers = records / update.records, update.numbers
+    C, learnt = numbers.second_moments, numbers.learnt
+    fewer = replace(
+        numbers,
+        losses={name: _part_of(losses, part) for name, losses in numbers.losses.items()},
+        differences={name: part * x if name in sums else x for name, x in numbers.differences.items()},
+        new=tuple(_part_of_label(x, part) for x in numbers.new),
         second_moments=None if C is None else part * C,
-        squared_norm=part * update.squared_norm,
+        squared_norm=part * numbers.squared_norm,
         learnt=learnt if online is None or learnt is None else online.of_fewer(learnt, records),
     )
+    return replace(update, records=records, trained=round(part * update.trained), numbers=fewer)
 
 
 def _shortened(updates: Sequence[Update]) -> list[Update]:
@@ -194,18 +196,19 @@ def _shortened(updates: Sequence[Update]) -> list[Update]:
     there = [update for update in updates if update.records]
     if len(there) < FEWEST:
         return list(updates)
-    square = LONGEST * median_low([update.squared_norm / update.records for update in there])
-    longest = LONGEST * median_low([update.largest_norm for update in there])
+    square = LONGEST * median_low([update.numbers.squared_norm / update.records for update in there])
+    longest = LONGEST * median_low([update.numbers.largest_norm for update in there])
     return [_of_norms(update, square * update.records, longest) for update in updates]
 
 
 def _of_norms(update: Update, most: float, longest: float) -> Update:
     """Return an update with norms of at most so much."""
-    if update.largest_norm > longest:
-        update = replace(update, largest_norm=longest)
-    if update.squared_norm <= most:
-        return update
-    return replace(update, squared_norm=most, second_moments=None)
+    numbers = update.numbers
+    if numbers.largest_norm > longest:
+        numbers = replace(numbers, largest_norm=longest)
+    if numbers.squared_norm > most:
+        numbers = replace(numbers, squared_norm=most, second_moments=None)
+    return update if numbers is update.numbers else replace(update, numbers=numbers)
 
 
 def _part_of(losses: SlotLosses, part: float) -> SlotLosses:

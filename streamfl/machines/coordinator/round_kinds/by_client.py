@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from streamfl.machines.coordinator.kinds.base import RoundKind
-from streamfl.machines.coordinator.kinds.bounded import bounded, bounded_scores
 from streamfl.machines.coordinator.round.closing import Closing, Counted
-from streamfl.machines.coordinator.round.unsaved import PendingAlarm
+from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
+from streamfl.machines.coordinator.round_kinds.base import RoundKind
+from streamfl.machines.coordinator.round_kinds.bounded_influence import bounded_scores, with_bounded_influence
 from streamfl.machines.coordinator.saved.state import CoordinatorState
-from streamfl.protocol.messages import Scores, Unmasked, Update
+from streamfl.protocol.messages import Scores, Update
 from streamfl.protocol.registry import Registry
 
 
@@ -19,7 +19,7 @@ class ClientUpdates(RoundKind):
     def count(self, closing: Closing, state: CoordinatorState) -> Counted:
         """Bound the influence of each update."""
         learner, secret, plan = self.settings.learner, self.settings.secret, closing.opened.plan
-        made = bounded(
+        made = with_bounded_influence(
             closing.granted,
             plan.live,
             state.agreed,
@@ -33,7 +33,7 @@ class ClientUpdates(RoundKind):
         return Counted(made.updates, made.shares, made.influence)
 
     def scored(
-        self, alarm: PendingAlarm, scores: Mapping[str, Scores], answers: Sequence[Unmasked], registry: Registry
+        self, alarm: PendingAlarm, scores: Mapping[str, Scores], enquiry: Enquiry | None, registry: Registry
     ) -> Sequence[tuple[Update, Scores]]:
         """Return each client's scores; steps of candidates count as much as those of its update did."""
         counted = alarm.closing.counted

@@ -8,27 +8,11 @@ from typing import ClassVar
 from streamfl.learning.pooling.layout import Layout
 from streamfl.learning.profiles.base import Restart
 from streamfl.machines.coordinator.round.closing import Closing, Counted
-from streamfl.machines.coordinator.round.unsaved import PendingAlarm
+from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
-from streamfl.protocol.messages import LocalDrift, Roster, RoundOpened, Score, Scores, Unmasked, Update
+from streamfl.protocol.messages import LocalDrift, Refusal, Roster, RoundOpened, Score, Scores, Unmasked, Update
 from streamfl.protocol.registry import Registry
-
-
-@dataclass(frozen=True, eq=False)
-class TotalAsked:
-    """A total that only the clients can open: they are asked for the seeds of their masks.
-
-    Parameters
-    ----------
-    closing
-        The round, with the updates of these clients, and those without records.
-    repeats
-        The entry whose total is asked for again; the present one if it is the first time.
-    """
-
-    closing: Closing
-    repeats: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +21,17 @@ class NoTotal:
 
     Parameters
     ----------
-    repeats
-        The entry whose total is still to be repeated; 0 for none.
     periods
         What clients say of the next period of event time; None: the period stays.
+    silent
+        The clients because of which no total can be told.
+    left_out
+        What is told of those of them that are left out of the next totals.
     """
 
-    repeats: int
     periods: tuple[int | None, ...] | None = None
+    silent: frozenset[str] = frozenset()
+    left_out: tuple[Refusal, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,6 +51,9 @@ class RoundKind(ABC):
 
     resumes: ClassVar[bool] = True
     """Whether an entry that was open before a kill can be opened again; otherwise its records go to the next one."""
+
+    on_grids: ClassVar[bool] = True
+    """Whether what is sent and published is rounded to fit in few bytes."""
 
     finds_culprits: ClassVar[bool] = True
     """Whether it can be found out whose message makes something raise, by leaving it out."""
@@ -112,13 +102,17 @@ class RoundKind(ABC):
     # --- what counts -----------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def count(self, closing: Closing, state: CoordinatorState) -> Counted | TotalAsked | NoTotal:
-        """Return what counts of a round with records, or what is asked for first."""
+    def count(self, closing: Closing, state: CoordinatorState) -> Counted | Enquiry | NoTotal:
+        """Return what counts of a round with records, or what clients are asked first."""
+
+    def count_after(self, enquiry: Enquiry, closing: Closing, state: CoordinatorState) -> Counted | NoTotal:
+        """Return what counts of a round about which clients were asked, by the answers that have come."""
+        raise NotImplementedError
 
     @abstractmethod
     def scored(
-        self, alarm: PendingAlarm, scores: Mapping[str, Scores], answers: Sequence[Unmasked], registry: Registry
-    ) -> Sequence[tuple[Update, Scores]]:
+        self, alarm: PendingAlarm, scores: Mapping[str, Scores], enquiry: Enquiry | None, registry: Registry
+    ) -> Sequence[tuple[Update, Scores]] | Enquiry:
         """Return the scores of candidates that count, each with the update whose records they are about.
 
         Parameters
@@ -127,21 +121,16 @@ class RoundKind(ABC):
             The alarm for which they were asked.
         scores
             Those that have come, by client.
-        answers
-            The seeds of masks, where sums are masked.
+        enquiry
+            What clients were asked about them, with the answers that have come; None if they were not asked. If they
+            have to be, the enquiry is returned.
         registry
             The registry of the round.
         """
 
-    def to_unmask(self, alarm: PendingAlarm, scores: Mapping[str, Scores]) -> Mapping[str, str]:
-        """Return the attempts, by client, for which seeds of masks over scores are asked; none without masks."""
-        return {}
-
-    def total(
-        self, closing: Closing, attempts: Mapping[str, str], answers: Sequence[Unmasked], registry: Registry
-    ) -> Counted:
-        """Return what counts of a round whose total was asked for, once all clients have told their seeds."""
-        raise NotImplementedError
+    def wrong_answer(self, answer: Unmasked, enquiry: Enquiry, state: CoordinatorState) -> str | None:
+        """Return why the content of an answer to an enquiry cannot be used, or None."""
+        return None
 
     def named(self, decided: Sequence[Restart | LocalDrift]) -> Sequence[Restart | LocalDrift]:
         """Return the decisions of a profile with the clients that can be named."""

@@ -14,9 +14,9 @@ from statistics import median_low
 from typing import Literal, NamedTuple
 
 from streamfl.arrays import FloatArray
-from streamfl.bounds import NAME_BYTES, Limits, is_name
+from streamfl.bounds import Limits
 from streamfl.learning.influence import FEWEST
-from streamfl.protocol.messages import Join, Scores, Update
+from streamfl.protocol.messages import Scores, Update
 from streamfl.protocol.registry import Registry
 
 # What a client may bring alone: at first, and one more in so many rounds; or so many times as much as the middle
@@ -41,54 +41,6 @@ class Name(NamedTuple):
     def cost(self) -> int:
         """Return what it costs a client that brings it alone."""
         return LABEL if self.kind == "label" else 1
-
-
-def wrong_names(names: Sequence[str], known: Collection[str], most: int, name_bytes: int = NAME_BYTES) -> str | None:
-    """Return why the new names of a message are refused, or None.
-
-    Parameters
-    ----------
-    names
-        The new names.
-    known
-        The names that are registered.
-    most
-        How many names a federation registers.
-    name_bytes
-        The most bytes of a name.
-
-    >>> wrong_names(("a", "b"), ("b",), 4), wrong_names(("a", "b"), (), 1)
-    ('a new name that is known, or comes twice', '2 new names, where 1 are the most')
-    >>> wrong_names(("x" * 257,), (), 4)
-    'a name of more than 256 bytes, or not in UTF-8'
-    """
-    if len(names) > most:
-        return f"{len(names)} new names, where {most} are the most"
-    if len(set(names) - set(known)) != len(names):
-        return "a new name that is known, or comes twice"
-    if all(is_name(name, name_bytes) for name in names):
-        return None
-    return f"a name of more than {name_bytes} bytes, or not in UTF-8"
-
-
-def wrong_update_names(update: Update, registry: Registry, limits: Limits) -> str | None:
-    """Return why the new names of an update are refused, or None."""
-    reason = wrong_names(update.new_labels, registry.labels, limits.labels, limits.name_bytes) or wrong_names(
-        update.new_features, registry.features, limits.features, limits.name_bytes
-    )
-    if reason is not None:
-        return reason
-    named = {*registry.features, *update.new_features}
-    if update.moments is not None and not named.issuperset(update.moments.features):
-        return "moments of a feature that no record has"
-    return None
-
-
-def wrong_join_names(join: Join, limits: Limits) -> str | None:
-    """Return why the names in a Join are refused, or None."""
-    return wrong_names(join.labels, (), limits.labels, limits.name_bytes) or wrong_names(
-        join.moments.features, (), limits.features, limits.name_bytes
-    )
 
 
 def with_room(names: Iterable[str], known: Collection[str], most: int) -> tuple[str, ...]:
@@ -247,15 +199,19 @@ class Grant:
         """Return an update without the names that are not granted."""
         if self.features.issuperset(update.new_features) and self.labels.issuperset(update.new_labels):
             return update
-        moments, learnt = update.moments, update.learnt
+        numbers = update.numbers
+        moments, learnt = numbers.moments, numbers.learnt
         return replace(
             update,
             new_features=tuple(name for name in update.new_features if name in self.features),
             new_labels=tuple(name for name in update.new_labels if name in self.labels),
-            differences=self._cut(update.differences, update),
-            new=tuple(sums for sums in update.new if sums.label in self.labels),
-            moments=None if moments is None else moments.among(self.features),
-            learnt=None if learnt is None else learnt.only(self.features, self.labels),
+            numbers=replace(
+                numbers,
+                differences=self._cut(numbers.differences, update),
+                new=tuple(sums for sums in numbers.new if sums.label in self.labels),
+                moments=None if moments is None else moments.among(self.features),
+                learnt=None if learnt is None else learnt.only(self.features, self.labels),
+            ),
         )
 
     def scores(self, scores: Scores, update: Update) -> Scores:

@@ -9,14 +9,17 @@ from typing import ClassVar
 
 from streamfl.arrays import IntArray
 from streamfl.errors import BrokenInvariantError
-from streamfl.learning.pooling.masks import total_of
-from streamfl.machines.coordinator.kinds.base import NoTotal, TotalAsked
-from streamfl.machines.coordinator.kinds.summed import Summed, numbers_in
+from streamfl.learning.pooling.masks import absent_peers, is_seed, total_of
 from streamfl.machines.coordinator.round.closing import Closing, Counted
-from streamfl.machines.coordinator.round.unsaved import PendingAlarm
+from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
+from streamfl.machines.coordinator.round_kinds.base import NoTotal
+from streamfl.machines.coordinator.round_kinds.summed import Summed, numbers_in
 from streamfl.machines.coordinator.saved.state import CoordinatorState
-from streamfl.protocol.messages import Disclosed, Roster, Scores, Unmasked, Update, ends_of
+from streamfl.protocol.messages import Disclosed, Refusal, Roster, Scores, Unmask, Unmasked, Update, ends_of
 from streamfl.protocol.registry import Registry
+
+# Why a member is left out whose update is in totals that nobody knows without it.
+SILENT = "it has sent updates, but no seeds of its masks, for {} totals in a row: left out until entry {}"
 
 
 @dataclass(frozen=True)
@@ -77,36 +80,60 @@ class Masked(Summed):
 
     # --- what counts -----------------------------------------------------------------------------------------------
 
-    def count(self, closing: Closing, state: CoordinatorState) -> TotalAsked | NoTotal:
-        """Ask for the total. An entry that repeats one has the same clients and records, or nothing is learnt."""
+    def count(self, closing: Closing, state: CoordinatorState) -> Enquiry | NoTotal:
+        """Ask for the total. An entry that repeats one has the same clients and records, or nothing is learnt.
+
+        What is asked for is noted in the state, which is saved before clients are told, so that no kill forgets it.
+        """
         there = {update.client: update for update in closing.senders}
         repeated = repeated_in(state)
         if any(name not in there or ends_of(there[name].spans) != one.ends for name, one in repeated.items()):
-            return NoTotal(repeats=0)
+            state.repeats = 0
+            return NoTotal()
         if repeated:
             others = there.keys() - repeated.keys()
             closing = replace(closing, updates={name: u for name, u in closing.updates.items() if name not in others})
             there = {name: there[name] for name in repeated}
-        # If too few have records of this period, these go to the next one.
         if len(there) < self.settings.min_clients_per_sum:
-            return NoTotal(state.repeats, tuple(update.period for update in closing.updates.values()))
-        return TotalAsked(closing, state.repeats or state.entry)
+            # Too few have records of this period: these go to the next one.
+            return NoTotal(tuple(update.period for update in closing.updates.values()))
+        state.repeats = state.repeats or state.entry
+        for name, update in there.items():
+            state.members[name].disclosed = Disclosed.of(update, state.repeats, there)
+        attempts = {name: there[name].attempt for name in sorted(there)}
+        return Enquiry(Unmask(entry=state.entry, stage=0, attempts=attempts), closing=closing)
 
-    def total(
-        self, closing: Closing, attempts: Mapping[str, str], answers: Sequence[Unmasked], registry: Registry
-    ) -> Counted:
-        """Return the total, now that all have told their seeds."""
-        updates = [closing.grant.update(closing.updates[client]) for client in sorted(attempts)]
-        return self._added_up(closing, updates, answers, registry)
+    def count_after(self, enquiry: Enquiry, closing: Closing, state: CoordinatorState) -> Counted | NoTotal:
+        """Return the total; there is none if a client has not told its seeds."""
+        if enquiry.lacking:
+            state.repeats = 0 if closing.opened.message.totals.repeats else state.repeats
+            left_out = tuple(one for name in sorted(enquiry.lacking) for one in _count_silence(name, state))
+            return NoTotal(silent=frozenset(enquiry.lacking), left_out=left_out)
+        updates = [closing.grant.update(closing.updates[client]) for client in sorted(enquiry.asked.attempts)]
+        return self._added_up(closing, updates, _in_order(enquiry), state.registry)
 
-    def to_unmask(self, alarm: PendingAlarm, scores: Mapping[str, Scores]) -> Mapping[str, str]:
-        """Return the attempts of all whose sums count; none if one lacks: others would tell of those who do."""
-        attempts = {client: scores[client].attempt for client in sorted(scores) if scores[client].sums}
-        return attempts if attempts.keys() == set(alarm.closing.counted.pooled) else {}
+    def scored(
+        self, alarm: PendingAlarm, scores: Mapping[str, Scores], enquiry: Enquiry | None, registry: Registry
+    ) -> Sequence[tuple[Update, Scores]] | Enquiry:
+        """Ask for the total of scores, if all have sent some; without one of them it would tell of the others."""
+        pooled = alarm.closing.counted.pooled
+        summed = {name: scores[name] for name in sorted(scores) if scores[name].sums}
+        if summed.keys() != set(pooled):
+            return []
+        if enquiry is None:
+            attempts = {name: one.attempt for name, one in summed.items()}
+            return Enquiry(Unmask(entry=alarm.asked.entry, stage=alarm.asked.stage, attempts=attempts))
+        if enquiry.lacking:
+            return []
+        return self._scored(alarm, [summed[name] for name in pooled], _in_order(enquiry), registry)
 
-    def _summed(self, scores: Sequence[Scores], answers: Sequence[Unmasked]) -> list[Scores]:
-        told = {answer.client for answer in answers}
-        return [one for one in scores if one.sums and one.client in told]
+    def wrong_answer(self, answer: Unmasked, enquiry: Enquiry, state: CoordinatorState) -> str | None:
+        """Return why seeds of masks cannot be used, or None."""
+        roster = state.roster
+        absent = set() if roster is None else absent_peers(roster, answer.client, enquiry.asked.attempts)
+        if answer.shared.keys() != absent:
+            return "the seeds are shared with other clients than were asked for"
+        return None if all(map(is_seed, (answer.own, *answer.shared.values()))) else "no seeds"
 
     def _total(self, texts: Sequence[str], answers: Sequence[Unmasked]) -> IntArray:
         if self.settings.expand is None:
@@ -119,3 +146,16 @@ def repeated_in(state: CoordinatorState) -> dict[str, Disclosed]:
     repeats, members = state.repeats, state.members
     told = {name: member.disclosed for name, member in members.items()} if repeats else {}
     return {name: one for name, one in told.items() if one is not None and one.entry == repeats}
+
+
+def _in_order(enquiry: Enquiry) -> list[Unmasked]:
+    return [enquiry.answers[name] for name in sorted(enquiry.answers)]
+
+
+def _count_silence(client: str, state: CoordinatorState) -> list[Refusal]:
+    """Count a total that failed because of a member; if these are several in a row, say that it is left out."""
+    member = state.members[client]
+    if not member.keeps_silent(state.entry):
+        return []
+    reason = SILENT.format(member.silent, member.rests)
+    return [Refusal(client=client, incarnation=member.incarnation, entry=state.entry, reason=reason)]

@@ -6,7 +6,7 @@ from typing import Any
 import fastavro
 import msgspec
 
-from streamfl.records.formats.registry import NoSchemaError
+from streamfl.records.formats.by_schema.registry import NoSchemaError
 from streamfl.records.formats.unframed import Read, UnreadableError, as_json
 
 _DEEPEST = 50  # levels of a schema: fastavro's compiled code has no limit of its own

@@ -6,9 +6,9 @@ from typing import Self
 
 from streamfl.bounds import NAMED, Limits
 from streamfl.errors import UsageError
+from streamfl.records.formats.by_schema.registry import KeptSchemas, NoSchemaError, SchemaRegistry
 from streamfl.records.formats.field_map import FieldMap
 from streamfl.records.formats.json_records import JsonRecords
-from streamfl.records.formats.registry import KeptSchemas, NoSchemaError, SchemaRegistry
 from streamfl.records.formats.unframed import Read, UnreadableError
 from streamfl.runtime.ports import Decoded
 
@@ -94,11 +94,11 @@ class Confluent(JsonRecords):
                 case "JSON":
                     return bytes
                 case "AVRO":
-                    from streamfl.records.formats.avro import avro  # noqa: PLC0415  needs the extra registry
+                    from streamfl.records.formats.by_schema.avro import avro  # noqa: PLC0415  needs the extra registry
 
                     return avro(schema.schema)
                 case "PROTOBUF":
-                    from streamfl.records.formats.protobuf import protobuf  # noqa: PLC0415
+                    from streamfl.records.formats.by_schema.protobuf import protobuf  # noqa: PLC0415
 
                     return protobuf(self._registry.fetched(number, "serialized").schema)
                 case other:

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from streamfl.errors import UsageError
-from streamfl.machines.client.intake.recorded import Recorded
-from streamfl.records.cells import listed
 from streamfl.records.files.lines import whole_lines
+from streamfl.records.values.cells import listed
 from streamfl.run.dealing.dealing import Log
 from streamfl.runtime.log.predictions import Prediction, is_usable, read
+from streamfl.runtime.log.recorded import Recorded
 
 Place = tuple[str, int, int]
 

@@ -12,9 +12,9 @@ from streamfl.learning.pooling.layout import Layout
 from streamfl.learning.pooling.masks import plain_total
 from streamfl.learning.pooling.sums import EVERYBODY, of_text, pooled, pooled_scores
 from streamfl.learning.profiles.base import Restart
-from streamfl.machines.coordinator.kinds.base import NoTotal, RoundKind, TotalAsked
 from streamfl.machines.coordinator.round.closing import Closing, Counted
-from streamfl.machines.coordinator.round.unsaved import PendingAlarm
+from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
+from streamfl.machines.coordinator.round_kinds.base import NoTotal, RoundKind
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.messages import LocalDrift, RoundOpened, Score, Scores, Unmasked, Update
 from streamfl.protocol.registry import Registry
@@ -41,7 +41,7 @@ class Summed(RoundKind):
         """Return the layout of the sums of scores."""
         return Layout.of_scores(asked, registry, self.settings.learner.model.columns)
 
-    def count(self, closing: Closing, state: CoordinatorState) -> Counted | TotalAsked | NoTotal:
+    def count(self, closing: Closing, state: CoordinatorState) -> Counted | Enquiry | NoTotal:
         """Return the total."""
         return self._added_up(closing, closing.senders, (), state.registry)
 
@@ -59,11 +59,17 @@ class Summed(RoundKind):
         return Counted((made,), pooled=tuple(update.client for update in updates))
 
     def scored(
-        self, alarm: PendingAlarm, scores: Mapping[str, Scores], answers: Sequence[Unmasked], registry: Registry
-    ) -> Sequence[tuple[Update, Scores]]:
+        self, alarm: PendingAlarm, scores: Mapping[str, Scores], enquiry: Enquiry | None, registry: Registry
+    ) -> Sequence[tuple[Update, Scores]] | Enquiry:
         """Return the scores of all clients together, with the update whose records they are about."""
+        summed = [scores[name] for name in alarm.closing.counted.pooled if name in scores and scores[name].sums]
+        return self._scored(alarm, summed, (), registry)
+
+    def _scored(
+        self, alarm: PendingAlarm, summed: Sequence[Scores], answers: Sequence[Unmasked], registry: Registry
+    ) -> Sequence[tuple[Update, Scores]]:
+        """Return the total of some scores; `answers` are the seeds of their masks."""
         closing, counted = alarm.closing, alarm.closing.counted
-        summed = self._summed([scores[name] for name in counted.pooled if name in scores], answers)
         if not summed:
             return []
         of, one = [closing.updates[part.client] for part in summed], counted.updates[0]
@@ -77,10 +83,6 @@ class Summed(RoundKind):
             more=len(one.new_labels),
         )
         return [(replace(one, records=records, trained=trained), made)]
-
-    def _summed(self, scores: Sequence[Scores], answers: Sequence[Unmasked]) -> list[Scores]:
-        """Return the scores whose sums are added up."""
-        return [one for one in scores if one.sums]
 
     def _total(self, texts: Sequence[str], answers: Sequence[Unmasked]) -> IntArray:
         return plain_total(numbers_in(texts))
@@ -102,13 +104,13 @@ def with_noise(update: Update, deviations: Mapping[str, float], clients: int) ->
     moments have no eigenvalue below what noise alone reaches, so that no step is long because of it.
     """
     variance = clients * deviations["losses"] ** 2
-    losses = {name: replace(one, square=one.square + variance) for name, one in update.losses.items()}
-    C = update.second_moments
+    losses = {name: replace(one, square=one.square + variance) for name, one in update.numbers.losses.items()}
+    C = update.numbers.second_moments
     if C is not None:
         least = 2.0 * math.sqrt(clients * len(C)) * deviations["second"]
         values, vectors = np.linalg.eigh(C)
         C = (vectors * np.maximum(values, least)) @ vectors.T
-    return replace(update, losses=losses, second_moments=C)
+    return replace(update, numbers=replace(update.numbers, losses=losses, second_moments=C))
 
 
 def without_everybody(decision: Restart | LocalDrift) -> Restart | LocalDrift:
@@ -117,17 +119,3 @@ def without_everybody(decision: Restart | LocalDrift) -> Restart | LocalDrift:
         return replace(decision, clients=tuple(client for client in decision.clients if client != EVERYBODY))
     clients = tuple(client for client in decision.alarm.clients if client != EVERYBODY)
     return replace(decision, alarm=replace(decision.alarm, clients=clients))
-
-
-def wrong_sums(text: str, layout: Layout) -> str | None:
-    """Return why a text is not the sums of a client, or None.
-
-    >>> from streamfl.learning.pooling.layout import SummedArray
-    >>> from streamfl.learning.pooling.sums import as_text
-    >>> layout = Layout((SummedArray("losses", (2, 6)),))
-    >>> wrong_sums(as_text(np.zeros(12)), layout), wrong_sums(as_text(np.zeros(11)), layout)
-    (None, 'sums of another layout')
-    """
-    digits = 4 * -(-8 * layout.size // 3)
-    sums = of_text(text) if len(text) == digits else None
-    return None if sums is not None and len(sums) == layout.size else "sums of another layout"

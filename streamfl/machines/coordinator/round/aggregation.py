@@ -1,7 +1,7 @@
 """Aggregation of a round's updates into what the profile observes: exact sums, the same in any order."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,9 +14,9 @@ from streamfl.learning.influence import outliers
 from streamfl.learning.local_round import Learner
 from streamfl.learning.model import score_bound
 from streamfl.learning.profiles.base import Answer
-from streamfl.machines.coordinator.aggregations import AGGREGATORS, Aggregator
+from streamfl.machines.coordinator.aggregators import AGGREGATORS, Aggregator
 from streamfl.machines.coordinator.saved.agreement import Agreement, labels_seen_first
-from streamfl.protocol.messages import Scores, Served, SlotLosses, Update
+from streamfl.protocol.messages import Numbers, Scores, Served, SlotLosses, Update
 from streamfl.protocol.registry import placed_columns
 
 
@@ -116,11 +116,15 @@ class Aggregation:
         return Observed(
             round=t,
             records=sum(update.records for update in updates),
-            played=self._all_played(live, [self._contribution(update, update) for update in updates]),
-            largest_norm=max(update.largest_norm for update in updates),
+            played=self._all_played(live, [self._contribution(update, update.numbers) for update in updates]),
+            largest_norm=max(update.numbers.largest_norm for update in updates),
             loss_bound=score_bound(len(known_labels)),
             known_labels=known_labels,
-            clients={u.client: ClientPart(u.records, _sums(u), u.new, u.old) for u in updates if u.records},
+            clients={
+                u.client: ClientPart(u.records, _sums(u.numbers), u.numbers.new, u.numbers.old)
+                for u in updates
+                if u.records
+            },
             live=live,
             serves=serves,
         )
@@ -141,7 +145,8 @@ class Aggregation:
         """Return the clients whose scores of candidates for all clients are left out; of a few clients none is."""
         if any(model.clients is not None for model in live):
             return frozenset()
-        return self.outliers | outliers_in([c for c in contributions if c.client not in self.apart], live)
+        common = [c for c in contributions if c.client not in self.apart]
+        return self.outliers | outliers_in(((c.client, c.records, c.losses) for c in common), live)
 
     def played(self, model: LiveModel, contributions: Sequence[Contribution]) -> Played | None:
         """Return the measurements of a model, and the model after its step; None if no client scored it."""
@@ -168,12 +173,10 @@ class Aggregation:
         played_by_name = {model.name: self.played(model, contributions) for model in live}
         return {name: played for name, played in played_by_name.items() if played is not None}
 
-    def _contribution(self, update: Update, message: Update | Scores) -> Contribution:
+    def _contribution(self, update: Update, told: Numbers | Scores) -> Contribution:
         """Return a client's contribution, from its update or from its scores for the same records."""
         labels = (*self.agreement.registry.labels, *update.new_labels)
-        return Contribution(
-            update.client, update.records, update.trained, labels, message.losses, message.differences
-        )
+        return Contribution(update.client, update.records, update.trained, labels, told.losses, told.differences)
 
     def _is_for(self, model: LiveModel, contribution: Contribution) -> bool:
         return model.clients is not None or contribution.client not in self.apart
@@ -220,11 +223,16 @@ class Aggregation:
         return self.learner.model.columns(len(self.labels))
 
 
-def outliers_in(contributions: Sequence[Contribution | Update], live: Sequence[LiveModel]) -> frozenset[str]:
-    """Return the clients whose losses of the models of all clients stand out."""
+def outliers_in(
+    losses: Iterable[tuple[str, int, Mapping[str, SlotLosses]]], live: Sequence[LiveModel]
+) -> frozenset[str]:
+    """Return the clients whose losses of the models of all clients stand out.
+
+    `losses` are each client's name, records and losses by model.
+    """
     names = [model.name for model in live if model.clients is None]
-    there = [c for c in contributions if c.records and c.losses.keys() >= set(names)]
-    means = {c.client: np.array([_means(c.losses[name], c.records) for name in names]).ravel() for c in there}
+    there = [(client, n, each) for client, n, each in losses if n and each.keys() >= set(names)]
+    means = {client: np.array([_means(each[name], n) for name in names]).ravel() for client, n, each in there}
     return outliers(means) if names else frozenset()
 
 
@@ -234,7 +242,7 @@ def _means(losses: SlotLosses, records: int) -> tuple[float, float]:
 
 def served_in_all(updates: Sequence[Update]) -> Served:
     """Return the counts of all clients' served predictions."""
-    parts = [update.served for update in updates]
+    parts = [update.numbers.served for update in updates]
     names = dict.fromkeys(name for p in parts for name in p.shares)
     return Served(
         records=sum(p.records for p in parts),
@@ -245,5 +253,5 @@ def served_in_all(updates: Sequence[Update]) -> Served:
     )
 
 
-def _sums(message: Update | Scores) -> dict[str, float]:
-    return {name: losses.loss for name, losses in message.losses.items()}
+def _sums(told: Numbers | Scores) -> dict[str, float]:
+    return {name: losses.loss for name, losses in told.losses.items()}

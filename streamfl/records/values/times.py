@@ -1,4 +1,4 @@
-"""Reads times as seconds since 1970: from numbers by their magnitude, from texts by `streamfl.records.dates`."""
+"""Reads times as seconds since 1970: from numbers by their magnitude, from texts by `dates` next to it."""
 
 import math
 import re
@@ -10,9 +10,10 @@ import numpy as np
 
 from streamfl.arrays import BoolArray, FloatArray, IntArray
 from streamfl.errors import UsageError
-from streamfl.records.cells import MISSING, Cells, quoted
 from streamfl.records.csv_block import LazyTexts
-from streamfl.records.dates import ORDERS, Order, Stamp, named_zone, stamp
+from streamfl.records.values.cells import Cells, quoted
+from streamfl.records.values.dates import ORDERS, Order, Stamp, named_zone, stamp
+from streamfl.records.values.missing import WORDS
 
 MILLISECONDS_FROM = 1e11  # in seconds the year 5138, in milliseconds 1973: larger numbers are milliseconds
 _MICROSECONDS_FROM, _NANOSECONDS_FROM = 1e14, 1e17
@@ -392,7 +393,7 @@ def in_zone(local: FloatArray, zone: tzinfo) -> FloatArray:
 def _as_number(cell: object) -> float | None:
     if isinstance(cell, bool) or not isinstance(cell, str | int | float):
         return None
-    if isinstance(cell, str) and ("_" in cell or cell.strip().lower() in MISSING):
+    if isinstance(cell, str) and ("_" in cell or cell.strip().lower() in WORDS):
         return None
     try:
         number = _float(cell)
@@ -412,7 +413,7 @@ def _float(cell: object) -> float:
 
 def _is_missing(cell: object) -> bool:
     if isinstance(cell, str):
-        return cell.strip().lower() in MISSING | {"nan", "nat"}
+        return cell.strip().lower() in WORDS | {"nan", "nat"}
     return cell is None or (isinstance(cell, float) and math.isnan(cell))
 
 

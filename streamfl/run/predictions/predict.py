@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import eq
 from pathlib import Path
@@ -21,9 +21,13 @@ from streamfl.arrays import FloatArray, IntArray
 from streamfl.errors import UsageError
 from streamfl.protocol.records import Rejection
 from streamfl.records.assembly import Blocks, RowBlock
-from streamfl.records.cells import Cells, listed, number, text
+from streamfl.records.columns import NumberColumn, decimals
 from streamfl.records.files.readers import STDIN, blocks
+from streamfl.records.odd_cells import OddCells
 from streamfl.records.request import Request
+from streamfl.records.values.cells import CellRules, Cells, listed, numbers, words
+from streamfl.records.values.missing import Missing as MissingValues
+from streamfl.records.values.numerals import Decimal
 from streamfl.run.evaluation.errors import Errors
 from streamfl.run.model_file import Missing, Provenance, ServedModel, Unknown
 from streamfl.run.report.terminal import print_line, standard_output
@@ -196,9 +200,12 @@ class _Run:
     first: list[Rejection] = field(default_factory=list)
     _columns: set[str] = field(default_factory=set)
     _warned: bool = False
+    _odd: OddCells = field(init=False)
+    _decimals: dict[str, Decimal | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.score = PredictionQuality(self.model.task)
+        self._odd = OddCells(self.opened.unit)
 
     def predictions(self) -> Iterator[tuple[IntArray, Sequence[object], FloatArray, list[object]]]:
         """Yield the numbers of records in the file, what is predicted, the predictions, and truths if there are any.
@@ -222,10 +229,10 @@ class _Run:
         for block in self.opened.each:
             columns = self.model.with_client(block.features, len(block.places), self.asked.client)
             self._check_names(columns)
-            features, X, wrong = self.model.encoding.encoded(columns)
+            features, X, odd = self._encoded(block, columns)
             truth, unusable = self._truth(block.label)
-            self._reject(block, unusable | wrong)
-            good = np.array([i for i in range(len(block.places)) if i not in wrong and i not in unusable], np.intp)
+            self._reject(block, unusable | odd)
+            good = np.array([i for i in range(len(block.places)) if i not in unusable], np.intp)
             whole = len(good) == len(block.places)
             truth = truth if whole else [truth[i] for i in good.tolist()] if truth else []
             by_branch = self.model.rows_by_branch(columns, len(X), self.asked.client)
@@ -233,13 +240,34 @@ class _Run:
                 by_branch = {client: np.flatnonzero(np.isin(good, rows)) for client, rows in by_branch.items()}
             yield _Part(block.places[good], truth, features, X if whole else X[good], by_branch)
 
+    def _encoded(
+        self, block: RowBlock, columns: Mapping[str, Cells]
+    ) -> tuple[tuple[str, ...], FloatArray, dict[int, str]]:
+        """Return features and values, and, if bad records are to stop all, why records have cells that are odd."""
+        request = self.asked.request
+        if new := {name: cells for name, cells in columns.items() if name not in self._decimals}:
+            self._decimals |= decimals(new, request.usual_decimal)
+        reading = self._reading()
+        features, X, odd = self.model.encoding.encoded(columns, reading, self._decimals)
+        for name, wrong in odd.items():
+            self._odd.add(NumberColumn(name), columns[name], wrong, block.lines)
+        if request.on_bad_record != "stop":
+            return features, X, {}
+        return features, X, {i: f'column "{name}": {why}' for name, wrong in odd.items() for i, why in wrong.items()}
+
+    def _reading(self) -> CellRules:
+        """Return how cells are read: as in training, unless the caller says what is missing."""
+        request = self.asked.request
+        changes = request.missing_values or self.model.missing_values
+        return CellRules(MissingValues.of(changes), request.decimal)
+
     def _check_names(self, columns: Mapping[str, Cells]) -> None:
         """Check all names of the first block, and those that are new in later ones."""
         new = [name for name in columns if name not in self._columns]
         if not self._columns:
             lacking = self.model.check_names(tuple(new), self.asked.missing, self.asked.unknown, flags=True)
             if lacking:
-                self._say(f"{lacking}; add --missing mean if this is intended", "yellow")
+                self._say(f"{lacking}; add --missing-columns mean if this is intended", "yellow")
         elif new and self.asked.unknown == "raise" and (others := self.model.encoding.unknown(new)):
             self.model.check_names((*self.model.encoding.columns, *others), flags=True)
         self._columns.update(new)
@@ -252,19 +280,19 @@ class _Run:
         """Return labels as text, or targets; and why some are none."""
         if not len(cells):
             return [], {}
+        reading = self._reading()
         if self.model.task == "classification":
-            labels: list[object] = [text(cell) for cell in cells]
+            labels: list[object] = [*words(cells, reading)]
             return labels, {i: self._of_label("the label is missing") for i, label in enumerate(labels) if not label}
-        targets, wrong = list[object](), dict[int, str]()
-        for i, cell in enumerate(cells):
-            try:
-                y = number(cell)
-            except ValueError as error:
-                y, wrong[i] = np.nan, self._of_label(str(error))
-            if i not in wrong and not np.isfinite(y):
-                wrong[i] = self._of_label("the target is missing or infinite")
-            targets.append(y)
-        return targets, wrong
+        mark = (
+            reading.decimal
+            or decimals({self.opened.label: cells}, self.asked.request.usual_decimal)[self.opened.label]
+        )
+        targets, reasons = numbers(cells, replace(reading, decimal=mark))
+        wrong = {i: self._of_label(why) for i, why in reasons.items()}
+        none = "the target is missing or infinite"
+        wrong |= {i: self._of_label(none) for i in np.flatnonzero(~np.isfinite(targets)).tolist() if i not in wrong}
+        return targets.tolist(), wrong
 
     def _of_label(self, why: str) -> str:
         return f'column "{self.opened.label}": {why}'
@@ -297,6 +325,8 @@ class _Run:
             self._say(f"model      from {made.source}, {counted(made.records, 'record')}{worth}")
         rate = f", {count(round(self.predicted / seconds))} per second" if seconds > 0.0 else ""
         self._say(f"predicted  {counted(self.predicted, 'record')} in {seconds:.1f} s{rate}")
+        for note in self._odd.notes():
+            self._say(f"           {note}", "yellow")
         if self.rejected:
             self._say(f"rejected   {counted(self.rejected, 'record')}", "yellow")
             for rejection in self.first:

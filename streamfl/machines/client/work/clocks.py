@@ -1,0 +1,203 @@
+"""The clocks of rounds at a client: what closes its part of a round."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from streamfl.machines.client.intake.buffer import Buffer
+from streamfl.machines.client.intake.period import AGREEING, late, next_period, periods, reached
+from streamfl.machines.client.settings import ClientSettings
+from streamfl.protocol.messages import RoundOpened
+from streamfl.protocol.records import Batch
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The records of a round.
+
+    Parameters
+    ----------
+    batches
+        The records.
+    period
+        With rounds by event time, the period of the record after them, if that is known.
+    late
+        How many of them were measured in earlier periods.
+    waiting
+        The records of the round if they are too few to be sent: they are answered, and wait for more.
+    """
+
+    batches: tuple[Batch, ...]
+    period: int | None = None
+    late: int = 0
+    waiting: tuple[Batch, ...] = ()
+
+
+@dataclass(frozen=True)
+class BufferClock(ABC):
+    """What closes a client's part of a round.
+
+    Parameters
+    ----------
+    settings
+        How the client works.
+    """
+
+    settings: ClientSettings
+
+    # --- before the first round ------------------------------------------------------------------------------------
+
+    def first(self, size: int) -> int:
+        """Return how many records Join describes, where a round takes so many."""
+        return size
+
+    def joins_with(self, pending: int) -> bool:
+        """Tell whether the client joins with so many pending records, though its buffer is not full."""
+        return False
+
+    def period_after(self, batches: Sequence[Batch]) -> int | None:
+        """Return the period of the next records, given those that follow; None if rounds have no periods."""
+        return None
+
+    # --- a round ---------------------------------------------------------------------------------------------------
+
+    @property
+    def ends(self) -> float:
+        """Return when the round ends, in seconds; infinite if no time ends it."""
+        return inf
+
+    @abstractmethod
+    def gathered(
+        self, buffer: Buffer, size: int, now: float, *, is_full: bool, ended: bool, due: bool, stuck: bool
+    ) -> Gathered | None:
+        """Return the round's records; None if more may come.
+
+        Parameters
+        ----------
+        buffer
+            The pending records.
+        size
+            How many a round takes that is closed by their number.
+        now
+            The time, in seconds.
+        is_full
+            Whether there are as many as a round takes, or as there is room for.
+        ended
+            Whether no records can follow.
+        due
+            Whether the round is to be closed with the records that are there.
+        stuck
+            Whether no more come before an entry has moved the watermark: see `Waiting`.
+        """
+
+    @abstractmethod
+    def so_far(self, buffer: Buffer, size: int) -> Sequence[Batch]:
+        """Return the first records of the round, of which more may come."""
+
+    def _closed(self, buffer: Buffer, size: int, *, is_full: bool, by_clock: bool) -> Gathered:
+        """Return what a closed buffer sends, or what waits because it is too little."""
+        few = buffer.size < self.settings.min_records
+        waiting = tuple(buffer.batches) if few and not is_full else ()
+        return Gathered(buffer.closed(size, by_clock=by_clock), waiting=waiting)
+
+    def again(self, buffer: Buffer, batches: tuple[Batch, ...]) -> Gathered:
+        """Return the first pending records as those of the round, because they were so before."""
+        return Gathered(batches)
+
+
+@dataclass(frozen=True)
+class ByRecords(BufferClock):
+    """A round takes a number of records: each client closes its buffer when it is full."""
+
+    def gathered(
+        self, buffer: Buffer, size: int, now: float, *, is_full: bool, ended: bool, due: bool, stuck: bool
+    ) -> Gathered | None:
+        """Return as many records as a round takes, once they are there."""
+        return self._closed(buffer, size, is_full=is_full, by_clock=due) if ended or due or is_full else None
+
+    def so_far(self, buffer: Buffer, size: int) -> Sequence[Batch]:
+        """Return at most as many as a round takes."""
+        return buffer.full(size)
+
+
+@dataclass(frozen=True)
+class BySeconds(BufferClock):
+    """A round takes what has come until a time, at which all clients close their buffers."""
+
+    closes: float = inf
+
+    def joins_with(self, pending: int) -> bool:
+        """Join at once: the first round may have no records."""
+        return True
+
+    @property
+    def ends(self) -> float:
+        """Return that time."""
+        return self.closes
+
+    def gathered(
+        self, buffer: Buffer, size: int, now: float, *, is_full: bool, ended: bool, due: bool, stuck: bool
+    ) -> Gathered | None:
+        """Return all records, when it is time."""
+        is_over = ended or due or now >= self.closes
+        return self._closed(buffer, size, is_full=is_full, by_clock=True) if is_over else None
+
+    def so_far(self, buffer: Buffer, size: int) -> Sequence[Batch]:
+        """Return all records."""
+        return buffer.batches
+
+
+@dataclass(frozen=True)
+class ByEventTime(BufferClock):
+    """A round takes the records of one period of event time: see `streamfl.machines.client.intake.period`."""
+
+    period: int = 0
+
+    def first(self, size: int) -> int:
+        """Return how many records tell the period."""
+        return max(self.settings.min_records, AGREEING)
+
+    def joins_with(self, pending: int) -> bool:
+        """Join with as many records as tell the period."""
+        return pending >= self.first(0)
+
+    def period_after(self, batches: Sequence[Batch]) -> int | None:
+        """Return the period of the first records."""
+        return next_period(periods(batches, self.settings.period))
+
+    def gathered(
+        self, buffer: Buffer, size: int, now: float, *, is_full: bool, ended: bool, due: bool, stuck: bool
+    ) -> Gathered | None:
+        """Return the records before the end of the period, once it is known."""
+        of = periods(buffer.batches, self.settings.period)
+        n = reached(of, self.period, ended=ended or due or stuck or not buffer.room)
+        if n is None:
+            return None
+        if n < self.settings.min_records:  # too few to be sent: they wait for more
+            return Gathered(buffer.leading(), next_period(of[n:]), waiting=buffer.head(n))
+        return Gathered(buffer.head(n), next_period(of[n:]), late(of[:n], self.period))
+
+    def so_far(self, buffer: Buffer, size: int) -> Sequence[Batch]:
+        """Return the records before the first one of a later period."""
+        later = np.flatnonzero(periods(buffer.batches, self.settings.period) > self.period)
+        return buffer.head(int(later[0])) if len(later) else buffer.batches
+
+    def again(self, buffer: Buffer, batches: tuple[Batch, ...]) -> Gathered:
+        """Return them with the period of the record after them."""
+        of, n = periods(buffer.batches, self.settings.period), sum(map(len, batches))
+        return Gathered(batches, next_period(of[n:]), late(of[:n], self.period))
+
+
+CLOCKS: dict[str, type[BufferClock]] = {"records": ByRecords, "interval": BySeconds, "event_time": ByEventTime}
+
+
+def clock_of(settings: ClientSettings, opened: RoundOpened | None = None) -> BufferClock:
+    """Return the clock of an open round, or before the first one that of the settings."""
+    if opened is None:
+        return CLOCKS[settings.clock](settings)
+    if opened.period is not None:
+        return ByEventTime(settings, opened.period)
+    return ByRecords(settings) if opened.closes is None else BySeconds(settings, opened.closes)

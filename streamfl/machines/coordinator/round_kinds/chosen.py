@@ -1,0 +1,20 @@
+"""The kind of the rounds of a federation, by its settings."""
+
+from streamfl.machines.coordinator.round_kinds.base import RoundKind
+from streamfl.machines.coordinator.round_kinds.by_client import ClientUpdates
+from streamfl.machines.coordinator.round_kinds.masked import Masked
+from streamfl.machines.coordinator.round_kinds.one_client import OneClient
+from streamfl.machines.coordinator.round_kinds.summed import Summed
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+
+KINDS: dict[str, type[RoundKind]] = {
+    "off": ClientUpdates,
+    "alone": OneClient,
+    "pooled": Summed,
+    "masked": Masked,
+}
+
+
+def round_kind(settings: CoordinatorSettings) -> RoundKind:
+    """Return the kind of rounds that settings name."""
+    return KINDS[settings.secure_aggregation](settings)

@@ -1,0 +1,37 @@
+"""The way of a client that is alone, for good: what it learnt is agreed on as it is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamfl.learning.online_models import Covered
+from streamfl.online.native.merging.admission import damaged
+from streamfl.online.native.merging.placing import placed, placed_weights
+from streamfl.online.native.merging.way import LearntNumbers, Merged, Raw, Way
+from streamfl.protocol.native.learnt import NativeLearnt
+from streamfl.protocol.native.models import NativeState
+from streamfl.protocol.native.steps import Steps
+
+
+@dataclass(frozen=True)
+class Alone(Way):
+    """Nothing is rounded, and so nothing kept back; nobody is protected from what it says."""
+
+    def numbers(self, raw: Raw, agreed: NativeState, draws: np.random.Generator, coarser: int) -> LearntNumbers:
+        """Return all numbers as they are; how often a cell was visited matters to nobody else."""
+        cells = raw.cells.astype(np.float64)
+        return LearntNumbers(raw.weights, cells, np.zeros(len(cells)), raw.table, raw.second, Steps())
+
+    def wrong(self, learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
+        """Return what shows that learning was broken off halfway, or None."""
+        return damaged(learnt, agreed, covered)
+
+    def merged(self, parts: Sequence[NativeLearnt], agreed: NativeState, grown: NativeState) -> Merged:
+        """Return the differences of the one client."""
+        (part,) = parts
+        cells = part.cells.astype(np.int64)
+        return Merged(placed_weights(part, grown), cells, placed(part.table, part, grown))
+
+
+ALONE = Alone()

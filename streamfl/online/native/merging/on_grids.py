@@ -1,0 +1,117 @@
+"""The way over a wire: numbers go on grids, and one client's influence on what is agreed is that of its records."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streamfl.arrays import FloatArray, IntArray
+from streamfl.errors import PeerError
+from streamfl.learning.fixed_point import LIMIT, SCALE, largest_part, weighted_mean
+from streamfl.learning.online_models import Covered
+from streamfl.online.native.merging.admission import wrong_learnt
+from streamfl.online.native.merging.grids import (
+    finer,
+    fitting_steps,
+    median_steps,
+    next_steps,
+    step_of_cells,
+    step_of_weights,
+)
+from streamfl.online.native.merging.placing import placed, placed_weights
+from streamfl.online.native.merging.rounding import ROOM, most_steps, rounded, rounded_second, rows_sent, told
+from streamfl.online.native.merging.way import LearntNumbers, Merged, Raw, Way
+from streamfl.protocol.native.learnt import NativeLearnt
+from streamfl.protocol.native.models import NativeState
+from streamfl.protocol.native.steps import Steps
+
+
+@dataclass(frozen=True)
+class OnGrids(Way):
+    """LearntNumbers are whole numbers of steps: at random at clients, and the coordinator keeps back what is left."""
+
+    def numbers(self, raw: Raw, agreed: NativeState, draws: np.random.Generator, coarser: int) -> LearntNumbers:
+        """Return numbers on the grids of the round, and the rows that move, or tell that little has to."""
+        fitting = fitting_steps(raw.weights, raw.table, raw.cells, raw.records, agreed)
+        steps, most = (
+            (agreed.steps if agreed.steps.are_known else fitting).coarser(coarser),
+            most_steps(raw.records, coarser),
+        )
+        changes = rounded(raw.table, step_of_cells(steps, raw.cells), draws, most)
+        sent, counted = rows_sent(changes, raw.visits, raw.records, draws, coarser=coarser)
+        weights = rounded(raw.weights, step_of_weights(steps), draws, most)
+        cells = raw.cells[sent].astype(np.float64)
+        return LearntNumbers(weights, cells, counted[sent], changes[sent], rounded_second(raw.second, steps), fitting)
+
+    def wrong(self, learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
+        """Return why what a client learnt cannot be merged, or None if it can."""
+        return wrong_learnt(learnt, agreed, covered)
+
+    def merged(self, parts: Sequence[NativeLearnt], agreed: NativeState, grown: NativeState) -> Merged:
+        """Return the means over the clients, on the grids of what is published; what is left is kept back.
+
+        What was kept back of the table is changed in place: it is too large to be copied in every round.
+        """
+        common = agreed.steps if agreed.steps.are_known else median_steps(parts)
+        steps, kept_back = finer(common), agreed.kept_back.over(grown.weights, grown.table)
+        weights, left = told(_mean_weights(parts, grown, common), kept_back.weights, step_of_weights(steps))
+        cells, table = _by_visits(parts, grown, common)
+        table, kept_back.table[cells] = told(table, kept_back.table[cells], step_of_cells(steps, cells))
+        moved = table.any(axis=(1, 2))
+        return Merged(weights, cells[moved], table[moved], next_steps(parts), replace(kept_back, weights=left))
+
+
+ON_GRIDS = OnGrids()
+
+
+def _mean_weights(parts: Sequence[NativeLearnt], grown: NativeState, common: Steps) -> FloatArray:
+    """Return the mean of the clients' differences of linear weights, by records, added up in common steps."""
+    unit = step_of_weights(common)
+    sent = []
+    for part in parts:
+        ratio = step_of_weights(part.steps_of(grown.steps)) / unit
+        sent.append((part.records, _in_common(placed_weights(part, grown), ratio, part, parts) / ROOM))
+    return unit * ROOM * weighted_mean(sent)
+
+
+def _in_common(x: FloatArray, ratio: FloatArray, part: NativeLearnt, parts: Sequence[NativeLearnt]) -> FloatArray:
+    """Return a client's numbers in the common steps: so many times those in its own.
+
+    Its own may be of any size, so what cannot be added up is cut off: else others would be blamed for it.
+    """
+    if (ratio == 1.0).all():
+        return x
+    most = ROOM * largest_part(part.records, len(parts))
+    return np.clip(ratio * x, -most, most)
+
+
+def _by_visits(parts: Sequence[NativeLearnt], grown: NativeState, common: Steps) -> tuple[IntArray, FloatArray]:
+    """Return the cells that any client visited, and the change of each: exact for any order of the clients."""
+    named = [part.cells.astype(np.int64) for part in parts]
+    cells = _distinct(np.concatenate(named), len(grown.table))
+    unit = step_of_cells(common, cells)
+    sums, weights = np.zeros((len(cells), *grown.table.shape[1:]), np.int64), np.zeros(len(cells))
+    largest = np.zeros(len(cells))
+    for part, own in zip(parts, named, strict=True):
+        at, visits = np.searchsorted(cells, own), np.ldexp(1.0, part.visits.astype(np.int64))
+        ratio = step_of_cells(part.steps_of(grown.steps), own) / unit[at]
+        numbers = _in_common(placed(part.table, part, grown), ratio, part, parts)
+        with np.errstate(over="ignore"):  # an overflow is refused below
+            scaled = np.rint(numbers * (visits * (SCALE / ROOM))[:, None, None])
+        largest[at] += np.abs(scaled).max(axis=(1, 2), initial=0.0)
+        if not largest.max(initial=0.0) < LIMIT:
+            raise PeerError("an aggregate overflows the fixed-point range: a client's difference is far too large")
+        sums[at] += scaled.astype(np.int64)
+        weights[at] += visits
+    return cells, unit * (sums / (SCALE / ROOM * weights)[:, None, None])
+
+
+def _distinct(cells: IntArray, rows: int) -> IntArray:
+    """Return the distinct cells in order.
+
+    >>> _distinct(np.array([7, 2, 7]), 9)
+    array([2, 7])
+    """
+    named = np.zeros(rows, np.bool_)
+    named[cells] = True
+    return np.flatnonzero(named)

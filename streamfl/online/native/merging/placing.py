@@ -1,0 +1,28 @@
+"""Puts a client's arrays at the federation's places: its names come in the order in which it met them."""
+
+import numpy as np
+
+from streamfl.arrays import FloatArray
+from streamfl.protocol.native.learnt import NativeLearnt
+from streamfl.protocol.native.models import NativeState
+
+
+def placed(array: FloatArray, part: NativeLearnt, grown: NativeState) -> FloatArray:
+    """Return a client's array with its columns at the federation's places."""
+    if not grown.labels or part.labels == grown.labels:
+        return array
+    wide = np.zeros((*array.shape[:-1], len(grown.labels)))
+    wide[..., [grown.labels.index(label) for label in part.labels]] = array
+    return wide
+
+
+def rows_of(part: NativeLearnt, grown: NativeState) -> list[int]:
+    """Return the rows of a client's features, the first being that of the constant 1."""
+    return [0, *(1 + grown.features.index(name) for name in part.features)]
+
+
+def placed_weights(part: NativeLearnt, grown: NativeState) -> FloatArray:
+    """Return a client's linear weights at the federation's places."""
+    weights = np.zeros(grown.weights.shape)
+    weights[rows_of(part, grown)] = placed(part.weights, part, grown)
+    return weights

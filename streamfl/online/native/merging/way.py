@@ -1,0 +1,108 @@
+"""How what native models learnt goes from a client to the coordinator. A federation has one way, chosen once."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from streamfl.arrays import FloatArray, IntArray
+from streamfl.learning.online_models import Covered
+from streamfl.protocol.native.kept_back import KeptBack
+from streamfl.protocol.native.learnt import NativeLearnt
+from streamfl.protocol.native.models import NativeState
+from streamfl.protocol.native.steps import Steps
+
+
+class Raw(NamedTuple):
+    """What the records of a round did to the agreed state, before anything is rounded.
+
+    Parameters
+    ----------
+    records
+        How many there were.
+    weights
+        The difference of the linear weights.
+    cells, visits, table
+        The rows of the table that changed, rising; the visits to each, and the differences there.
+    second
+        The sum of z z^T; empty if it is not the client's turn.
+    """
+
+    records: int
+    weights: FloatArray
+    cells: IntArray
+    visits: IntArray
+    table: FloatArray
+    second: FloatArray
+
+
+class LearntNumbers(NamedTuple):
+    """The numbers of `NativeLearnt` in which ways differ; see there."""
+
+    weights: FloatArray
+    cells: FloatArray
+    visits: FloatArray
+    table: FloatArray
+    second: FloatArray
+    steps: Steps
+
+
+@dataclass(frozen=True, eq=False)
+class Merged:
+    """The differences of all clients as one.
+
+    Parameters
+    ----------
+    weights
+        The change of the linear weights.
+    cells, table
+        The rows of the table that change, rising, and the change of each.
+    steps
+        The steps of the next round.
+    kept_back
+        What is kept back for the next change.
+    """
+
+    weights: FloatArray
+    cells: IntArray
+    table: FloatArray
+    steps: Steps = field(default_factory=Steps)
+    kept_back: KeptBack = field(default_factory=KeptBack)
+
+
+class Way(ABC):
+    """A way from a client to the coordinator."""
+
+    @abstractmethod
+    def numbers(self, raw: Raw, agreed: NativeState, draws: np.random.Generator, coarser: int) -> LearntNumbers:
+        """Return the numbers that a client sends.
+
+        Parameters
+        ----------
+        raw
+            What it learnt.
+        agreed
+            The agreed state from which it learnt.
+        draws
+            The draws by which numbers are rounded.
+        coarser
+            So many times are steps doubled, at most `COARSEST`.
+        """
+
+    @abstractmethod
+    def wrong(self, learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
+        """Return why what a client learnt cannot be merged, or None if it can."""
+
+    @abstractmethod
+    def merged(self, parts: Sequence[NativeLearnt], agreed: NativeState, grown: NativeState) -> Merged:
+        """Return the differences of all clients as one.
+
+        Parameters
+        ----------
+        parts
+            What each client learnt; at least one.
+        agreed, grown
+            The agreed state from which they learnt, and the same with the names of now.
+        """

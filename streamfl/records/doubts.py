@@ -1,0 +1,238 @@
+"""Looks over the columns of a table: codes that stand for a missing value, counters, constants, duplicates."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from streamfl.arrays import FloatArray
+from streamfl.records.request import Request
+from streamfl.records.table import Numbers, Table
+from streamfl.records.values.cells import listed
+from streamfl.records.values.missing import NOT
+
+FEWEST = 50  # records by which a column is judged
+LOOKED_AT = 1000  # records by which most columns are found to be in order
+# A code repeats in this share of the records, and at least so often. In more than half of them it is the usual value.
+LEAST_SHARE, LEAST, MOST_SHARE = 0.001, 3, 0.5
+# How many times the spread of the other values a code lies outside them: a usual code, and any other number.
+FAR, VERY_FAR = 1.0, 10.0
+CODES = frozenset((-200.0, -7777.0, -8888.0, 7777.0, 8888.0, -32768.0, 32767.0, 65535.0, -(2.0**31), 2.0**31 - 1))
+
+
+class Code(NamedTuple):
+    """A number that probably stands for a missing value, and in what share of the records."""
+
+    value: float
+    share: float
+    is_usual: bool
+
+
+def looked_over(request: Request, table: Table) -> Table:
+    """Return a table whose codes are missing values and whose counters are left out, with a note on each doubt."""
+    table = replace(table, missing_values=request.missing_values)
+    if len(table) < FEWEST:
+        return table
+    table, notes = _without_codes(request, table), list[str]()
+    numbers = _numbers(table)
+    counters = [j for j in numbers if _counts(request, table, j)]
+    if counters and len(counters) < len(table.features):
+        notes.append(_note(table, counters, "counts up from record to record, and is left out: learn from its rate"))
+        stay = [j for j in range(len(table.features)) if j not in set(counters)]
+        table = replace(
+            table,
+            features=tuple(table.features[j] for j in stay),
+            X=table.X[:, stay],
+            left_out=(*table.left_out, *(table.features[j] for j in counters)),
+        )
+        numbers = _numbers(table)
+    constant = [j for j in numbers if _is_constant(table.X[:, j])]
+    if constant:
+        notes.append(_note(table, constant, "has one value in all records"))
+    names = [j for j in numbers if _names_records(table.X[:, j])]
+    if names:
+        notes.append(_note(table, names, "has another whole number in each record, as an identifier has"))
+    notes.extend(
+        f"column {listed([table.features[j]])} equals column {listed([table.features[first]])}"
+        for first, j in _twins(table.X, [j for j in numbers if j not in set(constant)])
+    )
+    if notes:
+        drop = [table.features[j] for j in (*constant, *names)]
+        remedy = f"; leave columns of no use out with --drop {','.join(drop)}" if drop else ""
+        return replace(table, notes=(*table.notes, f"{'; '.join(notes)}{remedy}"))
+    return table
+
+
+def _numbers(table: Table) -> list[int]:
+    hot = {f"{column}={value}" for column, values in table.categories.items() for value in values}
+    return [j for j, name in enumerate(table.features) if name not in hot]
+
+
+def _note(table: Table, places: Sequence[int], what: str) -> str:
+    names = listed([table.features[j] for j in places])
+    return f"column {names} {what}" if len(places) == 1 else f"columns {names}: each {what}"
+
+
+def _without_codes(request: Request, table: Table) -> Table:
+    notes = []
+    if not table.labels and (code := next(codes(table.y, request.values_kept), None)):
+        shown = f"{code.value:.10g}"
+        notes.append(
+            f"the target {listed([table.label])} is {shown} in {code.share:.1%} of the records, far outside the "
+            f"others, and is probably no measurement: leave these records out with --missing-values {shown}, or add "
+            f"--missing-values {NOT}{shown} if it is one"
+        )
+    numbers = _numbers(table)
+    found = {j: list[Code]() for j in numbers}
+    found |= {j: list(codes(table.X[:, j], request.values_kept)) for j in _suspects(table.X, numbers)}
+    usual = {code.value for some in found.values() for code in some if code.is_usual}
+    for j in found if usual else ():  # a code of one column is one of all columns outside whose values it lies
+        have = {code.value for code in found[j]}
+        found[j] += list(_repeated_ends(table.X[:, j], usual - have))
+    X, missing = table.X, dict[str, tuple[float, ...]]()
+    for value in dict.fromkeys(code.value for some in found.values() for code in some):
+        at = {j: code for j, some in found.items() for code in some if code.value == value}
+        shares = ", ".join(f"{listed([table.features[j]])} ({code.share:.1%} of records)" for j, code in at.items())
+        shown, of = f"{value:.10g}", "column" if len(at) == 1 else "columns"
+        if value not in usual:
+            notes.append(
+                f"{of} {shares}: {shown} repeats far outside the other values; if it stands for a missing value, add "
+                f"--missing-values {shown}"
+            )
+            continue
+        X = X if X.dtype.kind == "f" else X.astype(np.float64)
+        for j in at:
+            X[X[:, j] == value, j] = np.nan
+            missing[table.features[j]] = (*missing.get(table.features[j], ()), value)
+        notes.append(
+            f"{of} {shares}: {shown} repeats far outside the other values and counts as missing; if it is a "
+            f"measurement, add --missing-values {NOT}{shown}"
+        )
+    return replace(table, X=X, notes=(*table.notes, *notes), codes=missing) if notes else table
+
+
+def _suspects(X: Numbers, places: Sequence[int]) -> Iterator[int]:
+    """Yield the columns whose least or greatest number may be a code, without a look at each column of its own."""
+    sample = X[:: max(1, len(X) // LOOKED_AT)].astype(np.float64)
+    least, greatest = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
+    for j in places:
+        others = sample[np.isfinite(sample[:, j]), j]
+        if any(_may_be_code(end, others) for end in (float(least[j]), float(greatest[j]))):
+            yield j
+
+
+def _may_be_code(end: float, sample: FloatArray) -> bool:
+    return _is_outside(end, sample[sample != end], (0.1, 0.9), FAR if is_code(end) else VERY_FAR)
+
+
+def codes(column: Numbers, kept: frozenset[float] = frozenset()) -> Iterator[Code]:
+    """Yield the numbers of a column that repeat far outside all others: they probably stand for missing values.
+
+    >>> values = np.append(np.linspace(-20, 40, 95), [-999.0] * 5)
+    >>> list(codes(values)), list(codes(values, frozenset({-999.0})))
+    ([Code(value=-999.0, share=0.05, is_usual=True)], [])
+    """
+    left = column[np.isfinite(column)].astype(np.float64, copy=False)
+    for _ in range(4):
+        if len(left) < FEWEST:
+            return
+        code = next(
+            (code for end in (left.min(), left.max()) if (code := _code(left, float(end), len(column)))), None
+        )
+        if code is None:
+            return
+        if code.value not in kept:
+            yield code
+        left = left[left != code.value]
+
+
+def _code(left: FloatArray, end: float, n: int) -> Code | None:
+    if not _may_be_code(end, left[:: max(1, len(left) // LOOKED_AT)]):  # the common case, found by few values
+        return None
+    usual, others = is_code(end), left[left != end]
+    found = len(left) - len(others)
+    if not max(LEAST, LEAST_SHARE * n) <= found <= MOST_SHARE * len(left) or len(np.unique(others)) < LEAST:
+        return None
+    return Code(end, found / n, usual) if _is_outside(end, others, (0.01, 0.99), FAR if usual else VERY_FAR) else None
+
+
+def _is_outside(end: float, others: FloatArray, within: tuple[float, float], times: float) -> bool:
+    if not len(others):
+        return False
+    low, high = np.quantile(others, within)
+    return bool(max(low - end, end - high) > times * (high - low))
+
+
+def _repeated_ends(column: Numbers, values: set[float]) -> Iterator[Code]:
+    left = column[np.isfinite(column)]
+    for value in values:
+        times = int((left == value).sum())
+        others = left[left != value]
+        if times >= LEAST and len(others) and not others.min() < value < others.max():
+            yield Code(value, times / len(column), is_usual=True)
+
+
+def is_code(value: float) -> bool:
+    """Return whether a number is often written for a missing value: two nines or more, or another usual code.
+
+    >>> [is_code(value) for value in (-999.0, 9999.0, -99.9, -200.0, -9.0, 990.0)]
+    [True, True, True, True, False, False]
+    """
+    digits = f"{abs(value):.10g}".replace(".", "")
+    return value in CODES or (len(digits) > 1 and set(digits) == {"9"})
+
+
+def counts_up(column: Numbers) -> bool:
+    """Return whether a column of so many records only rises, or only falls.
+
+    >>> counts_up(np.arange(60.0)), counts_up(np.arange(60.0) % 50), counts_up(np.arange(5.0))
+    (True, False, False)
+    """
+    steps = np.diff(column[np.isfinite(column)])
+    return len(steps) >= FEWEST - 1 and _is_monotone(steps)
+
+
+def _counts(request: Request, table: Table, j: int) -> bool:
+    """Return whether a column only rises, or only falls, within the records of each client."""
+    column = table.X[:, j]
+    if request.keep is None:
+        return counts_up(column[:LOOKED_AT]) and counts_up(column)
+    texts = table.columns[request.keep]
+    order = np.argsort(texts, kind="stable")
+    steps = np.diff(column[order])[texts[order][1:] == texts[order][:-1]]
+    steps = steps[np.isfinite(steps)]
+    return len(steps) >= FEWEST - 1 and _is_monotone(steps)
+
+
+def _is_monotone(steps: Numbers) -> bool:
+    up, down = int((steps > 0).sum()), int((steps < 0).sum())
+    return max(up, down) > len(steps) / 2 and not min(up, down)
+
+
+def _is_constant(column: Numbers) -> bool:
+    first = column[:LOOKED_AT]
+    if first.min() != first.max():  # one of them may be NaN
+        known = first[~np.isnan(first)]
+        if not len(known) or known.min() != known.max():
+            return False
+    known = column[~np.isnan(column)]
+    return len(known) > 0 and bool(known.min() == known.max())
+
+
+def _names_records(column: Numbers) -> bool:
+    """Return whether all values are whole numbers, and all differ."""
+    return len(column) >= LOOKED_AT and _all_differ(column[:LOOKED_AT]) and _all_differ(column)
+
+
+def _all_differ(column: Numbers) -> bool:
+    return bool((column == np.round(column)).all()) and len(np.unique(column)) == len(column)
+
+
+def _twins(X: Numbers, places: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield pairs of equal columns."""
+    first = dict[bytes, int]()
+    for j in places:
+        other = first.setdefault(np.ascontiguousarray(X[:LOOKED_AT, j]).tobytes(), j)
+        if other != j and np.array_equal(X[:, other], X[:, j], equal_nan=X.dtype.kind == "f"):
+            yield other, j

@@ -1,0 +1,202 @@
+"""What a reader doubts in a file: codes for missing values, counters, constants, duplicates, the last column."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamfl.records.doubts import codes
+from streamfl.records.files.readers import read
+from streamfl.records.table import Table
+
+RNG = np.random.default_rng(1)
+N = 200
+A, B = RNG.normal(20.0, 5.0, N).round(2), RNG.normal(0.0, 1.0, N).round(3)
+LABELS = np.where(A > 20.0, "hot", "cold")
+
+
+def csv(tmp_path: Path, columns: dict[str, object], **options: object) -> Table:
+    rows = zip(*columns.values(), strict=True)  # type: ignore[call-overload]
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in rows)]
+    (tmp_path / "f.csv").write_text("\n".join(lines) + "\n")
+    return read(str(tmp_path / "f.csv"), **options)  # type: ignore[arg-type]
+
+
+def some(values: np.ndarray, code: float, every: int) -> np.ndarray:
+    return np.where(np.arange(N) % every == 0, code, values)
+
+
+@pytest.mark.parametrize("code", [-999, -9999.0, 9999, -200, 99999, -99.9])
+def test_a_usual_code_far_outside_that_repeats_is_missing_and_told_with_its_share(
+    code: float, tmp_path: Path
+) -> None:
+    table = csv(tmp_path, {"a": some(A, code, 5), "b": B, "y": LABELS})
+    assert np.isnan(table.X[::5, 0]).all() and not np.isnan(table.X[1::5]).any()
+    (note,) = table.notes
+    assert note.startswith(
+        f"column a (20.0% of records): {code:.10g} repeats far outside the other values and counts"
+    )
+    kept = csv(tmp_path, {"a": some(A, code, 5), "b": B, "y": LABELS}, missing_values=[f"not:{code}"])
+    assert not np.isnan(kept.X).any() and kept.notes == ()
+
+
+def test_a_code_of_one_column_is_one_of_others_too_that_are_wider(tmp_path: Path) -> None:
+    table = csv(tmp_path, {"a": some(A, -200, 5), "wide": some(np.abs(B * 900).round(), -200, 7), "y": LABELS})
+    assert np.isnan(table.X[::7, 1]).all()
+    assert "columns a (20.0% of records), wide (14.5% of records): -200" in table.notes[0]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        A,
+        some(A, 99, 100),  # it does not repeat enough
+        np.where(A > 20, 9999.0, 0.0),  # there are two values
+        some(np.linspace(-300, 3000, N).round(1)[RNG.permutation(N)], 9999, 5)[:0],
+        RNG.standard_cauchy(N),
+    ],
+)
+def test_extreme_values_that_are_measured_are_no_codes(values: np.ndarray) -> None:
+    assert list(codes(values)) == []
+
+
+def test_a_number_that_is_no_usual_code_is_told_and_kept(tmp_path: Path) -> None:
+    table = csv(tmp_path, {"a": some(A, 5000, 5), "b": B, "y": LABELS})
+    assert not np.isnan(table.X).any()
+    assert "5000 repeats far outside the other values; if it stands for a missing value, add" in table.notes[0]
+
+
+def test_a_target_that_is_probably_no_measurement_is_told_with_the_option_that_leaves_it_out(tmp_path: Path) -> None:
+    columns = {"a": A, "b": B, "y": some(A * 0.1, -200, 5).round(2)}
+    table = csv(tmp_path, columns)
+    assert len(table) == N
+    assert "the target y is -200 in 20.0% of the records" in table.notes[0]
+    assert "leave these records out with --missing-values -200" in table.notes[0]
+    without = csv(tmp_path, columns, missing_values=["-200"])
+    assert (len(without), len(without.rejected), without.notes) == (160, 40, ())
+    assert without.y.min() > -100
+
+
+def test_a_counter_is_left_out_and_a_constant_and_a_duplicate_are_named_in_one_message(tmp_path: Path) -> None:
+    columns = {
+        "no": np.arange(1, N + 1),
+        "kwh": np.cumsum(np.abs(B)),
+        "a": A,
+        "unit": [7] * N,
+        "twin": A,
+        "y": LABELS,
+    }
+    table = csv(tmp_path, columns)
+    assert (table.features, table.left_out) == (("a", "unit", "twin"), ("no", "kwh"))
+    (note,) = table.notes
+    for part in (
+        "columns no, kwh: each counts up from record to record, and is left out",
+        "column unit has one value in all records",
+        "column twin equals column a",
+        "--drop unit",
+    ):
+        assert part in note
+
+
+def test_a_column_of_numbers_that_names_the_record_is_told(tmp_path: Path) -> None:
+    n = 1200
+    numbers = np.random.default_rng(2).permutation(10 * n)[:n]
+    table = csv(tmp_path, {"serial": numbers, "a": np.arange(n) % 7, "y": np.arange(n) % 2})
+    assert table.features == ("serial", "a")
+    assert (
+        "column serial has another whole number in each record" in table.notes[0]
+        and "--drop serial" in table.notes[0]
+    )
+
+
+def test_a_counter_of_each_client_is_found_where_clients_have_a_column(tmp_path: Path) -> None:
+    site = np.array(["east", "west"])[np.arange(N) % 2]
+    count = np.where(site == "east", np.arange(N), 5000 + np.arange(N) * 3)
+    columns = {"count": count, "a": A, "site": site, "y": LABELS}
+    assert "count" in csv(tmp_path, columns).features
+    assert "count" not in csv(tmp_path, columns, keep="site").features
+
+
+def test_a_column_that_rises_is_kept_where_it_is_all_there_is(tmp_path: Path) -> None:
+    assert csv(tmp_path, {"x": np.arange(N), "y": LABELS}).features == ("x",)
+
+
+@pytest.mark.parametrize(("last", "why"), [(["eor"] * N, "has one value"), (range(N), "numbers the records")])
+def test_a_last_column_that_can_be_no_label_is_not_guessed(last: object, why: str, tmp_path: Path) -> None:
+    table = csv(tmp_path, {"a": A, "state": LABELS, "end": last})
+    assert (table.label, table.labels, table.features) == ("state", ("cold", "hot"), ("a",))
+    assert table.notes[0].startswith(f"the last column, end, {why}")
+    named = csv(tmp_path, {"a": A, "b": B, "end": ["eor"] * N}, label="end")
+    assert named.label == "end"
+
+
+# --- numbers, labels and missing values in files ----------------------------------------------------------------
+
+
+def written(tmp_path: Path, text: str, **options: object) -> Table:
+    (tmp_path / "f.csv").write_text(text)
+    return read(str(tmp_path / "f.csv"), **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("cells", "options"),
+    [
+        (["17,1", "31", "1.234,5", "-0,25"], {"separator": ";"}),
+        (['"17,1"', "31", '"1.234,5"', '"-0,25"'], {}),
+        (["17.1", "31", "1234.5", "\u22120.25"], {}),
+        (["1.71D+01", "'31'", '"1,234.5"', "-.25"], {}),
+        (["17,1", "31,000", "1234,5", "-0,25"], {"separator": ";", "decimal": ","}),
+        (["17.1", "3.1e1", "1 234.5", "-0.25"], {"separator": ";"}),
+        (["17,1", "31", "1'234,5", "-0,25"], {"separator": ";"}),
+    ],
+)
+def test_a_number_is_read_as_people_and_programs_write_it(
+    cells: list[str], options: dict[str, str], tmp_path: Path
+) -> None:
+    by = options.get("separator", ",")
+    table = written(
+        tmp_path, f"a{by}y\n" + "".join(f"{cell}{by}{i % 2}\n" for i, cell in enumerate(cells)), **options
+    )
+    assert (table.X[:, 0].tolist(), table.rejected, table.notes) == ([17.1, 31.0, 1234.5, -0.25], (), ())
+
+
+def test_what_may_be_two_numbers_is_read_by_the_other_columns(tmp_path: Path) -> None:
+    text = "a;b;y\n1,250;{};0\n2,500;3;1\n"
+    assert written(tmp_path, text.format("0,5"), separator=";").X[:, 0].tolist() == [1.25, 2.5]
+    assert written(tmp_path, text.format("0.5"), separator=";").X[:, 0].tolist() == [1250.0, 2500.0]
+    assert written(tmp_path, text.format("1"), separator=";").X[:, 0].tolist() == [1.25, 2.5]
+    assert written(tmp_path, 'a,y\n"1,250",0\n"2,500",1\n').X[:, 0].tolist() == [1250.0, 2500.0]
+
+
+def test_whole_numbers_with_a_fraction_are_labels_if_few_and_targets_if_many(tmp_path: Path) -> None:
+    few = written(tmp_path, "a;y\n" + "".join(f"1;{i % 3},0\n" for i in range(90)), separator=";")
+    assert few.labels == ("0", "1", "2")
+    many = written(tmp_path, "a;y\n" + "".join(f"{i % 7};{i},0\n" for i in range(30)), separator=";")
+    assert (many.labels, many.y.tolist()) == ((), [float(i) for i in range(30)])
+    thousands = written(tmp_path, "a,y\n" + "".join(f'{i % 7},"{1000 + i:,}"\n' for i in range(30)))
+    assert (thousands.labels, thousands.y.tolist()) == ((), [1000.0 + i for i in range(30)])
+
+
+@pytest.mark.parametrize("word", ["NA", "?", "--", "No Data", "#DIV/0!", "-nan(ind)", "1.#QNAN", "\\N", ".", "None"])
+def test_a_missing_value_is_one_in_a_number_a_text_a_label_and_a_target(word: str, tmp_path: Path) -> None:
+    rows = f"a,colour,y\n1,red,p\n{word},{word},q\n2,blue,{word}\n"
+    table = written(tmp_path, rows)
+    assert (table.features, table.labels, len(table.rejected)) == (("a", "colour=blue", "colour=red"), ("p", "q"), 1)
+    np.testing.assert_array_equal(table.X, [[1, 0, 1], [math.nan] * 3])
+    assert any(f"add --missing-values not:{word}" in note for note in table.notes) or "\\" in word
+    target = written(tmp_path, f"a,y\n1,0.5\n2,{word}\n")
+    assert (target.labels, target.y.tolist(), len(target.rejected)) == ((), [0.5], 1)
+
+
+def test_a_word_that_is_a_value_is_one(tmp_path: Path) -> None:
+    table = written(tmp_path, "a,y\n1,NA\nNA,b\n3,b\n", missing_values=["not:NA"])
+    assert table.labels == ("NA", "b")
+
+
+def test_a_column_of_numbers_stays_one_when_texts_come(tmp_path: Path) -> None:
+    text = "a,code,y\n" + "".join(f"{i % 5},{i % 4},{i % 2}\n" for i in range(2000)) + "1,E2,0\n2,E3,1\n3,E2,1\n"
+    table = written(tmp_path, text)
+    assert (len(table), table.features, int(np.isnan(table.X).sum())) == (2003, ("a", "code"), 3)
+    what = "column code: 3 cells from line 2002 on are not numbers and count as missing"
+    assert table.notes == (f'{what}, such as "E2", "E3"',)
