@@ -212,8 +212,8 @@ OF_LEARNING = (
     Mutation(
         "a client without a share still teaches the online models",
         COORDINATOR + "round_kinds/bounded_influence.py",
-        "return replace(update, differences={}, trained=0, learnt=None, second_moments=None)",
-        "return replace(update, differences={}, trained=0, second_moments=None)",
+        "untrained = replace(update.numbers, differences={}, learnt=None, second_moments=None)",
+        "untrained = replace(update.numbers, differences={}, second_moments=None)",
         "what a client without a share sent moves nothing",
     ),
     Mutation(
@@ -382,7 +382,7 @@ OF_WIRE = (
     ),
     Mutation(
         "a negative zero that is a field's default but for its sign is left out",
-        "streamfl/wire/compact.py",
+        "streamfl/wire/codec.py",
         "return bool(value == default) and math.copysign(1.0, value) == math.copysign(1.0, default)",
         "return bool(value == default)",
         "what is decoded is what was encoded, bit by bit",
@@ -544,7 +544,7 @@ OF_TRUST = (
     ),
     Mutation(
         "names that a client brings alone cost it nothing",
-        COORDINATOR + "saved/names.py",
+        COORDINATOR + "names.py",
         "if name not in taken and name.cost <= left:",
         "if name not in taken:",
         "a member that names ever new things does not slow down all others",
