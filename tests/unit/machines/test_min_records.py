@@ -26,6 +26,7 @@ from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.decisions import Finished, Predicted
 from streamfl.protocol.events import BufferDue, RecordsRead, SourceEnded, Tick
 from streamfl.protocol.messages import HoldoutRule, Join, Leave, Left, RoundClosed, Score, Scores, Update
+from streamfl.protocol.messages.base import FieldGroup
 from streamfl.protocol.records import Batch, Span, spans
 from streamfl.protocol.registry import TargetUnit
 from streamfl.run.settings import LearningSettings, ProfileSettings
@@ -35,8 +36,11 @@ ABOUT_NO_RECORD = {"client", "attempt", "entry", "round", "epoch", "registry", "
 
 
 def content(value: object) -> set[str]:
-    """Return which fields of a message say anything: hold what is not empty, zero, or the default."""
-    return {f.name for f in fields(value) if says(getattr(value, f.name))}
+    """Return which fields of a message say anything: hold what is not empty, zero, or the default; also in groups."""
+    own = {f.name: getattr(value, f.name) for f in fields(value)}
+    groups = [x for x in own.values() if isinstance(x, FieldGroup)]
+    said = {name for name, x in own.items() if not isinstance(x, FieldGroup) and says(x)}
+    return said.union(*map(content, groups))
 
 
 def says(value: object) -> bool:
