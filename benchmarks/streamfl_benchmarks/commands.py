@@ -40,7 +40,7 @@ def speed(runs: int, rounds: int, json_to: Path | None) -> None:
     for one in speeds(runs, rounds):
         click.echo(
             f"{one.profile}, {one.live} live: {one.ours:,.0f} client-rounds/s, plain NumPy {one.plain:,.0f},"
-            f" ratio {one.ratio:.2f} [{one.min_records:.2f}, {one.largest:.2f}]; {one.peak_mb:.0f} MB above the data"
+            f" ratio {one.ratio:.2f} [{one.least:.2f}, {one.largest:.2f}]; {one.peak_mb:.0f} MB above the data"
         )
         measured.append(asdict(one))
     _write(json_to, json.dumps(measured, indent=1) + "\n")

@@ -70,10 +70,10 @@ def figure(curves: Sequence[Curve]) -> str:
     Bounds have the constant that makes them equal to the first method's regret at the smallest T.
     """
     streams = list(dict.fromkeys(curve.stream for curve in curves))
-    min_records = min(R for curve in curves for R in curve.regrets)
+    least = min(R for curve in curves for R in curve.regrets)
     most = max(value for curve in curves for value in _heights(curve, curves))
     panels = [
-        _panel([curve for curve in curves if curve.stream == name], i * _WIDTH, min_records, most)
+        _panel([curve for curve in curves if curve.stream == name], i * _WIDTH, least, most)
         for i, name in enumerate(streams)
     ]
     source = files("streamfl_benchmarks").joinpath("regret.svg.j2").read_text(encoding="utf-8")
@@ -87,10 +87,10 @@ def _heights(curve: Curve, curves: Sequence[Curve]) -> list[float]:
     return [*curve.regrets, *(value for held in first.held for value in held.values)]
 
 
-def _panel(curves: Sequence[Curve], left: float, min_records: float, most: float) -> Panel:
+def _panel(curves: Sequence[Curve], left: float, least: float, most: float) -> Panel:
     first = curves[0]
     x = Scale(math.log2(first.horizons[0]), math.log2(first.horizons[-1]), left + _LEFT, left + _WIDTH - _RIGHT)
-    low, high = math.floor(math.log10(min_records)), math.ceil(math.log10(most))
+    low, high = math.floor(math.log10(least)), math.ceil(math.log10(most))
     y = Scale(low, high, _TOP + _PLOT, _TOP)
     drawn = [(h.bound, h.values, "#57636f", dash) for h, dash in zip(first.held, _DASHES, strict=True)]
     drawn += [(c.method, c.regrets, COLOURS[c.method], "") for c in reversed(curves)]

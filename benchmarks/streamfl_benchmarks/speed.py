@@ -39,7 +39,7 @@ class Speed:
     ours: float
     plain: float
     ratio: float
-    min_records: float
+    least: float
     largest: float
     peak_mb: float
 
@@ -73,7 +73,7 @@ def speeds(runs: int, rounds: int, clock: Callable[[], float] = stopwatch) -> It
             ours=statistics.median(CLIENTS * rounds / f for f, _ in pairs),
             plain=statistics.median(CLIENTS * rounds / p for _, p in pairs),
             ratio=statistics.median(ratios),
-            min_records=ratios[0],
+            least=ratios[0],
             largest=ratios[-1],
             peak_mb=peak(table, profile),
         )

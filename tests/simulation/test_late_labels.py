@@ -42,7 +42,7 @@ def right_answers(simulation: Simulation) -> int:
     right = 0
     for name, log in simulation.logs.items():
         learnt = set(simulation.audit.learnt[name].values())
-        for batch in simulation.recorded[name].parts(TableSource(simulation.table, name, log).online(0, len(log))):
+        for batch in simulation.recorded[name].parts(TableSource(simulation.table, name, log).between(0, len(log))):
             if batch.answers is None:
                 raise AssertionError(f"{name} has not answered {batch.span}")
             served, _ = batch.answers.coded(batch.labels)
@@ -318,7 +318,7 @@ def test_a_client_that_drifts_alone_gets_the_same_branch_from_late_labels_and_is
     assert (digest, restarts, found) == (*at_once[:2], told)
     assert sum(closed.served.correct for closed in simulation.audit.closed) == right_answers(simulation)
     log = simulation.logs["c0"]
-    (batch,) = simulation.recorded["c0"].parts(TableSource(simulation.table, "c0", log).online(200, len(log)))
+    (batch,) = simulation.recorded["c0"].parts(TableSource(simulation.table, "c0", log).between(200, len(log)))
     assert np.mean(batch.answers.coded(batch.labels)[0] == batch.y) > 0.6
     assert simulation.kills > 2
 

@@ -24,7 +24,7 @@ REMEDIES: Mapping[str, str] = {
     "label is missing": "write the label with the record, or use [labels] if it comes later",
     "no label": "write the label with the record, or use [labels] if it comes later",
     "is infinite": "write a finite number, or leave the field out",
-    "is not a number": "write a number, drop the field, or declare its values under categories",
+    "is not a number": "write a number, or set the task to classification",
     "not JSON": "write one JSON object per message, or correct [records] format",
     "not a JSON object": "write one JSON object per message, or correct [records] format",
     "not safetensors": "write packed messages as docs/kafka.md says, or correct [records] format",

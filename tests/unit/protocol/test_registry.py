@@ -6,8 +6,8 @@ import pytest
 from streamfl.learning.local_round import RoundRecords
 from streamfl.machines.client.usable import unusable
 from streamfl.machines.coordinator.saved.agreement import middle_unit
-from streamfl.protocol.messages import Join, ModelPublished
-from streamfl.protocol.moments import NOTHING, Moments
+from streamfl.protocol.messages import ModelPublished
+from streamfl.protocol.moments import Moments
 from streamfl.protocol.records import Batch, Span
 from streamfl.protocol.registry import (
     Registry,
@@ -216,11 +216,8 @@ def test_a_client_measures_targets_in_its_own_unit_where_none_is_agreed_on():
 
 
 def test_nobody_knows_a_unit_who_has_no_records():
-    def told(records: int, target: TargetUnit) -> Join:
-        return Join(client="c", nonce="1", moments=NOTHING, target=target, records=records)
-
-    assert not middle_unit([told(0, TargetUnit()), told(0, TargetUnit())]).is_known
-    assert middle_unit([told(0, TargetUnit()), told(3, TargetUnit(5.0, 2.0))]) == TargetUnit(5.0, 2.0)
+    assert not middle_unit([(0, TargetUnit()), (0, TargetUnit())]).is_known
+    assert middle_unit([(0, TargetUnit()), (3, TargetUnit(5.0, 2.0))]) == TargetUnit(5.0, 2.0)
 
 
 def test_weights_stay_within_what_clients_take_however_far_a_record_moves_the_scale():

@@ -62,6 +62,9 @@ def tables(draw: st.DrawFn) -> ExportedTable:
     return ExportedTable(draw(st.sampled_from(get_args(Rule))), rows, columns, values)
 
 
+INTEGERS = st.integers(-(2**127), 2**127)  # a decoder takes no larger differences than of 140 bits
+
+
 def strategy(kind: Any) -> st.SearchStrategy[Any]:
     """Return values of a field's type, arrays and nested values too."""
     origin, of = get_origin(kind), get_args(kind)
@@ -81,7 +84,7 @@ def strategy(kind: Any) -> st.SearchStrategy[Any]:
         return tables()
     if is_dataclass(kind):
         return st.builds(kind, **{name: strategy(of_) for name, of_ in fields_of(kind).items()})
-    plain = {int: st.integers(), float: st.floats(), str: names, bool: st.booleans(), type(None): st.none()}
+    plain = {int: INTEGERS, float: st.floats(), str: names, bool: st.booleans(), type(None): st.none()}
     return plain[kind]
 
 

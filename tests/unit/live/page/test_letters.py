@@ -56,12 +56,13 @@ def test_many_fields_leave_room_for_other_reasons():
 @pytest.mark.parametrize("text", ["x; run: evil", 'a"; run: evil', "C:\\Anna\\", 'Anna "Nan" Smith', '\\"; run', '"'])
 def test_who_writes_records_neither_gives_advice_nor_is_quoted(text):
     remedies = set()
-    for record in ({"name": text, "label": "a"}, {text: "value", "label": "a"}):
-        (refused,) = record_format("json", FieldMap()).decode([0], [json.dumps(record).encode()]).rejected
+    for record, label in (({"a": 1, "label": text}, "label"), ({"a": 1, text: "value"}, text)):
+        reader = record_format("json", FieldMap(label=label, task="regression"))
+        (refused,) = reader.decode([0], [json.dumps(record).encode()]).rejected
         kind = kind_of(refused.reason)
-        assert '": "…" is not a number; ' in kind
+        assert '": "…" is not a number, and the task is regression' in kind
         remedies.add(remedy(kind, "r.c0"))
-    assert remedies == {"drop the field, or declare its values under categories"}
+    assert remedies == {"write a number, or set the task to classification"}
 
 
 @pytest.mark.parametrize(

@@ -273,7 +273,10 @@ SPOILT: dict[str, tuple[Callable[[], NativeLearnt], str]] = {
     "more values far out than records": (lambda: replace(GOOD, far=moments(count=np.full(D, 41.0))), "moments"),
     "values far out NaN": (lambda: replace(GOOD, far=moments(mean=np.full(D, np.nan))), "finite"),
     "values far out of another shape": (lambda: replace(GOOD, far=moments(m2=np.zeros(D + 1))), "moments far out"),
-    "records of fewer labels": (lambda: replace(GOOD, bearing=GOOD.bearing[:-1]), "records by label between"),
+    "records of fewer labels": (
+        lambda: replace(GOOD, bearing=GOOD.bearing[:-1]),
+        "records by label of online",
+    ),
     "right ones of fewer models": (lambda: replace(GOOD, right=GOOD.right[:-1]), "right ones by label"),
     "half a record by label": (
         lambda: replace(GOOD, bearing=GOOD.bearing + np.array([0.5, -0.5, 0.0])),

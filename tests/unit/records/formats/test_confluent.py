@@ -14,7 +14,8 @@ import pytest
 
 from streamfl.errors import UsageError
 from streamfl.protocol.records import Rejection
-from streamfl.records.formats import FieldMap, JsonRecords, record_format, registry
+from streamfl.records.formats import FieldMap, JsonRecords, record_format
+from streamfl.records.formats.by_schema import registry
 from streamfl.runtime.ports import Decoded
 
 fastavro = pytest.importorskip("fastavro")
