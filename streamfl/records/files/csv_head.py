@@ -73,6 +73,8 @@ def head(request: Request, lines: Sequence[str]) -> Head | None:
     rows = [_fields(line, separator) for line in lines[start:]]
     table = [row for row in rows if row and not is_comment(row)]
     width = _width(table)
+    if mark := suspected([line for line in lines[start:] if not line.lstrip().startswith(_MARKS)], separator):
+        raise separator_refusal(request, mark)
     if not width:
         skip = start + _before(rows, 0) if table else start
         return Head(request, skip, []) if skip else None
@@ -104,13 +106,18 @@ def is_comment(fields: Sequence[str]) -> bool:
 def suspected(lines: Sequence[str], separator: str) -> str:
     """Return the character that seems to separate the columns of lines, "" if it is the one that is given.
 
+    A decimal comma splits lines, too, but not their header.
+
     >>> suspected(["station 12", "a;b,c;y", "1;2;on", "3;4;off", "5;6;on"], ",")
     ';'
+    >>> suspected(["a;y", "1,5;on", "3,5;off", "5,0;on"], ","), suspected(["a,y", "1,x;on", "3,y;off", "5,z;on"], ",")
+    (';', '')
     """
     widths = {mark: _width([_fields(line, mark) for line in lines]) for mark in _SEPARATORS}
-    own = _width([_fields(line, separator) for line in lines])
     best = max(widths, key=lambda mark: widths[mark])
-    return best if widths[best] > 1 >= own else ""
+    own = [_fields(line, separator) for line in lines]
+    whole = [row for line, row in zip(lines, own, strict=True) if len(_fields(line, best)) == widths[best]]
+    return best if widths[best] > 1 and (_width(own) <= 1 or len(whole[0]) == 1) else ""
 
 
 def _shaped(request: Request, skip: int, names: list[str], rows: list[list[str]], width: int, before: int) -> Head:

@@ -69,6 +69,13 @@ def test_a_long_file_of_each_shape_keeps_its_records(tmp_path: Path) -> None:
         assert (len(table), table.rejected, table.features) == (9011, (), ("a", "b")), shape
 
 
+def test_a_decimal_comma_hides_no_separator(tmp_path: Path) -> None:
+    text = "a;b;y\n" + "".join(f"{i},5;-{i};{'on' if i % 2 else 'off'}\n" for i in range(40))
+    with pytest.raises(UsageError, match='its columns are separated by ";"; add --separator ";"'):
+        of(tmp_path, text)
+    assert of(tmp_path, text, separator=";").X[:2].tolist() == [[0.5, 0.0], [1.5, -1.0]]
+
+
 def test_a_directive_names_the_separator(tmp_path: Path) -> None:
     same(of(tmp_path, "sep=;\n" + PLAIN.replace(",", ";")), of(tmp_path, PLAIN, "plain.csv"))
     assert of(tmp_path, SHAPES["preamble"]).notes[0] == "the 2 lines before the header are left out"
