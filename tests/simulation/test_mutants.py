@@ -12,8 +12,8 @@ ROOT = Path(__file__).parents[2]
 SAFEGUARDS = {
     "one update for each client": (
         "machines/coordinator/machine.py",
-        "self._unsaved.updates[update.client] = update",
-        "self._unsaved.updates[update.attempt] = update",
+        "self._unsaved.updates[update.client] = admitted",
+        "self._unsaved.updates[update.attempt] = admitted",
     ),
     "the ledger seek": (
         "machines/client/machine.py",
