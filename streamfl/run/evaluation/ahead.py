@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -15,7 +16,8 @@ from streamfl.run.dealing.order import came
 class Ahead:
     """Counts how many later records models had learnt when they predicted a record.
 
-    A client's own records of the round do not count: it learns each one after it has predicted it.
+    A client's own records of the round do not count: it learns each one after it has predicted it. A run without
+    predictions costs nothing here.
 
     Parameters
     ----------
@@ -39,31 +41,41 @@ class Ahead:
     logs: Mapping[str, Log]
     at: FloatArray
     most: int = 0
-    _ranks: dict[str, IntArray] = field(init=False)
-    _learnt: IntArray = field(init=False)
-    _later: IntArray | None = None
+    _new: list[Span] = field(default_factory=list)
+    _learnt: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    _later: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def _ranks(self) -> dict[str, IntArray]:
+        """Return the place of each good record of a client among the times of all."""
         when = [came(log, self.at) for log in self.logs.values()]
-        different, ranks = np.unique(np.concatenate([np.zeros(0), *when]), return_inverse=True)
+        ranks = np.unique(np.concatenate([np.zeros(0), *when]), return_inverse=True)[1]
         ends = np.cumsum([len(each) for each in when])
-        self._ranks = dict(zip(self.logs, np.split(ranks, ends[:-1]), strict=True)) if when else {}
-        self._learnt = np.zeros(len(different) + 1, np.int64)
+        return dict(zip(self.logs, np.split(ranks, ends[:-1]), strict=True)) if when else {}
+
+    def _ranks_of(self, partition: str, start: int, end: int) -> IntArray:
+        log = self.logs[partition]
+        return self._ranks[partition][log.good_before(start) : log.good_before(end)]
 
     def learnt(self, spans: Sequence[Span]) -> None:
         """Note what the ledger has accepted: models of later rounds have learnt it."""
-        for span in spans:
-            log = self.logs[span.partition]
-            ranks = self._ranks[span.partition][log.good_before(span.start) : log.good_before(span.end)]
-            np.add.at(self._learnt, ranks, 1)
-        self._later = None
+        self._new.extend(spans)
 
     def predicted(self, client: str, start: int, end: int) -> None:
         """Note that the good records from one position to another are predicted now."""
-        log = self.logs[client]
-        ranks = self._ranks[client][log.good_before(start) : log.good_before(end)]
+        ranks = self._ranks_of(client, start, end)
         if not len(ranks):
             return
-        if self._later is None:
-            self._later = np.cumsum(self._learnt[::-1])[::-1]  # learnt of a rank or later
+        self._count_new()
         self.most = max(self.most, int(self._later[ranks.min() + 1]))
+
+    def _count_new(self) -> None:
+        """Count what was learnt since the last prediction."""
+        if len(self._later) and not self._new:
+            return
+        if not len(self._learnt):
+            self._learnt = np.zeros(2 + max(int(ranks.max(initial=-1)) for ranks in self._ranks.values()), np.int64)
+        for span in self._new:
+            np.add.at(self._learnt, self._ranks_of(span.partition, span.start, span.end), 1)
+        self._new.clear()
+        self._later = np.cumsum(self._learnt[::-1])[::-1]  # learnt of a rank or later

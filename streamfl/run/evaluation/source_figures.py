@@ -11,8 +11,11 @@ MOST_COLUMNS, TOGETHER = 50, 65_536
 
 def missing(table: Table) -> dict[str, int] | None:
     """Return the columns of numbers with the most missing or infinite values, and how many; None if all are there."""
-    parts = (table.X[at : at + TOGETHER] for at in range(0, len(table), TOGETHER))
-    counts = sum(((~np.isfinite(part)).sum(axis=0) for part in parts), np.zeros(len(table.features), np.int64))
+    counts = np.zeros(len(table.features), np.int64)
+    for at in range(0, len(table), TOGETHER):
+        known = np.isfinite(table.X[at : at + TOGETHER])
+        if not known.all():  # a count by column takes ten times as long, and most blocks lack nothing
+            counts += len(known) - known.sum(axis=0)
     found = {
         table.features[j]: int(counts[j]) for j in np.argsort(-counts, kind="stable")[:MOST_COLUMNS] if counts[j]
     }
