@@ -16,7 +16,7 @@ from streamfl.arrays import IntArray
 from streamfl.protocol.records import Rejection
 from streamfl.records.assembly import Blocks, RowBlock
 from streamfl.records.csv_block import LazyTexts, columns, count
-from streamfl.records.files.csv_head import LOOKED_AT, Head, Spaced, head, is_comment, separator_refusal, suspected
+from streamfl.records.files.csv_head import LOOKED_AT, Head, Spaced, head, is_comment, separator_refusal
 from streamfl.records.files.file_format import FileFormat
 from streamfl.records.files.lines import LONGEST, MOST_HELD, Begun, Lines, decoded, recoded, whole_lines
 from streamfl.records.objects import counted
@@ -102,11 +102,11 @@ def _begin(request: Request, source: "_Lines") -> Head:
         for _ in range(found.skip):
             next(source)
         row = next(_rows(found.request, source), None)
-        header = _header(found.request, row, source.taken, lines[found.skip :])
+        header = _header(found.request, row, source.taken)
         return replace(found, names=header)
     for _ in range(found.skip + 1):
         next(source)
-    header = _header(found.request, _Row(source.taken, found.names), source.taken, lines[found.skip :])
+    header = _header(found.request, _Row(source.taken, found.names), source.taken)
     return replace(found, names=header)
 
 
@@ -266,7 +266,7 @@ def _is_open(raw: list[str], separator: str = ",") -> bool:
     return False
 
 
-def _header(request: Request, row: _Row | None, taken: int, lines: Sequence[str]) -> list[str]:
+def _header(request: Request, row: _Row | None, taken: int) -> list[str]:
     if row is None:
         what = "it has only blank lines" if taken else "it is empty"
         raise request.refusal(what, "give a file with a header and records")
@@ -281,8 +281,8 @@ def _header(request: Request, row: _Row | None, taken: int, lines: Sequence[str]
         raise request.refusal(what, "give it a name that ends in .jsonl")
     names = [name.strip(" \t\ufeff") or f"column{i}" for i, name in enumerate(row.fields, start=1)]
     marks = [mark for mark in ";\t|," if mark in names[0] and mark != request.separator and len(names) == 1]
-    if mark := suspected(lines, request.separator) or "".join(marks[:1]):
-        raise separator_refusal(request, mark)
+    if marks:
+        raise separator_refusal(request, marks[0])
     if any(_is_fraction(name) for name in names):
         what = f"line {row.line} has numbers instead of column names"
         raise request.refusal(what, "put a header line first")

@@ -49,7 +49,7 @@ def numeral(text: str, decimal: Decimal | None) -> float | None:
     Traceback (most recent call last):
     ValueError: may be 1234 or 1.234
     """
-    plain = text.translate(_PLAIN).strip().strip("\"'").strip()
+    plain = _bare(text)
     if decimal is not None:
         first = _read(plain, decimal)
         return first if first is not None else _read(plain, "," if decimal == "." else ".")
@@ -57,6 +57,11 @@ def numeral(text: str, decimal: Decimal | None) -> float | None:
     if point is not None and comma is not None and point != comma:
         raise ValueError(f"may be {point:.10g} or {comma:.10g}")
     return comma if point is None else point
+
+
+def _bare(text: str) -> str:
+    """Return a text with plain signs and blanks, without quotes and blanks around it."""
+    return text.translate(_PLAIN).strip().strip("\"'").strip()
 
 
 def _read(text: str, decimal: Decimal) -> float | None:
@@ -72,7 +77,7 @@ def decimal_marks(words: Iterable[str]) -> frozenset[Decimal]:
     found = set[Decimal]()
     for word in words:
         if "," in word or "." in word:
-            plain = word.translate(_PLAIN).strip().strip("\"'").strip()
+            plain = _bare(word)
             point, comma = _read(plain, "."), _read(plain, ",")
             if (point is None) != (comma is None):
                 found.add("," if point is None else ".")

@@ -28,15 +28,13 @@ from streamfl.protocol.native.steps import Steps
 
 @dataclass(frozen=True)
 class OnGrids(Way):
-    """LearntNumbers are whole numbers of steps: at random at clients, and the coordinator keeps back what is left."""
+    """What is sent are whole numbers of steps: at random at clients, and the coordinator keeps back what is left."""
 
     def numbers(self, raw: Raw, agreed: NativeState, draws: np.random.Generator, coarser: int) -> LearntNumbers:
         """Return numbers on the grids of the round, and the rows that move, or tell that little has to."""
         fitting = fitting_steps(raw.weights, raw.table, raw.cells, raw.records, agreed)
-        steps, most = (
-            (agreed.steps if agreed.steps.are_known else fitting).coarser(coarser),
-            most_steps(raw.records, coarser),
-        )
+        steps = (agreed.steps if agreed.steps.are_known else fitting).coarser(coarser)
+        most = most_steps(raw.records, coarser)
         changes = rounded(raw.table, step_of_cells(steps, raw.cells), draws, most)
         sent, counted = rows_sent(changes, raw.visits, raw.records, draws, coarser=coarser)
         weights = rounded(raw.weights, step_of_weights(steps), draws, most)
