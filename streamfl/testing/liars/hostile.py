@@ -182,7 +182,7 @@ def _weighed(losses: SlotLosses, times: int) -> SlotLosses:
 def _with_weight(update: Update, times: int) -> Update:
     """Return an update as of so many times as many records; none is held out."""
     more = (times - 1) * update.records
-    spans = (_ending_later(update.spans[0], more), *update.spans[1:])
+    spans = (*(_ending_later(first, more) for first in update.spans[:1]), *update.spans[1:])  # none if it is empty
     numbers = update.numbers
     C, learnt = numbers.second_moments, numbers.learnt
     if isinstance(learnt, NativeLearnt):
