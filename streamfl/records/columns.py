@@ -137,11 +137,11 @@ def infer(name: str, cells: Cells, reading: CellRules = USUAL) -> Column | None:
         return None
     if looks_like_times(name, [word for _, word in found]):
         return LeftOutColumn(name, TIMES)
-    values = {word for cell, word in found if isinstance(cell, str)}
     if sum(is_number(cell, reading) for cell, _ in found) >= MOSTLY * len(found):
         return NumberColumn(name, reading)
-    if not values:
+    if not any(isinstance(cell, str) for cell, _ in found):
         return LeftOutColumn(name, "holds lists")
+    values = {word for cell, word in found if isinstance(cell, str | int | float)}  # JSON may mix 1 and "q"
     if len(values) <= MAX_VALUES:
         return TextColumn(name, tuple(sorted(values)), reading)
     if sum(in_other_notation(value) for value in values) > MOSTLY * len(values):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from streamfl.errors import UsageError
@@ -493,6 +493,7 @@ label = st.one_of(st.none(), st.sampled_from(["0", "1", "ok"]))
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(st.tuples(cell, word, label), min_size=1, max_size=12))
+@example(rows=[("q", None, None), ("q", None, None)])  # column a: a number and two texts
 def test_csv_and_jsonl_make_the_same_table(rows: list[tuple[object, ...]], tmp_path: Path) -> None:
     rows = [(1, "p", "0"), *rows]
     names = ("a", "w", "y")
