@@ -304,6 +304,13 @@ _on_bad_record = click.option(
     metavar="KIND@R,...",
     help="Impose artificial drifts that begin in rounds R. KIND is class-swap, class-introduction or permutation.",
 )
+@click.option(
+    "--compare",
+    is_flag=True,
+    help="Does federating help? Compare it with the same learner alone at each client, with all records in one "
+    "place, and stopped after the first tenth; with each client's most frequent label, or mean target, so far; and "
+    "with NoChange. Takes about three times the CPU time.",
+)
 @_on_bad_record
 @click.option(
     "--model",
@@ -412,6 +419,7 @@ def replay(file: str, **options: Any) -> None:
         page=options["page"],
         source=file,
         answers=options["answers"],
+        compare=options["compare"],
     )
 
 

@@ -26,9 +26,10 @@ from streamfl.protocol.messages import (
 )
 from streamfl.records.labels import amounts, identifier
 from streamfl.records.table import Table
+from streamfl.run.compare import Missed, Ways
 from streamfl.run.dealing.dealing import FEWEST, Log, client_column, deal, usual_size
 from streamfl.run.dealing.imposed_drift import Injection, inject
-from streamfl.run.dealing.order import follow_each_other, keeps_order, moments, usual_period
+from streamfl.run.dealing.order import follow_each_other, moments, period_in_order
 from streamfl.run.evaluation.result import Result
 from streamfl.run.page.report import render
 from streamfl.run.predictions.answers_file import AnswersFile
@@ -41,6 +42,7 @@ from streamfl.runtime.log.recorded import Recorded
 
 ALONE = "--min-records 1: an update may concern a single record, and the record can be computed from such an update"
 
+COMPARING = "comparing with each client alone and with all records in one place: this takes about twice as long again"
 
 ONE_BY_ONE = (
     "the rows of one client follow those of another, as if it had begun when the other had ended; if both recorded "
@@ -156,10 +158,12 @@ def run_replay(
     source: str = "",
     answers: Path | None = None,
     page: str | None = None,
+    compare: bool = False,
 ) -> Replayed:
     """Replay a table, with progress and a closing summary on the console, and write the outputs.
 
-    With a page, which is the address of one, the run is shown there, and afterwards until Ctrl-C.
+    With a page, which is the address of one, the run is shown there, and afterwards until Ctrl-C. With `compare` the
+    result says how well others predict the same records: see `streamfl.run.compare`.
 
     Raises
     ------
@@ -173,7 +177,7 @@ def run_replay(
     remark = identifier(table.label or "label", table.y) if table.labels else ""
     if remark:
         print_line(console, f"{remark}; name another with --label")
-    logs = deal(table, clients, split, settings.seed)
+    logs, asked = deal(table, clients, split, settings.seed), settings
     size = _size(table, logs, round_size, FEWEST if injection is None else 1, settings.min_records)
     if settings.min_records == 1:
         print_line(console, ALONE)
@@ -182,7 +186,8 @@ def run_replay(
     if injection is not None:
         logs = inject(table, logs, injection, size, settings.seed)
     elif settings.interval is None and answers is None:
-        settings = replace(settings, interval=_period(table, logs, size, settings.min_records, console))
+        settings = replace(settings, interval=_period(table, logs, size, console))
+    ways = Ways(table, logs, asked, round_size) if compare else None
     replay = Replay(
         table,
         logs,
@@ -198,7 +203,7 @@ def run_replay(
     for note in table.notes:
         print_line(console, f"{table.name}: {note}", "yellow")
     with _page(table.name, page, console) as show:
-        replayed = _watched(replay, injection, outputs, console, show)
+        replayed = _watched(replay, injection, outputs, console, show, ways)
         _finish(replayed, table, injection, outputs, console)
     return replayed
 
@@ -296,15 +301,14 @@ def _check_interval(table: Table, *, is_idle: bool) -> None:
         )
 
 
-def _period(table: Table, logs: dict[str, Log], size: int, min_records: int, console: Console) -> float | None:
+def _period(table: Table, logs: dict[str, Log], size: int, console: Console) -> float | None:
     """Return the length of a round by time, if rounds of equal size would let models learn ahead; else None."""
-    at = moments(table, logs)
-    if keeps_order(logs, at, max(size, min_records)):
+    period = period_in_order(table, logs, size, MOST_OF_PERIOD)
+    if period is None:
         return None
-    period = usual_period(logs, at, size, MOST_OF_PERIOD)
-    if period is not None:
-        length = f"{period:g} seconds" if at is table.times else f"{period:g} rows of the file"
-        print_line(console, f"clients have records at different rates, so a round takes those of {length}")
+    at = moments(table, logs)
+    length = f"{period:g} seconds" if at is table.times else f"{period:g} rows of the file"
+    print_line(console, f"clients have records at different rates, so a round takes those of {length}")
     if at is not table.times and follow_each_other(logs, at):
         print_line(console, ONE_BY_ONE, "yellow")
     return period
@@ -324,7 +328,9 @@ def _watched(
     outputs: Outputs,
     console: Console,
     show: Callable[[FromCoordinator], None],
+    ways: Ways | None,
 ) -> Replayed:
+    missed = None if ways is None else Missed()
     told, drifts = replay.history, dict.fromkeys(injection.rounds, injection.kind) if injection else {}
     with (
         Progress(console, replay.horizon, _title(replay)) as progress,
@@ -334,6 +340,8 @@ def _watched(
         def observe(event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
             if isinstance(event, FromCoordinator):
                 show(event)
+            if missed is not None:
+                missed.add(event)
             match event:
                 case RoundOpened() if event.entry == 1:
                     progress.begin()
@@ -356,7 +364,12 @@ def _watched(
                     pass
 
         replay.observe = observe
-        return replay.run()
+        replayed = replay.run()
+    if ways is None or missed is None:
+        return replayed
+    print_line(console, COMPARING)
+    comparison = ways.compare(missed.of(replay.logs))
+    return replace(replayed, result=replayed.result.model_copy(update={"comparison": comparison}))
 
 
 @contextmanager

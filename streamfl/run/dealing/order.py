@@ -122,3 +122,17 @@ def usual_period(logs: Mapping[str, Log], at: FloatArray, size: int, most: int) 
         steps = np.diff(np.unique(together))
         lasted = float(np.median(steps)) if len(steps) else 0.0
     return max(0.001, float(f"{lasted:.3g}")) if lasted else None
+
+
+def period_in_order(table: Table, logs: Mapping[str, Log], size: int, most: int) -> float | None:
+    """Return the length of rounds by time if rounds of `size` records of each client would not keep the order.
+
+    Parameters
+    ----------
+    table, logs, size
+        The records, and how many of a client a round takes.
+    most
+        As in `usual_period`.
+    """
+    at = moments(table, logs)
+    return None if keeps_order(logs, at, size) else usual_period(logs, at, size, most)

@@ -12,6 +12,7 @@ from streamfl.records.values.times import iso
 from streamfl.run.evaluation.by_class import ByClass
 from streamfl.run.evaluation.by_client import ByClient
 from streamfl.run.evaluation.changes import Change
+from streamfl.run.evaluation.compared import Comparison
 from streamfl.run.evaluation.part import ResultPart
 from streamfl.run.renamed import result_now
 from streamfl.run.summary import RoundLine
@@ -178,7 +179,7 @@ class Result(ResultPart):
     predictions; empty without such models. `infinite` counts infinite values; `missing` counts missing ones by
     column, if there are any. `r2` is the share of the targets' variance that the predictions explain. `by_client` and
     `by_class` are None if predictions were not measured. `changes` has a line for each restart, and for each local
-    drift as it was found.
+    drift as it was found. `comparison` is None unless it was asked for.
 
     `answered` counts the pending records that were predicted: a client's last ones, fewer than may be sent. They are
     in all figures. `ahead` is how many later records a model had learnt when it predicted a record, at most: 0 if no
@@ -223,6 +224,7 @@ class Result(ResultPart):
     loss: Loss
     by_client: ByClient | None = None
     by_class: ByClass | None = None
+    comparison: Comparison | None = None
     restarts: tuple[DatedRestart, ...]
     local_drifts: tuple[DatedLocalDrift, ...]
     changes: tuple[Change, ...] = ()

@@ -21,6 +21,7 @@ from streamfl.run.evaluation.result import (
     Privacy,
     Result,
 )
+from streamfl.run.report.compared import texts
 from streamfl.run.report.story import drifts_found, ledger, looks_ahead, unaccounted
 from streamfl.run.report.terminal import print_line
 from streamfl.run.report.words import (
@@ -309,6 +310,8 @@ def summary(console: Console, result: Result, rejections: Sequence[str] = ()) ->
                 )
             if result.ahead:
                 print_line(console, f"{'':<{_KEY}}{looks_ahead(result.ahead)}", "yellow")
+    for line in texts(result.comparison) if result.comparison else ():
+        print_line(console, line)
 
 
 def _list_rejections(console: Console, reasons: Sequence[str], total: int, records: int) -> None:

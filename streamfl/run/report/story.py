@@ -7,6 +7,7 @@ from streamfl.run.evaluation.changes import Kind
 from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart, Result
 from streamfl.run.report.breakdown import extremes
 from streamfl.run.report.changes import sentence
+from streamfl.run.report.compared import verdict
 from streamfl.run.report.words import LOCAL, count, counted, listed, model_named, quantity, serves, share
 
 # A further restart within so many rounds after a drift still answers it; benchmarks count the same way.
@@ -125,7 +126,8 @@ def story(result: Result, drifts: Sequence[int]) -> list[Sentence]:
     if result.rounds == 0:
         return [Sentence("No round was closed, so nothing was learnt.", warns=True), *_records(result)]
     changes = [*_changes(result), *_missed(result, drifts), *_others(result)]
-    return [*changes, *_quality(result), _model(result), *_records(result)]
+    compared = [Sentence(verdict(result.comparison))] if result.comparison else []
+    return [*changes, *_quality(result), *compared, _model(result), *_records(result)]
 
 
 def alone(result: Result) -> list[DatedLocalDrift]:

@@ -6,6 +6,7 @@ from typing import Any
 from streamfl.run.evaluation.by_class import ByClass, ClassLine, OtherClasses
 from streamfl.run.evaluation.by_client import ByClient, ClientLine, OtherClients
 from streamfl.run.evaluation.result import Figures, Result
+from streamfl.run.report import compared
 from streamfl.run.report.story import ledger
 from streamfl.run.report.words import MISSING, count, counted, measured, quantity, serves, share
 
@@ -33,6 +34,7 @@ def tables(result: Result) -> list[Table]:
     made = [
         _table("Measures", ("measure", "#model", "#NoChange", "#difference", "predictions"), _measures(result))
         | {"is_wide": True},
+        compared.table(result.comparison) if result.comparison else None,
         _clients(result.by_client) if result.by_client else None,
         *(_classes(result.by_class) if result.by_class else ()),
         _table(

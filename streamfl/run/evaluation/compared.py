@@ -1,0 +1,117 @@
+"""Whether federating helps: how well the same records are predicted by a federation, and by what could replace it."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from streamfl.arrays import FloatArray
+from streamfl.run.evaluation.by_client import Measure
+from streamfl.run.evaluation.part import ResultPart
+
+# By client, the error of each of its good records in order: 0 or 1 for labels, absolute for targets; NaN if nothing
+# predicted it.
+Misses = Mapping[str, FloatArray]
+
+# The columns of a comparison.
+WAYS = ("federated", "alone", "central", "static", "majority", "no_change")
+
+# A client is better off alone if its accuracy is so much higher, or its error lower by this part; and only then if it
+# has so many records: differences over fewer are mostly chance.
+WORSE, ENOUGH = 0.02, 200
+
+# Over all records so much makes no difference: of the accuracy, and as a part of the error.
+LEVEL = {"accuracy": 0.005, "mae": 0.03}
+
+
+class WaysFigures(ResultPart):
+    """The accuracy or mean absolute error over the same records, by each way; None if one predicted only some.
+
+    `federated`: the federation. `alone`: the same learner at each client, with its own records only. `central`: one
+    such learner with the records of all clients. `static`: the same, but it stops learning after the first tenth.
+    `majority`: the label that each client has had most often so far, or the mean of its targets. `no_change`: each
+    client's last label or target.
+    """
+
+    records: int
+    federated: float | None
+    alone: float | None
+    central: float | None
+    static: float | None
+    majority: float | None
+    no_change: float | None
+
+
+class ClientWays(WaysFigures):
+    """The figures of one client."""
+
+    client: str
+
+
+class Comparison(ResultPart):
+    """The figures over all records, and of every client, those with the most records first.
+
+    >>> some = {"c0": np.zeros(300), "c1": np.ones(300)}
+    >>> other = {"c0": np.ones(300), "c1": np.repeat([0.0, 1.0], 150)}
+    >>> told = Comparison.of("accuracy", {"federated": some, "alone": other})
+    >>> told.total.federated, told.total.alone, told.total.central, told.better_alone, told.gain > 0
+    (0.5, 0.25, None, ('c1',), True)
+    """
+
+    measure: Measure
+    total: WaysFigures
+    clients: tuple[ClientWays, ...]
+
+    @classmethod
+    def of(cls, measure: Measure, misses: Mapping[str, Misses]) -> Self:
+        """Return the comparison of the errors by way; the records are those that the federation predicted."""
+        counted = {client: ~np.isnan(own) for client, own in misses["federated"].items()}
+        each = {client: {way: by[client][these] for way, by in misses.items()} for client, these in counted.items()}
+        whole = {way: np.concatenate([own[way] for own in each.values()]) for way in misses}
+        lines = [ClientWays(client=client, **_figures(measure, own)) for client, own in each.items()]
+        return cls(
+            measure=measure,
+            total=WaysFigures(**_figures(measure, whole)),
+            clients=tuple(sorted(lines, key=lambda line: (-line.records, line.client))),
+        )
+
+    @property
+    def gain(self) -> int:
+        """Return 1 if federating is better than each client alone, -1 if worse, 0 if it makes no difference."""
+        return self.beats("federated", "alone") - self.beats("alone", "federated")
+
+    def beats(self, one: str, other: str) -> bool:
+        """Tell whether one way is better than another over all records, by more than makes no difference."""
+        return _is_better(self.measure, getattr(self.total, one), getattr(self.total, other), LEVEL[self.measure])
+
+    @property
+    def better_alone(self) -> tuple[str, ...]:
+        """Return the clients with enough records that would clearly be better off alone."""
+        return tuple(
+            line.client
+            for line in self.clients
+            if line.records >= ENOUGH and _is_better(self.measure, line.alone, line.federated, WORSE)
+        )
+
+    @property
+    def too_few(self) -> int:
+        """Return how many clients have too few records to tell."""
+        return sum(line.records < ENOUGH for line in self.clients)
+
+
+def _is_better(measure: Measure, one: float | None, other: float | None, by: float) -> bool:
+    if one is None or other is None:
+        return False
+    return one - other > by if measure == "accuracy" else one < other * (1.0 - by)
+
+
+def _figures(measure: Measure, misses: Mapping[str, FloatArray]) -> dict[str, Any]:
+    figures = {way: _figure(measure, misses[way]) if way in misses else None for way in WAYS}
+    return {"records": len(misses["federated"]), **figures}
+
+
+def _figure(measure: Measure, misses: FloatArray) -> float | None:
+    if not len(misses) or np.isnan(misses).any():
+        return None
+    mean = float(misses.mean())
+    return 1.0 - mean if measure == "accuracy" else mean

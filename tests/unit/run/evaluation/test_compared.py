@@ -1,0 +1,90 @@
+"""What a comparison counts, and what it says."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamfl.run.evaluation.compared import ENOUGH, ClientWays, Comparison, WaysFigures
+from streamfl.run.report.compared import table, texts, verdict
+
+REST = {"central": None, "static": None, "majority": None, "no_change": None}
+
+
+def compared(total: tuple[float, float], *clients: tuple[int, float, float], measure: Any = "accuracy") -> Comparison:
+    """Return a comparison by figures of the federation and alone, of clients with their records."""
+    lines = tuple(
+        ClientWays(client=f"site {i}", records=n, federated=ours, alone=own, **REST)
+        for i, (n, ours, own) in enumerate(clients, 1)
+    )
+    ours, own = total
+    of_all = WaysFigures(records=sum(n for n, *_ in clients), federated=ours, alone=own, **REST)
+    return Comparison(measure=measure, total=of_all, clients=lines)
+
+
+def test_only_records_that_the_federation_predicted_are_compared() -> None:
+    nan = np.nan
+    told = Comparison.of(
+        "accuracy", {"federated": {"a": np.array([0.0, 1.0, nan])}, "alone": {"a": np.array([0.0, 0.0, 1.0])}}
+    )
+    assert (told.total.records, told.total.federated, told.total.alone) == (2, 0.5, 1.0)
+
+
+def test_a_way_that_predicted_only_some_of_the_records_has_no_figure() -> None:
+    told = Comparison.of("mae", {"federated": {"a": np.ones(2)}, "alone": {"a": np.array([1.0, np.nan])}})
+    assert (told.total.federated, told.total.alone, told.total.central) == (1.0, None, None)
+
+
+def test_a_client_without_records_is_listed_and_has_no_figures() -> None:
+    told = Comparison.of(
+        "mae", {"federated": {"a": np.zeros(0), "b": np.ones(3)}, "alone": {"a": np.zeros(0), "b": np.ones(3)}}
+    )
+    assert [(line.client, line.records, line.federated) for line in told.clients] == [("b", 3, 1.0), ("a", 0, None)]
+    assert told.total.federated == 1.0
+
+
+@pytest.mark.parametrize(
+    ("ours", "own", "worth"),
+    [(0.912, 0.884, "is worth it"), (0.884, 0.912, "is not worth it"), (0.884, 0.888, "makes little difference")],
+)
+def test_the_verdict_is_over_all_records(ours: float, own: float, worth: str) -> None:
+    assert verdict(compared((ours, own), (900, ours, own))).startswith(
+        f"Federating {worth} here: accuracy {ours:.3f}, next to {own:.3f} alone; "
+    )
+
+
+def test_of_errors_less_is_better() -> None:
+    told = compared((1.5, 2.0), (900, 1.5, 2.0), (900, 1.5, 1.4), measure="mae")
+    assert verdict(told) == (
+        "Federating is worth it here: mean absolute error 1.5, next to 2 alone; 1 of 2 clients would be better off "
+        "alone: site 2."
+    )
+
+
+def test_a_client_with_few_records_is_counted_and_not_judged() -> None:
+    told = compared((0.9, 0.8), (ENOUGH, 0.9, 0.93), (ENOUGH - 1, 0.5, 0.9), (ENOUGH, 0.9, 0.91))
+    assert told.better_alone == ("site 1",)
+    assert "1 of 3 clients would be better off alone: site 1. 1 client has fewer than 200 records" in verdict(told)
+    assert [row[0] for row in table(told)["rows"]] == ["all", "site 1", "site 2", "site 3"]
+
+
+def test_what_is_better_than_federating_is_said() -> None:
+    one = compared((0.8, 0.7), (900, 0.8, 0.7))
+    better = one.model_copy(update={"total": one.total.model_copy(update={"no_change": 0.9, "central": 0.803})})
+    assert verdict(better).endswith("To repeat each client's last label is better: 0.900.")
+
+
+def test_the_table_marks_where_the_federation_is_better_and_worse_than_alone() -> None:
+    told = compared((0.85, 0.8), (900, 0.9, 0.7), (900, 0.8, 0.9))
+    assert [row[2]["kind"] for row in table(told)["rows"]] == ["better", "better", "worse"]
+    assert next(texts(told)).split() == [
+        "client",
+        "records",
+        "federated",
+        "alone",
+        "one",
+        "place",
+        "static",
+        "majority",
+        "NoChange",
+    ]
