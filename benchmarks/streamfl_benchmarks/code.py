@@ -34,6 +34,12 @@ CODE: dict[str, tuple[str, ...]] = {
         f"{_OURS}/peers",
         *(f"{_OURS}/{name}.py" for name in ("plain", "recorded", "records", "run")),
     ),
+    "federations": (
+        *_FEDERATION,
+        "streamfl/run/replay.py",
+        "streamfl/run/compare.py",
+        f"{_OURS}/natural",
+    ),
     "hostile": (
         *_FEDERATION,
         "streamfl/testing/liars/hostile.py",

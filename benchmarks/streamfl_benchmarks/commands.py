@@ -134,6 +134,42 @@ def drift(**options: Any) -> None:
         _write(options["figure"], figure(compared, results.losses))
 
 
+@bench.command()
+@click.option(
+    "--data",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Directory with more federations, as files .npz: see streamfl_benchmarks/natural/sources.py.",
+)
+@click.option("--only", metavar="NAME,...", help="Federations; an unknown name lists all. Default: all at hand.")
+@click.option(
+    "--records", default="8000", show_default=True, metavar="N|all", help="Take the first N records of each."
+)
+@click.option("--seeds", metavar="N,...", default="0", show_default=True, help="Seeds; one run each.")
+@click.option(
+    "--json",
+    "path",
+    type=click.Path(path_type=Path),
+    metavar="F",
+    required=True,
+    help="File of finished runs; those in it are skipped.",
+)
+def federations(data: Path | None, only: str | None, records: str, seeds: str, path: Path) -> None:
+    """Run federations whose clients are real: federated, each client alone, in one place, and peers."""
+    from streamfl_benchmarks.natural.runs import ALL, make  # noqa: PLC0415
+    from streamfl_benchmarks.natural.sources import sources  # noqa: PLC0415
+
+    _check_place(path)
+    known = sources(data)
+    names = _names("--only", only) if only else tuple(known)
+    for name in names:
+        if name not in known:
+            raise UsageError(f"--only {name}: there is no such federation; there are: {', '.join(known)}")
+    first = None if records == ALL else max(_numbers("--records", records))
+    for line in make([known[name] for name in names], _numbers("--seeds", seeds), first, path):
+        click.echo(line)
+
+
 def _plan(options: dict[str, Any]) -> Any:
     from streamfl_benchmarks.drift import Plan  # noqa: PLC0415
     from streamfl_benchmarks.run import PENALTY  # noqa: PLC0415

@@ -195,9 +195,8 @@ def run_replay(
         client_column=client_column(split),
         answers=_recorded(table, logs, settings, answers),
     )
-    if injection is not None and injection.rounds[-1] > replay.horizon:
-        what = f"{table.name} has only {replay.horizon} rounds of {size} records per client"
-        raise UsageError(f"--inject wants a drift at round {injection.rounds[-1]}, but {what}; name earlier rounds")
+    if injection is not None:
+        _check_rounds(injection, replay, size)
     if outlook := replay.profile().outlook():
         print_line(console, outlook)
     for note in table.notes:
@@ -282,6 +281,13 @@ def _size(table: Table, logs: dict[str, Log], given: int | None, fewest: int, mi
         what = f"no client has {min_records} valid records, the minimum for an update (--min-records)"
         raise UsageError(f"{table.name}: {what}; choose fewer --clients or a smaller --min-records")
     return given or usual_size(len(table), len(logs), min_records=min_records, fewest=fewest)
+
+
+def _check_rounds(injection: Injection, replay: Replay, size: int) -> None:
+    """Check that the run is long enough for all imposed drifts."""
+    if injection.rounds[-1] > replay.horizon:
+        what = f"{replay.table.name} has only {replay.horizon} rounds of {size} records per client"
+        raise UsageError(f"--inject wants a drift at round {injection.rounds[-1]}, but {what}; name earlier rounds")
 
 
 def _check_interval(table: Table, *, is_idle: bool) -> None:

@@ -13,9 +13,10 @@ from streamfl.protocol.decisions import Predicted
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import Log, usual_size
 from streamfl.run.dealing.order import came, moments, period_in_order
-from streamfl.run.evaluation.compared import Comparison, Misses
+from streamfl.run.evaluation.by_client import Measure
+from streamfl.run.evaluation.compared import Compared, Misses
 from streamfl.run.model_file import ServedModel
-from streamfl.run.replay import MOST_OF_PERIOD, Replay, ReplaySettings
+from streamfl.run.replay import MOST_OF_PERIOD, Replay, ReplaySettings, Task
 from streamfl.run.settings import PrivacySettings
 
 # The model that stops learning has learnt one in so many records.
@@ -73,9 +74,18 @@ class Ways:
         check(self.logs, self.settings)
         self.settings = replace(self.settings, count_bytes=False, measure=True)
 
-    def compare(self, federated: Misses | None = None) -> Comparison:
+    def compare(self, federated: Misses | None = None) -> Compared:
         """Return all figures; without the errors of the federation it is run first."""
-        ways = {
+        return Compared.of(self.measure, self.misses(federated))
+
+    @property
+    def measure(self) -> Measure:
+        """Return what the figures are."""
+        return "accuracy" if self.table.labels else "mae"
+
+    def misses(self, federated: Misses | None = None) -> dict[str, Misses]:
+        """Return the errors by way."""
+        return {
             "federated": federated or self.federated(),
             "alone": self.alone(),
             "central": self.central(),
@@ -83,7 +93,6 @@ class Ways:
             "majority": self._guessed(majority),
             "no_change": self._guessed(NoChange().predictions),
         }
-        return Comparison.of("accuracy" if self.table.labels else "mae", ways)
 
     def federated(self) -> Misses:
         """Return the errors of the federation."""
@@ -99,10 +108,9 @@ class Ways:
 
     def static(self) -> Misses:
         """Return the errors of the file of such a learner that stops; of the records that it learns, its own."""
-        learning, merged = self.settings.learning, self._merged
-        if (
-            learning.river_model("classification" if self.table.labels else "regression") is not None
-        ):  # it has no file
+        merged = self._merged
+        task: Task = "classification" if self.table.labels else "regression"
+        if self.settings.learning.river_model(task) is not None:  # it has no file
             return self._by_client(np.full(len(merged.rows), np.nan))
         learnt = max(1, len(merged.rows) // LEARNT_PART)
         table, logs = _part(self.table, PLACE, Log(merged.rows[:learnt], merged.y[:learnt]))

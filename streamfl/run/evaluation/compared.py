@@ -48,12 +48,12 @@ class ClientWays(WaysFigures):
     client: str
 
 
-class Comparison(ResultPart):
+class Compared(ResultPart):
     """The figures over all records, and of every client, those with the most records first.
 
     >>> some = {"c0": np.zeros(300), "c1": np.ones(300)}
     >>> other = {"c0": np.ones(300), "c1": np.repeat([0.0, 1.0], 150)}
-    >>> told = Comparison.of("accuracy", {"federated": some, "alone": other})
+    >>> told = Compared.of("accuracy", {"federated": some, "alone": other})
     >>> told.total.federated, told.total.alone, told.total.central, told.better_alone, told.gain > 0
     (0.5, 0.25, None, ('c1',), True)
     """
@@ -65,13 +65,11 @@ class Comparison(ResultPart):
     @classmethod
     def of(cls, measure: Measure, misses: Mapping[str, Misses]) -> Self:
         """Return the comparison of the errors by way; the records are those that the federation predicted."""
-        counted = {client: ~np.isnan(own) for client, own in misses["federated"].items()}
-        each = {client: {way: by[client][these] for way, by in misses.items()} for client, these in counted.items()}
-        whole = {way: np.concatenate([own[way] for own in each.values()]) for way in misses}
-        lines = [ClientWays(client=client, **_figures(measure, own)) for client, own in each.items()]
+        each = by_client(measure, misses)
+        lines = [ClientWays(client=client, **figures) for client, figures in each.items()]
         return cls(
             measure=measure,
-            total=WaysFigures(**_figures(measure, whole)),
+            total=WaysFigures(**in_total(measure, misses)),
             clients=tuple(sorted(lines, key=lambda line: (-line.records, line.client))),
         )
 
@@ -82,7 +80,7 @@ class Comparison(ResultPart):
 
     def beats(self, one: str, other: str) -> bool:
         """Tell whether one way is better than another over all records, by more than makes no difference."""
-        return _is_better(self.measure, getattr(self.total, one), getattr(self.total, other), LEVEL[self.measure])
+        return is_better(self.measure, getattr(self.total, one), getattr(self.total, other), LEVEL[self.measure])
 
     @property
     def better_alone(self) -> tuple[str, ...]:
@@ -90,7 +88,7 @@ class Comparison(ResultPart):
         return tuple(
             line.client
             for line in self.clients
-            if line.records >= ENOUGH and _is_better(self.measure, line.alone, line.federated, WORSE)
+            if line.records >= ENOUGH and is_better(self.measure, line.alone, line.federated, WORSE)
         )
 
     @property
@@ -99,15 +97,34 @@ class Comparison(ResultPart):
         return sum(line.records < ENOUGH for line in self.clients)
 
 
-def _is_better(measure: Measure, one: float | None, other: float | None, by: float) -> bool:
+def is_better(measure: Measure, one: float | None, other: float | None, by: float) -> bool:
+    """Tell whether a figure is better than another by more than some accuracy, or than some part of the error."""
     if one is None or other is None:
         return False
     return one - other > by if measure == "accuracy" else one < other * (1.0 - by)
 
 
+def by_client(measure: Measure, misses: Mapping[str, Misses]) -> dict[str, dict[str, Any]]:
+    """Return by client its records that the federation predicted, and the figure over them of each way."""
+    told = {client: ~np.isnan(own) for client, own in misses["federated"].items()}
+    return {
+        client: _figures(measure, {way: by[client][these] for way, by in misses.items()})
+        for client, these in told.items()
+    }
+
+
+def in_total(measure: Measure, misses: Mapping[str, Misses]) -> dict[str, Any]:
+    """Return the same over all clients together."""
+    told = {client: ~np.isnan(own) for client, own in misses["federated"].items()}
+    whole = {way: np.concatenate([by[client][these] for client, these in told.items()]) for way, by in misses.items()}
+    return _figures(measure, whole)
+
+
 def _figures(measure: Measure, misses: Mapping[str, FloatArray]) -> dict[str, Any]:
-    figures = {way: _figure(measure, misses[way]) if way in misses else None for way in WAYS}
-    return {"records": len(misses["federated"]), **figures}
+    missing = dict.fromkeys(WAYS)
+    return (
+        {"records": len(misses["federated"])} | missing | {way: _figure(measure, own) for way, own in misses.items()}
+    )
 
 
 def _figure(measure: Measure, misses: FloatArray) -> float | None:

@@ -12,7 +12,7 @@ from streamfl.records.values.times import iso
 from streamfl.run.evaluation.by_class import ByClass
 from streamfl.run.evaluation.by_client import ByClient
 from streamfl.run.evaluation.changes import Change
-from streamfl.run.evaluation.compared import Comparison
+from streamfl.run.evaluation.compared import Compared
 from streamfl.run.evaluation.part import ResultPart
 from streamfl.run.renamed import result_now
 from streamfl.run.summary import RoundLine
@@ -224,7 +224,7 @@ class Result(ResultPart):
     loss: Loss
     by_client: ByClient | None = None
     by_class: ByClass | None = None
-    comparison: Comparison | None = None
+    comparison: Compared | None = None
     restarts: tuple[DatedRestart, ...]
     local_drifts: tuple[DatedLocalDrift, ...]
     changes: tuple[Change, ...] = ()

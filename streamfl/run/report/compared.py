@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from streamfl.run.evaluation.compared import ENOUGH, WAYS, Comparison, WaysFigures
+from streamfl.run.evaluation.compared import ENOUGH, WAYS, Compared, WaysFigures
 from streamfl.run.report.words import count, counted, listed, measured
 
 # The clients with most records that a table shows.
@@ -17,7 +17,7 @@ NOTE = (
 )
 
 
-def verdict(comparison: Comparison) -> str:
+def verdict(comparison: Compared) -> str:
     r"""Return in plain words whether federating is worth it.
 
     >>> from streamfl.run.evaluation.compared import ClientWays
@@ -25,7 +25,7 @@ def verdict(comparison: Comparison) -> str:
     >>> north = ClientWays(client="north", records=900, federated=0.93, alone=0.89, **rest)
     >>> south = ClientWays(client="south", records=300, federated=0.86, alone=0.89, **rest)
     >>> total = WaysFigures(records=1200, federated=0.912, alone=0.89, **rest)
-    >>> told = verdict(Comparison(measure="accuracy", total=total, clients=(north, south)))
+    >>> told = verdict(Compared(measure="accuracy", total=total, clients=(north, south)))
     >>> print(*told.split(". "), sep="\n")
     Federating is worth it here: accuracy 0.912, next to 0.890 alone; 1 of 2 clients would be better off alone: south
     With all records in one place the accuracy would be 0.930.
@@ -33,7 +33,7 @@ def verdict(comparison: Comparison) -> str:
     return " ".join(_sentences(comparison))
 
 
-def _sentences(comparison: Comparison) -> Iterator[str]:
+def _sentences(comparison: Compared) -> Iterator[str]:
     total, of_errors = comparison.total, comparison.measure == "mae"
     what = "mean absolute error" if of_errors else "accuracy"
 
@@ -59,31 +59,31 @@ def _sentences(comparison: Comparison) -> Iterator[str]:
             yield f"{rule} is better: {told(way)}."
 
 
-def _better_alone(comparison: Comparison) -> str:
+def _better_alone(comparison: Compared) -> str:
     clients, names = len(comparison.clients), comparison.better_alone
     if not names:
         return f"none of {counted(clients, 'client')} would be better off alone"
     return f"{count(len(names))} of {counted(clients, 'client')} would be better off alone: {listed(names)}"
 
 
-def _common(comparison: Comparison) -> str:
+def _common(comparison: Compared) -> str:
     return "mean target" if comparison.measure == "mae" else "most frequent label"
 
 
-def heads(comparison: Comparison) -> list[str]:
+def heads(comparison: Compared) -> list[str]:
     """Return the names of the columns."""
     common = "mean" if comparison.measure == "mae" else "majority"
     return ["client", "records", "federated", "alone", "one place", "static", common, "NoChange"]
 
 
-def lines(comparison: Comparison) -> Iterator[tuple[str, WaysFigures]]:
+def lines(comparison: Compared) -> Iterator[tuple[str, WaysFigures]]:
     """Yield the row of all records, and those of the clients with most records."""
     yield "all", comparison.total
     for line in comparison.clients[:MOST_LINES]:
         yield line.client, line
 
 
-def table(comparison: Comparison) -> dict[str, Any]:
+def table(comparison: Compared) -> dict[str, Any]:
     """Return the table of the report, as `streamfl.run.report.tables` has them."""
     first, *others = heads(comparison)
     of_errors = comparison.measure == "mae"
@@ -99,7 +99,7 @@ def table(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _row(comparison: Comparison, name: str, line: WaysFigures) -> list[Any]:
+def _row(comparison: Compared, name: str, line: WaysFigures) -> list[Any]:
     of_errors = comparison.measure == "mae"
     federated, *others = (measured(getattr(line, way), of_errors=of_errors) for way in WAYS)
     return [name, count(line.records), {"text": federated, "kind": _kind(line, of_errors=of_errors)}, *others]
@@ -112,7 +112,7 @@ def _kind(line: WaysFigures, *, of_errors: bool) -> str:
     return "better" if (line.federated < line.alone) == of_errors else "worse"
 
 
-def texts(comparison: Comparison) -> Iterator[str]:
+def texts(comparison: Compared) -> Iterator[str]:
     """Yield the lines of a terminal: the table, and the verdict."""
     of_errors = comparison.measure == "mae"
     rows = [heads(comparison)]

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamfl.run.evaluation.compared import ENOUGH, ClientWays, Comparison, WaysFigures
+from streamfl.run.evaluation.compared import ENOUGH, ClientWays, Compared, WaysFigures
 from streamfl.run.report.compared import table, texts, verdict
 
 REST = {"central": None, "static": None, "majority": None, "no_change": None}
 
 
-def compared(total: tuple[float, float], *clients: tuple[int, float, float], measure: Any = "accuracy") -> Comparison:
+def compared(total: tuple[float, float], *clients: tuple[int, float, float], measure: Any = "accuracy") -> Compared:
     """Return a comparison by figures of the federation and alone, of clients with their records."""
     lines = tuple(
         ClientWays(client=f"site {i}", records=n, federated=ours, alone=own, **REST)
@@ -19,24 +19,24 @@ def compared(total: tuple[float, float], *clients: tuple[int, float, float], mea
     )
     ours, own = total
     of_all = WaysFigures(records=sum(n for n, *_ in clients), federated=ours, alone=own, **REST)
-    return Comparison(measure=measure, total=of_all, clients=lines)
+    return Compared(measure=measure, total=of_all, clients=lines)
 
 
 def test_only_records_that_the_federation_predicted_are_compared() -> None:
     nan = np.nan
-    told = Comparison.of(
+    told = Compared.of(
         "accuracy", {"federated": {"a": np.array([0.0, 1.0, nan])}, "alone": {"a": np.array([0.0, 0.0, 1.0])}}
     )
     assert (told.total.records, told.total.federated, told.total.alone) == (2, 0.5, 1.0)
 
 
 def test_a_way_that_predicted_only_some_of_the_records_has_no_figure() -> None:
-    told = Comparison.of("mae", {"federated": {"a": np.ones(2)}, "alone": {"a": np.array([1.0, np.nan])}})
+    told = Compared.of("mae", {"federated": {"a": np.ones(2)}, "alone": {"a": np.array([1.0, np.nan])}})
     assert (told.total.federated, told.total.alone, told.total.central) == (1.0, None, None)
 
 
 def test_a_client_without_records_is_listed_and_has_no_figures() -> None:
-    told = Comparison.of(
+    told = Compared.of(
         "mae", {"federated": {"a": np.zeros(0), "b": np.ones(3)}, "alone": {"a": np.zeros(0), "b": np.ones(3)}}
     )
     assert [(line.client, line.records, line.federated) for line in told.clients] == [("b", 3, 1.0), ("a", 0, None)]
