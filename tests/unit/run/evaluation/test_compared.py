@@ -1,11 +1,13 @@
 """What a comparison counts, and what it says."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from streamfl.run.evaluation.compared import ENOUGH, ClientWays, Compared, WaysFigures
+from streamfl.run.evaluation.compared import ENOUGH, WAYS, ClientWays, Compared, WaysFigures
 from streamfl.run.report.compared import table, texts, verdict
 
 REST = {"central": None, "static": None, "majority": None, "no_change": None}
@@ -88,3 +90,15 @@ def test_the_table_marks_where_the_federation_is_better_and_worse_than_alone() -
         "majority",
         "NoChange",
     ]
+
+
+def test_the_page_for_newcomers_shows_a_comparison_as_the_console_prints_it() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "csv.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```text\n(client  .*?)```", page, re.DOTALL)
+    _, *rows, said = shown.splitlines()
+    figures = [(name, int(n.replace(",", "")), *map(float, ways)) for name, n, *ways in map(str.split, rows)]
+    (_, *of_all), *clients = [(name, dict(zip(("records", *WAYS), each, strict=True))) for name, *each in figures]
+    lines = tuple(ClientWays(client=name, **ways) for name, ways in clients)
+    told = Compared(measure="accuracy", total=WaysFigures(**of_all[0]), clients=lines)
+    assert [*texts(told)] == shown.splitlines()
+    assert said == verdict(told)
