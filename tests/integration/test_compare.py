@@ -102,7 +102,7 @@ def test_the_result_the_report_and_the_console_have_the_comparison(tmp_path: Pat
     assert [line.split()[:2] for line in done.output.splitlines() if line.startswith("site=")] == [
         [f"site=s{i}", "80"] for i in range(3)
     ]
-    assert "3 clients have fewer than 200 records, too few to tell." in done.output
+    assert "no client has 200 records, so it is too early to tell" in done.output
     assert "Does federating help?" in page.read_text()
     sentences = CliRunner().invoke(cli, ["explain", str(told)]).output
     assert "Federating " in sentences

@@ -1,7 +1,7 @@
 """Whether federating helps: how well the same records are predicted by a federation, and by what could replace it."""
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -13,12 +13,18 @@ from streamfl.run.evaluation.part import ResultPart
 # predicted it.
 Misses = Mapping[str, FloatArray]
 
+# Whether federating is worth it.
+Worth = Literal["yes", "level", "unsure", "no"]
+
 # The columns of a comparison.
 WAYS = ("federated", "alone", "central", "static", "majority", "no_change")
 
 # A client is better off alone if its accuracy is so much higher, or its error lower by this part; and only then if it
 # has so many records: differences over fewer are mostly chance.
 WORSE, ENOUGH = 0.02, 200
+
+# The records, one client after another, in so many stretches: neighbours are alike, stretches less so.
+STRETCHES = 30
 
 # Over all records so much makes no difference: of the accuracy, and as a part of the error.
 LEVEL = {"accuracy": 0.005, "mae": 0.03}
@@ -51,16 +57,19 @@ class ClientWays(WaysFigures):
 class Compared(ResultPart):
     """The figures over all records, and of every client, those with the most records first.
 
+    `chance` is by how much `federated` and `alone` may differ over all records by chance; None with too few records.
+
     >>> some = {"c0": np.zeros(300), "c1": np.ones(300)}
     >>> other = {"c0": np.ones(300), "c1": np.repeat([0.0, 1.0], 150)}
     >>> told = Compared.of("accuracy", {"federated": some, "alone": other})
-    >>> told.total.federated, told.total.alone, told.total.central, told.better_alone, told.gain > 0
-    (0.5, 0.25, None, ('c1',), True)
+    >>> told.total.federated, told.total.alone, told.total.central, told.better_alone, told.worth
+    (0.5, 0.25, None, ('c1',), 'unsure')
     """
 
     measure: Measure
     total: WaysFigures
     clients: tuple[ClientWays, ...]
+    chance: float | None = None
 
     @classmethod
     def of(cls, measure: Measure, misses: Mapping[str, Misses]) -> Self:
@@ -71,12 +80,23 @@ class Compared(ResultPart):
             measure=measure,
             total=WaysFigures(**in_total(measure, misses)),
             clients=tuple(sorted(lines, key=lambda line: (-line.records, line.client))),
+            chance=_chance(misses["federated"], misses["alone"]),
         )
 
     @property
-    def gain(self) -> int:
-        """Return 1 if federating is better than each client alone, -1 if worse, 0 if it makes no difference."""
-        return self.beats("federated", "alone") - self.beats("alone", "federated")
+    def worth(self) -> Worth:
+        """Return whether federating is better than each client alone; `level`: too little to matter."""
+        if self.beats("federated", "alone"):
+            return "yes" if self._is_sure else "unsure"
+        if self.beats("alone", "federated"):
+            return "no" if self._is_sure else "unsure"
+        return "level"
+
+    @property
+    def _is_sure(self) -> bool:
+        """Tell whether the difference to alone is larger than chance may make it."""
+        ours, alone = self.total.federated, self.total.alone
+        return None not in (ours, alone, self.chance) and abs(ours - alone) > self.chance  # type: ignore[operator]
 
     def beats(self, one: str, other: str) -> bool:
         """Tell whether one way is better than another over all records, by more than makes no difference."""
@@ -118,6 +138,21 @@ def in_total(measure: Measure, misses: Mapping[str, Misses]) -> dict[str, Any]:
     told = {client: ~np.isnan(own) for client, own in misses["federated"].items()}
     whole = {way: np.concatenate([by[client][these] for client, these in told.items()]) for way, by in misses.items()}
     return _figures(measure, whole)
+
+
+def _chance(ours: Misses, alone: Misses) -> float | None:
+    """Return two standard errors of the mean difference of the errors.
+
+    >>> flips = {"c0": np.tile([0.0, 1.0], 300)}
+    >>> _chance(flips, {"c0": np.ones(600)}), _chance({"c0": np.ones(5)}, {"c0": np.ones(5)})
+    (0.0, None)
+    """
+    differences = np.concatenate([own - alone[client] for client, own in ours.items()])
+    differences = differences[~np.isnan(differences)]
+    if len(differences) < STRETCHES:
+        return None
+    means = [stretch.mean() for stretch in np.array_split(differences, STRETCHES)]
+    return float(2.0 * np.std(means, ddof=1) / np.sqrt(STRETCHES))
 
 
 def _figures(measure: Measure, misses: Mapping[str, FloatArray]) -> dict[str, Any]:

@@ -1,13 +1,20 @@
 """Whether federating helps, in words and as a table."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from streamfl.run.evaluation.compared import ENOUGH, WAYS, Compared, WaysFigures
+from streamfl.run.evaluation.compared import ENOUGH, WAYS, Compared, WaysFigures, Worth
 from streamfl.run.report.words import count, counted, listed, measured
 
 # The clients with most records that a table shows.
 MOST_LINES = 50
+
+WORTH: Mapping[Worth, str] = {
+    "yes": "is worth it",
+    "level": "makes little difference",
+    "unsure": "may or may not help",
+    "no": "is not worth it",
+}
 
 NOTE = (
     "Every way predicts the same records in the same order, each record before it learns it. Alone: the same learner "
@@ -25,7 +32,7 @@ def verdict(comparison: Compared) -> str:
     >>> north = ClientWays(client="north", records=900, federated=0.93, alone=0.89, **rest)
     >>> south = ClientWays(client="south", records=300, federated=0.86, alone=0.89, **rest)
     >>> total = WaysFigures(records=1200, federated=0.912, alone=0.89, **rest)
-    >>> told = verdict(Compared(measure="accuracy", total=total, clients=(north, south)))
+    >>> told = verdict(Compared(measure="accuracy", total=total, clients=(north, south), chance=0.01))
     >>> print(*told.split(". "), sep="\n")
     Federating is worth it here: accuracy 0.912, next to 0.890 alone; 1 of 2 clients would be better off alone: south
     With all records in one place the accuracy would be 0.930.
@@ -40,13 +47,8 @@ def _sentences(comparison: Compared) -> Iterator[str]:
     def told(way: str) -> str:
         return measured(getattr(total, way), of_errors=of_errors)
 
-    worth = {1: "is worth it", 0: "makes little difference", -1: "is not worth it"}[comparison.gain]
-    ours = f"Federating {worth} here: {what} {told('federated')}, next to {told('alone')} alone"
-    yield f"{ours}; {_better_alone(comparison)}."
-    if comparison.too_few:
-        which = counted(comparison.too_few, "client")
-        has = "has" if comparison.too_few == 1 else "have"
-        yield f"{which} {has} fewer than {ENOUGH} records, too few to tell."
+    compared = f"{what} {told('federated')}, next to {told('alone')} alone"
+    yield f"Federating {WORTH[comparison.worth]} here: {compared}; {_better_alone(comparison)}."
     if comparison.beats("central", "federated"):
         yield f"With all records in one place the {what} would be {told('central')}."
     simple = {
@@ -60,10 +62,16 @@ def _sentences(comparison: Compared) -> Iterator[str]:
 
 
 def _better_alone(comparison: Compared) -> str:
-    clients, names = len(comparison.clients), comparison.better_alone
-    if not names:
-        return f"none of {counted(clients, 'client')} would be better off alone"
-    return f"{count(len(names))} of {counted(clients, 'client')} would be better off alone: {listed(names)}"
+    judged, names = len(comparison.clients) - comparison.too_few, comparison.better_alone
+    if not judged:
+        return f"no client has {ENOUGH} records, so it is too early to tell which would be better off alone"
+    which = counted(judged, "client") + (f" with {ENOUGH} records or more" if comparison.too_few else "")
+    better = f"{count(len(names)) if names else 'none'} of {which} would be better off alone"
+    named = f": {listed(names)}" if names else ""
+    has = "has" if comparison.too_few == 1 else "have"
+    return f"{better}{named}" + (
+        f" ({count(comparison.too_few)} {has} too few to tell)" if comparison.too_few else ""
+    )
 
 
 def _common(comparison: Compared) -> str:

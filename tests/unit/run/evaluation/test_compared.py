@@ -21,7 +21,7 @@ def compared(total: tuple[float, float], *clients: tuple[int, float, float], mea
     )
     ours, own = total
     of_all = WaysFigures(records=sum(n for n, *_ in clients), federated=ours, alone=own, **REST)
-    return Compared(measure=measure, total=of_all, clients=lines)
+    return Compared(measure=measure, total=of_all, clients=lines, chance=0.01)
 
 
 def test_only_records_that_the_federation_predicted_are_compared() -> None:
@@ -66,7 +66,9 @@ def test_of_errors_less_is_better() -> None:
 def test_a_client_with_few_records_is_counted_and_not_judged() -> None:
     told = compared((0.9, 0.8), (ENOUGH, 0.9, 0.93), (ENOUGH - 1, 0.5, 0.9), (ENOUGH, 0.9, 0.91))
     assert told.better_alone == ("site 1",)
-    assert "1 of 3 clients would be better off alone: site 1. 1 client has fewer than 200 records" in verdict(told)
+    assert verdict(told).endswith(
+        "; 1 of 2 clients with 200 records or more would be better off alone: site 1 (1 has too few to tell)."
+    )
     assert [row[0] for row in table(told)["rows"]] == ["all", "site 1", "site 2", "site 3"]
 
 
@@ -102,3 +104,20 @@ def test_the_page_for_newcomers_shows_a_comparison_as_the_console_prints_it() ->
     told = Compared(measure="accuracy", total=WaysFigures(**of_all[0]), clients=lines)
     assert [*texts(told)] == shown.splitlines()
     assert said == verdict(told)
+
+
+def test_a_difference_that_chance_may_make_is_not_called_one() -> None:
+    turns = np.repeat(np.tile([1.0, 0.0], 15), 8)  # each is right for eight records, then the other one
+    others = 1.0 - turns
+    others[:3] = 1.0
+    told = Compared.of("accuracy", {"federated": {"a": turns}, "alone": {"a": others}})
+    assert verdict(told).startswith("Federating may or may not help here: accuracy 0.500, next to 0.488 alone; ")
+    told = Compared.of("accuracy", {"federated": {"a": turns / 2.0}, "alone": {"a": turns}})
+    assert verdict(told).startswith("Federating is worth it here: accuracy 0.750, next to 0.500 alone; ")
+
+
+def test_where_no_client_has_enough_records_none_is_judged() -> None:
+    told = compared((0.9, 0.8), (ENOUGH - 1, 0.7, 0.9))
+    assert verdict(told).endswith(
+        "no client has 200 records, so it is too early to tell which would be better off alone."
+    )
