@@ -100,11 +100,11 @@ class Ways:
 
     def alone(self) -> Misses:
         """Return the errors of the same learner at each client."""
-        return {name: self._alone(name, log, self.round_size) for name, log in self.logs.items()}
+        return {name: self._alone(name, log) for name, log in self.logs.items()}
 
     def central(self) -> Misses:
         """Return the errors of one learner that has all records."""
-        return self._by_client(self._alone(PLACE, self._merged, self._size))
+        return self._by_client(_run(*_part(self.table, PLACE, self._merged), self._of_one, self._size)[0][PLACE])
 
     def static(self) -> Misses:
         """Return the errors of the file of such a learner that stops; of the records that it learns, its own."""
@@ -124,10 +124,11 @@ class Ways:
         labels = self.table.labels
         return {name: errors(log.y, guess(log.y, labels), labels=labels) for name, log in self.logs.items()}
 
-    def _alone(self, name: str, log: Log, round_size: int | None) -> FloatArray:
+    def _alone(self, name: str, log: Log) -> FloatArray:
         if not len(log.rows):
             return np.zeros(0)
-        return _run(*_part(self.table, name, log), self._of_one, round_size)[0][name]
+        table, logs = _part(self.table, name, log)
+        return _run(_varied(table), logs, self._of_one, self.round_size)[0][name]
 
     @property
     def _of_one(self) -> ReplaySettings:
@@ -236,6 +237,17 @@ def _part(table: Table, name: str, log: Log) -> tuple[Table, dict[str, Log]]:
     times = table.times[rows] if len(table.times) else table.times
     own = replace(table, X=table.X[rows], y=log.y, places=np.arange(len(rows)), times=times, rejected=(), columns={})
     return own, {name: Log(np.arange(len(rows)), log.y)}
+
+
+def _varied(table: Table) -> Table:
+    """Return a table without columns that never change: whoever has these records alone has no such columns.
+
+    Where the column that names the client is a feature, each of its values is one.
+    """
+    X, first = table.X, table.X[:1]
+    varies = ~((first == X) | (np.isnan(X) & np.isnan(first))).all(axis=0)
+    names = tuple(name for name, is_kept in zip(table.features, varies, strict=True) if is_kept)
+    return replace(table, X=X[:, varies], features=names) if names else table
 
 
 def _filled(parts: Sequence[FloatArray], records: int) -> FloatArray:

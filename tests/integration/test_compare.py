@@ -1,6 +1,7 @@
 """`replay --compare`: a federation and what could replace it, on the same records in the same order."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +64,18 @@ def test_a_client_alone_has_the_figures_of_its_own_replay() -> None:
     alone = Ways(table, logs, LINEAR, round_size=20).alone()
     assert result.accuracy is not None
     assert 1.0 - alone["c2"].mean() == result.accuracy.prequential
+
+
+def test_a_client_alone_has_no_columns_that_never_change_there() -> None:
+    table = records(160)
+    logs = deal(table, 4, "round-robin", 0)
+    whose = np.eye(4)[np.arange(160) % 4]  # as where the column that names the client is a feature
+    wide = replace(table, features=("a", "b", *"wxyz"), X=np.hstack([table.X, whose]))
+    ferns = ReplaySettings(learning=LearningSettings(features="ferns"))
+    narrow_missed, wide_missed = (Ways(each, logs, ferns).alone() for each in (table, wide))
+    assert {name: own.tolist() for name, own in wide_missed.items()} == {
+        name: own.tolist() for name, own in narrow_missed.items()
+    }
 
 
 def test_in_one_place_it_does_not_matter_whose_records_they_are() -> None:

@@ -20,7 +20,8 @@ from streamfl_benchmarks.peers.local_work import copies, weighted
 
 # Local steps in a round, and their sizes.
 STEPS = (1, 10)
-SIZES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+SIZES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+FARTHEST = 30.0  # a round's steps, added up
 PENALTY = 2e-4
 LEAST = 10  # records of a client's round, as the federation has them
 
@@ -59,7 +60,7 @@ class LinearFedAvg:
     @staticmethod
     def _grid() -> Iterator[Constants]:
         for steps in STEPS:
-            yield from (Constants(steps, eta) for eta in SIZES)
+            yield from (Constants(steps, eta) for eta in SIZES if steps * eta <= FARTHEST)
 
     @property
     def _model(self) -> Model:
