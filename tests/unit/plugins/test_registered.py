@@ -51,18 +51,18 @@ def install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., No
 
 
 def test_an_algorithm_of_another_package_is_found_and_listed(install):
-    install("signs", "signs", SIGNS, ALGORITHMS.group)
-    assert list(ALGORITHMS) == [*ALGORITHMS.own, "signs"]
-    assert ALGORITHMS.find("signs") is Signs
-    assert isinstance(LearningSettings(algorithm="signs").learner("classification", 0).algorithm, Signs)
+    install("signs", "their-signs", SIGNS, ALGORITHMS.group)
+    assert list(ALGORITHMS) == [*ALGORITHMS.own, "their-signs"]
+    assert ALGORITHMS.find("their-signs") is Signs
+    assert isinstance(LearningSettings(algorithm="their-signs").learner("classification", 0).algorithm, Signs)
 
 
 def test_an_algorithm_of_another_package_is_refused_options_that_it_does_not_use(install):
-    install("signs", "signs", SIGNS, ALGORITHMS.group)
+    install("signs", "their-signs", SIGNS, ALGORITHMS.group)
     with pytest.raises(
-        UsageError, match="l1: only for fedomd, but the algorithm is signs; use fedomd, or leave l1 out"
+        UsageError, match="l1: only for fedomd, but the algorithm is their-signs; use fedomd, or leave l1 out"
     ):
-        LearningSettings(algorithm="signs", l1=0.1)
+        LearningSettings(algorithm="their-signs", l1=0.1)
 
 
 def test_a_model_of_another_package_is_federated_by_its_weights(install):
@@ -130,10 +130,10 @@ def test_an_aggregation_of_another_package_is_a_function(install):
 
 
 def test_a_name_that_two_packages_register_is_refused_with_both(install):
-    install("one", "signs", SIGNS, ALGORITHMS.group)
-    install("two", "signs", SIGNS, ALGORITHMS.group)
-    with pytest.raises(UsageError, match="algorithm 'signs' is registered by one and two: remove one of these"):
-        ALGORITHMS.find("signs")
+    install("one", "their-signs", SIGNS, ALGORITHMS.group)
+    install("two", "their-signs", SIGNS, ALGORITHMS.group)
+    with pytest.raises(UsageError, match="algorithm 'their-signs' is registered by one and two: remove one of these"):
+        ALGORITHMS.find("their-signs")
 
 
 # --- saved states ----------------------------------------------------------------------------------------------
