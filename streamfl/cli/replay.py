@@ -169,9 +169,7 @@ def run_replay(
     outputs.check(source)
     external = settings.learning.external_model("classification" if table.labels else "regression")
     if external is not None and outputs.model is not None:
-        raise UsageError(
-            f"--model-out cannot save {external.name}, which is not a model of streamfl's own; leave it out"
-        )
+        raise UsageError(f"--model-out cannot save {external.name}, a model that is not streamfl's own; leave it out")
     remark = identifier(table.label or "label", table.y) if table.labels else ""
     if remark:
         print_line(console, f"{remark}; name another with --label")

@@ -45,7 +45,7 @@ class ModelOut:
         external = self.settings.learning.external_model(self.settings.federation.task)
         if external is not None:
             raise UsageError(
-                f"--model-out cannot save {external.name}, which is not a model of streamfl's own; leave it out"
+                f"--model-out cannot save {external.name}, a model that is not streamfl's own; leave it out"
             )
         if not self.path.resolve().parent.is_dir():
             raise UsageError(f"--model-out {self.path}: there is no such folder; make it")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import streamfl
 from streamfl import MasterFLClassifier
 from streamfl.cli.main import cli
 from streamfl.errors import UsageError
@@ -51,6 +52,8 @@ def test_a_registered_model_is_replayed_by_its_name_as_the_class_is(network, ins
     settings = ReplaySettings(round_size=25, learning=LearningSettings(model=network))
     result = Replay(table, deal(table, 4, "round-robin", 0), settings).run().result
     assert found["model_sha256"] == result.model_sha256
+    again = streamfl.replay("river:Phishing", clients=4, round_size=25, model=network).result
+    assert again.model_sha256 == result.model_sha256
     assert found["unlearnt"] == 100  # the first round, in which features become known
     assert found["accuracy"]["prequential"] > max(0.75, found["accuracy"]["no_change"])
 
