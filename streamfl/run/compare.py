@@ -110,7 +110,7 @@ class Ways:
         """Return the errors of the file of such a learner that stops; of the records that it learns, its own."""
         merged = self._merged
         task: Task = "classification" if self.table.labels else "regression"
-        if self.settings.learning.river_model(task) is not None:  # it has no file
+        if self.settings.learning.external_model(task) is not None:  # it has no file
             return self._by_client(np.full(len(merged.rows), np.nan))
         learnt = max(1, len(merged.rows) // LEARNT_PART)
         table, logs = _part(self.table, PLACE, Log(merged.rows[:learnt], merged.y[:learnt]))
