@@ -218,7 +218,7 @@ OF_LEARNING = (
     ),
     Mutation(
         "the histories of clients are forgotten after each round",
-        COORDINATOR + "close/concluded.py",
+        COORDINATOR + "close/conclusion.py",
         "state.influence if influence is None else influence.hidden(settings.secret)",
         "state.influence",
         "a history covers many rounds",

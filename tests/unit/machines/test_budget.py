@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl.machines.client.budget import AGAIN, FIRST, Budget, SentSizes, least
-from streamfl.machines.coordinator.round.open_round import ALL_MEASURED
+from streamfl.machines.coordinator.round.turns import ALL_MEASURED
 from streamfl.protocol.messages import Numbers, Served, Update
 
 

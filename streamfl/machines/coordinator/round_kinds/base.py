@@ -11,8 +11,12 @@ from streamfl.machines.coordinator.round.closing import Closing, Counted
 from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.decisions import Refused
 from streamfl.protocol.messages import LocalDrift, Refusal, Roster, RoundOpened, Score, Scores, Unmasked, Update
 from streamfl.protocol.registry import Registry
+
+# Why an answer is refused that answers nothing.
+NOT_ASKED = "nobody has asked for seeds"
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +132,9 @@ class RoundKind(ABC):
             The registry of the round.
         """
 
-    def wrong_answer(self, answer: Unmasked, enquiry: Enquiry, state: CoordinatorState) -> str | None:
-        """Return why the content of an answer to an enquiry cannot be used, or None."""
-        return None
+    def refusal(self, answer: Unmasked, enquiry: Enquiry | None, state: CoordinatorState) -> Refused | None:
+        """Return why an answer to an enquiry is refused, or None; one that comes late or twice is not a fault."""
+        return Refused(answer.client, NOT_ASKED)
 
     def named(self, decided: Sequence[Restart | LocalDrift]) -> Sequence[Restart | LocalDrift]:
         """Return the decisions of a profile with the clients that can be named."""

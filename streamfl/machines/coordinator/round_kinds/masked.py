@@ -12,9 +12,10 @@ from streamfl.errors import BrokenInvariantError
 from streamfl.learning.pooling.masks import absent_peers, is_seed, total_of
 from streamfl.machines.coordinator.round.closing import Closing, Counted
 from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
-from streamfl.machines.coordinator.round_kinds.base import NoTotal
+from streamfl.machines.coordinator.round_kinds.base import NOT_ASKED, NoTotal
 from streamfl.machines.coordinator.round_kinds.summed import Summed, numbers_in
 from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.protocol.decisions import Refused
 from streamfl.protocol.messages import Disclosed, Refusal, Roster, Scores, Unmask, Unmasked, Update, ends_of
 from streamfl.protocol.registry import Registry
 
@@ -127,7 +128,19 @@ class Masked(Summed):
             return []
         return self._scored(alarm, [summed[name] for name in pooled], _in_order(enquiry), registry)
 
-    def wrong_answer(self, answer: Unmasked, enquiry: Enquiry, state: CoordinatorState) -> str | None:
+    def refusal(self, answer: Unmasked, enquiry: Enquiry | None, state: CoordinatorState) -> Refused | None:
+        """Return why the seeds of masks are refused, or None; those that come late or twice are not a fault."""
+        client = answer.client
+        if enquiry is None or (answer.entry, answer.stage) != (enquiry.asked.entry, enquiry.asked.stage):
+            return Refused(client, NOT_ASKED)
+        if client not in enquiry.lacking:
+            return Refused(client, f"{NOT_ASKED} of this client")
+        if answer.attempt != enquiry.asked.attempts[client]:
+            return Refused(client, "the seeds are of another attempt")
+        wrong = self._wrong_seeds(answer, enquiry, state)
+        return None if wrong is None else Refused(client, wrong, is_fault=True)
+
+    def _wrong_seeds(self, answer: Unmasked, enquiry: Enquiry, state: CoordinatorState) -> str | None:
         """Return why seeds of masks cannot be used, or None."""
         roster = state.roster
         absent = set() if roster is None else absent_peers(roster, answer.client, enquiry.asked.attempts)

@@ -40,7 +40,9 @@ class Member:
     held
         The places of its held-out records, by increasing ordinal.
     refused
-        Entries in a row that closed without it because its messages for them were refused.
+        Entries in a row that closed without it because its messages for them were refused. An accepted update ends
+        the row, also one of a client that lies now and then: eviction is for one whose records would pend for ever.
+        No round waits for a client after a refusal, and the bounds on influence limit what is accepted.
     evicted
         Whether it has left because of that; only a new incarnation may come back.
     places
