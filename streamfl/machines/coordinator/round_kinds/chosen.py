@@ -7,14 +7,10 @@ from streamfl.machines.coordinator.round_kinds.one_client import OneClient
 from streamfl.machines.coordinator.round_kinds.summed import Summed
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 
-KINDS: dict[str, type[RoundKind]] = {
-    "off": ClientUpdates,
-    "alone": OneClient,
-    "pooled": Summed,
-    "masked": Masked,
-}
+# By what the setting `secure_aggregation` says.
+KINDS: dict[str, type[RoundKind]] = {"off": ClientUpdates, "pooled": Summed, "masked": Masked}
 
 
 def round_kind(settings: CoordinatorSettings) -> RoundKind:
     """Return the kind of rounds that settings name."""
-    return KINDS[settings.secure_aggregation](settings)
+    return OneClient(settings) if settings.alone else KINDS[settings.secure_aggregation](settings)
