@@ -35,7 +35,7 @@ from streamfl.machines.client.patience import Question
 from streamfl.machines.client.phase import Phase
 from streamfl.machines.client.state import ClientState
 from streamfl.machines.client.usable import unprotected, unusable
-from streamfl.machines.client.work.clocks import clock_of
+from streamfl.machines.client.work.clocks import Occasion, clock_of
 from streamfl.machines.client.work.gathering import Gathering
 from streamfl.machines.client.work.in_flight import SentUpdate
 from streamfl.machines.client.work.introduction import introduction
@@ -494,16 +494,17 @@ class Client(ClientState):
             raise BrokenInvariantError("records are gathered, but no round is open")
         self._within(opened)
         gathering = Gathering(self.settings, self._buffer, opened, self.sending.disclosed)
-        stuck, is_full = self.intake.must_move, self._is_full()
-        gathered = gathering.gathered(now, is_full=is_full, ended=self._ended, due=self._due, stuck=stuck)
-        if gathered is None:
+        taken = gathering.take(
+            Occasion(now, is_full=self._is_full(), ended=self._ended, due=self._due, stuck=self.intake.must_move)
+        )
+        if taken is None:
             return []
-        self.late += gathered.late
-        predicted = self._answer_waiting(opened, gathered.waiting)
+        self.late += taken.late
+        predicted = self._answer_waiting(opened, taken.waiting)
         attempt = self._attempts + 1
         name = f"{self.incarnation}-{attempt}"
         self.sending.begin(opened)
-        sent, told = self._work().update(opened, gathered.batches, name, period=gathered.period)
+        sent, told = self._work().update(opened, taken.batches, name, period=taken.period)
         self._flight.sent = replace(sent, disclosed=self.sending.disclosed)
         self._attempts, self._due = attempt, False
         self._patience = self._patience.asks("join", now)
