@@ -28,7 +28,7 @@ from streamfl.machines.coordinator.gate.senders import sender_of
 from streamfl.machines.coordinator.opening import messages, open_round
 from streamfl.machines.coordinator.phase import Phase
 from streamfl.machines.coordinator.progress import close_if_due, closes_at, go_on, is_present, waited_for
-from streamfl.machines.coordinator.recovery import Recovery, unhandled
+from streamfl.machines.coordinator.recovery import Recovery, reason_unhandled
 from streamfl.machines.coordinator.round.refusals import UNUSABLE
 from streamfl.machines.coordinator.round.unsaved import Unsaved
 from streamfl.machines.coordinator.saved.ledger import Member
@@ -148,9 +148,9 @@ class Coordinator:
         open_round(self._standing, now)
         published = messages(self._standing, now)
         if not self._standing.kind.resumes:
-            return note_saved([*abort(self._standing, now), *self._finished()], self._unsaved)
+            return note_saved([*abort(self._standing, now), *self._finish()], self._unsaved)
         resumed = tuple(replace(m, resumed=True) if isinstance(m, RoundOpened) else m for m in published)
-        return [Publish(resumed), *self._finished()]
+        return [Publish(resumed), *self._finish()]
 
     def digest(self) -> str:
         """Return the fingerprint of the model that serves."""
@@ -172,7 +172,7 @@ class Coordinator:
 
     @property
     def waiting_names(self) -> Mapping[str, int]:
-        """Return, by client, how many of its names had to wait in the last round: see `names.afforded`."""
+        """Return, by client, how many of its names had to wait in the last round: see `names.affordable`."""
         return self._unsaved.waiting
 
     # --- time ------------------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ class Coordinator:
         """
         if self._recovery.last_saved is None:
             return in_one_transaction(self._take(event, now), self._unsaved)
-        before = self._standing.unsaved.copied()
+        before = self._standing.unsaved.copy()
         try:
             return in_one_transaction(self._take(event, now), self._unsaved)
         except BrokenInvariantError:
@@ -228,9 +228,9 @@ class Coordinator:
 
     def _take(self, event: CoordinatorEvent, now: float) -> list[CoordinatorDecision]:
         """Take one event, and what follows from it."""
-        return self._followed(lambda: self._step(event, now), now)
+        return self._follow(lambda: self._step(event, now), now)
 
-    def _followed(self, step: Callable[[], list[CoordinatorDecision]], now: float) -> list[CoordinatorDecision]:
+    def _follow(self, step: Callable[[], list[CoordinatorDecision]], now: float) -> list[CoordinatorDecision]:
         """Take a step, close what is ready then, and make the changes that waited for an alarm if it is settled."""
         decisions = [*step(), *go_on(self._recovery, now)]
         while self._unsaved.changes_wait and not self.is_scoring:
@@ -244,13 +244,13 @@ class Coordinator:
             case Tick():
                 return close_if_due(self._recovery, now)
             case Ordered():
-                return self._ordered(event, now)
+                return self._obey(event, now)
         admitted = self._admission.admit(event, self.state, self._unsaved)
         match admitted:
             case Denial():
-                return self._denied(admitted, event)
+                return self._deny(admitted, event)
             case Join():
-                return self._asks(admitted, event.signer if isinstance(event, Signed) else None, now)
+                return self._take_join(admitted, event.signer if isinstance(event, Signed) else None, now)
             case Leave():
                 return self._leave(admitted, now)
             case Update():
@@ -265,13 +265,13 @@ class Coordinator:
         """Make a change that has waited, and has passed the gate."""
         match change:
             case Join():
-                return self._asks(change, None, now)
+                return self._take_join(change, None, now)
             case Leave():
                 return self._leave(change, now)
             case Ordered():
-                return self._ordered(change, now)
+                return self._obey(change, now)
 
-    def _ordered(self, ordered: Ordered, now: float) -> list[CoordinatorDecision]:
+    def _obey(self, ordered: Ordered, now: float) -> list[CoordinatorDecision]:
         """Carry out a command; while candidates are scored it waits, as all changes of membership do."""
         wrong = wrong_command(ordered.command, self.state, self.settings.limits)
         if wrong is not None or self._unsaved.ordered is not None:
@@ -290,8 +290,8 @@ class Coordinator:
             self._change(client, account)
         if account is None or ordered.command.action == "reset":  # the client is to come back
             return [Commit(tuple(told))]
-        told.append(self._evicted(account, client))
-        return [Commit(tuple(told)), *self._finished()]
+        told.append(self._eviction(account, client))
+        return [Commit(tuple(told)), *self._finish()]
 
     @property
     def has_asked(self) -> bool:
@@ -307,7 +307,7 @@ class Coordinator:
         for join in asked:
             del self._asked[join.client, join.nonce]
         self._singly = self._singly and bool(self._asked)
-        before = self._standing.unsaved.copied()
+        before = self._standing.unsaved.copy()
         try:
             return in_one_transaction(self._answers(asked, now), self._unsaved)
         except BrokenInvariantError:
@@ -326,7 +326,7 @@ class Coordinator:
 
     def _answers(self, asked: Sequence[Join], now: float) -> list[CoordinatorDecision]:
         """Return the answers to some Joins; after them comes what the clients need for the open round."""
-        decisions = [one for join in asked for one in self._followed(partial(self._answer, join, now), now)]
+        decisions = [one for join in asked for one in self._follow(partial(self._answer, join, now), now)]
         told = (message for one in decisions if isinstance(one, Commit | Publish) for message in one.messages)
         return (
             [*decisions, Publish(messages(self._standing, now))]
@@ -356,7 +356,7 @@ class Coordinator:
 
     # --- membership ------------------------------------------------------------------------------------------------
 
-    def _asks(self, join: Join, signer: str | None, now: float) -> list[CoordinatorDecision]:
+    def _take_join(self, join: Join, signer: str | None, now: float) -> list[CoordinatorDecision]:
         """Take a Join: it belongs to its signer, also while the federation has not begun.
 
         Afterwards it is kept until all have been read that have arrived with it; the last one of each start counts.
@@ -377,11 +377,11 @@ class Coordinator:
         if member is None:
             return self._take_up(join, Member(awaited=False), now)
         if member.fences(join.nonce, join.after):
-            return self._fenced(join, member, now)
+            return self._fence(join, member, now)
         if member.nonce != join.nonce:
             return self._take_up(join, member, now)
         if member.left:  # it left or was evicted, and has not received the message
-            return [Publish((self._evicted(member, join.client) if member.evicted else _left(join),))]
+            return [Publish((self._eviction(member, join.client) if member.evicted else _goodbye(join),))]
         return [Publish(self._enter(join, member))]  # it has asked before
 
     def _take_up(self, join: Join, member: Member, now: float) -> list[CoordinatorDecision]:
@@ -398,7 +398,7 @@ class Coordinator:
         taken: list[CoordinatorDecision] = [Publish(answer) if self.is_scoring else Commit(answer)]
         return taken
 
-    def _fenced(self, message: Join | Leave, member: Member, now: float) -> list[CoordinatorDecision]:
+    def _fence(self, message: Join | Leave, member: Member, now: float) -> list[CoordinatorDecision]:
         """Tell a start the present incarnation, which it has to name to take the place of the start that holds it."""
         self._expected[message.client] = now + ASKS_AGAIN
         present = member.incarnation
@@ -407,17 +407,17 @@ class Coordinator:
 
     def _enter(self, join: Join, member: Member) -> tuple[FromCoordinator, ...]:
         """Enter a joining client into the ledger, and return the answer."""
-        account = member.joined(join.nonce, join.key)
+        account = member.after_join(join.nonce, join.key)
         self._change(join.client, account)
-        return (self.state.joined(join, account),)
+        return (self.state.answer(join, account),)
 
     def _change(self, client: str, member: Member) -> None:
         """Change a member's account, and keep a copy until it is saved."""
         self._expected.pop(client, None)
-        self._unsaved.members[client] = member.copied()
+        self._unsaved.members[client] = member.copy()
         self.state.members[client] = member
 
-    def _evicted(self, member: Member, client: str) -> Refusal:
+    def _eviction(self, member: Member, client: str) -> Refusal:
         reason = f"evicted: refused for {REFUSALS_IN_A_ROW} entries in a row; start it again when it is repaired"
         reason = BARRED if client in self.state.barred else reason
         entry, incarnation = self.state.entry, member.incarnation
@@ -427,24 +427,24 @@ class Coordinator:
         self._unsaved.introductions.pop(leave.client, None)
         member = self.state.members.get(leave.client)
         if member is None:
-            return [Publish((_left(leave),))]
+            return [Publish((_goodbye(leave),))]
         if member.fences(leave.nonce, leave.after):
-            return self._fenced(leave, member, now)
+            return self._fence(leave, member, now)
         if member.left:
-            return [Publish((_left(leave),))]
+            return [Publish((_goodbye(leave),))]
         if self.is_scoring:
             self._unsaved.deferred[leave.client] = leave  # the last one that a client sends counts
             return []
         # Its Join may still be on its way; the next incarnation is issued to it, so that this does not bring it back.
-        self._change(leave.client, member.gone(leave.nonce))
-        return [Commit((_left(leave),)), *self._finished()]
+        self._change(leave.client, member.after_leave(leave.nonce))
+        return [Commit((_goodbye(leave),)), *self._finish()]
 
     @property
     def stays_until(self) -> float:
         """Return until when the coordinator does not end: a start that was told the present incarnation may join."""
         return math.inf if self.state.active() else max(self._expected.values(), default=-math.inf)
 
-    def _finished(self) -> list[CoordinatorDecision]:
+    def _finish(self) -> list[CoordinatorDecision]:
         stays = any(not member.left for member in reversed(self.state.members.values()))
         return [] if stays else [Finished()]
 
@@ -465,7 +465,7 @@ class Coordinator:
 
     # --- refusals --------------------------------------------------------------------------------------------------
 
-    def _denied(self, denial: Denial, event: FromClient | Signed | Unusable) -> list[CoordinatorDecision]:
+    def _deny(self, denial: Denial, event: FromClient | Signed | Unusable) -> list[CoordinatorDecision]:
         client, reason = denial.client, denial.reason
         match denial.how:
             case "signer":
@@ -485,7 +485,7 @@ class Coordinator:
         if member is None or member.awaited or not isinstance(update, Update):
             return
         if self._admission.shows_work(update, member, self.state):
-            self._change(event.client, replace(member.copied(), awaited=True))
+            self._change(event.client, replace(member.copy(), awaited=True))
 
     def _unusable(self, client: str, reason: str) -> Refused:
         """Refuse bytes that are no message; several in one entry count against the member whose key they have."""
@@ -516,13 +516,13 @@ class Coordinator:
         self, client: str, incarnation: int | None, error: Exception, now: float
     ) -> list[CoordinatorDecision]:
         """Refuse a message that made something raise, and continue without it."""
-        refuse = partial(self._fault, client, incarnation, unhandled(error))
-        return in_one_transaction(self._followed(lambda: [refuse()], now), self._unsaved)
+        refuse = partial(self._fault, client, incarnation, reason_unhandled(error))
+        return in_one_transaction(self._follow(lambda: [refuse()], now), self._unsaved)
 
 
 def _message(event: FromClient | Signed) -> FromClient:
     return event.message if isinstance(event, Signed) else event
 
 
-def _left(message: Join | Leave) -> Left:
+def _goodbye(message: Join | Leave) -> Left:
     return Left(client=message.client, nonce=message.nonce)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from streamfl.errors import PeerError
-from streamfl.machines.coordinator.round.open_round import OpenRound, online_published
+from streamfl.machines.coordinator.round.open_round import OpenRound, online_messages
 from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.standing import Standing
@@ -25,7 +25,7 @@ def begin(standing: Standing, joins: Sequence[Join], now: float) -> list[Coordin
     state.online = None if online is None else online.initial(state.registry.labels)
     standing.unsaved.introductions = {}
     open_round(standing, now)
-    answers = tuple(state.joined(join, state.members[join.client]) for join in joins)
+    answers = tuple(state.answer(join, state.members[join.client]) for join in joins)
     return [Commit((*answers, *messages(standing, now)))]
 
 
@@ -67,7 +67,7 @@ def messages(standing: Standing, now: float) -> tuple[FromCoordinator, ...]:
     if unsaved.open is None:
         return ()
     alarm, enquiry = unsaved.pending_alarm, unsaved.enquiry
-    online = online_published(state, standing.settings.learner.online)
+    online = online_messages(state, standing.settings.learner.online)
     return (
         *unsaved.open.all_messages(state, online, now),
         *(() if alarm is None else (*alarm.models, alarm.asked)),

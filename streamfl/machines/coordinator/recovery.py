@@ -46,16 +46,16 @@ class Recovery:
         keys = standing.state.keys
         standing.state = state = self.last_saved()
         state.keys = dict(keys)
-        standing.unsaved = unsaved = kept.copied()
+        standing.unsaved = unsaved = kept.copy()
         state.refused = unsaved.refused
-        state.members.update({client: member.copied() for client, member in unsaved.members.items()})
+        state.members.update({client: member.copy() for client, member in unsaved.members.items()})
         if state.agreement is not None:
             standing.keep_online()
         if unsaved.pending_alarm is not None:
-            deliberation = self._deliberated_again(unsaved.pending_alarm)
+            deliberation = self._deliberate_again(unsaved.pending_alarm)
             unsaved.pending_alarm = replace(unsaved.pending_alarm, deliberation=deliberation)
 
-    def _deliberated_again(self, pending_alarm: PendingAlarm) -> Deliberation:
+    def _deliberate_again(self, pending_alarm: PendingAlarm) -> Deliberation:
         """Take the profile of the last Commit to the same point of its deliberation; the result is the same."""
         state, observed = self.standing.state, pending_alarm.closing.observed
         alarm = None if observed is None else state.with_order(state.profile.close(observed))
@@ -70,7 +70,7 @@ class Recovery:
 
     def begin(self, now: float) -> Decisions:
         """Open round 1 with the clients that wait. Joins that make it raise are refused, and more are waited for."""
-        kept = self.standing.unsaved.copied()
+        kept = self.standing.unsaved.copy()
         joins = [kept.introductions[name] for name in sorted(kept.introductions)]
         try:
             return begin(self.standing, joins, now)
@@ -96,34 +96,36 @@ class Recovery:
         step = rounds.settle if scoring else rounds.close
         if self.last_saved is None:
             return step(self.standing, now)
-        kept = self.standing.unsaved.copied()
+        kept = self.standing.unsaved.copy()
         try:
             return self._finite(step, now)
         except BrokenInvariantError:
             raise
         except Exception as error:
             if not self.standing.kind.finds_culprits:
-                return self._aborted(kept, error, now)
+                return self._abort_instead(kept, error, now)
         if not scoring:
-            return self._closed(kept, rounds.close, now)
+            return self._close_without_culprits(kept, rounds.close, now)
         try:
-            return self._settled(kept, now)
+            return self._settle_without_culprits(kept, now)
         except BrokenInvariantError:
             raise
         except Exception:
-            return self._closed(replace(kept, pending_alarm=None, scores={}), rounds.close_without_scores, now)
+            return self._close_without_culprits(
+                replace(kept, pending_alarm=None, scores={}), rounds.close_without_scores, now
+            )
 
     def abort(self, now: float) -> Decisions:
         """Close the entry without learning anything, as if it had raised no alarm."""
-        kept = self.standing.unsaved.copied()
+        kept = self.standing.unsaved.copy()
         if kept.pending_alarm is not None and self.last_saved is not None:
             self.restore(replace(kept, enquiry=None, pending_alarm=None, scores={}))
         return rounds.abort(self.standing, now)
 
-    def _aborted(self, kept: Unsaved, error: Exception, now: float) -> Decisions:
+    def _abort_instead(self, kept: Unsaved, error: Exception, now: float) -> Decisions:
         """Close the entry without learning anything: no message tells whose numbers are the cause."""
         self.restore(replace(kept, enquiry=None, pending_alarm=None, scores={}))
-        return [Refused("", unhandled(error)), *self._finite(rounds.abort, now)]
+        return [Refused("", reason_unhandled(error)), *self._finite(rounds.abort, now)]
 
     def _finite(self, step: Step, now: float) -> Decisions:
         """Take a step; if what clients continue from is not finite, the message that causes it is found and refused.
@@ -139,7 +141,7 @@ class Recovery:
             raise PeerError(f"{wrong} that is not finite")
         return decisions
 
-    def _closed(self, kept: Unsaved, close: Step, now: float) -> Decisions:
+    def _close_without_culprits(self, kept: Unsaved, close: Step, now: float) -> Decisions:
         """Close the round without the updates that make it raise."""
 
         def attempt(updates: list[Update], culprits: Culprits[Update]) -> Decisions:
@@ -153,7 +155,7 @@ class Recovery:
         except Exception as error:
             raise BrokenInvariantError(f"a round without updates cannot be closed: {error!r}") from error
 
-    def _settled(self, kept: Unsaved, now: float) -> Decisions:
+    def _settle_without_culprits(self, kept: Unsaved, now: float) -> Decisions:
         """Settle the alarm without the scores that make it raise."""
 
         def attempt(scores: list[Scores], culprits: Culprits[Scores]) -> Decisions:
@@ -167,11 +169,11 @@ class Recovery:
         self.restore(kept)
         state, unsaved = self.standing.state, self.standing.unsaved
         return [
-            unsaved.blame(state, part.client, sender_of(part, state.members), unhandled(error))
+            unsaved.blame(state, part.client, sender_of(part, state.members), reason_unhandled(error))
             for part, error in culprits
         ]
 
 
-def unhandled(error: Exception) -> str:
+def reason_unhandled(error: Exception) -> str:
     """Return the reason to refuse a message that made something raise."""
     return f"could not be handled: {type(error).__name__}: {error}"

@@ -8,7 +8,7 @@ from streamfl.protocol.decisions import Commit, CoordinatorDecision, Finished, P
 
 def in_one_transaction(decisions: list[CoordinatorDecision], unsaved: Unsaved) -> list[CoordinatorDecision]:
     """Return decisions as one transaction, which also announces earlier refusals; note what it saves."""
-    joined = _joined(decisions)
+    joined = _join(decisions)
     if unsaved.refusals.unannounced:
         joined = [_with_refusals(decision, unsaved) for decision in joined]
     return note_saved(joined, unsaved)
@@ -27,7 +27,7 @@ def _with_refusals(decision: CoordinatorDecision, unsaved: Unsaved) -> Coordinat
     return replace(decision, messages=(*unsaved.refusals.take(), *decision.messages))
 
 
-def _joined(decisions: list[CoordinatorDecision]) -> list[CoordinatorDecision]:
+def _join(decisions: list[CoordinatorDecision]) -> list[CoordinatorDecision]:
     """Return the decisions with all messages joined into one transaction, after the refusals.
 
     A Commit saves the state after the whole event. With two transactions, a kill between them would lose messages

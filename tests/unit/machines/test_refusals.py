@@ -503,7 +503,7 @@ def handled(saved, message, at):
         resumed = code.co_flags & inspect.CO_GENERATOR  # also to be closed, where nothing can be raised
         if event != "call" or raised or resumed or not code.co_filename.startswith(HERE):
             return
-        count += code.co_name not in ("handle", "has_asked", "answer", "copied", "__copy__")
+        count += code.co_name not in ("handle", "has_asked", "answer", "copy", "__copy__")
         if count == at:
             raised = f"{Path(code.co_filename).name}: {code.co_name}"
             raise ValueError("injected")
@@ -737,7 +737,7 @@ def test_changes_of_signed_membership_that_waited_for_an_alarm_are_made_when_it_
 def test_a_change_of_membership_that_raises_is_forgotten_and_the_alarm_is_settled_all_the_same(alarmed, monkeypatch):
     _, updates, asked = alarmed
     saved = asking(alarmed)
-    monkeypatch.setattr(Member, "gone", lambda *_: 1 / 0)
+    monkeypatch.setattr(Member, "after_leave", lambda *_: 1 / 0)
     assert saved.feed(leave("c0")) == []
     decisions = saved.feed(scores(updates["c1"], asked, 0.1))
     _finish(saved, updates, decisions)
@@ -1109,7 +1109,7 @@ def test_an_update_about_a_log_that_was_made_again_is_refused_and_its_client_evi
     machine = coordinator_like(machine, opened)
     machine._admission.logs.ids = lambda partitions: {one: ids.get(one) for one in partitions}
     for _ in range(3):
-        opened = machine._unsaved.opened.message
+        opened = machine._unsaved.open_round.message
         ((who, why),) = refusals(feed(machine, answer(opened, "c1", start=4)))
         assert (who, why.partition(":")[0]) == ("c1", "the topic of c1 was deleted and made again")
         decisions = feed(machine, answer(opened, "c0", start=machine.state.members["c0"].positions["c0"]))

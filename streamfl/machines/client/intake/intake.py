@@ -108,7 +108,7 @@ class Intake:
         """Return the watermark after an update about some records; None if labels come with records."""
         return None
 
-    def predicted(
+    def predictions(
         self, batches: Sequence[Batch], records: RoundRecords, served: FloatArray, repeated: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return what was predicted for a round's records, and what NoChange said, when they came.
@@ -220,13 +220,13 @@ class DelayedLabels(Intake):
         """Forget the records that wait; return where features and labels are to be read again."""
         self.buffer.clear()
         watermark, needed = joined.watermark, dict(joined.positions)
-        self._waiting.begin(watermark, _passed(joined.positions))
+        self._waiting.begin(watermark, _next_label(joined.positions))
         return ({} if watermark is None else self._from(watermark, joined.positions)), needed
 
     def follow(self, place: LedgerPlace) -> None:
         """Follow the watermark of the ledger."""
         if place.watermark is not None:
-            self._waiting.follow(place.watermark, _passed(place.positions))
+            self._waiting.follow(place.watermark, _next_label(place.positions))
             self.buffer.clear()
             self.buffer.add(self._waiting.joined())
 
@@ -245,7 +245,7 @@ class DelayedLabels(Intake):
         """Return the watermark after an update about some records."""
         return self._waiting.after(batches)
 
-    def predicted(
+    def predictions(
         self, batches: Sequence[Batch], records: RoundRecords, served: FloatArray, repeated: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return what was answered when the records came."""
@@ -257,6 +257,6 @@ def intake(buffer: Buffer, *, window: int | None, by_size: bool) -> Intake:
     return Intake(buffer) if window is None else DelayedLabels(buffer, window, by_size)
 
 
-def _passed(positions: Mapping[str, int]) -> int | None:
+def _next_label(positions: Mapping[str, int]) -> int | None:
     """Return the ledger's position among labels: they are in one partition."""
     return next(iter(positions.values()), None)

@@ -112,7 +112,7 @@ class BufferClock(ABC):
     def so_far(self, buffer: Buffer, size: int) -> Sequence[Batch]:
         """Return the first records of the round, of which more may come."""
 
-    def _closed(self, buffer: Buffer, size: int, *, is_full: bool, by_clock: bool) -> RoundBatches:
+    def _close(self, buffer: Buffer, size: int, *, is_full: bool, by_clock: bool) -> RoundBatches:
         """Return what a closed buffer sends, or what waits because it is too little."""
         few = buffer.size < self.settings.min_records
         waiting = tuple(buffer.batches) if few and not is_full else ()
@@ -130,7 +130,7 @@ class ByRecords(BufferClock):
     def take(self, buffer: Buffer, size: int, occasion: Occasion) -> RoundBatches | None:
         """Return as many records as a round takes, once they are there."""
         is_over = occasion.ended or occasion.due or occasion.is_full
-        return self._closed(buffer, size, is_full=occasion.is_full, by_clock=occasion.due) if is_over else None
+        return self._close(buffer, size, is_full=occasion.is_full, by_clock=occasion.due) if is_over else None
 
     def so_far(self, buffer: Buffer, size: int) -> Sequence[Batch]:
         """Return at most as many as a round takes."""
@@ -155,7 +155,7 @@ class BySeconds(BufferClock):
     def take(self, buffer: Buffer, size: int, occasion: Occasion) -> RoundBatches | None:
         """Return all records, when it is time."""
         is_over = occasion.ended or occasion.due or occasion.now >= self.closes
-        return self._closed(buffer, size, is_full=occasion.is_full, by_clock=True) if is_over else None
+        return self._close(buffer, size, is_full=occasion.is_full, by_clock=True) if is_over else None
 
     def so_far(self, buffer: Buffer, size: int) -> Sequence[Batch]:
         """Return all records."""

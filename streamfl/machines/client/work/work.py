@@ -83,7 +83,7 @@ class Work:
         result.served = models.served(records, result.served)
         truth = natural(records.y, records)
         repeated = earlier.no_change.predictions(truth, records.labels)
-        result.served, repeated = self.intake.predicted(batches, records, result.served, repeated)
+        result.served, repeated = self.intake.predictions(batches, records, result.served, repeated)
         kept, sample = part.sample()
         update = part.update(
             result,
@@ -100,7 +100,7 @@ class Work:
         update = self.sending.update(update, opened, self.models.published.registry(opened.registry))
         return SentUpdate(update, batches, kept, part.after, truth, records.labels), [*predicted, *over]
 
-    def answered(self, opened: RoundOpened, batches: tuple[Batch, ...]) -> tuple[Answers, list[Predicted]]:
+    def answer(self, opened: RoundOpened, batches: tuple[Batch, ...]) -> tuple[Answers, list[Predicted]]:
         """Answer a round's records that are too few to be sent, and learn them: at this client only, until they are.
 
         Parameters

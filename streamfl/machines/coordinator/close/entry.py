@@ -29,7 +29,7 @@ def enter(closing: Closing, members: Mapping[str, Member], refused: int) -> tupl
     records = sum(update.records for update in updates)
     after, accepted = dict(members), list[Accepted]()
     for update in updates:
-        after[update.client] = member = members[update.client].copied()
+        after[update.client] = member = members[update.client].copy()
         accepted.append(member.accept(update, update.records / records if records else 0.0))
     for name in _absent(closing, members):
         after[name] = replace(members[name], missed=members[name].missed + 1)

@@ -63,7 +63,7 @@ def next_agreement(
     begins = restarted or (state.round == 1 and not state.known_labels)
     known = len(after.registry.labels) if begins else state.known_labels
     rescaled = restarted and (frozen or after.settled)  # a scaler that never froze needs no new start
-    online, change = _merged(closing, state, after.registry.labels, restart, settings)
+    online, change = _merge_online(closing, state, after.registry.labels, restart, settings)
     return NextAgreement(
         after.restarted() if rescaled else after,
         known,
@@ -85,7 +85,7 @@ def _unit_after(
     return unit if restarted or state.registry.target.gives_way_to(unit) else None
 
 
-def _merged(
+def _merge_online(
     closing: Closing,
     state: CoordinatorState,
     labels: tuple[str, ...],

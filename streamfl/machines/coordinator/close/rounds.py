@@ -14,8 +14,8 @@ from streamfl.machines.coordinator.close.conclusion import Decided, conclusion
 from streamfl.machines.coordinator.close.decision import decide
 from streamfl.machines.coordinator.names import Grant
 from streamfl.machines.coordinator.opening import open_round
-from streamfl.machines.coordinator.round.closing import Closing, Counted
-from streamfl.machines.coordinator.round.open_round import online_published, published, slot
+from streamfl.machines.coordinator.round.closing import Closing, CountedUpdates
+from streamfl.machines.coordinator.round.open_round import model_messages, online_messages, slot
 from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
 from streamfl.machines.coordinator.round_kinds.base import NoTotal
 from streamfl.machines.coordinator.standing import Standing
@@ -26,13 +26,13 @@ from streamfl.protocol.messages import Score
 def close(standing: Standing, now: float) -> list[CoordinatorDecision]:
     """Close the round with the updates that have come; some kinds ask clients first, and are called again."""
     kind, state, unsaved = standing.kind, standing.state, standing.unsaved
-    counted: Counted | Enquiry | NoTotal
+    counted: CountedUpdates | Enquiry | NoTotal
     enquiry, unsaved.enquiry = unsaved.enquiry, None
     if enquiry is not None and enquiry.closing is not None:
         closing = enquiry.closing
         counted = kind.count_after(enquiry, closing, state)
     else:
-        closing = _granted(standing)
+        closing = _grant_names(standing)
         unsaved.waiting = closing.grant.waiting
         if not closing.senders:
             return _conclude(standing, closing, (), now)
@@ -67,7 +67,7 @@ def abort(standing: Standing, now: float, why: NoTotal | None = None) -> list[Co
     updates = unsaved.updates
     unsaved.enquiry, unsaved.pending_alarm = None, None
     closing = Closing(
-        unsaved.opened,
+        unsaved.open_round,
         {name: updates[name] for name in sorted(updates) if not updates[name].records},
         Grant(state.registry, frozenset(), frozenset()),
         excluded=frozenset(name for name, update in updates.items() if update.records) - why.silent,
@@ -86,7 +86,7 @@ def settle(standing: Standing, now: float) -> list[CoordinatorDecision]:
     if alarm is None or alarm.closing.aggregation is None:
         raise BrokenInvariantError("a round without an alarm is to be settled")
     enquiry, unsaved.enquiry = unsaved.enquiry, None
-    scored = standing.kind.scored(alarm, unsaved.scores, enquiry, standing.state.registry)
+    scored = standing.kind.count_scores(alarm, unsaved.scores, enquiry, standing.state.registry)
     if isinstance(scored, Enquiry):
         unsaved.enquiry = replace(scored, since=now)
         return [Publish((scored.asked,))]
@@ -104,7 +104,7 @@ def close_without_scores(standing: Standing, now: float) -> list[CoordinatorDeci
     return decisions
 
 
-def _granted(standing: Standing) -> Closing:
+def _grant_names(standing: Standing) -> Closing:
     """Return the round as it closes: its updates, and which of their names are granted."""
     state, unsaved = standing.state, standing.unsaved
     updates = {client: unsaved.updates[client] for client in sorted(unsaved.updates)}
@@ -116,7 +116,7 @@ def _granted(standing: Standing) -> Closing:
         t=state.round,
         fewest=standing.kind.named_by,
     )
-    return Closing(unsaved.opened, updates, grant)
+    return Closing(unsaved.open_round, updates, grant)
 
 
 def _deliberate(
@@ -136,7 +136,7 @@ def _deliberate(
         stage=len(answers) + 1,
         relabel=ask.relabel,
     )
-    models = published(ask.models, state, on_grids=standing.kind.on_grids)
+    models = model_messages(ask.models, state, on_grids=standing.kind.on_grids)
     unsaved.pending_alarm = PendingAlarm(closing, deliberation, asked, models, ask.models, now, answers)
     unsaved.scores = {}
     return [Publish((*models, asked))]
@@ -145,7 +145,9 @@ def _deliberate(
 def _conclude(standing: Standing, closing: Closing, decided: Decided, now: float) -> list[CoordinatorDecision]:
     """Enter the round into the ledger and open the next, in one transaction."""
     unsaved, kind, settings = standing.unsaved, standing.kind, standing.settings
-    made = conclusion(closing, kind.named(decided), standing.state, unsaved.refusals, settings, unsaved.logs)
+    made = conclusion(
+        closing, kind.with_known_clients(decided), standing.state, unsaved.refusals, settings, unsaved.logs
+    )
     state, agreed = made.state, made.agreement
     if agreed is not None and agreed.re_expression is not None:
         state.profile.transform(agreed.re_expression)
@@ -158,7 +160,7 @@ def _conclude(standing: Standing, closing: Closing, decided: Decided, now: float
     opened = open_round(standing, now)
     # Published once: when a round is opened again, clients have it.
     change = None if opened.is_whole or agreed is None else agreed.change
-    learnt = () if agreed is None else online_published(state, settings.learner.online, change)
+    learnt = () if agreed is None else online_messages(state, settings.learner.online, change)
     entry = replace(made.entry, model=opened.digest(state), promotions=state.profile.promotions)
     messages = opened.new_messages(state, before=closing.opened, online=learnt)
     ended = [Finished()] if made.evicted and not state.active() else []

@@ -65,7 +65,7 @@ def wrong_identity(message: FromClient, limits: Limits = NAMED) -> str | None:
     return None if named else "the client has no name, or the start that sent the message is unknown"
 
 
-def named(update: Update, state: CoordinatorState, online: OnlineModels[Any, Any] | None) -> Update:
+def with_names(update: Update, state: CoordinatorState, online: OnlineModels[Any, Any] | None) -> Update:
     """Return an update with the names that its client left out, because the coordinator knows them.
 
     Nothing of the update is checked yet: arrays that do not fit the names are refused like all others.
@@ -142,8 +142,8 @@ class Admission:
         if wrong is not None:
             return Denial(client, wrong, "signer")
         if isinstance(message, Update):
-            message = named(message, state, self.settings.learner.online)
-        refused = self._refused(message, state, unsaved)
+            message = with_names(message, state, self.settings.learner.online)
+        refused = self._check(message, state, unsaved)
         if refused is None:
             return message
         how: Literal["fault", "late"] = "fault" if refused.is_fault else "late"
@@ -155,7 +155,7 @@ class Admission:
             return BARRED
         return None if self.grants is None else self.grants.refusal(client, signer, state)
 
-    def _refused(self, message: FromClient, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
+    def _check(self, message: FromClient, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
         """Return why the content of a message is refused, or None; one that comes late is not a fault."""
         match message:
             case Update():
@@ -250,7 +250,7 @@ class Admission:
             scores,
             update,
             asked=pending_alarm.asked,
-            opened=unsaved.opened.message,
+            opened=unsaved.open_round.message,
             rows=state.registry.rows,
             columns=self._columns(update, state),
             fitted=self.settings.learner.model.log_likelihoods(pending_alarm.live[0].W[:1]).shape[1],

@@ -129,7 +129,7 @@ class OpenRound:
             tested=plan.tested,
         )
         closes = None if interval is None else now + interval
-        models = published(plan.live, state, on_grids=on_grids)
+        models = model_messages(plan.live, state, on_grids=on_grids)
         grid = grid_of(plan.live, state) if on_grids else None
         return cls(plan, message, models, now, closes, grid, state.roster)
 
@@ -221,7 +221,7 @@ class OpenRound:
         return self.models if message is None else (message,)
 
 
-def online_published(
+def online_messages(
     state: CoordinatorState, online: OnlineModels[Any, Any] | None, change: Any = None
 ) -> tuple[OnlinePublished, ...]:
     """Return the message with the agreed state of online models: all of it, or its change."""
@@ -243,7 +243,7 @@ def slot(live: LiveModel, state: CoordinatorState) -> Slot:
     )
 
 
-def published(
+def model_messages(
     models: tuple[LiveModel, ...], state: CoordinatorState, *, on_grids: bool = True
 ) -> tuple[ModelPublished, ...]:
     """Return the messages with the weights of models.

@@ -127,7 +127,7 @@ class Unsaved:
     refused: int = 0
     saved: int = 0
 
-    def copied(self) -> "Unsaved":
+    def copy(self) -> "Unsaved":
         """Return an independent copy."""
         return replace(
             self,
@@ -150,7 +150,7 @@ class Unsaved:
 
     def wait_again(self, now: float) -> None:
         """Let the deadline of the open round begin again."""
-        self.open = replace(self.opened, since=now)
+        self.open = replace(self.open_round, since=now)
 
     def collect(self, update: Update, logs: Mapping[str, str]) -> None:
         """Keep an accepted update; `logs` are the identities of the logs that it is about, where they are known."""
@@ -183,10 +183,10 @@ class Unsaved:
 
     def without_changes(self) -> "Unsaved":
         """Return a copy without the changes that wait for the alarm."""
-        return replace(self.copied(), deferred={}, ordered=None)
+        return replace(self.copy(), deferred={}, ordered=None)
 
     @property
-    def opened(self) -> OpenRound:
+    def open_round(self) -> OpenRound:
         """Return the open round.
 
         Raises

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_high, median_low
 
-from streamfl.machines.coordinator.saved.announcements import Announcement, placed
+from streamfl.machines.coordinator.saved.announcements import Announcement, with_places
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.protocol.messages import LocalDrift, Noticed, Restarted
 
@@ -116,7 +116,7 @@ def _found(known: list[Drift], found: LocalDrift | Restarted, members: Mapping[s
     told: list[Announcement] = [replace(found, drift=drift.first.round)]
     if isinstance(found, LocalDrift):
         told = [replace(found, drift=drift.first.round, behind=_behind(found, extents, members))]
-    return [*told, placed(_correction(drift.first, named, found), members)] if is_common and named else told
+    return [*told, with_places(_correction(drift.first, named, found), members)] if is_common and named else told
 
 
 def _is_same(drift: Drift, found: LocalDrift | Restarted, extents: Mapping[str, Extent]) -> bool:

@@ -161,7 +161,7 @@ class CoordinatorState:
             return "impossible numbers"
         return wrong_registry(self.registry)
 
-    def joined(self, join: Join, member: Member) -> Joined:
+    def answer(self, join: Join, member: Member) -> Joined:
         """Return the answer to a member's Join: the open entry, and the member's account."""
         return Joined(
             client=join.client,
