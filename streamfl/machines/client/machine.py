@@ -507,7 +507,7 @@ class Client(ClientState):
         name = f"{self.incarnation}-{attempt}"
         self.sending.begin(opened)
         sent, told = self._work().update(opened, taken.batches, name, period=taken.period)
-        self._flight.sent = replace(sent, disclosed=self.sending.disclosed)
+        self._flight.sent = sent
         self._attempts, self._due = attempt, False
         self._patience = self._patience.asks("join", now)
         self._release(opened.round)
