@@ -10,7 +10,7 @@ import numpy as np
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.bounds import NAMED, Limits, is_name
 from streamfl.errors import UsageError
-from streamfl.protocol.reasons import Reason, ReasonCode, reason_of
+from streamfl.protocol.reasons import Reason, ReasonCode, reason_of, within
 from streamfl.protocol.records import Rejection
 from streamfl.records.formats.classes import classes
 from streamfl.records.formats.field_map import FieldMap
@@ -128,7 +128,7 @@ class Packed(MessageFormat):
         if codes is not None:
             good_codes = np.array(codes)
             good_codes[list(wrong)] = -1
-            wrong |= {i: f"label {reason}" for i, reason in self._labels.refused(good_codes, texts).items()}
+            wrong |= {i: within(reason, "label ") for i, reason in self._labels.refused(good_codes, texts).items()}
         good = np.delete(np.arange(len(positions)), list(wrong))
         y, labels = (columns.y[good], ()) if codes is None else classes(codes[good], texts)
         rejected = [*block.refused, *(Rejection(int(positions[i]), reason) for i, reason in wrong.items())]

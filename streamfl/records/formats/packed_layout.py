@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from streamfl.bounds import NAMED, Limits
-from streamfl.protocol.reasons import Reason, ReasonCode
+from streamfl.protocol.reasons import Reason, ReasonCode, within
 from streamfl.records.formats.field_map import repeated
 from streamfl.records.labels import LabelTexts
 from streamfl.records.values.cells import listed, quoted
@@ -166,7 +166,7 @@ def _labels(metadata: Mapping[str, str], most: int) -> tuple[str, ...]:
     _, wrong = read.add(names)
     if wrong:
         i, reason = next(iter(wrong.items()))
-        raise ValueError(f"label {i} is {quoted(names[i])}: {reason}")
+        raise ValueError(within(reason, f"label {i} is {quoted(names[i])}: "))
     if len(read.codes) < len(names):
         raise ValueError(f"two labels have the same name: {listed(repeated([name.strip() for name in names]))}")
     return tuple(read.codes)

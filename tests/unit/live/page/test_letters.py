@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from streamfl.bounds import Limits
 from streamfl.live.page import letters as bounds
 from streamfl.live.page.letters import LOOK, OF_CLIENTS, OTHERS, REMEDIES, Letters
-from streamfl.protocol.reasons import ReasonCode
+from streamfl.protocol.reasons import ReasonCode, code_of
 from streamfl.records.formats import FieldMap, record_format
 from streamfl.runtime.log.dead_letters import DeadLetter, reasons
 from streamfl.runtime.ports import LoggedDeadLetter
@@ -100,6 +101,18 @@ ONE = FieldMap(label="y", client="id", labels=("a",))
 def test_a_reason_carries_its_code_from_the_record_to_the_remedy_on_the_page(format_name, fields, message, code):
     assert kind_on_the_page(format_name, fields, message).remedy == REMEDIES[code]
     assert kind_on_the_page(format_name, fields, message, topic="f.updates").remedy == OF_CLIENTS
+
+
+def test_a_label_beyond_the_limit_has_its_code_in_every_format():
+    limits, x = Limits(labels=1), np.zeros((2, 1))
+    packed = record_format("packed", FieldMap(), limits)
+    messages = {
+        "packed": [packed.encode(("x",), x[:1], np.zeros(1), (label,)) for label in ("a", "b")],
+        "json": [b'{"label": "a"}', b'{"label": "b"}'],
+    }
+    for name, values in messages.items():
+        (refused,) = record_format(name, FieldMap(), limits).decode([0, 1], values).rejected
+        assert code_of(refused.reason) is ReasonCode.TOO_MANY_LABELS, name
 
 
 def test_a_label_that_its_message_does_not_list_is_not_said_to_be_one_of_too_many():
