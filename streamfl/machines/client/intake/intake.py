@@ -9,7 +9,7 @@ from streamfl.arrays import FloatArray
 from streamfl.learning.local_round import RoundRecords
 from streamfl.machines.client.intake.buffer import Buffer
 from streamfl.machines.client.intake.waiting import Awaited, Waiting
-from streamfl.machines.client.ledger.evaluated import answered
+from streamfl.machines.client.ledger.evaluated import earlier_answers
 from streamfl.machines.client.ledger.known_ledger import LedgerPlace
 from streamfl.protocol.decisions import ClientDecision
 from streamfl.protocol.events import ClientEvent, FeaturesEnded, SourceEnded, WindowFull
@@ -124,7 +124,7 @@ class Intake:
         before = [batch for batch in batches if batch.waited]
         if not before or not len(served):
             return served, repeated
-        known, _ = answered(before, records)
+        known, _ = earlier_answers(before, records)
         return np.concatenate([known, served[len(known) :]]), repeated
 
 
@@ -249,7 +249,7 @@ class DelayedLabels(Intake):
         self, batches: Sequence[Batch], records: RoundRecords, served: FloatArray, repeated: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return what was answered when the records came."""
-        return answered(batches, records)
+        return earlier_answers(batches, records)
 
 
 def intake(buffer: Buffer, *, window: int | None, by_size: bool) -> Intake:

@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 
 from streamfl.machines.client.intake.buffer import Buffer
-from streamfl.machines.client.intake.period import AGREEING, late, next_period, periods, reached
+from streamfl.machines.client.intake.period import AGREEING, count_before_end, late, next_period, periods
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.protocol.messages import RoundOpened
 from streamfl.protocol.records import Batch
@@ -184,7 +184,7 @@ class ByEventTime(BufferClock):
         """Return the records before the end of the period, once it is known."""
         of = periods(buffer.batches, self.settings.period)
         is_over = occasion.ended or occasion.due or occasion.stuck or not buffer.room
-        n = reached(of, self.period, ended=is_over)
+        n = count_before_end(of, self.period, ended=is_over)
         if n is None:
             return None
         if n < self.settings.min_records:  # too few to be sent: they wait for more

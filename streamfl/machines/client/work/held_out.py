@@ -123,7 +123,7 @@ class Holdout:
         return self if kept.all() else self.only(np.sort(order[kept]))
 
     @classmethod
-    def restored(cls, places: Iterable[HeldRecord], batches: Sequence[Batch]) -> "Holdout":
+    def restore(cls, places: Iterable[HeldRecord], batches: Sequence[Batch]) -> "Holdout":
         """Return the holdout from records that were read again; records that the source has lost are left out."""
         sought = {(place.partition, place.position): place for place in places}
         parts: list[Holdout] = []

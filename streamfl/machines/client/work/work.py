@@ -146,7 +146,7 @@ class Work:
             learnt = self.models.learnt(opened, self.settings.limits, coarser=times)
             return replace(update, numbers=replace(update.numbers, learnt=learnt))
 
-        return budget.kept(update, coarser, self.models.coarsest)
+        return budget.fit(update, coarser, self.models.coarsest)
 
     def _over(self, update: Update) -> list[OverBudget]:
         """Return that the latest updates take more bytes than their budget, if they do."""

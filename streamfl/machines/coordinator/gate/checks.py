@@ -300,7 +300,7 @@ def _wrong_models(
     """Return what is wrong with the losses and differences of the slots that a client was asked about, or None."""
     if set(told.losses) != {slot.name for slot in slots}:
         return "losses are of other models than were asked for"
-    if not all(_is_loss(told.losses[slot.name], records, _sampled(slot, sample)) for slot in slots):
+    if not all(_is_loss(told.losses[slot.name], records, _sample_of(slot, sample)) for slot in slots):
         return "a loss is out of range for this number of records"
     trains = opened.trained_by(client, slots)
     if set(told.differences) != (trains if trained else set()):
@@ -325,7 +325,7 @@ def _wrong_relabelling(
     return None
 
 
-def _sampled(slot: Slot, sample: Sequence[SampledRound]) -> tuple[float, int]:
+def _sample_of(slot: Slot, sample: Sequence[SampledRound]) -> tuple[float, int]:
     """Return the sum of a client's shares of the old rounds on which a model is scored, and its records of them."""
     if not slot.history:
         return 0.0, 0

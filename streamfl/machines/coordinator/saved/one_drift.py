@@ -96,11 +96,11 @@ def in_one_drift(
         elif isinstance(each, LocalDrift) and each.state != "latched":
             told.append(replace(each, drift=_of_clients(known, each)))
         else:
-            told += _found(known, each, members)
+            told += _enter(known, each, members)
     return tuple(known[-MOST_DRIFTS:]), tuple(told)
 
 
-def _found(known: list[Drift], found: LocalDrift | Restarted, members: Mapping[str, Member]) -> list[Announcement]:
+def _enter(known: list[Drift], found: LocalDrift | Restarted, members: Mapping[str, Member]) -> list[Announcement]:
     """Enter a finding among the drifts; return it, and the correction of those that it shows not to be local."""
     extents = _extents(found, members)
     at = next((i for i in reversed(range(len(known))) if _is_same(known[i], found, extents)), len(known))
