@@ -105,7 +105,6 @@ class Coordinator:
         grants: Grants | None = None,
         log_ids: LogIds | None = None,
     ) -> None:
-        self.settings = settings
         self._standing = Standing(settings, state, Unsaved(refused=state.refused, saved=state.refused))
         self._recovery = Recovery(self._standing, recover)
         self._admission = Admission(settings, self._standing.kind, PartitionLogs(log_ends, log_ids), grants)
@@ -114,6 +113,11 @@ class Coordinator:
         self._singly = False  # one of them could not be answered, so each is answered for itself
         self._expected: dict[str, float] = {}  # members of which a start is to ask again, and until when
         self._told: dict[str, str] = {}  # why a signer may not speak for them, by the clients that were told once
+
+    @property
+    def settings(self) -> CoordinatorSettings:
+        """Return how it works."""
+        return self._standing.settings
 
     @property
     def state(self) -> CoordinatorState:
