@@ -109,6 +109,24 @@ def test_copies_are_evidence_of_one_record() -> None:
     assert often.levels()[0] == pytest.approx(once.levels()[0], rel=0.2)
 
 
+def test_copies_at_one_client_divide_its_own_evidence_most() -> None:
+    random = generator(4, "conformal")
+    scores, n = random.uniform(0.0, 1.0, (30, 10, 1)), np.where(np.arange(10) == 3, 10.0, 1.0)[:, None]
+    own = Evidence.of(np.stack([n * np.ones_like(scores), n * scores, n * scores**2])).own[0]
+    assert own[3] > 5.0
+    assert (np.delete(own, 3) < 3.0).all()
+
+
+def test_one_client_s_wild_rounds_hardly_divide_the_evidence_of_the_others() -> None:
+    random = generator(5, "conformal")
+    scores = random.normal(0.5, 0.02, (40, 10, 1))
+    scores[:, 0, 0] = np.arange(40) % 2  # a liar: all of its records score 0, then 1
+    bag = np.stack([20.0 * np.ones_like(scores), 20.0 * scores, 20.0 * (scores**2 + 0.01)])
+    bag[2, :, 0] = 20.0 * scores[:, 0]
+    assert Evidence.of(bag).factors.max() < 4.0
+    assert np.abs(Evidence.of(bag).levels()).max() < 3.0
+
+
 def test_common_shocks_divide_what_is_above_0() -> None:
     bag = bag_of([[0.1, 0.3]] * 8 + [[0.9, 0.9]])
     plain, damped = Evidence.of(bag), Evidence.of(bag, (1.0, 3.0, 2.0, 1.0))

@@ -27,6 +27,12 @@ BAG, FEWEST, BEFORE = 48, 4, 3
 # independent records do. docs/choices.md, "Conformal".
 LEAST_VARIANCE, SUPPOSED = 1e-6, 10.0
 
+# The deviations that one client's round counts as at most, in what rounds vary by. docs/choices.md, "Influence".
+MOST_DEVIATIONS = 6.0
+
+# The variance of a sum below which nothing is known.
+TINY = 1e-9
+
 # With more cells than these, of rounds, clients and labels, the bag is shorter, but of so many rounds at least: it is
 # saved in every round, and many clients need fewer rounds. docs/choices.md, "Conformal".
 MOST_CELLS, SHORTEST = 20_000, 12
@@ -221,14 +227,15 @@ class Evidence:
         By start, client and label: the sum of the new records' scores less their mean over the bag, and its variance.
     logs
         ln e by start, tilt, client and label.
-    factors
-        By start, what logarithms above 0 are divided by.
+    factors, own
+        What logarithms above 0 are divided by: by start, and for single clients by start and client.
     """
 
     above: FloatArray
     variance: FloatArray
     logs: FloatArray
     factors: FloatArray
+    own: FloatArray
 
     @classmethod
     def of(cls, bag: FloatArray, dispersion: Sequence[float] = (1.0,) * len(STARTS)) -> "Evidence":
@@ -239,21 +246,24 @@ class Evidence:
         mean = sums.sum(axis=0) / some
         one = np.maximum(squares.sum(axis=0) / some - mean**2, LEAST_VARIANCE)
         up, down = _log_most(one, 1.0 - mean), _log_most(one, mean)
-        above, variance, logs, effects, common = [], [], [], [], []
+        above, variance, logs, effects, own, common = [], [], [], [], [], []
+        nothing = (np.ones(counts.shape[1]), 1.0, 1.0)
         for start in STARTS:
             new = counts[-start:].sum(axis=0)
             rest = n - new
             rise = (sums - counts * mean)[-start:].sum(axis=0)
             log_e = TILTS * rise - np.minimum(new, rest) * np.where(new <= rest, up, down)
             enough = _is_tested(start, len(counts))
-            effect, shock = _design_effects(counts[:-start], sums[:-start], one) if enough else (1.0, 1.0)
+            each, effect, shock = _design_effects(counts[:-start], sums[:-start], one) if enough else nothing
             effects.append(effect)
+            own.append(each)
             common.append(shock)
             above.append(rise)
             variance.append(effect * one * new * rest / some)
             logs.append(log_e if enough else np.zeros_like(log_e))
-        factors = np.array(effects) * np.maximum(common, np.maximum.accumulate(dispersion))
-        return cls(np.stack(above), np.stack(variance), np.stack(logs), factors)
+        shocks = np.maximum(common, np.maximum.accumulate(dispersion))
+        factors, of_clients = np.array(effects) * shocks, np.stack(own) * shocks[:, None]
+        return cls(np.stack(above), np.stack(variance), np.stack(logs), factors, of_clients)
 
     def statistic(self) -> float:
         """Return ln of the mean over starts and parts."""
@@ -265,7 +275,7 @@ class Evidence:
 
     def by_label(self) -> FloatArray:
         """Return ln of the mean over starts and tilts by label, shape (labels,)."""
-        return _log_mean(self._damped(self.logs.sum(axis=2)), (0, 1))
+        return _log_mean(_damped(self.logs.sum(axis=2), self.factors[:, None, None]), (0, 1))
 
     def chances(self) -> FloatArray:
         """Return the probability that each client has risen, given that some have, shape (clients,)."""
@@ -276,7 +286,7 @@ class Evidence:
 
     def levels(self) -> FloatArray:
         """Return by how many deviations all clients lie above the bag, by start."""
-        return _deviations(self.above.sum(axis=(1, 2)), self.variance.sum(axis=(1, 2)))
+        return _level(self.above.sum(axis=2), self.variance.sum(axis=2))
 
     def rise(self, chosen: BoolArray) -> float:
         """Return by how many deviations some clients lie above the bag in the last round."""
@@ -289,19 +299,19 @@ class Evidence:
 
     def _parts(self) -> FloatArray:
         """Return ln of the e-values over all clients, over a few, and by label, shape (3, starts)."""
-        whole = _log_mean(self._damped(self.logs.sum(axis=(2, 3))), 1)
+        whole = _log_mean(_damped(self.logs.sum(axis=(2, 3)), self.factors[:, None]), 1)
         few = _log_mean(over_subsets(self._of_clients())[1], 0)
-        return np.stack([whole, few, _log_mean(self._damped(self.logs.sum(axis=2)), (1, 2))])
+        return np.stack([whole, few, _log_mean(_damped(self.logs.sum(axis=2), self.factors[:, None, None]), (1, 2))])
 
     def _of_clients(self) -> FloatArray:
         """Return ln e by start and client."""
-        return _log_mean(self._damped(self.logs.sum(axis=3)), 1)
+        return _log_mean(_damped(self.logs.sum(axis=3), self.own[:, None]), 1)
 
-    def _damped(self, logs: FloatArray) -> FloatArray:
-        """Return logs with starts in the first axis, divided by their factors where they exceed 0."""
-        factors = self.factors.reshape(-1, *[1] * (logs.ndim - 1))
-        damped: FloatArray = np.where(logs > 0.0, logs / factors, logs)
-        return damped
+
+def _damped(logs: FloatArray, factors: FloatArray) -> FloatArray:
+    """Return logarithms divided by factors where they exceed 0."""
+    damped: FloatArray = np.where(logs > 0.0, logs / factors, logs)
+    return damped
 
 
 def _log_most(variance: FloatArray, most: FloatArray) -> FloatArray:
@@ -319,27 +329,40 @@ def _is_tested(start: int, rounds: int) -> bool:
     return rounds - start >= max(BEFORE, start // 2)
 
 
-def _design_effects(counts: FloatArray, sums: FloatArray, one: FloatArray) -> tuple[float, float]:
-    """Return how much more clients' rounds vary than independent records explain, and rounds than clients explain.
+def _design_effects(counts: FloatArray, sums: FloatArray, one: FloatArray) -> tuple[FloatArray, float, float]:
+    """Return how much more rounds vary than is explained, shrunk and at least 1; `one` is a record's variance.
 
-    `one` is the variance of a record's score.
+    Rounds of each client, shape (clients,), and of all, beyond independent records; and sums over all clients, beyond
+    independent clients.
     """
     n = counts.sum(axis=0)
     rise = (sums - counts * (sums.sum(axis=0) / np.maximum(1.0, n))).sum(axis=2)
     explained = (one * counts * (1.0 - counts / np.maximum(1.0, n))).sum(axis=2)
-    effect = _shrunk(rise, explained)
-    return effect, _shrunk(rise.sum(axis=1), effect * explained.sum(axis=1))
+    ratios = np.where(explained > TINY, rise**2 / np.maximum(explained, TINY), np.nan)
+    known = np.isfinite(ratios)
+    by_client = np.nansum(ratios, axis=0) / np.maximum(1, known.sum(axis=0))
+    # One client's rounds count as at most so many deviations of the middle client's.
+    ratios = np.minimum(ratios, MOST_DEVIATIONS**2 * max(1.0, float(np.median(by_client))))
+    total, rounds = np.nansum(ratios, axis=0), known.sum(axis=0)
+    effect = _shrunk(float(total.sum()), int(rounds.sum()))
+    own = np.maximum(1.0, (SUPPOSED * effect + total) / (SUPPOSED + rounds))
+    levels = _level(rise, effect * explained)
+    return own, effect, _shrunk(float((levels**2).sum()), len(levels))
 
 
-def _shrunk(rises: FloatArray, variances: FloatArray) -> float:
-    """Return the mean of squared rises over their variances, shrunk to 1 and at least 1."""
-    known = variances > 1e-9
-    ratios = rises[known] ** 2 / variances[known]
-    return max(1.0, (SUPPOSED + float(ratios.sum())) / (SUPPOSED + len(ratios)))
+def _shrunk(total: float, count: int) -> float:
+    return max(1.0, (SUPPOSED + total) / (SUPPOSED + count))
+
+
+def _level(rises: FloatArray, variances: FloatArray) -> FloatArray:
+    """Return by how many deviations clients, in the last axis, lie above 0 together; all weigh the same."""
+    each = np.clip(_deviations(rises, variances), -MOST_DEVIATIONS, MOST_DEVIATIONS)
+    level: FloatArray = each.sum(axis=-1) / np.sqrt(np.maximum(1, (variances > TINY).sum(axis=-1)))
+    return level
 
 
 def _deviations(rise: FloatArray, variance: FloatArray) -> FloatArray:
-    deviations: FloatArray = rise / np.sqrt(np.maximum(variance, 1e-9))
+    deviations: FloatArray = rise / np.sqrt(np.maximum(variance, TINY))
     return deviations
 
 
