@@ -129,6 +129,24 @@ class TestFile:
             'when: 100 times cannot be read; the reason for the first one: the time "noon" is not a date' in init.told
         )
 
+    def test_init_reads_a_file_as_its_options_say_and_writes_them_for_later(self, init):
+        rows = [f"{i % 9 + 1}.3.2026 08:00;1,5;{'größer' if i % 3 else 'kaputt'};{'ab'[i % 2]}" for i in range(100)]
+        made = init(
+            *("a.csv", "--separator", ";", "--encoding", "cp1252", "--missing-values", "kaputt", "--decimal", ","),
+            *("--timezone", "Europe/Berlin", "--date-order", "dmy"),
+            a_csv="\n".join(["at;x;size;y", *rows]).encode("cp1252"),
+        )
+        fields = made.records.fields
+        assert dict(fields.categories) == {"size": ("größer",)}
+        assert (fields.time, fields.timezone, fields.date_order) == ("at", "Europe/Berlin", "dmy")
+        assert (made.records.decimal, made.records.missing_values) == (",", ("kaputt",))
+        assert "--separator ';' --encoding cp1252 --end" in init.told
+
+    def test_init_reads_times_in_the_zone_that_it_writes(self, init):
+        text = csv("at,x,y", "2026-03-21 08:15 CST,1,a", "2026-03-21 08:16 CST,2,b", times=50)
+        made = init("a.csv", "--time", "at", "--timezone", "America/Chicago", a_csv=text)
+        assert (made.records.fields.timezone, "cannot be read" in init.told) == ("America/Chicago", False)
+
     def test_a_column_of_clients_makes_each_of_its_values_one(self, init):
         made = init("a.csv", "--client", "site", a_csv=csv("site,x,y", "n,1,a", "s,2,b", ",3,a", times=60))
         assert (made.placement.by, made.records.fields.client) == ("key", "site")
@@ -265,6 +283,11 @@ class TestTopics:
         assert (made.placement.by, made.records.fields.client, made.federation.min_clients) == ("key", "site", 4)
         # Two partitions of a record a second, four clients.
         assert made.rounds.interval == 300.0
+
+    def test_the_decimal_mark_of_messages_is_written_if_they_show_it(self, of_topics):
+        records = [record | {"p": {"x": f"{i},5"}} for i, record in enumerate(SENSOR)]
+        made = of_topics(TopicSample({"plant": 1}, {"plant/0": messages(*records)}), "--topic", "plant")
+        assert made.records.decimal == ","
 
     def test_topics_that_were_filled_at_once_do_not_tell_the_rate(self, of_topics):
         made = of_topics(TopicSample({"plant": 1}, {"plant/0": messages(*SENSOR, every=0.0)}), "--topic", "plant")

@@ -1,7 +1,7 @@
 """What `streamfl init` sees in topics of a log."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 import msgspec
@@ -10,6 +10,7 @@ import numpy as np
 from streamfl.live.operator.init.layout import RecordsLayout, clients_of, interval_of
 from streamfl.live.operator.init.roles import Looked, Roles, roles_of
 from streamfl.protocol.registry import ordered
+from streamfl.records.columns import decimals
 from streamfl.records.formats.packed import Packed
 from streamfl.records.objects import Columns, Object, counted, flat
 from streamfl.records.request import Request
@@ -38,8 +39,8 @@ class _Read:
 
 def looked_at(
     request: Request, topics: Sequence[str], sample: TopicSample, client: str | None
-) -> tuple[Roles, RecordsLayout, int]:
-    """Return the roles of the fields of messages, the layout of a federation on them, and how many were looked at.
+) -> tuple[Request, Roles, RecordsLayout, int]:
+    """Return how messages are read, the roles of their fields, the layout of a federation, and how many were read.
 
     Parameters
     ----------
@@ -64,10 +65,12 @@ def looked_at(
         )
     objects = [flat(one) for one in map(_object, values) if one is not None]
     if not objects:
-        return _of_packed(request, topics, sample, values, client)
+        return request, *_of_packed(request, topics, sample, values, client)
     read = _Read(Looked(_columns(request, objects), as_messages=True), len(objects), len(values))
+    if request.decimal is None and "," in decimals(read.looked.fields).values():
+        request = replace(request, decimal=",")  # a message is read by itself, and may leave it open
     roles = roles_of(request, read.looked, client)
-    return roles, _layout(topics, sample, read, client), read.records
+    return request, roles, _layout(topics, sample, read, client), read.records
 
 
 def _object(value: bytes) -> Object | None:
