@@ -504,7 +504,8 @@ def init(file: str | None, assignments: tuple[str, ...], **options: Any) -> None
     """Look at your records, in FILE or in Kafka topics, and write a settings file for them.
 
     FILE is {endings}. Without --time, the first field that looks like a time is one. --set takes only settings of
-    [kafka], such as kafka.security_protocol=SASL_SSL. Passwords are not written to the file: give them in the environment.
+    [kafka], such as kafka.security_protocol=SASL_SSL. Passwords are not written to the file: give them in the
+    environment.
     """
     from streamfl.live.operator.init.command import InitRequest, write  # noqa: PLC0415
     from streamfl.live.settings.settings import flag, merge  # noqa: PLC0415

@@ -53,8 +53,9 @@ _TABLE = (
 _TIMES = (
     click.option(
         "--time",
-        metavar="COL",
-        help="The column with the time of each record. It is not a feature. Records keep the order of the file.",
+        metavar="COL[,COL]",
+        help="The column with the time of each record, or two, DAY,CLOCK: the day and the time of day. They are not "
+        "features. Records keep the order of the file.",
     ),
     click.option(
         "--timezone",

@@ -113,6 +113,7 @@ class LeftOutColumn:
 
 
 TIMES = "looks like a time"
+HALF = "has half of each time"
 FREE = f"is text with more than {MAX_VALUES} values"
 NOTATION = "looks like numbers in another notation, such as "
 
@@ -196,6 +197,7 @@ def describe(request: Request, left_out: Sequence[LeftOutColumn]) -> str:
     for why in dict.fromkeys(column.why for column in left_out):
         names = [column.name for column in left_out if column.why == why]
         of = f"column {listed(names)}" if len(names) == 1 else f"columns {listed(names)}: each"
-        keep = f" (--time {names[0]} keeps it with the records)" if why == TIMES and request.time is None else ""
+        times = {TIMES: names[0], HALF: ",".join(names)}.get(why) if request.time is None else None
+        keep = f" (--time {times} keeps it with the records)" if times is not None else ""
         parts.append(f"{of} {why}{keep}")
     return f"left out: {'; '.join(parts)}"

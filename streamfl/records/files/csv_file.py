@@ -22,6 +22,7 @@ from streamfl.records.files.lines import LONGEST, MOST_HELD, Begun, Lines, decod
 from streamfl.records.objects import counted
 from streamfl.records.request import Request, label_column
 from streamfl.records.values.cells import Cells
+from streamfl.records.values.day_and_clock import joined
 
 BLOCK = 32_768  # lines read at a time
 _LARGEST = 2**23  # bytes of a block that polars parses
@@ -64,7 +65,8 @@ def csv_stream(request: Request, name: str, stream: Lines) -> Blocks:
     source = _Lines(request, Begun(b"", Spaced(request, text)) if request.separator == " " else text)
     begin = _begin(request, source)
     request, header = begin.request, begin.names
-    left_out = [column for column in begin.left_out if column.name not in {request.keep, request.time, request.label}]
+    named = {request.keep, request.label, *request.times}
+    left_out = [column for column in begin.left_out if column.name not in named]
     ignored = {column.name for column in left_out}
     label = label_column(request, header, last=True, without=ignored)
     table = _Shape(request, header, label, frozenset(ignored))
@@ -86,7 +88,7 @@ class _Shape:
         """Note which columns hold numbers alone."""
         looked = {name: cells for name, cells in found.items() if isinstance(cells, LazyTexts)}
         if self._first[0]:
-            texts = {self.label, self.request.keep, self.request.time}
+            texts = {self.label, self.request.keep, *self.request.times}
             self.numbers.update(n for n, cells in looked.items() if n not in texts and cells.are_numbers())
             self._first[0] = False
         elif self.numbers & looked.keys():
@@ -328,7 +330,7 @@ def _of_columns(
         features={name: cells for name, cells in found.items() if name not in without},
         label=found.get(table.label, ()),
         kept=found[request.keep] if request.keep is not None else None,
-        times=found[request.time] if request.time is not None else None,
+        times=joined([found[name] for name in request.times]) if request.times else None,
         rejected=rejected,
     )
 

@@ -256,7 +256,7 @@ class _Partly:
     def _add(self, i: int, cell: object, said: Stamp | None) -> None:
         """Add a cell that is no number."""
         if said is None:
-            if not _is_missing(cell):
+            if not is_missing(cell):
                 self.wrong[i] = f"the time {quoted(cell)} is not a date; {_REMEDY}"
             return
         self.is_local = self.is_local or said.zone is None
@@ -334,7 +334,7 @@ def _of_numbers(numbers: FloatArray, notation: Notation) -> _Partly:
 
 def _of_lazy(cells: LazyTexts, notation: Notation) -> _Partly:
     """Read texts in one step where all of them have the form of the first; the others one by one."""
-    first = next((cell for cell in cells[:_LOOKED_AT] if not _is_missing(cell)), "")
+    first = next((cell for cell in cells[:_LOOKED_AT] if not is_missing(cell)), "")
     form = _FORM.fullmatch(first)
     if form is not None:
         local, odd = cells.dates(_format(form))
@@ -411,7 +411,8 @@ def _float(cell: object) -> float:
         return math.inf
 
 
-def _is_missing(cell: object) -> bool:
+def is_missing(cell: object) -> bool:
+    """Return whether a cell is no time at all, and not one that cannot be read."""
     if isinstance(cell, str):
         return cell.strip().lower() in WORDS | {"nan", "nat"}
     return cell is None or (isinstance(cell, float) and math.isnan(cell))

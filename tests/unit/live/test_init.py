@@ -147,6 +147,12 @@ class TestFile:
         made = init("a.csv", "--time", "at", "--timezone", "America/Chicago", a_csv=text)
         assert (made.records.fields.timezone, "cannot be read" in init.told) == ("America/Chicago", False)
 
+    def test_a_day_and_a_time_of_day_are_the_time(self, init):
+        rows = [f"{1 + i // 24}.3.2026,{i % 24}:00,{i % 7},{'ab'[i % 2]}" for i in range(480)]
+        made = init("a.csv", a_csv=csv("day,clock,x,y", *rows))
+        assert (made.records.fields.time, "--time day,clock" in init.told) == ("day,clock", True)
+        assert "features from 1 field," in init.told
+
     def test_a_column_of_clients_makes_each_of_its_values_one(self, init):
         made = init("a.csv", "--client", "site", a_csv=csv("site,x,y", "n,1,a", "s,2,b", ",3,a", times=60))
         assert (made.placement.by, made.records.fields.client) == ("key", "site")

@@ -1,7 +1,7 @@
 """What each field of some records is: label, time, category, or of no use; named by the caller, else guessed."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from streamfl.records.labels import LabelTexts, identifier, resolve
 from streamfl.records.request import LABEL_NAMES, Request, check_names
 from streamfl.records.values.cells import Cells, listed, text
 from streamfl.records.values.dates import Order
+from streamfl.records.values.day_and_clock import joined, pair
 from streamfl.records.values.times import of_cells
 
 # Names of fields that name a record and tell nothing of it, if every record has another value.
@@ -118,20 +119,21 @@ def roles_of(request: Request, looked: Looked, client: str | None = None) -> Rol
     labels, remark = _labels(request, label, looked.fields[label])
     rest = {name: cells for name, cells in looked.fields.items() if name not in {label, client, *request.drop}}
     drop = dict.fromkeys(request.drop, "as --drop says") | _of_no_use(request, rest) | dict(looked.unusable)
-    times = list(_times(request, rest, drop, looked))
-    time = request.time or (times[0] if times else None)
-    columns = {name: _inferred(request, name, cells) for name, cells in rest.items() if name not in {*drop, time}}
+    request = replace(request, time=request.time or _time(request, rest, drop, looked))
+    times = request.times
+    columns = {name: _inferred(request, name, cells) for name, cells in rest.items() if name not in {*drop, *times}}
     drop |= {name: column.why for name, column in columns.items() if isinstance(column, LeftOutColumn)}
     categories = {name: column.values for name, column in columns.items() if isinstance(column, TextColumn)}
     features = tuple(name for name in columns if name not in {*drop, *categories})
     if not features and not categories:
         raise request.refusal("no field besides the label is a number or a category", "give records at least one")
-    drop.pop(time or "", None)
-    notes = (*remark, *_unread(request, time, rest))
-    order = request.notation.order
-    if looked.as_messages and time in rest:
-        order = _read_times(request, time, rest[time])[1] or order
-    return Roles(label, guessed, labels, client, time, categories, drop, features, notes, order)
+    drop = {name: why for name, why in drop.items() if name not in times}
+    wrong, order = dict[int, str](), None
+    if request.time is not None and rest.keys() >= {*times}:
+        wrong, order = _read_times(request, request.time, joined([rest[name][:SAMPLE] for name in times]))
+    notes = (*remark, *_unread(request.time, wrong))
+    order = request.notation.order or (order if looked.as_messages else None)
+    return Roles(label, guessed, labels, client, request.time, categories, drop, features, notes, order)
 
 
 def _label(request: Request, looked: Looked, client: str | None) -> tuple[str, str]:
@@ -200,9 +202,14 @@ def _names_a_key(name: str) -> bool:
     return leaf.lower() in KEYS or leaf.endswith(("_id", "-id", "Id", "_uuid", "_key"))
 
 
-def _times(
-    request: Request, fields: Mapping[str, Cells], drop: Mapping[str, str], looked: Looked
-) -> Iterator[str]:
+def _time(request: Request, fields: Mapping[str, Cells], drop: Mapping[str, str], looked: Looked) -> str | None:
+    """Return the first field of times, with that of the times of day if it has only days; None if there is none."""
+    found = next(_times(request, fields, drop, looked), None)
+    both = pair({name: cells for name, cells in fields.items() if name not in drop})
+    return ",".join(both) if both is not None and both[0] == found else found
+
+
+def _times(request: Request, fields: Mapping[str, Cells], drop: Mapping[str, str], looked: Looked) -> Iterator[str]:
     """Yield the fields that look like times and can be read."""
     for name, cells in fields.items():
         column = _inferred(request, name, cells[:SAMPLE]) if name not in drop else None
@@ -220,11 +227,7 @@ def _read_times(request: Request, name: str, cells: Cells) -> tuple[dict[int, st
     return column.wrong[0], column.order
 
 
-def _unread(request: Request, time: str | None, fields: Mapping[str, Cells]) -> Sequence[str]:
-    cells = fields.get(time) if time is not None else None
-    wrong = {} if cells is None or time is None else _read_times(request, time, cells)[0]
-    return (
-        [f"{time}: {len(wrong)} times cannot be read; the reason for the first one: {wrong[min(wrong)]}"]
-        if wrong
-        else []
-    )
+def _unread(time: str | None, wrong: Mapping[int, str]) -> Sequence[str]:
+    if not wrong:
+        return []
+    return [f"{time}: {len(wrong)} times cannot be read; the reason for the first one: {wrong[min(wrong)]}"]
