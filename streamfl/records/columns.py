@@ -8,12 +8,13 @@ import numpy as np
 from streamfl.arrays import FloatArray
 from streamfl.records.request import Request
 from streamfl.records.values.cells import USUAL, CellRules, Cells, is_number, listed, numbers, quoted, text, words
-from streamfl.records.values.numerals import Decimal, decimal_marks, in_other_notation
+from streamfl.records.values.numerals import Decimal, decimal_marks, in_other_notation, with_unit
 from streamfl.records.values.times import looks_like_times, named_as_times
 
 SAMPLE = 1000  # records by which the kind of a column is inferred
 MAX_VALUES = 50  # of a text column; with more it is probably a name or an address, not a category
 MOSTLY = 0.5  # a column with such a share of numbers is one of numbers
+NEARLY_ALL = 0.9  # a column with such a share of numbers with a unit, always the same, is one of numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +141,36 @@ def infer(name: str, cells: Cells, reading: CellRules = USUAL) -> Column | None:
         return LeftOutColumn(name, TIMES)
     if sum(is_number(cell, reading) for cell, _ in found) >= MOSTLY * len(found):
         return NumberColumn(name, reading)
+    units = examples([word for _, word in found])
+    if len(units) == 1:
+        return NumberColumn(name, replace(reading, unit=next(iter(units))))
     if not any(isinstance(cell, str) for cell, _ in found):
         return LeftOutColumn(name, "holds lists")
     values = {word for cell, word in found if isinstance(cell, str | int | float)}  # JSON may mix 1 and "q"
     if len(values) <= MAX_VALUES:
         return TextColumn(name, tuple(sorted(values)), reading)
+    if len(units) > 1:
+        mixed = " and ".join(quoted(example) for example in [*units.values()][:3])
+        return LeftOutColumn(name, f"{NOTATION}{mixed}; write them in one unit")
     if sum(in_other_notation(value) for value in values) > MOSTLY * len(values):
         return LeftOutColumn(
             name, f"{NOTATION}{quoted(min(filter(in_other_notation, values)))}; write them as 1234.5"
         )
     return LeftOutColumn(name, FREE)
+
+
+def examples(found: Sequence[str]) -> dict[str, str]:
+    """Return by unit the first number that has it, if nearly all texts are numbers with a unit.
+
+    >>> examples(["5 mV", "7 mV"]), examples(["5 mV", "2 V"]), examples(["5 mV", "on"])
+    ({'mV': '5 mV'}, {'mV': '5 mV', 'V': '2 V'}, {})
+    """
+    units, n = dict[str, str](), 0
+    for word in found:
+        if (parts := with_unit(word)) is not None:
+            units.setdefault(parts[1], word)
+            n += 1
+    return units if n >= NEARLY_ALL * len(found) else {}
 
 
 def decimals(columns: Mapping[str, Cells], usual: Decimal = ".") -> dict[str, Decimal | None]:

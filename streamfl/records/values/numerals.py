@@ -24,6 +24,24 @@ _NOT_DIGITS: dict[Decimal, dict[int, str | None]] = {
 _WITH_MORE = re.compile(r"[^\w\s]?\s?[-+]?\d[\d.,' ]*\s?[^\d\s]{1,6}|[^\w\s]\s?[-+]?\d[\d.,' ]*")
 
 
+# A unit, as in mV, °C, %, kW/m2 and m³/h; before the number, a sign of money.
+_WITH_UNIT = re.compile(
+    r"(?P<before>[$€£¥])?\s?(?P<number>[-+]?(?:\d[\d.,' ]*\d|\d)[.,]?(?:[eE][-+]?\d{1,3})?)\s?"
+    r"(?P<after>(?:[^\W\d_]|[%°‰′″€$£¥])[\w%°/²³⁻¹·*^.-]{0,11})?"
+)
+
+
+def with_unit(text: str) -> tuple[str, str] | None:
+    """Return the number and the unit that a text has, None if it is not one number and one unit.
+
+    >>> [with_unit(text) for text in ("12.5 mV", "23°C", "45 %", "€ 5", "1,5 kW/m2", "5", "E2", "12:30", "4 x 4")]
+    [('12.5', 'mV'), ('23', '°C'), ('45', '%'), ('5', '€'), ('1,5', 'kW/m2'), None, None, None, None]
+    """
+    found = _WITH_UNIT.fullmatch(_bare(text))
+    units = [] if found is None else [found[name] for name in ("before", "after") if found[name]]
+    return (found["number"], units[0]) if found is not None and len(units) == 1 else None
+
+
 def numeral(text: str, decimal: Decimal | None) -> float | None:
     """Return the number that a text is, or None.
 
@@ -77,7 +95,7 @@ def decimal_marks(words: Iterable[str]) -> frozenset[Decimal]:
     found = set[Decimal]()
     for word in words:
         if "," in word or "." in word:
-            plain = _bare(word)
+            plain = _bare(parts[0] if (parts := with_unit(word)) else word)
             point, comma = _read(plain, "."), _read(plain, ",")
             if (point is None) != (comma is None):
                 found.add("," if point is None else ".")

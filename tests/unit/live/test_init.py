@@ -295,6 +295,12 @@ class TestTopics:
         made = of_topics(TopicSample({"plant": 1}, {"plant/0": messages(*records)}), "--topic", "plant")
         assert made.records.decimal == ","
 
+    def test_numbers_of_messages_that_have_a_unit_are_left_out_with_the_reason(self, of_topics):
+        records = [record | {"u": f"{i} mV"} for i, record in enumerate(SENSOR)]
+        made = of_topics(TopicSample({"plant": 1}, {"plant/0": messages(*records)}), "--topic", "plant")
+        assert made.records.fields.drop == ("u",)
+        assert '"u",  # has texts such as "0 mV": write numbers' in Path("federation.toml").read_text()
+
     def test_topics_that_were_filled_at_once_do_not_tell_the_rate(self, of_topics):
         made = of_topics(TopicSample({"plant": 1}, {"plant/0": messages(*SENSOR, every=0.0)}), "--topic", "plant")
         assert made.rounds.interval == 10.0

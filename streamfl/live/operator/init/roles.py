@@ -7,10 +7,10 @@ import numpy as np
 
 from streamfl.bounds import is_name
 from streamfl.errors import UsageError
-from streamfl.records.columns import SAMPLE, TIMES, Column, LeftOutColumn, TextColumn, infer
+from streamfl.records.columns import SAMPLE, TIMES, Column, LeftOutColumn, NumberColumn, TextColumn, infer
 from streamfl.records.labels import LabelTexts, identifier, resolve
 from streamfl.records.request import LABEL_NAMES, Request, check_names
-from streamfl.records.values.cells import Cells, listed, text
+from streamfl.records.values.cells import Cells, listed, quoted, text
 from streamfl.records.values.dates import Order
 from streamfl.records.values.day_and_clock import joined, pair
 from streamfl.records.values.times import of_cells
@@ -123,6 +123,11 @@ def roles_of(request: Request, looked: Looked, client: str | None = None) -> Rol
     times = request.times
     columns = {name: _inferred(request, name, cells) for name, cells in rest.items() if name not in {*drop, *times}}
     drop |= {name: column.why for name, column in columns.items() if isinstance(column, LeftOutColumn)}
+    if looked.as_messages:  # each is read by itself, and nothing says in which unit
+        with_unit = [
+            name for name, column in columns.items() if isinstance(column, NumberColumn) and column.reading.unit
+        ]
+        drop |= {name: f"has texts such as {quoted(rest[name][0])}: write numbers" for name in with_unit}
     categories = {name: column.values for name, column in columns.items() if isinstance(column, TextColumn)}
     features = tuple(name for name in columns if name not in {*drop, *categories})
     if not features and not categories:
