@@ -53,6 +53,7 @@ def of_topics(init, monkeypatch):
         monkeypatch.setattr(command, "connector_named", lambda name: Connector)
         return init(*words)
 
+    run.told = lambda: init.told
     return run
 
 
@@ -300,6 +301,24 @@ class TestTopics:
         made = of_topics(TopicSample({"plant": 1}, {"plant/0": messages(*records)}), "--topic", "plant")
         assert made.records.fields.drop == ("u",)
         assert '"u",  # has texts such as "0 mV": write numbers' in Path("federation.toml").read_text()
+
+    def test_codes_and_counters_of_messages_are_told_with_their_share_and_written(self, of_topics):
+        records = [
+            {"label": "ab"[i % 2], "no": i, "t": 20 + i % 7 if i % 10 else -999, "x": i % 9} for i in range(200)
+        ]
+        made = of_topics(TopicSample({"plant": 1}, {"plant/0": messages(*records)}), "--topic", "plant")
+        assert (made.records.fields.drop, made.records.missing_values) == (("no",), ("-999",))
+        assert "t (10.0% of records): -999 repeats far outside the other values and counts" in of_topics.told()
+
+    def test_a_code_that_another_field_measures_is_only_told(self, of_topics):
+        records = [
+            {"label": "ab"[i % 2], "t": 20 + i % 7 if i % 10 else -999, "x": i % 3000 - 1500 + 501 * (i % 5)}
+            for i in range(0, 3000, 15)
+        ]
+        records[3]["x"] = -999
+        made = of_topics(TopicSample({"plant": 1}, {"plant/0": messages(*records)}), "--topic", "plant")
+        assert made.records.missing_values == ()
+        assert "-999 repeats far outside the other values; if it stands for a missing value, add" in of_topics.told()
 
     def test_topics_that_were_filled_at_once_do_not_tell_the_rate(self, of_topics):
         made = of_topics(TopicSample({"plant": 1}, {"plant/0": messages(*SENSOR, every=0.0)}), "--topic", "plant")

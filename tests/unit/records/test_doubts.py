@@ -91,7 +91,8 @@ def test_a_counter_is_left_out_and_a_constant_and_a_duplicate_are_named_in_one_m
     assert (table.features, table.left_out) == (("a", "unit", "twin"), ("no", "kwh"))
     (note,) = table.notes
     for part in (
-        "columns no, kwh: each counts up from record to record, and is left out",
+        "columns no, kwh: each only rises, or only falls, from record to record, as a counter does, and is left out",
+        "if it matters how fast, add a column with the difference from the record before",
         "column unit has one value in all records",
         "column twin equals column a",
         "--drop unit",
