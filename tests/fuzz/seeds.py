@@ -177,12 +177,10 @@ def of_schemas() -> dict[str, dict[str, bytes]]:
     protobuf = b"\0\x0a\x01a\x12\x02d1\x19" + np.float64(2.5).tobytes()
     at = {"type": "long", "logicalType": "timestamp-millis"}
     kinds = ["null", "string", {"type": "enum", "name": "E", "symbols": ["a", "b"]}]
-    inner = {
-        "type": "record",
-        "name": "In",
-        "fields": [{"name": "f", "type": {"type": "fixed", "name": "F", "size": 2}}],
-    }
-    fields = [("kind", kinds), ("at", at), ("in", inner), ("m", {"type": "map", "values": "float"}), ("b", "boolean")]
+    fixed = {"type": "fixed", "name": "F", "size": 2}
+    inner = {"type": "record", "name": "In", "fields": [{"name": "f", "type": fixed}]}
+    fields = [("kind", kinds), ("device", "string"), ("at", at), ("in", inner), ("b", "boolean")]
+    fields.append(("m", {"type": "map", "values": "float"}))
     plan = {"type": "record", "name": "B", "fields": [{"name": n, "type": t} for n, t in fields]}
     rich = {"kind": "b", "device": "d1", "at": 1_774_100_706_000, "in": {"f": b"ab"}, "m": {"x": 0.5}, "b": True}
     pairs = {"rich": (plan, rich), "plain": (json.loads(AVRO), row)}
