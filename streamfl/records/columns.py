@@ -2,12 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
 from streamfl.arrays import FloatArray
+from streamfl.records.csv_block import LazyTexts
 from streamfl.records.request import Request
-from streamfl.records.values.cells import USUAL, CellRules, Cells, is_number, listed, numbers, quoted, text, words
+from streamfl.records.values.cells import (
+    USUAL,
+    CellRules,
+    Cells,
+    is_number,
+    listed,
+    numbered,
+    numbers,
+    quoted,
+    text,
+    words,
+)
 from streamfl.records.values.numerals import Decimal, decimal_marks, in_other_notation, with_unit
 from streamfl.records.values.times import looks_like_times, named_as_times
 
@@ -64,9 +77,9 @@ class TextColumn:
         A value that is new in these records is missing in those before the first one that has it.
         """
         place = {value: i for i, value in enumerate(self.values)} | {"": -1}
-        found = words(cells, self.reading)
+        codes, found = numbered(cells, self.reading)
         other = len(self.values)
-        which = np.fromiter((place.get(word, other) for word in found), np.int64, len(found))
+        which = np.array([place.get(word, other) for word in found], np.int64)[codes]
         out[:] = which[:, None] == np.arange(other)
         out[which == -1] = np.nan
         for value in self.late:
@@ -79,7 +92,7 @@ class TextColumn:
         >>> TextColumn("colour", ("blue",)).followed(["red", "blue", ""]).values
         ('blue', 'red')
         """
-        found = dict.fromkeys(words(cells, self.reading))
+        found = dict.fromkeys(numbered(cells, self.reading)[1])
         new = [word for word in found if word and word not in self.values][: MAX_VALUES - len(self.values)]
         return replace(self, values=(*self.values, *new), late=frozenset(new)) if new or self.late else self
 
@@ -131,6 +144,10 @@ def infer(name: str, cells: Cells, reading: CellRules = USUAL) -> Column | None:
     if isinstance(cells, np.ndarray):
         shown = [text(cell) for cell in cells[:SAMPLE].tolist()] if named_as_times(name) else []
         return LeftOutColumn(name, TIMES) if looks_like_times(name, shown) else NumberColumn(name, reading)
+    if isinstance(cells, LazyTexts) and reading.decimal != "," and cells.are_numbers():
+        first = next((word for cell in cells[:SAMPLE] if (word := text(cell, reading))), "")
+        if first and not looks_like_times(name, [first]):  # the common case
+            return NumberColumn(name, reading)
     said = [(cell, text(cell, reading)) for cell in cells[:SAMPLE]]
     found = [one for one in said if one[1]] or [
         one for one in zip(cells, words(cells, reading), strict=True) if one[1]
@@ -203,7 +220,10 @@ def decimals(columns: Mapping[str, Cells], usual: Decimal = ".") -> dict[str, De
 def _marks(cells: Cells) -> frozenset[Decimal]:
     if isinstance(cells, np.ndarray):
         return frozenset()
-    return decimal_marks({cell for cell in cells[:SAMPLE] if isinstance(cell, str)})
+    marks = decimal_marks(dict.fromkeys(cell for cell in cells[:SAMPLE] if isinstance(cell, str)))
+    if isinstance(cells, LazyTexts) and cells.are_numbers():  # which have no comma: one point is enough
+        return frozenset(islice(marks, 1))
+    return frozenset(marks)
 
 
 def describe(request: Request, left_out: Sequence[LeftOutColumn]) -> str:

@@ -161,7 +161,8 @@ def _parsed(data: bytes, width: int, separator: str, typed: Collection[int]) -> 
 
 
 def _is_plain(data: bytes) -> bool:
-    if b'"' in data or b"\0" in data or BOM_UTF8 in data:
+    is_ascii = data.isascii()
+    if b'"' in data or b"\0" in data or (not is_ascii and BOM_UTF8 in data):
         return False
     if b"\r" in data and count(data, "\r") != data.count(b"\r\n"):
         return False
@@ -169,6 +170,6 @@ def _is_plain(data: bytes) -> bool:
     if any(data.find(b"\n", at, at + half) < 0 for at in range(0, len(data) - half, half)):
         return False
     try:
-        return data.isascii() or bool(data.decode())
+        return is_ascii or bool(data.decode())
     except UnicodeDecodeError:
         return False

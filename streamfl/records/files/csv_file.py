@@ -25,6 +25,7 @@ from streamfl.records.values.cells import Cells
 from streamfl.records.values.day_and_clock import joined
 
 BLOCK = 32_768  # lines read at a time
+FIRST = 4096  # lines of the first block, which shows what holds numbers: later ones are parsed as such
 _LARGEST = 2**23  # bytes of a block that polars parses
 
 
@@ -83,6 +84,11 @@ class _Shape:
     ignored: frozenset[str]
     numbers: set[str] = field(default_factory=set)
     _first: list[bool] = field(default_factory=lambda: [True])
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no block was looked at."""
+        return self._first[0]
 
     def learn(self, found: Mapping[str, Cells]) -> None:
         """Note which columns hold numbers alone."""
@@ -195,10 +201,10 @@ class _Lines:
 
 
 def _next_block(table: _Shape, source: _Lines, start: int) -> RowBlock | None:
-    """Return the next 8192 records, parsed by polars if their lines are plain."""
+    """Return the next records, parsed by polars if their lines are plain."""
     request, header = table.request, table.header
     first = source.taken + 1
-    data, n = source.block(BLOCK)
+    data, n = source.block(FIRST if table.is_new else BLOCK)
     found = columns(data, n, header, request.separator, table.numbers)
     if found is None:
         source.untake(data, n)

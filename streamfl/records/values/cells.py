@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from streamfl.arrays import FloatArray
+from streamfl.arrays import FloatArray, IntArray
 from streamfl.printable import printable
 from streamfl.records.csv_block import LazyTexts
 from streamfl.records.table import Numbers
@@ -215,6 +215,20 @@ def _hashable(cells: Sequence[object]) -> Sequence[object]:
 def texts(cells: Cells, reading: CellRules = USUAL) -> npt.NDArray[np.str_]:
     """Return each cell of a column as text."""
     return np.array(words(cells, reading), np.str_)
+
+
+def numbered(cells: Cells, reading: CellRules = USUAL) -> tuple[IntArray, list[str]]:
+    """Return the number of each cell's text, and the texts by number in order of first appearance; some may repeat.
+
+    >>> numbered(["b", "a", "b", None])
+    (array([0, 1, 0, 2]), ['b', 'a', ''])
+    """
+    if isinstance(cells, LazyTexts):
+        codes, distinct = cells.coded()
+        return codes, [text(cell, reading) for cell in distinct]
+    found = words(cells, reading)
+    place = {word: i for i, word in enumerate(dict.fromkeys(found))}
+    return np.fromiter(map(place.__getitem__, found), np.int64, len(found)), list(place)
 
 
 def words(cells: Cells, reading: CellRules = USUAL) -> list[str]:

@@ -1,7 +1,7 @@
 """Times that two columns hold: one has the days, the other the times of day."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from streamfl.records.csv_block import LazyTexts
 from streamfl.records.values.cells import Cells, plain_cells, text
@@ -53,17 +53,27 @@ def pair(fields: Mapping[str, Cells]) -> tuple[str, str] | None:
     ('Date', 'Time')
     >>> pair({"Date": ["21.3.2026 18:00"], "Time": ["18.00"], "x": ["17.30"]})
     """
-    shown = {name: [word for word in map(text, cells[:LOOKED_AT]) if word] for name, cells in fields.items()}
-    days = [name for name, found in shown.items() if _are_days(name, found)]
-    clocks = [name for name, found in shown.items() if found and all(map(_is_clock, found))]
-    return (days[0], clocks[0]) if len(days) == len(clocks) == 1 else None
+    days = [name for name, cells in fields.items() if _are_days(name, cells)]
+    clocks = [name for name, cells in fields.items() if _are_clocks(cells)] if len(days) == 1 else []
+    return (days[0], clocks[0]) if len(clocks) == 1 else None
 
 
-def _are_days(name: str, found: Sequence[str]) -> bool:
-    plain = [_day(word) for word in found]
-    if any(":" in word or (word.isdecimal() and len(word) != 8) for word in plain):
+def _are_days(name: str, cells: Cells) -> bool:
+    first = next(_shown(cells), "")
+    if not looks_like_times(name, [_day(first)]):  # the common case
         return False
-    return looks_like_times(name, plain)
+    found = [_day(word) for word in _shown(cells)]
+    if any(":" in word or (word.isdecimal() and len(word) != 8) for word in found):
+        return False
+    return looks_like_times(name, found)
+
+
+def _are_clocks(cells: Cells) -> bool:
+    return next(_shown(cells), "") != "" and all(map(_is_clock, _shown(cells)))
+
+
+def _shown(cells: Cells) -> Iterator[str]:
+    return filter(None, map(text, plain_cells(cells[:LOOKED_AT])))
 
 
 def _is_clock(word: str) -> bool:

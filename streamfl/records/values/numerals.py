@@ -1,7 +1,7 @@
 """Reads numbers as people and programs write them: with thousands, a decimal comma, another minus."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 Decimal = Literal[".", ","]
@@ -86,20 +86,23 @@ def _read(text: str, decimal: Decimal) -> float | None:
     return float(text.translate(_NOT_DIGITS[decimal])) if _FORMS[decimal].fullmatch(text) else None
 
 
-def decimal_marks(words: Iterable[str]) -> frozenset[Decimal]:
-    """Return the decimal marks that texts must have, since they are no numbers with the other.
+def decimal_marks(words: Iterable[str]) -> Iterator[Decimal]:
+    """Yield the decimal mark of each text that has one, since it is no number with the other.
 
-    >>> sorted(decimal_marks(["17,1", "1.234,5"])), sorted(decimal_marks(["1,234", "5", "1.5"]))
-    ([','], ['.'])
+    >>> [*decimal_marks(["17,1", "1.234,5", "5"])], [*decimal_marks(["1,234", "5", "1.5"])]
+    ([',', ','], ['.'])
     """
-    found = set[Decimal]()
     for word in words:
         if "," in word or "." in word:
-            plain = _bare(parts[0] if (parts := with_unit(word)) else word)
-            point, comma = _read(plain, "."), _read(plain, ",")
+            point, comma = _both(_bare(word))
+            if point is None and comma is None and (parts := with_unit(word)) is not None:
+                point, comma = _both(parts[0])
             if (point is None) != (comma is None):
-                found.add("," if point is None else ".")
-    return frozenset(found)
+                yield "," if point is None else "."
+
+
+def _both(text: str) -> tuple[float | None, float | None]:
+    return _read(text, "."), _read(text, ",")
 
 
 def in_other_notation(text: str) -> bool:
