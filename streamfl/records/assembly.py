@@ -359,7 +359,7 @@ class Assembly:
         if not len(codes):
             return np.empty(0), ()
         names = list(self._labels.codes)
-        request = self.request
+        request = replace(self.request, label=self.label)
         if self._is_series and request.task == "auto" and len(names) > DISTINCT and all(map(is_number, names)):
             request = replace(request, task="regression")
         y, labels = resolve(request, self._labels, codes)

@@ -1,5 +1,6 @@
 """Encodes a column of a file as features: one number, or a 0/1 feature per value of a text."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -239,6 +240,6 @@ def describe(request: Request, left_out: Sequence[LeftOutColumn]) -> str:
         names = [column.name for column in left_out if column.why == why]
         of = f"column {listed(names)}" if len(names) == 1 else f"columns {listed(names)}: each"
         times = {TIMES: names[0], HALF: ",".join(names)}.get(why) if request.time is None else None
-        keep = f" (--time {times} keeps it with the records)" if times is not None else ""
+        keep = f" (--time {shlex.quote(times)} keeps it with the records)" if times is not None else ""
         parts.append(f"{of} {why}{keep}")
     return f"left out: {'; '.join(parts)}"

@@ -1,5 +1,6 @@
 """Finds the column of times of day that belongs to a column of days."""
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
@@ -30,7 +31,7 @@ def times_of(opened: Blocks) -> Blocks:
         halves = [LeftOutColumn(name, HALF) for name in found]
         return replace(opened, each=each, left_out=(*opened.left_out, *halves))
     both = ",".join(found)
-    note = f"its times are those of the columns {listed(found)} together, as --time {both} says"
+    note = f"its times are those of the columns {listed(found)} together, as --time {shlex.quote(both)} says"
     return replace(opened, request=replace(request, time=both), each=each, notes=(*opened.notes, note))
 
 

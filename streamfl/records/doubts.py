@@ -1,5 +1,6 @@
 """Looks over the columns of a table: codes that stand for a missing value, counters, constants, duplicates."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -18,7 +19,9 @@ LOOKED_AT = 1000  # records by which most columns are found to be in order
 LEAST_SHARE, LEAST, MOST_SHARE = 0.001, 3, 0.5
 # How many times the spread of the other values a code lies outside them: a usual code, and any other number.
 FAR, VERY_FAR = 1.0, 10.0
-CODES = frozenset((-200.0, -7777.0, -8888.0, 7777.0, 8888.0, -32768.0, 32767.0, 65535.0, -(2.0**31), 2.0**31 - 1))
+CODES = frozenset(
+    (-200.0, -9900.0, -7777.0, -8888.0, 7777.0, 8888.0, -32768.0, 32767.0, 65535.0, -(2.0**31), 2.0**31 - 1)
+)
 
 
 COUNTER = "only rises, or only falls, from record to record, as a counter does"
@@ -64,7 +67,7 @@ def looked_over(request: Request, table: Table) -> Table:
     )
     if notes:
         drop = [table.features[j] for j in (*constant, *names)]
-        remedy = f"; leave columns of no use out with --drop {','.join(drop)}" if drop else ""
+        remedy = f"; leave columns of no use out with --drop {shlex.quote(','.join(drop))}" if drop else ""
         return replace(table, notes=(*table.notes, f"{'; '.join(notes)}{remedy}"))
     return table
 
@@ -172,6 +175,8 @@ def _is_outside(end: float, others: FloatArray, within: tuple[float, float], tim
     if not len(others):
         return False
     low, high = np.quantile(others, within)
+    if low == high and not is_code(end):  # nearly all are equal: any other number would lie far outside
+        return False
     return bool(max(low - end, end - high) > times * (high - low))
 
 

@@ -115,6 +115,8 @@ def _begin(request: Request, source: "_Lines") -> Head:
     for _ in range(found.skip + 1):
         next(source)
     header = _header(found.request, _Row(source.taken, found.names), source.taken)
+    for _ in range(found.below):
+        next(source)
     return replace(found, names=header)
 
 
