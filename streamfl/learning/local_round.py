@@ -229,16 +229,15 @@ class LocalRound:
         judged = model.score_all(outputs, y, self.known_labels, self._trained)
         loss, proper = in_short(judged.scores.sum(axis=1)), in_short(judged.proper.sum(axis=1))
         square = in_short(np.einsum("ij,ij->i", judged.scores, judged.scores))
-        for i, (slot, own, scores) in enumerate(zip(self.slots, outputs, judged.scores, strict=True)):
+        for i, (slot, scores) in enumerate(zip(self.slots, judged.scores, strict=True)):
             result.losses[slot.name] = self._losses(slot, history, loss=loss[i], square=square[i], proper=proper[i])
             if slot.name in relabel:
-                result.relabelling[slot.name] = self._relabelling(np.ascontiguousarray(own.T))
+                result.relabelling[slot.name] = self._relabelling(np.ascontiguousarray(outputs[i].T))
             if slot.name == self.tested:
                 result.new = self._by_label(self.records, scores)
             if slot.name == self.serves:
                 result.old = self._old_by_label(self.weights[slot.name])
-                result.at_start = model.predict(own.T)
-                result.served = result.at_start
+                result.at_start = result.served = judged.predictions[i]
         if self.trains and result.trained:
             self._train(outputs, judged.derivatives, result)
         return result

@@ -42,10 +42,12 @@ def proper_bound(labels: int) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelScores:
-    """Scores of several models on the same records, from one pass over their outputs.
+    """Predictions and scores of several models on the same records, from one pass over their outputs.
 
     Parameters
     ----------
+    predictions
+        The predicted label indices or targets, shape (models, n).
     scores
         The scores that tests use, shape (models, n).
     proper
@@ -54,6 +56,7 @@ class ModelScores:
         d loss / d outputs of the trained models, shape (trained, columns, n).
     """
 
+    predictions: FloatArray
     scores: FloatArray
     proper: FloatArray
     derivatives: FloatArray
@@ -93,7 +96,7 @@ class Model(abc.ABC):
 
     @abc.abstractmethod
     def score_all(self, outputs: FloatArray, y: FloatArray, labels: int, trained: Sequence[int]) -> ModelScores:
-        """Return the scores of several models, and the derivatives of some.
+        """Return the predictions and scores of several models, and the derivatives of some.
 
         The numbers equal those of the methods for a single model, to the last bit.
 
@@ -142,6 +145,7 @@ def judged_one_by_one(
     proper = [model.proper_scores(columns.T, y, lost, labels) for columns, lost in zip(outputs, losses, strict=True)]
     derivatives = [model.derivative(outputs[i].T, y).T for i in trained]
     return ModelScores(
+        predictions=np.array([model.predict(columns.T) for columns in outputs]),
         scores=np.array([model.scores(lost, labels) for lost in losses]),
         proper=np.array(proper),
         derivatives=np.array(derivatives) if derivatives else outputs[:0],

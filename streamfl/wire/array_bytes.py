@@ -5,8 +5,9 @@ is then m * 2^(e_row + f_column) with small whole numbers m, which take a few bi
 The writer finds the exponents, one for each row and column or the same for all; nothing is lost, whatever the array.
 More facts save numbers where they hold: whole numbers need no exponents, a symmetric matrix is written as its
 triangle, rows that add up to 0 without their last column, rising numbers as differences, an array like the first one
-of the same shape as the difference from it, one of three dimensions by its slices along the second if these differ in
-kind, and one whose rows are mostly 0 by the others.
+of the same shape as the difference from it, and one whose rows are mostly 0 by the others. 0.2.0 also wrote one of
+three dimensions by its slices along the second, which took a third of the time and saved 0.3% of the bytes: that is
+only read.
 """
 
 import math
@@ -67,8 +68,6 @@ def _forms(x: FloatArray, first: FloatArray | None) -> Iterator[tuple[int, bytes
     yield from _on_grid(x, 0)
     if first is not None and x.ndim == 2 and np.array_equal(first + (x - first), x):
         yield from _on_grid(x - first, RELATIVE)
-    if x.ndim == 3 and x.size <= LARGE:
-        yield SLICES, b"".join(written(x[:, k]) for k in range(x.shape[1]))
 
 
 def _plain(x: FloatArray) -> tuple[int, bytes]:

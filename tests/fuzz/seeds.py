@@ -124,6 +124,12 @@ def of_logs() -> dict[str, dict[str, bytes]]:
     }
 
 
+# An array of three dimensions as 0.2.0 wrote it: slice by slice.
+SLICES = bytes.fromhex(
+    "0303140203020214031001056364c40400000000010c63606462666165632087020022021403000106e3e4241f0000"
+)
+
+
 def of_numbers() -> dict[str, dict[str, bytes]]:
     rng = np.random.default_rng(1)
     grid = np.rint(rng.normal(size=(9, 4)) * 3) * 0.25
@@ -133,7 +139,7 @@ def of_numbers() -> dict[str, dict[str, bytes]]:
         "plain": rng.normal(size=(3, 2)), "short": np.float64(np.float32(rng.normal(size=5))), "grid": grid,
         "symmetric": grid.T @ grid, "zero-sum": np.column_stack([grid, -grid.sum(axis=1)]),
         "whole": np.rint(grid * 90),
-        "rising": np.arange(0.0, 60.0, 3.0), "slices": rng.integers(-2, 3, (5, 4, 3)) * 0.5, "rows": sparse,
+        "rising": np.arange(0.0, 60.0, 3.0), "three": rng.integers(-2, 3, (5, 4, 3)) * 0.5, "rows": sparse,
         "empty": np.zeros((0, 3)), "scalar": np.array(2.5), "infinite": np.array([np.nan, np.inf]),
     }  # fmt: skip
     tables = {
@@ -146,7 +152,8 @@ def of_numbers() -> dict[str, dict[str, bytes]]:
         name: bytes([len(m) // 3, m.shape[1]]) + whole_numbers.written(m[: len(m) // 3 * 3])
         for name, m in tables.items()
     }
-    return {"array": {name: array_bytes.written(x) for name, x in arrays.items()}, "whole-numbers": shaped}
+    written = {name: array_bytes.written(x) for name, x in arrays.items()} | {"slices": SLICES}
+    return {"array": written, "whole-numbers": shaped}
 
 
 def of_records() -> dict[str, dict[str, bytes]]:

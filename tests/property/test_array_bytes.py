@@ -106,7 +106,12 @@ def test_numbers_of_less_than_a_bit_take_less_than_a_bit():
     x = rng.choice([0.0, 1.0, -1.0], (2000, 6), p=[0.9, 0.05, 0.05])
     # 12,000 numbers of 0.57 bits; a Huffman code of single numbers needs 1.15.
     assert 855 <= len(written(x)) <= 1000
-    assert len(written(np.stack([x, 0.0 * x + 9.0], axis=1))) <= 1100  # slices of other kinds have codes of their own
+
+
+def test_slices_of_0_2_0_are_read():
+    data = "0303140203020214031001056364c40400000000010c63606462666165632087020022021403000106e3e4241f0000"
+    first, second = np.arange(60.0).reshape(20, 3) % 7 * 0.5, np.full((20, 3), 9.0)
+    assert same(read(Bytes(bytes.fromhex(data))), np.stack([first, second], axis=1))
 
 
 def transported(rows: int, columns: int, seed: int = 1) -> np.ndarray:

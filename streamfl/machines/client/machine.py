@@ -504,7 +504,7 @@ class Client(ClientState):
         name = f"{self.incarnation}-{attempt}"
         self.sending.begin(opened)
         sent, told = self._work().update(opened, gathered.batches, name, period=gathered.period)
-        self._flight.sent = replace(sent, disclosed=self.sending.disclosed)
+        self._flight.sent = sent
         self._attempts, self._due = attempt, False
         self._patience = self._patience.asks("join", now)
         self._release(opened.round)

@@ -144,8 +144,10 @@ class KnownLedger:
             opened = replace(opened, resumed=False)
         known, self.opened = self.opened, opened
         is_other = (
-            known is None or replace(opened, closes=known.closes) != known
-        )  # heard again, it closes as told last
+            known is None
+            or known.entry != opened.entry
+            or replace(opened, closes=known.closes) != known  # heard again, it closes as told last
+        )
         if self._ahead is not None and self._ahead.entry == opened.entry:
             self._ahead = None
         return is_other

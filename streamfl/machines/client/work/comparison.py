@@ -1,7 +1,7 @@
 """Held-out records of earlier rounds, ready to be scored with the current model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from streamfl.protocol.registry import Registry
 # client is compared with records of other clients, not with the records after the drift.
 RECENT, FIRST, OLDER = 8, 3, 3
 
+_NOTHING = Holdout()
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
@@ -30,7 +32,7 @@ class Comparison:
         The same in registry coordinates; None until it is needed.
     """
 
-    holdout: Holdout = field(default_factory=Holdout)
+    holdout: Holdout = _NOTHING
     design: RoundRecords | None = None
 
     def under(self, registry: Registry, since: int) -> "Comparison":

@@ -69,14 +69,14 @@ class Work:
         period
             With rounds by event time, the period of the next record, if it is known.
         """
-        models, earlier = self.models, self.earlier
+        models, earlier, disclosed = self.models, self.earlier, self.sending.disclosed
         models.published.forget_before(opened.slots)
         earlier.history.retain(opened.earlier.sampled)
         part = self._part(opened, batches, opened.registry)
         if not any(map(len, batches)):
             models.learn(opened, ())
             empty = part.empty_update(attempt, self.intake.watermark(batches), period)
-            return SentUpdate(empty, batches, (), earlier.comparison, np.zeros(0), ()), []
+            return SentUpdate(empty, batches, (), earlier.comparison, np.zeros(0), (), disclosed=disclosed), []
         records = part.records
         result = part.work(models.weights(opened), earlier.history)
         models.learn(opened, batches)
@@ -98,7 +98,8 @@ class Work:
         predicted = self.measurement.before(update, batches, records, result, repeated)
         over = self._over(update)
         update = self.sending.update(update, opened, self.models.published.registry(opened.registry))
-        return SentUpdate(update, batches, kept, part.after, truth, records.labels), [*predicted, *over]
+        sent = SentUpdate(update, batches, kept, part.after, truth, records.labels, disclosed=disclosed)
+        return sent, [*predicted, *over]
 
     def answered(self, opened: RoundOpened, batches: tuple[Batch, ...]) -> tuple[Answers, list[Predicted]]:
         """Answer a round's records that are too few to be sent, and learn them: at this client only, until they are.
