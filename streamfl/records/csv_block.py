@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
-from streamfl.records.values.missing import WORDS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -81,15 +80,10 @@ class LazyTexts(Sequence[str]):
         codes = texts.cast(pl.Enum(distinct)).to_physical()
         return codes.to_numpy().astype(np.int64), distinct.to_list()
 
-    def joined(self, clocks: "LazyTexts", midnight: str, no_day: str, short: str) -> "LazyTexts":
-        """Return days with the times of day of another column: see `values.day_and_clock`, which has the patterns."""
-        import polars as pl  # noqa: PLC0415  slow to load; loaded by now
-
-        days = self._texts.str.strip_chars().str.replace(midnight, "")
-        times = clocks._texts.str.strip_chars().str.replace(no_day, "").str.replace(short, "0$1")
-        lacks = [half.str.to_lowercase().is_in(list(WORDS)) for half in (days, times)]
-        whole = pl.when(~(lacks[0] | lacks[1])).then(days + "T" + times)
-        return LazyTexts(pl.select(whole.alias("")).to_series())
+    @property
+    def series(self) -> "pl.Series":
+        """The cells as polars has them; null is an empty cell."""
+        return self._texts
 
     def dates(self, form: str) -> tuple[FloatArray, list[int]]:
         """Return dates of a form as seconds since 1970 in UTC, NaN for the others, and the others by index."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from streamfl.records.csv_block import LazyTexts
 from streamfl.records.values.cells import Cells, plain_cells, text
 from streamfl.records.values.dates import CLOCK
+from streamfl.records.values.missing import WORDS
 from streamfl.records.values.times import is_missing, looks_like_times
 
 LOOKED_AT = 1000  # cells by which columns are found
@@ -28,8 +29,20 @@ def joined(columns: Sequence[Cells]) -> Cells:
         return columns[0]
     days, clocks = columns
     if isinstance(days, LazyTexts) and isinstance(clocks, LazyTexts):
-        return days.joined(clocks, MIDNIGHT, NO_DAY, SHORT)
+        return _all_joined(days, clocks)
     return [_joined(day, clock) for day, clock in zip(plain_cells(days), plain_cells(clocks), strict=True)]
+
+
+def _all_joined(days: LazyTexts, clocks: LazyTexts) -> LazyTexts:
+    import polars as pl  # noqa: PLC0415  slow to load; loaded by now
+
+    halves = [
+        days.series.str.strip_chars().str.replace(MIDNIGHT, ""),
+        clocks.series.str.strip_chars().str.replace(NO_DAY, "").str.replace(SHORT, "0$1"),
+    ]
+    lacks = [half.str.to_lowercase().is_in(list(WORDS)) for half in halves]
+    whole = pl.when(~(lacks[0] | lacks[1])).then(halves[0] + "T" + halves[1])
+    return LazyTexts(pl.select(whole.alias("")).to_series())
 
 
 def _joined(day: object, clock: object) -> str:
