@@ -42,8 +42,8 @@ class FieldMap(BaseModel):
     client: str | None = Field(None, json_schema_extra={"unset": "none"})
     """The field that names the record's client: a text or a whole number."""
     time: str | None = Field(None, json_schema_extra={"unset": "none", "decides": False})
-    """The field with the time of the record: a date, or seconds, milli-, micro- or nanoseconds since 1970. Or two
-    fields, `day,clock`: a day and a time of day. See docs/values.md."""
+    """The field with the time of the record: a date, or seconds, milli-, micro- or nanoseconds since 1970; or the two
+    fields of its day and its time of day, `day,clock`; see docs/values.md."""
     timezone: str = Field("UTC", json_schema_extra={"decides": False})
     """The zone of times that name none, such as `Europe/Berlin`."""
     date_order: Order | None = Field(None, json_schema_extra={"unset": "as each date shows", "decides": False})
