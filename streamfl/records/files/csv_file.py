@@ -142,7 +142,7 @@ class _Lines:
         self._request = request
         self._whole = stream
         self._stream = whole_lines(stream)
-        self._usual = 2**20  # bytes of a block
+        self._line = 0.0  # bytes of a line, once a block was read
         self._ahead: deque[bytes | None] = deque()
         self._held = 0
         self.taken = 0
@@ -170,8 +170,9 @@ class _Lines:
         self._whole.unread(b"".join(filter(None, self._ahead)))
         self._ahead.clear()
         self._held = 0
-        data = self._whole.read(self._usual)
-        while (lines := count(data, "\n")) < n and len(data) < _LARGEST and (more := self._whole.read(self._usual)):
+        usual = max(2**16, min(_LARGEST, int(n * self._line * 9 / 8))) if self._line else 2**20
+        data = self._whole.read(usual)
+        while (lines := count(data, "\n")) < n and len(data) < _LARGEST and (more := self._whole.read(usual)):
             data += more
         if lines < n and len(data) < _LARGEST:
             end, n = len(data), lines + (bool(data) and not data.endswith(b"\n"))
@@ -179,7 +180,7 @@ class _Lines:
             ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))[:n]
             end, n = (int(ends[-1]) + 1, len(ends)) if len(ends) else (0, 0)
         self._whole.unread(data[end:])
-        self._usual = max(2**16, end + end // 8)
+        self._line = end / n if n else 0.0
         self.taken += n
         return data[:end], n
 

@@ -211,7 +211,7 @@ def _below(rows: Sequence[list[str]], width: int) -> int:
     (2, 0)
     """
     first, later = rows[:MOST_BELOW], [row for row in rows[MOST_BELOW:] if len(row) == width]
-    if len(later) < FEWEST_LATER or any(len(row) != width for row in first):
+    if len(later) < FEWEST_LATER or any(len(row) != width for row in first) or any(map(is_number, first[0])):
         return 0
     numbers = [j for j in range(width) if _are_numbers([row[j] for row in later])]
     n = 0
