@@ -10,9 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from streamfl.records.files.readers import read
-from streamfl.run.dealing.dealing import deal
-from streamfl.run.replay import Replay, ReplaySettings
+import streamfl
 
 
 def made_up(path: Path, records: int = 4000) -> Path:
@@ -30,9 +28,7 @@ def made_up(path: Path, records: int = 4000) -> Path:
 
 def main(file: str, label: str) -> None:
     """Replay a file on four clients and print the result."""
-    table = read(file, label=label)
-    settings = ReplaySettings(round_size=25, seed=1)
-    result = Replay(table, deal(table, 4, "round-robin", 0), settings).run().result
+    result = streamfl.replay(file, label=label, clients=4, round_size=25, seed=1).result
     print(f"{result.records} records, {result.rounds} rounds, {result.clients} clients")
     if result.accuracy is not None:
         print(f"accuracy {result.accuracy.prequential:.3f}; repeating the last label {result.accuracy.no_change:.3f}")

@@ -4,14 +4,19 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
 
-__all__ = ["MasterFLClassifier", "MasterFLRegressor", "__version__"]
+__all__ = ["MasterFLClassifier", "MasterFLRegressor", "__version__", "read", "replay"]
 
 if TYPE_CHECKING:
+    from streamfl.cli.python import read, replay
     from streamfl.run.estimators import MasterFLClassifier, MasterFLRegressor
 
 
 def __getattr__(name: str) -> Any:
-    """Import the estimators when they are asked for: the services and the command line need no River."""
+    """Import what is asked for: the services and the command line need no River."""
+    if name in {"read", "replay"}:
+        from streamfl.cli import python  # noqa: PLC0415
+
+        return getattr(python, name)
     if name in __all__:
         from streamfl.run import estimators  # noqa: PLC0415
 

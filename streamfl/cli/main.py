@@ -23,7 +23,11 @@ from streamfl.printable import printable
 from streamfl.run.report.terminal import echo_line, terminal
 
 if TYPE_CHECKING:
+    from polars import DataFrame
     from rich.console import Console
+
+    from streamfl.records.table import Table
+    from streamfl.run.replay import Replayed
 
 # BLAS reads these when NumPy is loaded. One thread is faster on small matrices and always gives the same bits.
 for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -340,21 +344,26 @@ def replay(file: str, **options: Any) -> None:
     FILE is {endings} (arrays X and y in .npz); or river:NAME for a data set of River; or - for CSV from standard
     input.
     """
+    run_named(file, options, _console())
+
+
+def run_named(source: "str | DataFrame", options: dict[str, Any], console: "Console") -> "Replayed":
+    """Replay a file or a data frame by the options of `replay`, which printed lines go to a console."""
     from streamfl.cli.replay import run_replay  # noqa: PLC0415
     from streamfl.run.dealing.imposed_drift import parse  # noqa: PLC0415
 
     injection = parse(options["inject"]) if options["inject"] else None
-    run_replay(
-        _table(file, options),
+    return run_replay(
+        table_named(source, options, console),
         clients=options["clients"],
         split=options["split"],
         round_size=options["round_size"],
         settings=_settings(options),
         injection=injection,
         outputs=_named_outputs(options),
-        console=_console(),
+        console=console,
         page=options["page"],
-        source=file,
+        source=source if isinstance(source, str) else "",
         answers=options["answers"],
     )
 
@@ -443,16 +452,17 @@ def predict(file: str, **options: Any) -> None:
     run_predict(asked, _console())
 
 
-def _table(file: str, options: dict[str, Any]) -> Any:
+def table_named(source: "str | DataFrame", options: dict[str, Any], console: "Console") -> "Table":
+    """Read a file or a data frame by the options of `replay`."""
     from rich.text import Text  # noqa: PLC0415
 
     from streamfl.records.files.readers import read  # noqa: PLC0415
     from streamfl.run.dealing.dealing import client_column  # noqa: PLC0415
 
-    name = printable(file)
-    with _console().status(Text(f"reading {name}")) as status:  # on a terminal alone
+    name = printable(source) if isinstance(source, str) else "a data frame"
+    with console.status(Text(f"reading {name}")) as status:  # on a terminal alone
         return read(
-            file,
+            source,
             keep=client_column(options["split"]) or None,
             watch=lambda n: status.update(Text(f"reading {name}: {n:,} records")),
             **reading(options),

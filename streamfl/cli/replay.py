@@ -167,9 +167,9 @@ def run_replay(
         The split, the injection, an output or the address cannot be used.
     """
     outputs.check(source)
-    river = settings.learning.river_model("classification" if table.labels else "regression")
-    if river is not None and outputs.model is not None:
-        raise UsageError(f"--model-out cannot save {river.name}, because it is a River model; leave --model-out out")
+    external = settings.learning.external_model("classification" if table.labels else "regression")
+    if external is not None and outputs.model is not None:
+        raise UsageError(f"--model-out cannot save {external.name}, a model that is not streamfl's own; leave it out")
     remark = identifier(table.label or "label", table.y) if table.labels else ""
     if remark:
         print_line(console, f"{remark}; name another with --label")

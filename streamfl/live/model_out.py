@@ -33,7 +33,7 @@ class ModelOut:
     Raises
     ------
     UsageError
-        The model is a River model, or the file is in no folder.
+        The model is not one of streamfl's own, or the file is in no folder.
     """
 
     path: Path
@@ -42,10 +42,10 @@ class ModelOut:
     _due: float = -math.inf
 
     def __post_init__(self) -> None:
-        river = self.settings.learning.river_model(self.settings.federation.task)
-        if river is not None:
+        external = self.settings.learning.external_model(self.settings.federation.task)
+        if external is not None:
             raise UsageError(
-                f"--model-out cannot save {river.name}, because it is a River model; leave --model-out out"
+                f"--model-out cannot save {external.name}, a model that is not streamfl's own; leave it out"
             )
         if not self.path.resolve().parent.is_dir():
             raise UsageError(f"--model-out {self.path}: there is no such folder; make it")

@@ -234,9 +234,9 @@ class _OverHTTP:
     answering: Answering | None = None
 
     def __post_init__(self) -> None:
-        river = self.settings.learning.river_model(self.settings.federation.task)
-        if river is not None:
-            raise UsageError(f"--http cannot serve {river.name}, a River model; leave it out")
+        external = self.settings.learning.external_model(self.settings.federation.task)
+        if external is not None:
+            raise UsageError(f"--http cannot serve {external.name}, a model that is not streamfl's own; leave it out")
 
     def renew(self) -> None:
         """Answer with the models that the follower has now."""

@@ -28,6 +28,8 @@ class Registered(Mapping[str, T]):
         names.
     others
         What may be named beside them, for error messages.
+    methods
+        What a class must have that does not derive from `root`; empty: it must derive from it.
 
     Examples
     --------
@@ -45,6 +47,7 @@ class Registered(Mapping[str, T]):
     group: str
     own: Mapping[str, T | str]
     others: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> T:
         """Return `find`, for those who know that there is one."""
@@ -102,11 +105,19 @@ class Registered(Mapping[str, T]):
         root = self.root
         if root is None and not callable(kind):
             raise UsageError(f"{fault}: it must be a function; correct or remove the package")
-        if root is not None and not (isinstance(kind, type) and issubclass(kind, root)):
+        if root is not None and not (isinstance(kind, type) and (issubclass(kind, root) or self.has_methods(kind))):
             wanted = f"{root.__module__}.{root.__qualname__}"
-            raise UsageError(f"{fault}: it must be a class derived from {wanted}; correct or remove the package")
+            instead = f", or one with the methods {', '.join(self.methods)}" if self.methods else ""
+            raise UsageError(
+                f"{fault}: it must be a class derived from {wanted}{instead}; correct or remove the package"
+            )
         made: T = kind
         return made
+
+    def has_methods(self, kind: object) -> bool:
+        """Tell whether it is a class with `methods`, if there are any."""
+        callables = [callable(getattr(kind, name, None)) for name in self.methods]
+        return isinstance(kind, type) and bool(callables) and all(callables)
 
 
 def _package(entry: EntryPoint) -> str:

@@ -20,7 +20,7 @@ from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.online_models import NativeOnlineModels
 from streamfl.online.native.served import ServedNative
-from streamfl.plugins.models import MODELS
+from streamfl.plugins.models import MODELS, loss_of
 from streamfl.protocol.fingerprint import fingerprint
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.records import Batch, Span
@@ -305,7 +305,7 @@ class ServedModel:
         registry, native = self.registry, self.native
         if wrong := wrong_registry(registry):
             return wrong
-        if self.loss not in MODELS.names():
+        if self.loss not in MODELS.names() or loss_of(self.loss) is None:
             return f"the loss {quoted(self.loss)}, and known are {', '.join(MODELS)}"
         if (self.model.link == "identity") != (self.task == "regression"):
             return f"the loss {self.loss}, which is not for {self.task}"
@@ -324,7 +324,8 @@ class ServedModel:
     @cached_property
     def model(self) -> Model:
         """Return the model of linear outputs."""
-        return MODELS[self.loss]()
+        model: Model = MODELS[self.loss]()
+        return model
 
     @property
     def labels(self) -> tuple[str, ...]:

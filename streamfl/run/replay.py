@@ -262,9 +262,9 @@ class Replay:
         self.history = RunHistory(figures, by_row=not len(self.table.times))
         self._changes = Changes(self.table, self.logs)
         self._ahead = Ahead(self.logs, self._moments)
-        river = self.settings.learning.river_model(self.task)
-        if river is not None:
-            river.check(self.table.labels)
+        external = self.settings.learning.external_model(self.task)
+        if external is not None:
+            external.check(self.table.labels)
             self.history.unlearnt = 0
 
     def _counts(self) -> dict[str, int]:
@@ -313,7 +313,7 @@ class Replay:
         """Run the federation over all its records."""
         transport = MemoryTransport(observe=self._traffic.add if self._counts_bytes else None)
         self._machine = self._coordinator()
-        if self.history.unlearnt is None:  # a River model has no file
+        if self.history.unlearnt is None:  # a model of others has no file
             self._file = FileErrors(self.table, self.logs, self.horizon, self._model)
         coordinator = CoordinatorNode(self._machine, transport.coordinator(), self._handle)
         clients = [self._client(name, transport) for name in self.logs]
@@ -499,7 +499,7 @@ class Replay:
         return self.settings.label_delay + 2 * size + len(self.logs[name].rejected)
 
     def _model(self) -> ServedModel:
-        """Return the model as it serves now; of a River model, the one that detects drift."""
+        """Return the model as it serves now; of a model of others, the one that detects drift."""
         return ServedModel.of(
             self._machine,
             self.settings.learning,

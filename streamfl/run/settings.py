@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -18,19 +18,16 @@ from streamfl.learning.pooling.masks import Sums
 from streamfl.learning.pooling.noise import Noise
 from streamfl.learning.profiles.base import HIGHEST_ORDER, Profile, ProfileOptions
 from streamfl.machines.client.budget import Budget
-from streamfl.models import RIVER
 from streamfl.online.external.online_models import ExternalOnlineModels
 from streamfl.online.native.online_models import NativeOnlineModels
 from streamfl.plugins.algorithms import ALGORITHMS
 from streamfl.plugins.detectors import DETECTORS, named_detector
-from streamfl.plugins.models import AUTO, MODELS
+from streamfl.plugins.models import AUTO, MODELS, check_model, external_model, is_external, loss_of
 from streamfl.plugins.profiles import PROFILES
+from streamfl.protocol.external.interface import ExternalModel
 from streamfl.protocol.messages import Update
 from streamfl.protocol.native.settings import NativeSettings
 from streamfl.protocol.registered import Registered
-
-if TYPE_CHECKING:
-    from streamfl.models.river_models import FederatedRiverModel
 
 Task = Literal["classification", "regression"]
 
@@ -45,11 +42,6 @@ STEPS = ("model", "algorithm", "l2", "local_batch", "gamma")
 FEWEST = {"auto": 800, "ferns": 800, "linear": 450}
 
 
-def _is_of_river(model: object) -> bool:
-    """Tell whether a model is one of River's: by name, or as an object."""
-    return not isinstance(model, str) or model.startswith(RIVER)
-
-
 def _registered(registry: Registered[Any]) -> dict[str, Any]:
     """Return the values of a setting that names what is registered, for the reference: ours, and those of others."""
     return {"enum": [*registry.own, *registry.others], "registered": True}
@@ -62,7 +54,8 @@ class _Settings(BaseModel):
 class LearningSettings(_Settings):
     """`[learning]`: the model and the base algorithm.
 
-    With a River model, `features`, `neighbours` and `last_answer` have no effect, and the model `auto` detects drift.
+    With a River model or a model of another package that is federated by its weights, `features`, `neighbours` and
+    `last_answer` have no effect, and the model `auto` detects drift.
 
     >>> LearningSettings(algorithm="fedomd", l1=0.01).learner("classification", seed=0).algorithm.l1
     0.01
@@ -71,8 +64,9 @@ class LearningSettings(_Settings):
     """
 
     model: Any = Field(AUTO, json_schema_extra=_registered(MODELS))
-    """The model that clients train once per round (`auto`: softmax for labels, squared for targets), or a River model
-    such as `river:linear_model.SoftmaxRegression`, which learns and predicts record by record."""
+    """The model that clients train once per round (`auto`: softmax for labels, squared for targets); a River model
+    such as `river:linear_model.SoftmaxRegression`, which learns and predicts record by record; or a model of another
+    package, whose weights are averaged after each round."""
     algorithm: str = Field("fedavg", json_schema_extra=_registered(ALGORITHMS))
     """The base algorithm with which clients train in a round."""
     mirror: Literal["euclidean", "hypentropic", "p-norm"] = "p-norm"
@@ -116,12 +110,7 @@ class LearningSettings(_Settings):
     @field_validator("model")
     @classmethod
     def _model_exists(cls, model: Any) -> Any:
-        if _is_of_river(model):
-            from streamfl.models.river_models import given  # noqa: PLC0415
-
-            given(model)
-        elif model != AUTO:
-            MODELS.find(model)
+        check_model(model)
         return model
 
     @field_validator("algorithm")
@@ -195,11 +184,11 @@ class LearningSettings(_Settings):
         """
         if self.bytes == "auto":
             return
-        if self.features == "rounds" or _is_of_river(self.model):
-            what = "the model of rounds" if self.features == "rounds" else "a River model"
+        if self.features == "rounds" or is_external(self.model):
+            what = "the model of rounds" if self.features == "rounds" else "a model of another library"
             raise UsageError(
                 f"bytes {self.bytes:g}: what {what} sends cannot be rounded; leave bytes out, or set features to "
-                "auto, linear or ferns without a River model"
+                "auto, linear or ferns without such a model"
             )
         fewest = FEWEST[self.features]
         if size is not None and self.bytes * size < fewest:
@@ -208,19 +197,15 @@ class LearningSettings(_Settings):
                 f"but needs at least {fewest}; give {math.ceil(fewest / size)} or more, or make rounds larger"
             )
 
-    def river_model(self, task: Task) -> "FederatedRiverModel | None":
-        """Return the River model to federate, or None.
+    def external_model(self, task: Task) -> ExternalModel | None:
+        """Return the model of another library, or of the user, to federate; None: it is one of streamfl's own.
 
         Raises
         ------
         UsageError
             The model is for the other task.
         """
-        if not _is_of_river(self.model):
-            return None
-        from streamfl.models.river_models import FederatedRiverModel, given  # noqa: PLC0415
-
-        return FederatedRiverModel(given(self.model), task)
+        return external_model(self.model, task)
 
     def learner(self, task: Task, seed: int) -> Learner:
         """Return the settings of the core for learning.
@@ -241,10 +226,10 @@ class LearningSettings(_Settings):
         )
 
     def _online(self, task: Task, seed: int) -> OnlineModels[Any, Any] | None:
-        """Return the online models: a River model, native models, or None."""
-        river = self.river_model(task)
-        if river is not None:
-            return ExternalOnlineModels(river)
+        """Return the online models: a model of others, native models, or None."""
+        external = self.external_model(task)
+        if external is not None:
+            return ExternalOnlineModels(external)
         if self.features == "rounds":
             return None
         own = {"neighbours": self.neighbours, "last_answer": self.last_answer}
@@ -258,11 +243,13 @@ class LearningSettings(_Settings):
         UsageError
             The loss is for the other task.
         """
-        own = None if self.model == AUTO or _is_of_river(self.model) else str(self.model)
-        if own is not None and (MODELS[own].link == "identity") != (task == "regression"):
+        own = loss_of(self.model)
+        if own is None:
+            return "softmax" if task == "classification" else "squared"
+        if (own.link == "identity") != (task == "regression"):
             what = "numbers, but these are labels" if task == "classification" else "labels, but these are numbers"
-            raise UsageError(f"model {own} predicts {what}; leave model out, or set the other task")
-        return own or ("softmax" if task == "classification" else "squared")
+            raise UsageError(f"model {self.model} predicts {what}; leave model out, or set the other task")
+        return str(self.model)
 
     def _algorithm(self) -> Algorithm:
         return ALGORITHMS.find(self.algorithm).of(
@@ -359,11 +346,11 @@ class PrivacySettings(_Settings):
         """
         if self.secure_aggregation == "off":
             return
-        river = _is_of_river(learning.model)
+        external = is_external(learning.model)
         why = {
             "regression needs a median over clients, which sums cannot give; the task must be classification": task
             == "regression",
-            "what a River model learns cannot be sent as a sum; leave learning.model out": river,
+            "what a model of another library learns cannot be sent as a sum; leave learning.model out": external,
             "what online models learn cannot be sent as a sum of fixed length; set learning.features to rounds": (
                 learning.features != "rounds"
             ),

@@ -514,7 +514,10 @@ def test_updates_that_exceed_a_budget_are_sent_and_counted():
             {"features": "rounds", "bytes": 80},
             "what the model of rounds sends cannot be rounded; leave bytes out",
         ),
-        ({"model": "river:naive_bayes.GaussianNB", "features": "auto", "bytes": 80}, "what a River model sends"),
+        (
+            {"model": "river:naive_bayes.GaussianNB", "features": "auto", "bytes": 80},
+            "what a model of another library sends",
+        ),
         ({"features": "auto", "bytes": 39.9}, "of 20 records could then have 798 bytes, .* give 40 or more, or make"),
         ({"features": "linear", "bytes": 22.4}, "give 23 or more, or make rounds larger"),
     ],

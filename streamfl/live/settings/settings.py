@@ -457,7 +457,7 @@ class FederationSettings(BaseSettings):
                 "of [labels]"
             )
         _ = self.record_format
-        self.learning.river_model(self.federation.task)
+        self.learning.external_model(self.federation.task)
         learning = self._learning
         learning.check_budget(size if self.rounds.clock == "records" else None)
         profile = self.profile.beside(self.privacy)

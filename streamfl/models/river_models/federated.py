@@ -83,7 +83,7 @@ class FederatedRiverModel:
                 "linear_model.SoftmaxRegression, or put it into multiclass.OneVsRestClassifier"
             )
 
-    def initial(self) -> Exported:
+    def initial(self, known: Exported | None = None) -> Exported:
         """Return the state of a model that has learnt nothing."""
         return export(self.model.clone())
 
@@ -95,7 +95,7 @@ class FederatedRiverModel:
         """
         return FederatedRiverPass(self.model.clone(), self._kind, agreed)
 
-    def refusal(self, state: Exported) -> str | None:
+    def refusal(self, state: Exported, began: ExternalState | None = None) -> str | None:
         """Return why a state cannot be loaded into this model, or None if it can."""
         try:
             imported(self.model.clone(), state)

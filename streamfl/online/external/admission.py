@@ -41,7 +41,7 @@ def wrong_external(
         _named_too_much(learnt.state, limits)
         or unusable(learnt.state, agreed)
         or _counted_more(learnt.state, agreed, records)
-        or model.refusal(learnt.state)
+        or model.refusal(learnt.state, agreed)
     )
     return None if reason is None else f"an external model that cannot be merged: {reason}"
 

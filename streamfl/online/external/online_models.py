@@ -61,7 +61,7 @@ class ExternalOnlineModels(OnlineModels[ExternalState, ExternalLearnt]):
         At a restart it is untrained again, unless the incumbent goes on.
         """
         if renewal is not None and not renewal.goes_on:
-            return self.initial(labels), None
+            return ExternalState(self.model.initial(agreed.state), labels), None
         parts = [part for client, part in learnt.items() if client not in apart]
         return agreed_after(agreed, parts, labels, most=limits.external_names), None
 

@@ -48,13 +48,26 @@ class ExternalPass(Protocol):
 class ExternalModel(Protocol):
     """A model of another library: immutable, and the same at every client and at the coordinator."""
 
+    def check(self, labels: tuple[str, ...]) -> None:
+        """Check labels that are known beforehand.
+
+        Raises
+        ------
+        UsageError
+            The model cannot tell so many labels apart.
+        """
+        ...
+
     @property
     def name(self) -> str:
         """Return its name in reports, such as the shares of the predictions served."""
         ...
 
-    def initial(self) -> Exported:
-        """Return the state of a model that has learnt nothing."""
+    def initial(self, known: Exported | None = None) -> Exported:
+        """Return the state of a model that has learnt nothing.
+
+        After a restart `known` is the state before, of which it may keep names.
+        """
         ...
 
     def begin(self, agreed: ExternalState) -> ExternalPass:
@@ -67,6 +80,9 @@ class ExternalModel(Protocol):
         """
         ...
 
-    def refusal(self, state: Exported) -> str | None:
-        """Return why a state cannot be loaded into this model, or None if it can."""
+    def refusal(self, state: Exported, began: ExternalState | None = None) -> str | None:
+        """Return why a state cannot be loaded into this model, or None if it can.
+
+        `began` is the agreed state at which the client began that has learnt it.
+        """
         ...

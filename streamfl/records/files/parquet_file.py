@@ -49,7 +49,7 @@ def parquet_file(request: Request, path: Path) -> Iterator[Blocks]:
     command = [sys.executable, "-P", "-m", parquet_rows.__name__, str(path)]
     with TemporaryFile() as said, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said) as reader:  # noqa: S603  our own module
         try:
-            yield _opened(request, path, _read(request, reader, said))
+            yield opened(request, path.name, _read(request, reader, said))
         finally:
             reader.kill()
 
@@ -81,19 +81,20 @@ def _read(request: Request, reader: "subprocess.Popen[bytes]", said: IO[bytes]) 
         raise request.refusal(f"this is not a complete Parquet file ({reason})", "write the file again") from None
 
 
-def _opened(request: Request, path: Path, blocks: Iterator[pl.DataFrame]) -> Blocks:
+def opened(request: Request, name: str, blocks: Iterator[pl.DataFrame]) -> Blocks:
+    """Return blocks of rows as a file of records with a name; the last block has no rows."""
     first = next(blocks)
     label = label_column(request, first.columns, last=True)
     features, left_out = [], []
-    for name, kind in first.schema.items():
-        if name == label or name in request.excluded:
+    for column, kind in first.schema.items():
+        if column == label or column in request.excluded:
             continue
         if why := _no_feature(kind):
-            left_out.append(LeftOutColumn(name, why))
+            left_out.append(LeftOutColumn(column, why))
         else:
-            features.append(name)
+            features.append(column)
     rows = _blocks(request, chain([first], blocks), label, features)
-    return Blocks(request, path.name, label, "record", rows, left_out)
+    return Blocks(request, name, label, "record", rows, left_out)
 
 
 def _blocks(

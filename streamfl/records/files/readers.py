@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from streamfl.records.assembly import Blocks, RowBlock
 from streamfl.records.doubts import looked_over
@@ -18,12 +18,18 @@ from streamfl.records.table import Table
 from streamfl.records.values.numerals import Decimal
 from streamfl.records.values.times import PLAIN, Notation
 
+if TYPE_CHECKING:
+    import polars as pl
+
 STDIN = "-"
 RIVER_DATA = "river:"
 
+# The name of a data frame in messages.
+FRAME = "the data frame"
+
 
 def read(
-    path_or_name: str,
+    path_or_name: "str | pl.DataFrame",
     *,
     label: str | None = None,
     drop: Sequence[str] = (),
@@ -44,7 +50,7 @@ def read(
     Parameters
     ----------
     path_or_name
-        A file of one of `FILE_FORMATS`, or `river:NAME`; or `-`: CSV from standard input.
+        A file of one of `FILE_FORMATS`, or `river:NAME`; or `-`: CSV from standard input; or a data frame of polars.
     label
         The label column. None: one named label, y, target or class in any case, else in CSV and Parquet the last.
     drop
@@ -90,7 +96,7 @@ def read(
     streamfl.errors.UsageError: winter.xls: no such file; correct the path
     """
     request = Request(
-        path_or_name,
+        path_or_name if isinstance(path_or_name, str) else FRAME,
         label,
         tuple(drop),
         time,
@@ -105,6 +111,8 @@ def read(
         watch=watch,
     )
     _check_separator(request)
+    if not isinstance(path_or_name, str):
+        return looked_over(request, table_of(_frame(request, path_or_name)))
     if path_or_name.startswith(RIVER_DATA):
         return _river(request)  # others know these columns well, and compare
     if path_or_name == STDIN:
@@ -192,6 +200,12 @@ def _format(request: Request, path: Path) -> type[FileFormat]:
     if (known := ending(path.name)) is not None:
         return FILE_FORMATS[known]
     raise request.refusal("unknown format", f"give a file {endings()}, or {RIVER_DATA}NAME")
+
+
+def _frame(request: Request, frame: "pl.DataFrame") -> Blocks:
+    from streamfl.records.files.frame import frame_blocks  # noqa: PLC0415  polars is slow to load
+
+    return frame_blocks(request, frame)
 
 
 def _river(request: Request) -> Table:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 from river import base
@@ -21,6 +21,9 @@ from streamfl.run.estimators.labels import MOST_LABELS, MOST_WITH_FERNS, LearntL
 from streamfl.run.estimators.saved import RecordPlace, SavedEstimator
 from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.sampling import generator
+
+if TYPE_CHECKING:
+    from streamfl.models.by_weights import WeightsModel
 
 FEATURES: tuple[str, ...] = get_args(LearningSettings.model_fields["features"].annotation)
 
@@ -41,7 +44,7 @@ class _MasterFL(base.Estimator):
         client: str | None = None,
         detector: str | base.DriftDetector | base.BinaryDriftDetector = "excess",
         seed: int = 0,
-        model: str | base.Estimator | None = None,
+        model: str | base.Estimator | type[WeightsModel] | None = None,
         last_answer: bool = True,
     ) -> None:
         self.round_size = round_size
@@ -61,7 +64,7 @@ class _MasterFL(base.Estimator):
             "model": "auto" if model is None else model,
         }
         learning = LearningSettings.model_validate(options)
-        learning.river_model(self._task)
+        learning.external_model(self._task)
         self._federation = EmbeddedFederation(
             self._task,
             round_size=int(round_size),
@@ -147,7 +150,7 @@ class _MasterFL(base.Estimator):
         """Counts of rounds, clients, restarts and local drifts, and each model's share in the predictions.
 
         `asleep` lists the models without a share for a long time; they wake now and then. `unlearnt` counts the
-        records that a River model could not learn, `infinite` the infinite values, which count as missing.
+        records that a model of others could not learn, `infinite` the infinite values, which count as missing.
         """
         federation = self._federation
         return {
@@ -169,10 +172,13 @@ class _MasterFL(base.Estimator):
         Raises
         ------
         UsageError
-            The file cannot be written, or `model` is a River estimator that was given as an object.
+            The file cannot be written, or `model` was given as an object or class.
         """
-        if isinstance(self.model, base.Estimator):
-            raise UsageError("an estimator object given as model= cannot be saved: give it as text, river:NAME")
+        if not (self.model is None or isinstance(self.model, str)):
+            raise UsageError(
+                "an object or class given as model= cannot be saved: give it as text, river:NAME, or the name under "
+                "which a package registers it"
+            )
         SavedEstimator(
             kind=type(self).__name__,
             parameters={
@@ -275,8 +281,9 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
     seed
         Seed of all random draws: the same seed and records give the same predictions.
     model
-        A River model to federate in place of `features`, `neighbours` and `last_answer`: an estimator, or text such
-        as `river:linear_model.SoftmaxRegression`.
+        A model to federate in place of `features`, `neighbours` and `last_answer`: an estimator of River, or text
+        such as `river:linear_model.SoftmaxRegression`; a class like `streamfl.models.by_weights.WeightsModel`, or the
+        name under which a package registers one.
     last_answer
         Whether each client also has a model of its own, and uses the last label that it learnt. Turn it off if labels
         come late, and in runs that are shorter than the delay.
@@ -307,7 +314,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         client: str | None = None,
         detector: str | base.DriftDetector | base.BinaryDriftDetector = "excess",
         seed: int = 0,
-        model: str | base.Estimator | None = None,
+        model: str | base.Estimator | type[WeightsModel] | None = None,
         last_answer: bool = True,
     ) -> None:
         super().__init__(round_size, features, neighbours, client, detector, seed, model, last_answer)

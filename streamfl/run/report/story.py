@@ -199,7 +199,7 @@ def _model(result: Result) -> Sentence:
     else:
         what = f"The predictions came from the round model of epoch {count(1 + len(result.restarts))}."
     if not any(figures.model_file is not None for figures in result.measures.values()):
-        return Sentence(what)  # a River model has no file
+        return Sentence(what)  # a model of others has no file
     told, is_worse = file_text(result)
     take = "Take the file of --model-out with care" if is_worse else "The model to take is the file of --model-out"
     return Sentence(f"{what} {take}: {told}.", warns=is_worse)

@@ -548,7 +548,7 @@ class TestModelFile:
         river = settings.model_copy(
             update={"learning": LearningSettings(model="river:naive_bayes.GaussianNB", features="rounds")}
         )
-        with pytest.raises(UsageError, match="a River model"):
+        with pytest.raises(UsageError, match="a model that is not streamfl's own"):
             ModelOut(tmp_path / "model", river)
 
 

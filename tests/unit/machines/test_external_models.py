@@ -27,6 +27,7 @@ from unit.machines.script import (
     sent,
     swapping,
 )
+from unit.models.test_by_weights import Softmax
 
 from streamfl.bounds import Limits
 from streamfl.errors import UsageError
@@ -164,10 +165,16 @@ def test_a_coordinator_that_is_restored_at_every_commit_comes_to_the_same_end():
     assert restored.coordinator.digest() == undisturbed.coordinator.digest()
 
 
-@pytest.mark.parametrize("optimizer", [optim.SGD(0.1), optim.Adam(0.01)])
-def test_clients_that_start_again_at_any_time_come_to_the_same_end(optimizer):
-    river = preprocessing.StandardScaler() | linear_model.LogisticRegression(optimizer)
-    undisturbed = federation(river, at=11).run()
+@pytest.mark.parametrize(
+    "learns",
+    [
+        preprocessing.StandardScaler() | linear_model.LogisticRegression(optim.SGD(0.1)),
+        preprocessing.StandardScaler() | linear_model.LogisticRegression(optim.Adam(0.01)),
+        Softmax,
+    ],
+)
+def test_clients_that_start_again_at_any_time_come_to_the_same_end(learns):
+    undisturbed = federation(learns, at=11).run()
     starts = []
 
     class Restarting(Federation):
@@ -181,12 +188,23 @@ def test_clients_that_start_again_at_any_time_come_to_the_same_end(optimizer):
                     machine = type(self.clients[name])(self.settings, name, f"i{100 + len(starts)}")
                     self.clients[name], self.read[name] = machine, 0
 
-    plain = federation(river, at=11)
+    plain = federation(learns, at=11)
     run = Restarting(plain.coordinator, plain.records, plain.settings).run()
     assert len(starts) > 3
     assert run.coordinator.digest() == undisturbed.coordinator.digest()
     served = [[closed.served.correct for closed in one.of(RoundClosed)] for one in (run, undisturbed)]
     assert served[0] == served[1]
+
+
+def test_a_class_with_weights_begins_in_the_second_round_and_learns_at_once_after_a_restart():
+    run = federation(Softmax, at=11).run()
+    assert [restarted.round for restarted in run.of(Restarted)] == [11]
+    closed = {one.round: one for one in run.of(RoundClosed)}
+    assert {number: one.unlearnt for number, one in closed.items() if one.unlearnt} == {1: 60}
+    assert closed[1].served.correct == 0
+    assert closed[11].served.correct < 20
+    assert closed[13].served.correct > 50
+    assert closed[16].served.shares == {"Softmax": 60.0}
 
 
 # --- what cannot be learnt -------------------------------------------------------------------------------------

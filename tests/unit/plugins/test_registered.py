@@ -15,6 +15,7 @@ from streamfl.learning.profiles.adaptive.candidates import CANDIDATES
 from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.machines.coordinator.aggregators import AGGREGATORS
 from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.online.external.online_models import ExternalOnlineModels
 from streamfl.plugins.algorithms import ALGORITHMS
 from streamfl.plugins.detectors import DETECTORS
 from streamfl.plugins.models import MODELS
@@ -50,18 +51,37 @@ def install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., No
 
 
 def test_an_algorithm_of_another_package_is_found_and_listed(install):
-    install("signs", "signs", SIGNS, ALGORITHMS.group)
-    assert list(ALGORITHMS) == [*ALGORITHMS.own, "signs"]
-    assert ALGORITHMS.find("signs") is Signs
-    assert isinstance(LearningSettings(algorithm="signs").learner("classification", 0).algorithm, Signs)
+    install("signs", "their-signs", SIGNS, ALGORITHMS.group)
+    assert list(ALGORITHMS) == [*ALGORITHMS.own, "their-signs"]
+    assert ALGORITHMS.find("their-signs") is Signs
+    assert isinstance(LearningSettings(algorithm="their-signs").learner("classification", 0).algorithm, Signs)
 
 
 def test_an_algorithm_of_another_package_is_refused_options_that_it_does_not_use(install):
-    install("signs", "signs", SIGNS, ALGORITHMS.group)
+    install("signs", "their-signs", SIGNS, ALGORITHMS.group)
     with pytest.raises(
-        UsageError, match="l1: only for fedomd, but the algorithm is signs; use fedomd, or leave l1 out"
+        UsageError, match="l1: only for fedomd, but the algorithm is their-signs; use fedomd, or leave l1 out"
     ):
-        LearningSettings(algorithm="signs", l1=0.1)
+        LearningSettings(algorithm="their-signs", l1=0.1)
+
+
+def test_a_model_of_another_package_is_federated_by_its_weights(install):
+    install("nets", "net", "unit.models.test_by_weights:Softmax", MODELS.group)
+    settings = LearningSettings(model="net")
+    assert settings.external_model("classification").name == "Softmax"
+    assert (settings.loss("classification"), settings.loss("regression")) == ("softmax", "squared")
+    assert isinstance(settings.learner("classification", 0).online, ExternalOnlineModels)
+
+
+def test_a_class_with_neither_a_loss_nor_weights_is_refused_with_the_methods_it_needs(install):
+    install("nets", "net", "json:JSONEncoder", MODELS.group)
+    methods = "weights, set_weights, learn, predict"
+    with pytest.raises(
+        UsageError, match=f"derived from streamfl.learning.model.Model, or one with the methods {methods}"
+    ):
+        LearningSettings(model="net")
+    with pytest.raises(UsageError, match="model JSONEncoder has no weights and no set_weights and no learn"):
+        LearningSettings(model=json.JSONEncoder)
 
 
 def test_no_package_can_take_a_name_of_ours(install):
@@ -110,10 +130,10 @@ def test_an_aggregation_of_another_package_is_a_function(install):
 
 
 def test_a_name_that_two_packages_register_is_refused_with_both(install):
-    install("one", "signs", SIGNS, ALGORITHMS.group)
-    install("two", "signs", SIGNS, ALGORITHMS.group)
-    with pytest.raises(UsageError, match="algorithm 'signs' is registered by one and two: remove one of these"):
-        ALGORITHMS.find("signs")
+    install("one", "their-signs", SIGNS, ALGORITHMS.group)
+    install("two", "their-signs", SIGNS, ALGORITHMS.group)
+    with pytest.raises(UsageError, match="algorithm 'their-signs' is registered by one and two: remove one of these"):
+        ALGORITHMS.find("their-signs")
 
 
 # --- saved states ----------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from streamfl.online.native.served import ServedNative
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.settings import NativeSettings
 from streamfl.protocol.registry import Registry, TargetUnit
-from streamfl.run.model_file import ServedModel
+from streamfl.run.model_file import FORMAT, ServedModel
 from streamfl.wire import codec
 
 # Predicts "yes" where a > b.
@@ -371,3 +371,8 @@ def test_a_file_whose_weights_do_not_fit_is_refused(tmp_path: Path):
     replace(MODEL, weights=np.ones((2, 2))).save(tmp_path / "model")
     with pytest.raises(UsageError, match="weights that do not fit its names"):
         ServedModel.load(tmp_path / "model")
+
+
+def test_the_page_says_which_formats_are_read():
+    said = (Path(__file__).parents[3] / "docs" / "output.md").read_text()
+    assert f"This version writes and reads files of format {FORMAT}, as" in said
