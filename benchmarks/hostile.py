@@ -27,10 +27,11 @@ from streamfl.machines.client.machine import Client
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.coordinator.aggregators import Aggregator
 from streamfl.machines.coordinator.machine import Coordinator
-from streamfl.machines.coordinator.round.closing import Closing
+from streamfl.machines.coordinator.round.closing import Closing, CountedUpdates
+from streamfl.machines.coordinator.round_kinds.by_client import ClientUpdates
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
-from streamfl.protocol.decisions import CoordinatorDecision, Predicted, Refused
+from streamfl.protocol.decisions import Predicted, Refused
 from streamfl.protocol.messages import (
     FromClient,
     FromCoordinator,
@@ -234,19 +235,29 @@ def dealt(world: World) -> tuple[Table, dict[str, Log]]:
     return table, flipped
 
 
+@dataclass(frozen=True)
+class WatchedUpdates(ClientUpdates):
+    """Rounds of which is known how much each client's steps count: from the log anybody can compute it."""
+
+    shares: dict[str, float] = field(default_factory=dict)
+
+    def count(self, closing: Closing, state: CoordinatorState) -> CountedUpdates:
+        """Note the shares of the last round."""
+        counted = super().count(closing, state)
+        self.shares.update(counted.shares)
+        return counted
+
+
 def attack_of(world: World, client: str, machine: Coordinator) -> Attack | None:
     """Return what a hostile client sends in place of its messages; None: these themselves."""
     if world.attack not in KNOWING:
         return ATTACKS.get(world.attack)
     if world.attack == "flipping":
         return Knowing(lambda: machine.state.agreed, keeps=0.0)
-    watches, shares, decide = world.attack == "watching", dict[str, float](), machine._rounds._decide
-
-    def watched(closing: Closing, now: float) -> list[CoordinatorDecision]:  # from the log anybody can compute it
-        shares.update(closing.counted.shares)
-        return decide(closing, now)
-
-    machine._rounds._decide = watched  # type: ignore[method-assign]
+    watches, kind = world.attack == "watching", machine._standing.kind
+    if not isinstance(kind, WatchedUpdates):
+        kind = machine._standing.kind = WatchedUpdates(machine.settings)
+    shares = kind.shares
     share = (lambda: shares.get(client, 1.0)) if watches else None
     return Knowing(lambda: machine.state.agreed, None if watches else world.seed, share)
 

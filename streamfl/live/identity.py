@@ -7,7 +7,7 @@ import structlog
 
 from streamfl.errors import UsageError
 from streamfl.live.members_file import MembersFile, read_members
-from streamfl.machines.coordinator.gate.grants import Granted, TrustOnFirstUse
+from streamfl.machines.coordinator.gate.grants import KeyGrants, TrustOnFirstUse
 from streamfl.wire.sealing import Sealing
 from streamfl.wire.signing import (
     OPEN,
@@ -92,7 +92,7 @@ def members_of(settings: "FederationSettings") -> MembersFile:
     return read_members(federation.members_file)
 
 
-def grants(settings: "FederationSettings") -> TrustOnFirstUse | Granted | None:
+def grants(settings: "FederationSettings") -> TrustOnFirstUse | KeyGrants | None:
     """Return who may speak for which client; None: everybody for every one."""
     match settings.federation.members:
         case "open":

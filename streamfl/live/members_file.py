@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from streamfl.bounds import NAME_BYTES
 from streamfl.errors import UsageError, did_you_mean
 from streamfl.live.settings.validation import first_of
-from streamfl.machines.coordinator.gate.grants import Granted
+from streamfl.machines.coordinator.gate.grants import KeyGrants
 from streamfl.wire.signing import Listed, PublicKey
 
 # The most hosts and operators, and the most patterns of one of them.
@@ -106,13 +106,13 @@ class MembersFile(_MembersTable):
         return (*self.operators, *self.hosts)
 
     @property
-    def grants(self) -> Granted:
+    def grants(self) -> KeyGrants:
         """Return which clients each key speaks for; two entries of one key count together."""
         by_signer: dict[str, tuple[str, ...]] = {}
         for host in self.hosts:
             of_groups = (name for group in host.groups for name in self.groups[group].clients)
             by_signer[host.key] = (*by_signer.get(host.key, ()), *host.clients, *of_groups)
-        return Granted(by_signer)
+        return KeyGrants(by_signer)
 
     @property
     def host_keys(self) -> Listed:

@@ -8,10 +8,15 @@ import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.bounds import NAME_BYTES, NAMED, is_name
+from streamfl.protocol.reasons import Reason, ReasonCode
 from streamfl.protocol.registry import ordered
 from streamfl.records.request import Request
 from streamfl.records.values.cells import USUAL, CellRules, Cells, number, numbered, plain_cells, quoted, whole
 from streamfl.records.values.numerals import in_other_notation
+
+# Why a record has no label.
+NO_LABEL = Reason("the label is missing", ReasonCode.NO_LABEL)
+INFINITE_LABEL = Reason("the label is infinite", ReasonCode.INFINITE)
 
 MAX_LABELS = NAMED.labels
 
@@ -71,9 +76,9 @@ class LabelTexts:
 
     def _wrong(self, label: str) -> str:
         if not label:
-            return "the label is missing"
+            return NO_LABEL
         if np.isinf(_value(label, self.reading)):
-            return "the label is infinite"
+            return INFINITE_LABEL
         return "" if is_name(label) else f"the label has more than {NAME_BYTES} bytes, or is not UTF-8"
 
     def values(self) -> FloatArray:

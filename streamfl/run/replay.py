@@ -431,10 +431,11 @@ class Replay:
                 scaling=settings.scaling,
                 aggregation=settings.aggregation,
                 by_event_time=settings.interval is not None,
-                secure_aggregation="alone" if self._is_alone else settings.privacy.secure_aggregation,
+                secure_aggregation=settings.privacy.secure_aggregation,
                 min_clients_per_sum=settings.privacy.min_clients_per_sum,
                 noise=settings.privacy.mechanism,
                 expand=expand,
+                alone=self._is_alone,
             ),
             CoordinatorState(self.profile()),
         )

@@ -14,6 +14,7 @@ from streamfl.protocol.decisions import Answered
 from streamfl.protocol.delayed import Half
 from streamfl.protocol.events import Ordered, Signed, Unusable
 from streamfl.protocol.messages import Command, FromClient, FromCoordinator, RoundOpened
+from streamfl.protocol.reasons import ReasonCode, known_code
 from streamfl.protocol.records import Batch, Rejection
 from streamfl.wire.signing import OPEN, Signatures
 
@@ -501,7 +502,7 @@ class LoggedMessage:
 
 @dataclass(frozen=True, slots=True)
 class LoggedDeadLetter:
-    """A dead letter without the message that it keeps: where that was, and what is wrong with it.
+    """A dead letter without the message that it keeps: where that was, what is wrong with it, and the code of that.
 
     Any writer may have written it; a header that is missing counts as empty, or as 0.
     """
@@ -511,6 +512,7 @@ class LoggedDeadLetter:
     offset: int
     reason: str
     time: int | None = None
+    code: ReasonCode | None = None
 
     @classmethod
     def of(cls, headers: Sequence[tuple[str, bytes | None]], time: int | None = None) -> "LoggedDeadLetter":
@@ -518,12 +520,12 @@ class LoggedDeadLetter:
 
         >>> headers = [("topic", b"plant.records"), ("offset", b"x"), ("reason", b"no label"), ("partition", b"3")]
         >>> LoggedDeadLetter.of(headers)
-        LoggedDeadLetter(topic='plant.records', partition=3, offset=0, reason='no label', time=None)
+        LoggedDeadLetter(topic='plant.records', partition=3, offset=0, reason='no label', time=None, code=None)
         """
         texts = {name: bounded((value or b"")[:BURIED_BYTES].decode(errors="replace")) for name, value in headers}
         numbers = {name: int(text) for name, text in texts.items() if _DIGITS.fullmatch(text)}
         place = (texts.get("topic", ""), numbers.get("partition", 0), numbers.get("offset", 0))
-        return cls(*place, texts.get("reason", ""), time)
+        return cls(*place, texts.get("reason", ""), time, known_code(texts.get("code", "")))
 
 
 class Watcher(Protocol):

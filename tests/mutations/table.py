@@ -153,7 +153,7 @@ OF_COORDINATOR = (
     Mutation(
         "recovery from a message forgets the members that have changed since the last commit",
         COORDINATOR + "recovery.py",
-        "        state.members.update({client: member.copied() for client, member in unsaved.members.items()})\n",
+        "        state.members.update({client: member.copy() for client, member in unsaved.members.items()})\n",
         "",
         "a message that cannot be handled undoes nothing but itself",
     ),
@@ -174,8 +174,8 @@ OF_COORDINATOR = (
     Mutation(
         "a start is told its number before this is saved",
         COORDINATOR + "machine.py",
-        "taken: list[CoordinatorDecision] = [Publish(messages) if self.is_scoring else Commit(messages)]",
-        "taken: list[CoordinatorDecision] = [Publish(messages)]",
+        "taken: list[CoordinatorDecision] = [Publish(answer) if self.is_scoring else Commit(answer)]",
+        "taken: list[CoordinatorDecision] = [Publish(answer)]",
         "no two starts have the same number, also after a kill of the coordinator",
     ),
     Mutation(
@@ -218,7 +218,7 @@ OF_LEARNING = (
     ),
     Mutation(
         "the histories of clients are forgotten after each round",
-        COORDINATOR + "close/concluded.py",
+        COORDINATOR + "close/conclusion.py",
         "state.influence if influence is None else influence.hidden(settings.secret)",
         "state.influence",
         "a history covers many rounds",

@@ -71,7 +71,7 @@ def test_held_out_records_that_are_read_again_are_the_same_and_continue_alike(
 ) -> None:
     *before, last = rounds_of(records, ends, cut)
     out = held_out(before, per_label=3)
-    again = Holdout.restored(data.draw(st.permutations(out.places())), batches_of(records, other))
+    again = Holdout.restore(data.draw(st.permutations(out.places())), batches_of(records, other))
     assert again.places() == out.places()
     assert (again.records.X.tolist(), again.records.y.tolist()) == (out.records.X.tolist(), out.records.y.tolist())
     first = sum(len(part) for part, _ in before)
@@ -94,5 +94,5 @@ def test_held_out_records_of_earlier_rounds_are_dropped(
 def test_held_out_records_that_their_source_no_longer_has_are_left_out() -> None:
     places = [HeldRecord(round=1, ordinal=i, partition="p", position=i) for i in range(3)]
     records = [Recorded("p", i, good=True) for i in (0, 2)]
-    assert numbers(Holdout.restored(places, batches_of(records, set()))) == [0, 2]
-    assert len(Holdout.restored(places, [])) == 0
+    assert numbers(Holdout.restore(places, batches_of(records, set()))) == [0, 2]
+    assert len(Holdout.restore(places, [])) == 0

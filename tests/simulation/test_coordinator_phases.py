@@ -5,8 +5,10 @@ import pytest
 from simulation.federation import federation
 from simulation.test_simulation import faults_of
 from streamfl.machines.coordinator import phase as phases
-from streamfl.machines.coordinator.close.rounds import Rounds
+from streamfl.machines.coordinator.close import rounds
 from streamfl.machines.coordinator.phase import TRANSITIONS
+from streamfl.machines.coordinator.recovery import Recovery
+from streamfl.machines.coordinator.standing import Standing
 from streamfl.testing import Violation
 
 SEED = 5  # messages are lost and late, everything is killed now and then, and an alarm asks for scores
@@ -17,21 +19,21 @@ SEED = 5  # messages are lost and late, everything is killed now and then, and a
 def test_a_transition_that_is_missing_from_the_table_is_noticed(pair, monkeypatch):
     before, after = pair
     monkeypatch.setattr(phases, "TRANSITIONS", {row: by for row, by in TRANSITIONS.items() if row != pair})
-    sums = "masked" if phases.Phase.UNMASKING in pair else "off"
+    sums = "masked" if phases.Phase.ENQUIRING in pair else "off"
     with pytest.raises(Violation, match=f"coordinator is led from {before.name} to {after.name} by"):
         federation(faults=faults_of(SEED), seed=SEED, secure_aggregation=sums).run()
 
 
 def test_a_coordinator_that_lets_go_of_the_open_round_is_noticed(monkeypatch):
-    close = Rounds.close
+    close = rounds.close
 
-    def forgetting(rounds: Rounds, now: float):
-        decisions = close(rounds, now)
-        if rounds.state.round == 4:
-            rounds.unsaved.open = None
+    def forgetting(standing: Standing, now: float):
+        decisions = close(standing, now)
+        if standing.state.round == 4:
+            standing.unsaved.open = None
         return decisions
 
-    monkeypatch.setattr(Rounds, "close", forgetting)
-    monkeypatch.setattr(Rounds, "require_finite", lambda _: None)
+    monkeypatch.setattr(rounds, "close", forgetting)
+    monkeypatch.setattr(Recovery, "_finite", lambda recovery, step, now: step(recovery.standing, now))
     with pytest.raises(Violation, match="coordinator is led from COLLECTING to STOPPED"):
         federation(faults=faults_of(SEED), seed=SEED).run()

@@ -92,9 +92,8 @@ def test_a_kill_changes_nothing_of_the_scout_and_its_bag(seed):
     profile, calm = simulation.run().state.profile, federation("scouting").run().state.profile
     assert simulation.kills
     assert profile.scout.tobytes() == calm.scout.tobytes()
-    assert profile.detector.counts.shape == (7, 3, 3)  # the rounds since the restart for the late label
-    assert profile.detector.counts.tobytes() == calm.detector.counts.tobytes()
-    assert profile.detector.sums.tobytes() == calm.detector.sums.tobytes()
+    assert profile.detector.bag.shape == (3, 7, 3, 3)  # the rounds since the restart for the late label
+    assert profile.detector.bag.tobytes() == calm.detector.bag.tobytes()
 
 
 @pytest.mark.worlds(fixed=range(1000, 1003), drawn=7, full=range(1000, 1120))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 
+from streamfl.protocol.reasons import ReasonCode
 from streamfl.run.page.events import plain, whole
 from streamfl.runtime.ports import LoggedDeadLetter
 
@@ -19,18 +20,16 @@ OTHERS = "other reasons"
 _QUOTED = re.compile(r'(\bfield |\bfeature )?"(?:[^"\\]|\\.)*"')
 _NUMBER = re.compile(r"(?<![\w\"])-?\d[\d,.]*(?:e[-+]?\d+)?")
 
-# What to do, by a part of the reason; a reason that says it itself has it after a semicolon.
-REMEDIES: Mapping[str, str] = {
-    "label is missing": "write the label with the record, or use [labels] if it comes later",
-    "no label": "write the label with the record, or use [labels] if it comes later",
-    "is infinite": "write a finite number, or leave the field out",
-    "is not a number": "write a number, or set the task to classification",
-    "not JSON": "write one JSON object per message, or correct [records] format",
-    "not a JSON object": "write one JSON object per message, or correct [records] format",
-    "not safetensors": "write packed messages as docs/kafka.md says, or correct [records] format",
-    "the message is empty": "leave empty messages out, or mark the end of a stream as docs/kafka.md says",
-    "names no client": "write the client's name into the field that [records.fields] client names",
-    "labels": "raise most_labels in [federation] if all of these are labels, or set the task to regression",
+# What to do, by the code of the reason.
+REMEDIES: Mapping[ReasonCode | None, str] = {
+    ReasonCode.NO_LABEL: "write the label with the record, or use [labels] if it comes later",
+    ReasonCode.INFINITE: "write a finite number, or leave the field out",
+    ReasonCode.NO_NUMBER: "write a number, or set the task to classification",
+    ReasonCode.NOT_JSON: "write one JSON object per message, or correct [records] format",
+    ReasonCode.NOT_PACKED: "write packed messages as docs/kafka.md says, or correct [records] format",
+    ReasonCode.EMPTY: "leave empty messages out, or mark the end of a stream as docs/kafka.md says",
+    ReasonCode.NO_CLIENT: "write the client's name into the field that [records.fields] client names",
+    ReasonCode.TOO_MANY_LABELS: "raise most_labels in [federation] if all are labels, or set the task to regression",
 }
 
 OF_CLIENTS = "a client of another version writes there, or a process that should not; find out which"
@@ -53,20 +52,15 @@ def kind_of(reason: str, *, fields: bool = True) -> str:
     return plain(_NUMBER.sub("…", without))
 
 
-def remedy(kind: str, topic: str) -> str:
-    """Return what to do about letters of a kind.
+def remedy(code: ReasonCode | None, topic: str) -> str:
+    """Return what to do about letters whose reason has a code, or none.
 
-    >>> remedy("the label is missing", "plant.records")
+    >>> remedy(ReasonCode.NO_LABEL, "plant.records")
     'write the label with the record, or use [labels] if it comes later'
-    >>> remedy('field "x": "…" is not a number; drop the field', "plant.records")
-    'drop the field'
+    >>> remedy(None, "plant.records") == LOOK
+    True
     """
-    if topic.endswith(".updates"):
-        return OF_CLIENTS
-    _, says, what = _QUOTED.sub("", kind).partition("; ")
-    if says:
-        return what
-    return next((told for part, told in REMEDIES.items() if part in kind), LOOK)
+    return OF_CLIENTS if topic.endswith(".updates") else REMEDIES.get(code, LOOK)
 
 
 @dataclass(slots=True)
@@ -115,7 +109,7 @@ class Letters:
         kind = self._kind(letter.reason)  # only this thread adds kinds
         with self.lock:
             self._kinds[kind] = LetterKind(
-                kind, remedy(kind, topic), topic, whole(letter.partition), whole(letter.offset)
+                kind, remedy(letter.code, topic), topic, whole(letter.partition), whole(letter.offset)
             )
             self._letters.append((letter.time or 0, kind))
             if len(self._letters) > LETTERS:

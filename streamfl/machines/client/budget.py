@@ -76,7 +76,7 @@ class Budget:
         """
         return int(self.a_record * records)
 
-    def kept(self, update: Update, coarser: Callable[[Update, int], Update], coarsest: int) -> Update:
+    def fit(self, update: Update, coarser: Callable[[Update, int], Update], coarsest: int) -> Update:
         """Return an update as exact as the budget allows; the coarsest one if none keeps it.
 
         A killed client makes the same update again, so nothing counts that may then differ: there is room for it.

@@ -17,7 +17,7 @@ of the state, so no timer can be lost.
 Anyone who can write to the coordinator's topics can forge messages, so what a client knows of the ledger may be wrong
 (`known_ledger.py`). The answer to its newest question is the truth, even if it takes the client back, and no earlier
 message may block a later one. If a message cannot be used, the client forgets all it has received and asks again
-(`_guarded`). So it recovers by itself once a forger stops.
+(`_guard`). So it recovers by itself once a forger stops.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ from streamfl.machines.client.patience import Question
 from streamfl.machines.client.phase import Phase
 from streamfl.machines.client.state import ClientState
 from streamfl.machines.client.usable import unprotected, unusable
-from streamfl.machines.client.work.clocks import clock_of
+from streamfl.machines.client.work.clocks import Occasion, clock_of
 from streamfl.machines.client.work.gathering import Gathering
 from streamfl.machines.client.work.in_flight import SentUpdate
 from streamfl.machines.client.work.introduction import introduction
@@ -176,7 +176,7 @@ class Client(ClientState):
         decisions = self._receive(event, now) if isinstance(event, Message) else self._take(event, now)
         if isinstance(event, Tick):
             decisions += self._lose_patience(now)
-        return decisions + self._guarded(lambda: self._proceed(now), now)
+        return decisions + self._guard(lambda: self._proceed(now), now)
 
     def _awaits_models(self) -> bool:
         """Tell whether there may be something to do when a model arrives."""
@@ -220,9 +220,9 @@ class Client(ClientState):
             reason = unusable(message, self.settings.learner.online)
             return self._take(message, now) if reason is None else self._drop(PeerError(reason))
 
-        return self._guarded(take, now)
+        return self._guard(take, now)
 
-    def _guarded(self, do: Callable[[], list[ClientDecision]], now: float) -> list[ClientDecision]:
+    def _guard(self, do: Callable[[], list[ClientDecision]], now: float) -> list[ClientDecision]:
         """Act on received messages; if that raises, forget all that was received and ask for it later.
 
         Errors in this client's own settings and records are raised.
@@ -262,15 +262,15 @@ class Client(ClientState):
             case RecordsFetched(batches) if self._earlier.awaited is not None:
                 self._earlier.restore(self._earlier.awaited, batches)
             case SourceEnded() | FeaturesEnded() | BufferDue() | WindowFull() | Stopped():
-                self._told(event)
+                self._note(event)
             case Joined() | Fenced() if event.client == self.name:
                 return self._told_place(event)
             case Refusal() if (event.client, event.incarnation) == (self.name, self.incarnation):
-                return self._refused(event)
+                return self._take_refusal(event)
             case RoundOpened():
                 return self._round_opened(event, now)
             case Score() | Unmask():
-                return self._asked(event)
+                return self._take_question(event)
             case RoundClosed() if self._ledger.place is not None:
                 self._round_closed(event, self._ledger.place)
             case Ended() if self._ledger.place is not None:
@@ -291,7 +291,7 @@ class Client(ClientState):
             return []
         return [drop for error in self._models.keep(published) for drop in self._drop(error)]
 
-    def _told(self, event: SourceEnded | FeaturesEnded | BufferDue | WindowFull | Stopped) -> None:
+    def _note(self, event: SourceEnded | FeaturesEnded | BufferDue | WindowFull | Stopped) -> None:
         self._due |= isinstance(event, BufferDue)
         self._stopped |= isinstance(event, Stopped)
         self._ended |= isinstance(event, SourceEnded)
@@ -300,11 +300,13 @@ class Client(ClientState):
     def _records_read(self, batches: tuple[Batch, ...], now: float) -> list[ClientDecision]:
         for batch in batches:
             self._begun.setdefault(batch.span.partition, batch.span.start)
-        return self.intake.take(batches, lambda batch, known: self._answered(batch, known, now))
+        return self.intake.take(batches, lambda batch, known: self._answer_records(batch, known, now))
 
     # --- records whose labels come later -----------------------------------------------------------------------
 
-    def _answered(self, batch: Batch, known: str | float | None, now: float) -> tuple[Batch, list[ClientDecision]]:
+    def _answer_records(
+        self, batch: Batch, known: str | float | None, now: float
+    ) -> tuple[Batch, list[ClientDecision]]:
         """Answer records, unless that was done before a restart; `known` is the last label that is known."""
         targets = self.settings.learner.model.link == "identity"
         if batch.answers is not None:
@@ -322,7 +324,7 @@ class Client(ClientState):
             self._models.begin_round(self._ledger.open_round)
             return [answers(*self._models.answer(batch, self._ledger.opened, late=True))]
 
-        decisions = self._guarded(answer, now) if len(batch) else []
+        decisions = self._guard(answer, now) if len(batch) else []
         if not any(isinstance(one, Answered) for one in decisions):  # no records, or the models were forged
             decisions.append(answers(np.zeros((len(batch), 0)), ()))
         return next(one.batch for one in decisions if isinstance(one, Answered)), decisions
@@ -344,9 +346,9 @@ class Client(ClientState):
     def _told_place(self, answer: Joined | Fenced) -> list[ClientDecision]:
         """Follow the answer to this start's newest question; what another start is told may make it ask."""
         if isinstance(answer, Fenced):
-            return self._fenced(answer) if self._is_fenced(answer) else []
+            return self._take_fence(answer) if self._is_fenced(answer) else []
         if self._is_own(answer):
-            return self._joined(answer) if self._ledger.is_answer(answer) else []
+            return self._follow_joined(answer) if self._ledger.is_answer(answer) else []
         if 0 < self.incarnation <= answer.incarnation:
             self._lose_place()  # the other start joined later, and may have taken this one's place
         return []
@@ -373,7 +375,7 @@ class Client(ClientState):
         asked = (fenced.client, fenced.nonce, fenced.after) == (self.name, self.nonce, self._after)
         return asked and fenced.incarnation != self._after
 
-    def _fenced(self, fenced: Fenced) -> list[ClientDecision]:
+    def _take_fence(self, fenced: Fenced) -> list[ClientDecision]:
         """Ask again with the present incarnation; end if it is not older than its own: this start was superseded.
 
         An older one is present again after a kill of a coordinator that had issued its own while candidates were
@@ -387,7 +389,7 @@ class Client(ClientState):
 
     # --- following the ledger ----------------------------------------------------------------------------------
 
-    def _joined(self, joined: Joined) -> list[ClientDecision]:
+    def _follow_joined(self, joined: Joined) -> list[ClientDecision]:
         """Follow Joined: continue at its positions, and read the records that it lists again."""
         self.incarnation, self._after = joined.incarnation, joined.incarnation - 1
         moved = self._ledger.differs(joined)
@@ -454,7 +456,7 @@ class Client(ClientState):
         self._earlier.accept(sent, own, closed)
         self._measurement.accept(sent)
 
-    def _refused(self, refusal: Refusal) -> list[ClientDecision]:
+    def _take_refusal(self, refusal: Refusal) -> list[ClientDecision]:
         """Keep the records, ask for the place, and try again in the next entry, or much later in this one."""
         if refusal.evicted:
             self._left, self.evicted = True, bounded(refusal.reason) or "no reason was given"
@@ -494,16 +496,17 @@ class Client(ClientState):
             raise BrokenInvariantError("records are gathered, but no round is open")
         self._within(opened)
         gathering = Gathering(self.settings, self._buffer, opened, self.sending.disclosed)
-        stuck, is_full = self.intake.must_move, self._is_full()
-        gathered = gathering.gathered(now, is_full=is_full, ended=self._ended, due=self._due, stuck=stuck)
-        if gathered is None:
+        taken = gathering.take(
+            Occasion(now, is_full=self._is_full(), ended=self._ended, due=self._due, stuck=self.intake.must_move)
+        )
+        if taken is None:
             return []
-        self.late += gathered.late
-        predicted = self._answer_waiting(opened, gathered.waiting)
+        self.late += taken.late
+        predicted = self._answer_waiting(opened, taken.waiting)
         attempt = self._attempts + 1
         name = f"{self.incarnation}-{attempt}"
         self.sending.begin(opened)
-        sent, told = self._work().update(opened, gathered.batches, name, period=gathered.period)
+        sent, told = self._work().update(opened, taken.batches, name, period=taken.period)
         self._flight.sent = sent
         self._attempts, self._due = attempt, False
         self._patience = self._patience.asks("join", now)
@@ -515,7 +518,7 @@ class Client(ClientState):
         """Answer records of a round that are too few to be sent: no later round, which knows more, is to do that."""
         if all(batch.answers is not None for batch in waiting if len(batch)):
             return []
-        answers, told = self._work().answered(opened, waiting)
+        answers, told = self._work().answer(opened, waiting)
         self._buffer.keep(answers)
         return [*told]
 
@@ -526,7 +529,7 @@ class Client(ClientState):
             return []
         return self._answer_waiting(opened, tuple(self._buffer.batches))
 
-    def _asked(self, asked: Score | Unmask) -> list[ClientDecision]:
+    def _take_question(self, asked: Score | Unmask) -> list[ClientDecision]:
         """Keep a Score; tell the seeds of masks if they may be told."""
         if isinstance(asked, Score):
             self._flight.ask(asked)

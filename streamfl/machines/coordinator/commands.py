@@ -66,8 +66,8 @@ def carry_out(ordered: Ordered, state: CoordinatorState) -> Member | None:
             return None
         case "evict":
             state.barred = (*state.barred, client)
-            return None if member is None else replace(member.copied(), left=True, evicted=True)
+            return None if member is None else replace(member.copy(), left=True, evicted=True)
         case "reset":
             state.keys[client] = ""
             # The next incarnation is issued to nobody: the start that holds the present one is told so when it asks.
-            return None if member is None else member.gone(f"reset {command.number}")
+            return None if member is None else member.after_leave(f"reset {command.number}")

@@ -1,6 +1,6 @@
 """The new names in clients' messages: how many a federation registers, and how updates lose the others.
 
-Every name makes all models larger, for ever, so names cost the client that brings them: see `afforded`. If the new
+Every name makes all models larger, for ever, so names cost the client that brings them: see `affordable`. If the new
 names of a round exceed a limit, they are granted in the order of the clients' names, and within a client in the order
 of its message, which is alphabetical. What belongs to the other names is removed from the updates before aggregation;
 the updates themselves count.
@@ -80,7 +80,7 @@ def are_free(members: int, t: int) -> bool:
     return t == 1 or members < FEWEST
 
 
-def afforded(own: Mapping[str, Sequence[Name]], spent: Mapping[str, int], t: int) -> dict[str, list[Name]]:
+def affordable(own: Mapping[str, Sequence[Name]], spent: Mapping[str, int], t: int) -> dict[str, list[Name]]:
     """Return, by client, those of its own names that it can pay for. The others have to wait.
 
     A client may have spent `AT_FIRST`, and one more in `ONE_MORE_IN` rounds; or `TIMES` as much as the middle client
@@ -98,7 +98,7 @@ def afforded(own: Mapping[str, Sequence[Name]], spent: Mapping[str, int], t: int
     Examples
     --------
     >>> many = [Name("feature", f"f{i:02}") for i in range(70)]
-    >>> len(afforded({"c0": many}, {"c0": 10, "c1": 0, "c2": 0, "c3": 0}, t=7)["c0"])
+    >>> len(affordable({"c0": many}, {"c0": 10, "c1": 0, "c2": 0, "c3": 0}, t=7)["c0"])
     54
     """
     would = {**spent, **{client: spent[client] + sum([name.cost for name in own[client]]) for client in own}}
@@ -166,11 +166,11 @@ class Grant:
         t: int = 1,
         fewest: int = 1,
     ) -> "Grant":
-        """Return what is granted to updates, in the order of their clients: see `afforded` and `named_by`."""
+        """Return what is granted to updates, in the order of their clients: see `affordable` and `named_by`."""
         senders = [update for update in updates if update.records]
         own = own_names({u.client: u.new_labels for u in senders}, {u.client: u.new_features for u in senders})
         spent = dict.fromkeys(own, 0) if spent is None else spent
-        bought = {} if are_free(len(spent), t) else afforded(own, spent, t)
+        bought = {} if are_free(len(spent), t) else affordable(own, spent, t)
         waiting = set(chain(*own.values())).difference(*bought.values()) if bought else set[Name]()
         named = named_by((u.new_features for u in updates), fewest), named_by((u.new_labels for u in updates), fewest)
         features = (name for name in named[0] if Name("feature", name) not in waiting)

@@ -14,9 +14,9 @@ class Phase(Enum):
     ==============  ==========================================  ==============================================
     STOPPED         `start`, after a kill                       COLLECTING
     GATHERING       the Join of the last client expected        COLLECTING
-    COLLECTING      the last update, or the deadline            COLLECTING, the next round; SCORING; UNMASKING
-    SCORING         the last scores, or the deadline            COLLECTING; SCORING, the next stage; UNMASKING
-    UNMASKING       the last seeds, or the deadline             COLLECTING; SCORING
+    COLLECTING      the last update, or the deadline            COLLECTING, the next round; SCORING; ENQUIRING
+    SCORING         the last scores, or the deadline            COLLECTING; SCORING, the next stage; ENQUIRING
+    ENQUIRING       the last answer, or the deadline            COLLECTING; SCORING
     ==============  ==========================================  ==============================================
     """
 
@@ -24,7 +24,7 @@ class Phase(Enum):
     GATHERING = "fewer clients than expected have joined"
     COLLECTING = "a round is open and waits for updates"
     SCORING = "an alarm waits for scores of candidates"
-    UNMASKING = "a total of masked sums waits for the seeds of masks"
+    ENQUIRING = "what clients have sent counts only after they have answered the enquiry of the kind of round"
 
 
 # The event that may lead from one phase to another. Any message may be the last one that a round waits for, even a
@@ -33,10 +33,10 @@ TRANSITIONS: dict[tuple[Phase, Phase], type] = {
     (Phase.GATHERING, Phase.COLLECTING): Join,
     (Phase.COLLECTING, Phase.SCORING): object,
     (Phase.SCORING, Phase.COLLECTING): object,
-    (Phase.COLLECTING, Phase.UNMASKING): object,
-    (Phase.SCORING, Phase.UNMASKING): object,
-    (Phase.UNMASKING, Phase.COLLECTING): object,
-    (Phase.UNMASKING, Phase.SCORING): object,
+    (Phase.COLLECTING, Phase.ENQUIRING): object,
+    (Phase.SCORING, Phase.ENQUIRING): object,
+    (Phase.ENQUIRING, Phase.COLLECTING): object,
+    (Phase.ENQUIRING, Phase.SCORING): object,
 }
 
 

@@ -51,14 +51,16 @@ class CoordinatorSettings:
     features
         Likewise, of the partition of the features of a client whose labels come later, which are then in
         its partition. Without patterns, but with some of `partitions`, no labels come later.
-    sums, fewest
-        As of clients, see `ClientSettings`; `alone`: there is one client, in the same process and for good.
+    secure_aggregation, min_clients_per_sum
+        As of clients, see `ClientSettings`.
     noise
         The noise on sums, as clients add it; None: there is none.
     expand
         From the seed of a mask, its numbers: see `Secrets.expand`; needed where sums are masked.
     secret
         What bounds on influence are drawn from; None: from the learner's seed, which liars may know.
+    alone
+        Whether there is one client, in the same process and for good, which sends no sums.
     """
 
     learner: Learner
@@ -76,8 +78,9 @@ class CoordinatorSettings:
     limits: Limits = NAMED
     partitions: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
-    secure_aggregation: Sums | Literal["alone"] = "off"
+    secure_aggregation: Sums = "off"
     min_clients_per_sum: int = FEWEST
     noise: Noise | None = None
     expand: Expand | None = None
     secret: Secret | None = None
+    alone: bool = False

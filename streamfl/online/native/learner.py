@@ -564,6 +564,8 @@ class NativeLearner:
         table, changes = self._table.enter(), self._table.changes
         if changes.arguments is None:
             settings, columns = self.settings, self._models.weights.shape[-1]
+            own = no_own_model() if self.own is None else self.own.arrays
+            record = Record(np.ones(1 + len(self.features)), np.zeros(TOUCHED * settings.has_ferns, np.int64))
             learning = Learning(
                 kinds=self._kinds,
                 scales=self._scaler.sums,
@@ -571,9 +573,10 @@ class NativeLearner:
                 models=self._models._replace(table=table.values, visits=table.visits),
                 memory=NO_MEMORY if self.near is None else self.near.memory,
                 mixing=self.mixture.mixing,
-                own=no_own_model() if self.own is None else self.own.arrays,
+                own=own,
                 last=no_last_answer(targets=settings.targets) if self.last is None else self.last.arrays,
-                record=Record(np.ones(1 + len(self.features)), np.zeros(TOUCHED * settings.has_ferns, np.int64)),
+                record=record,
+                measured=record.z if self.own is None else own.z,
                 predictions=room(len(settings.experts), columns),
                 agreed=self.agreed_mixture.mixing,
                 agreed_predictions=room(len(settings.agreed_experts), columns),
@@ -682,6 +685,7 @@ def _is_sound(learning: Learning, features: int, columns: int) -> bool:
         and int(learning.tests.feature.max()) < max(1, features)
         and all(part.shape[-1:] == (features,) for part in learning.scales)
         and len(learning.scales.first) == FIRST
+        and len(learning.measured) >= inputs
         and models.second.shape in {(0, 0), (inputs, inputs)}
         and models.second.shape == models.inverse.shape == models.mean.shape
         and models.along.shape == models.mean.shape[:1]

@@ -11,11 +11,14 @@ import msgspec
 import numpy as np
 
 from streamfl.bounds import is_name
+from streamfl.protocol.reasons import Reason, ReasonCode, reason_of
 from streamfl.records.formats.field_map import FieldMap
 from streamfl.records.objects import Object, flat
 from streamfl.records.values.cells import CellRules, number, quoted
 from streamfl.records.values.dates import LONGEST
 from streamfl.wire.codec import refuse_surrogates
+
+NO_OBJECT = Reason("not a JSON object", ReasonCode.NOT_JSON)
 
 _ANYTHING = msgspec.json.Decoder()
 _PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -104,11 +107,11 @@ class AnyJson:
         except RecursionError:
             raise UnusableRecordError("objects or lists nested too deeply", client, key) from None
         except ValueError as error:
-            raise UnusableRecordError(str(error), client, key) from None
+            raise UnusableRecordError(reason_of(error), client, key) from None
 
     def _object(self, message: bytes) -> Object:
         if not message:
-            raise ValueError("the message is empty")
+            raise ValueError(Reason("the message is empty", ReasonCode.EMPTY))
         message = message.removeprefix(BOM_UTF8)
         if not is_utf8(message):
             raise ValueError("not UTF-8")
@@ -117,7 +120,7 @@ class AnyJson:
         except msgspec.MsgspecError:  # the error may be in a field that is ignored
             record = self._in_parts(message)
         if not isinstance(record, dict):
-            raise ValueError("not a JSON object")  # noqa: TRY004  the caller catches ValueError
+            raise ValueError(NO_OBJECT)  # noqa: TRY004  the caller catches ValueError
         return flat({name: cell for name, cell in record.items() if not self._ignored(name)}, self.fields.wanted)
 
     def _in_parts(self, message: bytes) -> dict[str, object]:
@@ -125,7 +128,7 @@ class AnyJson:
         try:
             parts = _PARTS.decode(message)
         except msgspec.ValidationError:
-            raise ValueError("not a JSON object") from None
+            raise ValueError(NO_OBJECT) from None
         except msgspec.DecodeError as error:
             return _as_python_writes(message, error)
         return {name: _decoded(name, part) for name, part in parts.items() if not self._ignored(name)}
@@ -199,7 +202,8 @@ def _named(record: Object, field: str | None, what: str) -> str:
     cell = record.get(field)
     if cell is None or (isinstance(cell, str | int) and not isinstance(cell, bool)):
         return client_text(cell)
-    raise ValueError(f"field {quoted(field)}: {quoted(cell)} names no {what}; write a text or an integer")
+    why = f"field {quoted(field)}: {quoted(cell)} names no {what}; write a text or an integer"
+    raise ValueError(Reason(why, ReasonCode.NO_CLIENT) if what == "client" else why)
 
 
 def _decoded(name: str, part: msgspec.Raw) -> object:
@@ -208,7 +212,7 @@ def _decoded(name: str, part: msgspec.Raw) -> object:
     except msgspec.ValidationError:  # the only validation error without a type: a number too large
         return _loaded(bytes(part))
     except msgspec.DecodeError as error:
-        raise ValueError(f"field {quoted(name)}: not JSON ({error})") from None
+        raise ValueError(Reason(f"field {quoted(name)}: not JSON ({error})", ReasonCode.NOT_JSON)) from None
 
 
 def _cell(name: str, cell: object) -> Cell:
@@ -237,7 +241,7 @@ def _as_python_writes(message: bytes, error: msgspec.DecodeError) -> dict[str, o
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise ValueError(f"not JSON ({error})")  # noqa: TRY004  the caller catches ValueError
+        raise ValueError(Reason(f"not JSON ({error})", ReasonCode.NOT_JSON))  # noqa: TRY004  the caller catches ValueError
     return found
 
 

@@ -7,10 +7,11 @@ import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.bounds import NAME_BYTES, is_name
+from streamfl.protocol.reasons import Reason, ReasonCode, within
 from streamfl.records.formats.any_json import Cell, client_text
 from streamfl.records.formats.classes import classes
 from streamfl.records.formats.field_map import FieldMap
-from streamfl.records.labels import LabelTexts
+from streamfl.records.labels import INFINITE_LABEL, NO_LABEL, LabelTexts
 from streamfl.records.values.cells import USUAL, CellRules, number, plain_cells, quoted, text
 from streamfl.records.values.day_and_clock import joined
 from streamfl.records.values.times import seconds
@@ -104,7 +105,7 @@ def _answers(fields: FieldMap, cells: Sequence[Cell]) -> tuple[FloatArray | IntA
 
 
 def _in_field(name: str | None, wrong: Mapping[int, str]) -> Errors:
-    return {i: f"field {quoted(name)}: {reason}" for i, reason in wrong.items()}
+    return {i: within(reason, f"field {quoted(name)}: ") for i, reason in wrong.items()}
 
 
 def labels(cells: Sequence[Cell], reading: CellRules = USUAL) -> tuple[IntArray, tuple[str, ...], Errors]:
@@ -150,10 +151,10 @@ def _target(cell: Cell, reading: CellRules) -> float:
 
 def _not_a_target(cell: Cell, reading: CellRules) -> str:
     if not text(cell, reading):
-        return "the label is missing"
+        return NO_LABEL
     if np.isinf(_target(cell, reading)):
-        return "the label is infinite"
-    return f"{quoted(cell)} is not a number, and the task is regression"
+        return INFINITE_LABEL
+    return Reason(f"{quoted(cell)} is not a number, and the task is regression", ReasonCode.NO_NUMBER)
 
 
 def clients(name: str, cells: Sequence[Cell], what: str = "client") -> tuple[list[str], Errors]:
@@ -172,12 +173,13 @@ def clients(name: str, cells: Sequence[Cell], what: str = "client") -> tuple[lis
     if "" not in named.values():
         return found, {}
     bad = [i for i, client in enumerate(found) if not client]
-    return found, {i: f"field {quoted(name)}: {_no_name(texts[cells[i]], what)}" for i in bad}
+    return found, {i: within(_no_name(texts[cells[i]], what), f"field {quoted(name)}: ") for i in bad}
 
 
 def _no_name(name: str, what: str) -> str:
     if not name:
-        return f"the {what} is missing"
+        missing = f"the {what} is missing"
+        return Reason(missing, ReasonCode.NO_CLIENT) if what == "client" else missing
     said = what if what == "key" else f"name of the {what}"
     return f"the {said} has more than {NAME_BYTES} bytes: {quoted(name)}"
 

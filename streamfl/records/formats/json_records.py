@@ -11,6 +11,7 @@ from streamfl.arrays import FloatArray, IntArray
 from streamfl.bounds import NAME_BYTES, NAMED, Limits, is_name
 from streamfl.errors import UsageError
 from streamfl.protocol.delayed import Half
+from streamfl.protocol.reasons import within
 from streamfl.protocol.records import Rejection
 from streamfl.records.columns import SAMPLE
 from streamfl.records.formats.any_json import AnyJson, ReadRecord, UnusableRecordError
@@ -228,7 +229,7 @@ class JsonRecords(MessageFormat):
         codes = np.array(heads.answers, np.int64)
         codes[list(heads.wrong)] = -1
         refused = self._labels.refused(codes, heads.texts)
-        return {i: f"field {quoted(self._fields.label)}: {reason}" for i, reason in refused.items()}
+        return {i: within(reason, f"field {quoted(self._fields.label)}: ") for i, reason in refused.items()}
 
     def _take_names(self, block: _Block, wrong: Mapping[int, str]) -> tuple[dict[int, str], int]:
         """Add the new names of good records, as many as there is room for.

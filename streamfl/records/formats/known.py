@@ -7,6 +7,7 @@ import numpy as np
 
 from streamfl.arrays import IntArray
 from streamfl.bounds import NAME_BYTES, Limits
+from streamfl.protocol.reasons import Reason, ReasonCode
 from streamfl.records.labels import LOOKED_AT, looks_like_identifier
 from streamfl.records.values.cells import quoted
 
@@ -106,7 +107,8 @@ class KnownLabels:
             f"there are more than {self.limits.labels} labels, which is the limit: records with further labels "
             f"are rejected; {remedy}",
         )
-        return f"{quoted(label)} is beyond the limit of {self.limits.labels} labels"
+        what = f"{quoted(label)} is beyond the limit of {self.limits.labels} labels"
+        return Reason(what, ReasonCode.TOO_MANY_LABELS)
 
     def _look(self, codes: IntArray, texts: Sequence[str]) -> None:
         """Check whether the first records have so many labels that they look like an identifier."""

@@ -10,12 +10,14 @@ import numpy as np
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.bounds import NAMED, Limits, is_name
 from streamfl.errors import UsageError
+from streamfl.protocol.reasons import Reason, ReasonCode, reason_of, within
 from streamfl.protocol.records import Rejection
 from streamfl.records.formats.classes import classes
 from streamfl.records.formats.field_map import FieldMap
 from streamfl.records.formats.known import KnownLabels, Remarks, left_out, no_time
 from streamfl.records.formats.message_format import MessageFormat
 from streamfl.records.formats.packed_layout import LENGTH, MAX_HEADER, MAX_RECORDS, PackedHeader, Task, layout
+from streamfl.records.labels import INFINITE_LABEL, NO_LABEL
 from streamfl.records.values.cells import quoted
 from streamfl.records.values.times import in_seconds
 from streamfl.runtime.ports import Decoded
@@ -126,7 +128,7 @@ class Packed(MessageFormat):
         if codes is not None:
             good_codes = np.array(codes)
             good_codes[list(wrong)] = -1
-            wrong |= {i: f"label {reason}" for i, reason in self._labels.refused(good_codes, texts).items()}
+            wrong |= {i: within(reason, "label ") for i, reason in self._labels.refused(good_codes, texts).items()}
         good = np.delete(np.arange(len(positions)), list(wrong))
         y, labels = (columns.y[good], ()) if codes is None else classes(codes[good], texts)
         rejected = [*block.refused, *(Rejection(int(positions[i]), reason) for i, reason in wrong.items())]
@@ -207,7 +209,7 @@ class Packed(MessageFormat):
             try:
                 one = self._layout(value or b"")
             except ValueError as error:
-                block.refused.append(Rejection(int(offset) * self.stride, str(error)))
+                block.refused.append(Rejection(int(offset) * self.stride, reason_of(error)))
                 continue
             self._take_names(block, one)
             block.offsets.append(offset)
@@ -233,10 +235,11 @@ class Packed(MessageFormat):
             If it is not a packed message.
         """
         if not message:
-            raise ValueError("the message is empty")
+            raise ValueError(Reason("the message is empty", ReasonCode.EMPTY))
         end = LENGTH + int.from_bytes(message[:LENGTH], "little")
         if end > min(len(message), MAX_HEADER):
-            raise ValueError("not safetensors (the header is longer than the message, or than 4 MiB)")
+            what = "not safetensors (the header is longer than the message, or than 4 MiB)"
+            raise ValueError(Reason(what, ReasonCode.NOT_PACKED))
         head = message[:end]
         found = self._layouts.get(head)
         if found is None:
@@ -270,7 +273,7 @@ class Packed(MessageFormat):
             bad = np.flatnonzero(codes < 0).tolist()
             return {i: f"label {int(y[i])} is not in the list of labels" for i in bad}
         bad = np.flatnonzero(~np.isfinite(y)).tolist()
-        return {i: "the label is missing" if np.isnan(y[i]) else "the label is infinite" for i in bad}
+        return {i: NO_LABEL if np.isnan(y[i]) else INFINITE_LABEL for i in bad}
 
 
 def _columns(block: _PackedBlock) -> _Columns:
@@ -309,7 +312,8 @@ def _positions(offsets: IntArray, counts: IntArray) -> IntArray:
 def _infinite(X: FloatArray, features: tuple[str, ...]) -> dict[int, str]:
     infinite = np.isinf(X)
     bad = np.flatnonzero(infinite.any(axis=1)).tolist()
-    return {i: f"feature {quoted(features[int(infinite[i].argmax())])} is infinite" for i in bad}
+    named = {i: quoted(features[int(infinite[i].argmax())]) for i in bad}
+    return {i: Reason(f"feature {name} is infinite", ReasonCode.INFINITE) for i, name in named.items()}
 
 
 def _head(arrays: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from streamfl.bounds import NAMED, Limits
+from streamfl.protocol.reasons import Reason, ReasonCode, within
 from streamfl.records.formats.field_map import repeated
 from streamfl.records.labels import LabelTexts
 from streamfl.records.values.cells import listed, quoted
@@ -94,7 +95,7 @@ def layout(head: bytes, task: Task, limits: Limits = NAMED) -> PackedHeader:
         metadata = _METADATA.decode(parts.pop("__metadata__", b"{}"))
         tensors = {name: _TENSOR.decode(part) for name, part in parts.items()}
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"not safetensors ({error})") from None
+        raise ValueError(Reason(f"not safetensors ({error})", ReasonCode.NOT_PACKED)) from None
     size = _tiled(tensors)
     X = _array(tensors, "X", ("F32",), 2)
     n, d = X.shape
@@ -119,7 +120,8 @@ def _tiled(tensors: Mapping[str, _Tensor]) -> int:
     end = 0
     for start, stop in sorted(tensor.data_offsets for tensor in tensors.values()):
         if start != end or stop < start:
-            raise ValueError("not safetensors (the arrays do not follow one another without a gap)")
+            what = "not safetensors (the arrays do not follow one another without a gap)"
+            raise ValueError(Reason(what, ReasonCode.NOT_PACKED))
         end = stop
     return end
 
@@ -158,12 +160,13 @@ def _features(metadata: Mapping[str, str], d: int) -> tuple[str, ...]:
 def _labels(metadata: Mapping[str, str], most: int) -> tuple[str, ...]:
     names = _names(metadata, "labels")
     if len(names) > most:
-        raise ValueError(f"{len(names)} labels, but at most {most} are possible")
+        what = f"{len(names)} labels, but at most {most} are possible"
+        raise ValueError(Reason(what, ReasonCode.TOO_MANY_LABELS))
     read = LabelTexts()
     _, wrong = read.add(names)
     if wrong:
         i, reason = next(iter(wrong.items()))
-        raise ValueError(f"label {i} is {quoted(names[i])}: {reason}")
+        raise ValueError(within(reason, f"label {i} is {quoted(names[i])}: "))
     if len(read.codes) < len(names):
         raise ValueError(f"two labels have the same name: {listed(repeated([name.strip() for name in names]))}")
     return tuple(read.codes)

@@ -485,7 +485,7 @@ class EmbeddedFederation:
             min_clients=len(self._clients),
             task=self.task,
             limits=LIMITS,
-            secure_aggregation="alone" if self.alone else "off",
+            alone=self.alone,
         )
         machine = Coordinator(settings, state or CoordinatorState(self.profile.create(1, self._learner)))
         self._coordinator = CoordinatorNode(machine, self._transport.coordinator(), self._take)

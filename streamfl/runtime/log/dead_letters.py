@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from streamfl.bounds import NAME_BYTES, bounded
+from streamfl.protocol.reasons import code_of, within
 from streamfl.protocol.records import Rejection
 
 # A value up to WHOLE bytes is kept complete; of a larger one the first HEAD bytes, its size and its digest.
@@ -35,7 +36,7 @@ class DeadLetter:
         topic, partition, offset
             The place of the message, which becomes the first headers.
         reason
-            What is wrong with it; a header of bounded length.
+            What is wrong with it; a header of bounded length. If it has a code, that is the header `code`.
         key, value
             Kept unchanged: the key up to 256 bytes, the value up to 64 KiB. Of a longer one the head is kept, and its
             size and SHA-256 digest become the headers `size` and `sha256`, for the key `key-size` and `key-sha256`.
@@ -47,9 +48,10 @@ class DeadLetter:
         (1024, ['topic', 'partition', 'offset', 'reason', 'size', 'sha256'])
         """
         place = {"topic": topic, "partition": partition, "offset": offset, "reason": bounded(reason)}
+        code = {} if code_of(reason) is None else {"code": code_of(reason)}
         kept_key, of_key = _within(key, NAME_BYTES, NAME_BYTES, "key-")
         kept, of_value = _within(value, WHOLE, HEAD, "")
-        headers = (place | of_value | of_key).items()
+        headers = (place | code | of_value | of_key).items()
         return cls(
             kept_key, kept, tuple((name, str(item).encode(errors="backslashreplace")) for name, item in headers)
         )
@@ -84,7 +86,7 @@ def reasons(bad: Sequence[Rejection], stride: int) -> Mapping[int, str]:
         first.setdefault(one.position // stride, one.reason)
     counts = Counter(one.position // stride for one in bad)
     more = {offset: f", and {n - 1:,} more of its records cannot be used" for offset, n in counts.items() if n > 1}
-    return {offset: reason + more.get(offset, "") for offset, reason in first.items()}
+    return {offset: within(reason, "", more.get(offset, "")) for offset, reason in first.items()}
 
 
 def _within(data: bytes | None, most: int, head: int, prefix: str) -> tuple[bytes | None, dict[str, object]]:

@@ -19,7 +19,9 @@ CLIENTS = tuple(f"c{i}" for i in range(10))
 
 def part(**means: float) -> ClientPart:
     """Return a client's part: of each label 20 records of a mean score."""
-    new = tuple(LabelSums(label=x, count=20, loss=20.0 * mean, square=0.0) for x, mean in means.items())
+    new = tuple(
+        LabelSums(label=x, count=20, loss=20.0 * mean, square=20.0 * (mean**2 + 0.01)) for x, mean in means.items()
+    )
     return ClientPart(20 * len(new), {}, new)
 
 
@@ -58,40 +60,78 @@ class Play:
 EVERYBODY = dict.fromkeys(CLIENTS, 0.3)
 
 
+def bag_of(scores: Sequence[Sequence[float]]) -> FloatArray:
+    """Return the bag of a lone client with one label and these scores in each round."""
+    rounds = [[len(x), sum(x), sum(score**2 for score in x)] for x in scores]
+    return np.array(rounds, np.float64).T[:, :, None, None]
+
+
 def test_a_bag_by_hand() -> None:
-    # A lone client has one record a round, with a score of 0 seven times and of 1 at last: z is -1/sqrt(7) and
-    # sqrt(7). Before a drift of one round there are seven, of two six, of four four; of eight there are too few.
-    counts, sums = np.ones((8, 1, 1)), np.zeros((8, 1, 1))
-    sums[-1] = 1.0
-    low, high = -1.0 / math.sqrt(7.0), math.sqrt(7.0)
-    mean = (7.0 * np.exp(TILTS * low) + np.exp(TILTS * high)) / 8.0
-    ones = [(np.exp(TILTS * (high + (a - 1) * low)) / mean**a).mean() for a in (1, 2, 4)]
+    # A lone client has one record a round, with a score of 0 seven times and of 1 at last: Bennett's bound is then
+    # the mean over the bag itself. Before a drift of one round there are seven, of two six, of four four; of eight
+    # there are too few.
+    low, high, tilts = -1.0 / 8.0, 7.0 / 8.0, TILTS.ravel()
+    mean = (7.0 * np.exp(tilts * low) + np.exp(tilts * high)) / 8.0
+    of_start = [np.exp(tilts * (high + (a - 1) * low)) / mean**a for a in (1, 2, 4)]
     # Over all and by label alike; over a few with p = 1 and a tenth.
-    of_start = [(2.0 * e + (e + 0.9 + 0.1 * e) / 2.0) / 3.0 for e in (*ones, 1.0)]
-    found = Evidence.of(counts, sums)
-    assert found.statistic() == pytest.approx(math.log(np.mean(of_start)))
+    means = [(2.0 * e.mean() + (e.mean() + 0.9 + 0.1 * e.mean()) / 2.0) / 3.0 for e in (*of_start, np.ones(1))]
+    found = Evidence.of(bag_of([[0.0]] * 7 + [[1.0]]))
+    assert found.statistic() == pytest.approx(math.log(np.mean(means)))
     assert found.start() == 1
-    assert found.of_client[0, :, 0] == pytest.approx(np.log(np.exp(TILTS * high) / mean))
+    assert np.exp(found.logs[0].ravel()) == pytest.approx(of_start[0])
+    assert found.above[:3].ravel() == pytest.approx([7 / 8, 6 / 8, 4 / 8])
+    assert found.variance[:3].ravel() == pytest.approx([a * (8 - a) / 8 * 7 / 64 for a in (1, 2, 4)])
 
 
-def test_a_client_s_sum_is_centred_by_label_and_divided_by_the_root_of_its_records() -> None:
-    counts, sums = np.full((8, 1, 2), 2.0), np.zeros((8, 1, 2))
-    counts[:, 0, 0] = [1, 3, 1, 3, 1, 3, 1, 3]  # the mix of labels moves, and scores follow labels alone
-    sums[:, 0, 0] = 0.9 * counts[:, 0, 0]
-    assert Evidence.of(counts, sums).client.ravel() == pytest.approx(np.zeros(8), abs=1e-6)
-    sums[:, 0, 1] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
-    u = (sums[:, 0, 1] - 0.45) / np.sqrt(counts.sum(axis=(1, 2)))
-    assert Evidence.of(counts, sums).client.ravel() == pytest.approx((u - u.mean()) / u.std())
+def test_with_fewer_old_records_than_new_ones_the_old_ones_are_drawn() -> None:
+    # Two old records of 0 and six new ones of 1, then the reverse: the same draw of two from the bag.
+    few_old = Evidence.of(bag_of([[0.0], [], [0.0], [1.0] * 6])).logs[0]
+    few_new = Evidence.of(bag_of([[0.0] * 3, [0.0], [0.0] * 2, [1.0] * 2])).logs[0]
+    assert few_old.ravel() == pytest.approx(few_new.ravel())
 
 
-def test_rounds_without_records_of_a_client_are_in_no_bag_of_its() -> None:
-    random = generator(1, "conformal")
-    counts, sums = np.full((14, 2, 1), 20.0), random.uniform(5.0, 6.0, (14, 2, 1))
-    counts[3:7, 1], sums[3:7, 1] = 0.0, 0.0
-    away, there = Evidence.of(counts, sums), np.r_[0:3, 7:14]
-    alone = Evidence.of(counts[there, 1:], sums[there, 1:])
-    assert away.of_client[:2, :, 1] == pytest.approx(alone.of_client[:2, :, 0])
-    assert away.client[3:7, 1].tolist() == [0.0] * 4
+def test_scores_that_follow_labels_alone_are_no_evidence_whatever_the_mix() -> None:
+    counts = np.full((8, 1, 2), 2.0)
+    counts[:, 0, 0] = [1, 3, 1, 3, 1, 3, 1, 3]
+    scores = np.array([0.9, 0.1])
+    found = Evidence.of(np.stack([counts, counts * scores, counts * scores**2]))
+    assert found.above.ravel() == pytest.approx(np.zeros(8), abs=1e-12)
+    assert found.statistic() <= 0.0
+
+
+def test_copies_are_evidence_of_one_record() -> None:
+    # Ten copies of each record make sums vary ten times as much; the design effect takes most of it back.
+    random = generator(2, "conformal")
+    scores = random.uniform(0.0, 1.0, (20, 10, 1))
+    once, often = (Evidence.of(np.stack([k * np.ones_like(scores), k * scores, k * scores**2])) for k in (1.0, 10.0))
+    assert once.factors[0] == pytest.approx(1.0, abs=0.2)
+    assert 8.0 < often.factors[0] < 11.0
+    assert often.levels()[0] == pytest.approx(once.levels()[0], rel=0.2)
+
+
+def test_copies_at_one_client_divide_its_own_evidence_most() -> None:
+    random = generator(4, "conformal")
+    scores, n = random.uniform(0.0, 1.0, (30, 10, 1)), np.where(np.arange(10) == 3, 10.0, 1.0)[:, None]
+    own = Evidence.of(np.stack([n * np.ones_like(scores), n * scores, n * scores**2])).own[0]
+    assert own[3] > 5.0
+    assert (np.delete(own, 3) < 3.0).all()
+
+
+def test_one_client_s_wild_rounds_hardly_divide_the_evidence_of_the_others() -> None:
+    random = generator(5, "conformal")
+    scores = random.normal(0.5, 0.02, (40, 10, 1))
+    scores[:, 0, 0] = np.arange(40) % 2  # a liar: all of its records score 0, then 1
+    bag = np.stack([20.0 * np.ones_like(scores), 20.0 * scores, 20.0 * (scores**2 + 0.01)])
+    bag[2, :, 0] = 20.0 * scores[:, 0]
+    assert Evidence.of(bag).factors.max() < 4.0
+    assert np.abs(Evidence.of(bag).levels()).max() < 3.0
+
+
+def test_common_shocks_divide_what_is_above_0() -> None:
+    bag = bag_of([[0.1, 0.3]] * 8 + [[0.9, 0.9]])
+    plain, damped = Evidence.of(bag), Evidence.of(bag, (1.0, 3.0, 2.0, 1.0))
+    assert damped.factors / plain.factors == pytest.approx([1.0, 3.0, 3.0, 3.0])  # longer windows vary no less
+    assert 0.0 < damped.statistic() < plain.statistic()
 
 
 def test_an_alarm_at_all_clients_comes_at_once_and_names_label_and_round() -> None:
@@ -179,8 +219,7 @@ def test_the_bag_is_bounded_in_rounds_and_labels_and_whoever_left_leaves_it() ->
         names = CLIENTS[1:3] if t > 8 else CLIENTS[:3]
         parts = {c: part(**{f"l{t % 60:03}": 0.2, f"m{t}": 0.2, f"n{t}": 0.2, f"o{t}": 0.3}) for c in names}
         detector.update(observed(t, parts), {})
-    assert detector.counts.shape == detector.sums.shape
-    assert detector.counts.shape[:2] == (BAG, 2)
+    assert detector.bag.shape[:3] == (3, BAG, 2)
     assert len(detector.labels) <= MOST_LABELS
     assert detector.clients == CLIENTS[1:3]
 
@@ -191,7 +230,7 @@ def test_with_many_clients_and_labels_the_bag_is_shorter() -> None:
         for t in range(1, 15):
             parts = {f"c{i:03}": part(**{f"l{j}": 0.2 for j in range(10)}) for i in range(clients)}
             detector.update(observed(t, parts), {})
-        return len(detector.counts)
+        return detector.bag.shape[1]
 
     assert [rounds(20), rounds(150), rounds(200)] == [14, 13, SHORTEST]
 

@@ -8,7 +8,7 @@ import pytest
 
 from streamfl.learning.algorithms import FedAvg
 from streamfl.learning.local_round import Learner
-from streamfl.machines.client.intake.waiting import LABELLED, NO_RECORD, PASSED, REJECTED, Awaited, Waiting, paired
+from streamfl.machines.client.intake.waiting import LABELLED, NO_RECORD, PASSED, REJECTED, Awaited, Waiting, pair
 from streamfl.machines.client.machine import Client
 from streamfl.machines.client.phase import Phase, may_follow
 from streamfl.machines.client.settings import ClientSettings
@@ -388,6 +388,6 @@ def test_an_entry_before_all_was_read_again_leaves_the_mark_where_it_is():
 
 def test_pairs_are_read_again_from_halves():
     halves = [asked("abc"), asked("gh", 6), told("xy", 10), told("z", 20)]
-    first, second = paired(halves, {("l", 10): 7, ("l", 11): 1, ("l", 20): 99})
+    first, second = pair(halves, {("l", 10): 7, ("l", 11): 1, ("l", 20): 99})
     assert (first.positions.tolist(), first.X[:, 0].tolist(), first.beside.tolist()) == ([10, 11], [7.0, 1.0], [7, 1])
     assert len(second) == 0  # the features are gone

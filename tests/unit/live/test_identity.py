@@ -16,7 +16,7 @@ from streamfl.live.operator.check import member_findings
 from streamfl.live.operator.members import order
 from streamfl.live.settings.connectors import connect
 from streamfl.live.settings.settings import FederationSettings, load
-from streamfl.machines.coordinator.gate.grants import Granted, TrustOnFirstUse
+from streamfl.machines.coordinator.gate.grants import KeyGrants, TrustOnFirstUse
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.messages import Command, MemberChanged
 from streamfl.wire.sealing import Sealing
@@ -125,7 +125,7 @@ def test_a_coordinator_and_its_standby_draw_signs_from_their_key_and_in_an_open_
 
 def test_hosts_may_speak_for_the_clients_that_the_list_grants(settings, keys):
     assert grants(settings("trust_on_first_use")) == TrustOnFirstUse()
-    assert grants(settings("file")) == Granted({str(keys["host"]): ("lab", "plant-7.*")})
+    assert grants(settings("file")) == KeyGrants({str(keys["host"]): ("lab", "plant-7.*")})
 
 
 def test_a_list_must_name_every_key_with_file_and_operators_always(settings, keys, tmp_path):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl.machines.client.budget import AGAIN, FIRST, Budget, SentSizes, least
-from streamfl.machines.coordinator.round.open_round import ALL_MEASURED
+from streamfl.machines.coordinator.round.turns import ALL_MEASURED
 from streamfl.protocol.messages import Numbers, Served, Update
 
 
@@ -34,7 +34,7 @@ def size_of(sizes: list[int]):
 
 def kept(a_record: float, sizes: list[int], *, coarsest: int = 8, **more) -> int:
     """Return the coarseness of the update that is sent."""
-    sent = Budget(a_record, size_of(sizes)).kept(
+    sent = Budget(a_record, size_of(sizes)).fit(
         replace(update(**more), trained=0), lambda one, times: replace(one, trained=times), coarsest
     )
     assert sent.attempt == more.get("attempt", "1-1")

@@ -33,7 +33,7 @@ from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.learning.profiles.base import RoundPlan
 from streamfl.learning.second_moments import RIDGE
 from streamfl.machines.coordinator.machine import Coordinator
-from streamfl.machines.coordinator.round.open_round import next_measured
+from streamfl.machines.coordinator.round.turns import next_measured
 from streamfl.machines.coordinator.saved import agreement
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.state import CoordinatorState

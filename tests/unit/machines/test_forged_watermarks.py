@@ -37,7 +37,7 @@ def seen(profile: str) -> tuple[Seen, ...]:
 
     def spy(claim: Claim) -> Any:
         member = claim.member
-        kept = replace(member.copied(), places=member.places)
+        kept = replace(member.copy(), places=member.places)
         found.append(Seen(replace(claim, member=kept, already=tuple(claim.already))))
         return refusal(claim)
 

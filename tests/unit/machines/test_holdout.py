@@ -84,7 +84,7 @@ def test_a_client_that_was_killed_goes_on_from_what_it_reads_again(
     for t, (start, end) in enumerate(pairwise([0, *rounds]), 1):
         before = after(before, [batch(start, end)], HoldoutRule(per_label=per_label, since=1), t=t, first=start)
     edges = sorted({0, *(p for p in polls if p < at), at})
-    again = Holdout.restored(before.places(), [batch(a, b) for a, b in pairwise(edges)])
+    again = Holdout.restore(before.places(), [batch(a, b) for a, b in pairwise(edges)])
     assert again.places() == before.places()
     assert again.records.X.tolist() == before.records.X.tolist()
     last = after(again, [batch(at, N)], HoldoutRule(per_label=per_label, since=1), t=len(rounds) + 1, first=at)
@@ -136,10 +136,10 @@ def test_partitions_features_and_codes_of_labels_may_differ_between_batches() ->
         assert values["x"] == own
         assert np.isnan(values["extra"]) if own < 600 else values["extra"] == -1.0
     assert {place.partition for place in places} == {"p", "q"}
-    again = Holdout.restored(places, [second, first])  # read again in another order
+    again = Holdout.restore(places, [second, first])  # read again in another order
     assert again.places() == places
     # One partition is gone: what was in it is, too.
-    assert {place.partition for place in Holdout.restored(places, [second]).places()} == {"q"}
+    assert {place.partition for place in Holdout.restore(places, [second]).places()} == {"q"}
 
 
 # --- their design, kept from round to round ------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def kept(rounds: Sequence[int], labels: Sequence[int]) -> Comparison:
 
 
 def compared(comparison: Comparison, t: int, since: int) -> list[int]:
-    design = comparison.settled(t, since)
+    design = comparison.settle(t, since)
     assert design is not None
     return [round(x) for x in (design.Z[:, 0] * 300.0 + 600.0).tolist()]
 
@@ -209,4 +209,4 @@ def test_records_of_the_first_three_rounds_are_compared_with_at_once() -> None:
     comparison = kept([20, 21, 22, 23, 22, 23], [0, 0, 0, 0, 1, 1])
     assert compared(comparison, 24, 20) == [0, 1, 2, 3, 4]
     assert compared(comparison, 24, 1) == []
-    assert Comparison().settled(5, 1) is None
+    assert Comparison().settle(5, 1) is None

@@ -14,6 +14,7 @@ from unit.machines.script import LEARNER, PROFILES, Federation, broadcast, feed,
 
 from streamfl.errors import PeerError
 from streamfl.machines.client.settings import ClientSettings
+from streamfl.machines.coordinator.close import rounds
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
@@ -218,7 +219,7 @@ def test_an_update_with_any_one_field_spoilt_harms_only_its_sender(run, entry):
         rest = [updates[name] for name in (HOSTILE, "c0", "c2")]
         decisions = feed(machine, *rest)
         while machine.is_scoring:  # it may lie about losses, and so raise an alarm
-            decisions = machine._rounds.settle(0.0)
+            decisions = rounds.settle(machine._standing, 0.0)
         (ended,) = broadcast(decisions, RoundClosed)
         assert harmless(decisions) == [], what
         honest = {a.client: a for a in ended.accepted if a.client != HOSTILE}
@@ -255,7 +256,7 @@ def test_scores_with_any_one_field_spoilt_do_no_harm(run):
             later = [m for m in since if isinstance(m, Scores) and m.stage == asked.stage]
             decisions = feed(machine, *later)
             if machine.is_scoring and not broadcast(decisions, Score):
-                decisions = machine._rounds.settle(0.0)
+                decisions = rounds.settle(machine._standing, 0.0)
         assert harmless(decisions) == [], what
     assert refused > 200
 

@@ -116,10 +116,13 @@ def test_clients_whose_rates_are_one_to_thirty_keep_their_influence():
     assert [u.records for u in made(updates).updates] == [10 * rate for rate in rates]
 
 
-def test_norms_far_beyond_all_others_are_cut():
-    liar = altered(update("c9"), squared_norm=1e6, largest_norm=1e3, second_moments=np.diag([1e6, 100.0]))
-    cut = made([*honest(), liar]).updates[-1].numbers
-    assert (cut.squared_norm, cut.largest_norm, cut.second_moments) == (8.0 * 2.0 * 100, 8.0 * 2.0, None)
+def test_norms_far_beyond_all_others_are_cut_and_gradients_with_second_moments():
+    slope, part = update("c9").numbers.differences["m"], 8.0 * 2.0 * 100 / 1e6
+    norms = {"squared_norm": 1e6, "largest_norm": 1e3, "second_moments": np.diag([1e6 - 100.0, 100.0])}
+    cut = made([*honest(), altered(update("c9"), differences={"m": slope / part}, **norms)]).updates[-1].numbers
+    assert (cut.squared_norm, cut.largest_norm) == (8.0 * 2.0 * 100, 8.0 * 2.0)
+    assert np.trace(cut.second_moments) == pytest.approx(cut.squared_norm)
+    np.testing.assert_allclose(cut.differences["m"], slope)
 
 
 def test_no_update_is_judged_among_three_clients():

@@ -74,7 +74,7 @@ def test_starts_that_do_not_know_the_present_ones_are_told_these_and_nothing_els
 
 def test_an_update_that_arrives_with_a_join_counts_and_the_answer_says_so():
     node, link = federation(2)
-    opened = node.machine._unsaved.opened.message
+    opened = node.machine._unsaved.open_round.message
     updates = [answer(opened, name) for name in ("c0", "c1")]
     link.arrived.extend([join("c0", start=2, after=1), *updates])
     node.step(0.0)

@@ -220,7 +220,7 @@ def test_a_client_that_sends_no_seeds_has_nothing_learnt_and_no_record_lost():
     before = machine.digest()
     decisions = feed(machine, *(seeds for name, seeds in members.seeds(asked).items() if name != "c4"))
     assert decisions == []
-    assert machine.phase is Phase.UNMASKING
+    assert machine.phase is Phase.ENQUIRING
     assert machine.waited_for == {"c4"}
     decisions = feed(machine, Tick(), now=5.0)
     (closed,) = broadcast(decisions, RoundClosed)

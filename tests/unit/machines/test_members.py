@@ -23,7 +23,7 @@ from streamfl.bounds import NAMED, Limits
 from streamfl.learning.profiles.experts import Experts
 from streamfl.machines.coordinator.commands import wrong_command
 from streamfl.machines.coordinator.gate.admission import BARRED
-from streamfl.machines.coordinator.gate.grants import NOT_SIGNED, Granted, TrustOnFirstUse
+from streamfl.machines.coordinator.gate.grants import NOT_SIGNED, KeyGrants, TrustOnFirstUse
 from streamfl.machines.coordinator.machine import MOST_TOLD, Coordinator
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
@@ -47,7 +47,7 @@ OTHERS = "another key than that of its host has signed it"
 
 
 def coordinator(
-    grants: TrustOnFirstUse | Granted | None = None, *, min_clients: int = 2, **settings: Any
+    grants: TrustOnFirstUse | KeyGrants | None = None, *, min_clients: int = 2, **settings: Any
 ) -> Coordinator:
     told = CoordinatorSettings(LEARNER, min_clients=min_clients, scaling=False, **settings)
     return Coordinator(told, CoordinatorState(plain()), grants=grants)
@@ -117,7 +117,7 @@ def test_names_that_come_and_go_before_round_1_fill_no_memory():
 
 
 def test_hosts_of_one_grant_take_over_from_one_another_and_no_other_does():
-    machine = coordinator(Granted({"k1": ("c*",), "k2": ("c0", "d"), "k3": ("d",)}))
+    machine = coordinator(KeyGrants({"k1": ("c*",), "k2": ("c0", "d"), "k3": ("d",)}))
     opened = begun(machine, c0="k1", c1="k1")
     assert refusals(feed(machine, Signed(join("c0", start=2), "k3"))) == [("c0", "its signer is not granted it")]
     (taken,) = broadcast(feed(machine, Signed(join("c0", start=2), "k2")), Joined)
@@ -132,7 +132,7 @@ def test_hosts_of_one_grant_take_over_from_one_another_and_no_other_does():
 
 
 def test_what_others_send_in_a_members_name_never_counts_against_it():
-    machine = coordinator(Granted({"k1": ("c*",)}))
+    machine = coordinator(KeyGrants({"k1": ("c*",)}))
     opened = begun(machine, c0="k1", c1="k1")
     for _ in range(10):
         feed(machine, Unusable("c0", "it is not signed"), answer(opened, "c0"), Signed(leave("c0"), "k9"))
@@ -256,8 +256,8 @@ def once(closed: list[RoundClosed]) -> list[RoundClosed]:
 
 def test_the_closest_name_is_looked_for_once_for_each_client_and_not_for_ever(monkeypatch):
     asked: list[str] = []
-    monkeypatch.setattr(Granted, "meant", lambda _, client, __: asked.append(client) or "; did you mean lab?")
-    machine = coordinator(Granted({"k1": ("lab",)}))
+    monkeypatch.setattr(KeyGrants, "meant", lambda _, client, __: asked.append(client) or "; did you mean lab?")
+    machine = coordinator(KeyGrants({"k1": ("lab",)}))
     for n in (*range(MOST_TOLD), *range(2 * MOST_TOLD)):
         ((_, reason),) = refusals(feed(machine, Signed(join(f"s{n}"), "k1")))
         assert reason == "no host is granted it" + ("; did you mean lab?" if n < MOST_TOLD else "")

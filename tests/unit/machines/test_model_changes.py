@@ -217,10 +217,10 @@ def test_the_serving_model_is_the_one_that_clients_have():
     _, W = run.coordinator.serving()
     assert W.tolist() == published[opened.serves, opened.round].tolist()
     assert run.of(RoundClosed)[-1].model == run.coordinator.digest()
-    grid = grid_of(run.coordinator._unsaved.opened.plan.live, run.coordinator.state)
+    grid = grid_of(run.coordinator._unsaved.open_round.plan.live, run.coordinator.state)
     assert grid is not None
     assert (np.ldexp(W, -grid.astype(np.int64)[:, None]) % 1.0 == 0.0).all()
-    exact = next(live.W for live in run.coordinator._unsaved.opened.plan.live if live.name == opened.serves)
+    exact = next(live.W for live in run.coordinator._unsaved.open_round.plan.live if live.name == opened.serves)
     assert (np.abs(W - exact) <= np.ldexp(0.5 * W.shape[1], grid.astype(np.int64))[:, None]).all()
     assert np.abs(W - exact).max() > 0.0
 

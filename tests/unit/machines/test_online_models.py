@@ -523,7 +523,7 @@ def test_an_entry_without_records_changes_no_model_and_loses_none_for_those_that
     assert (native(clients["c1"]).version, machine.state.entry) == (1, 2)
     # One bad record, and the round is closed by the clock.
     (empty,) = sent(feed(clients["c0"], RecordsRead((batch("!", start=4, of="c0"),)), BufferDue()), Update)
-    machine.settings = replace(machine.settings, quorum=1)
+    machine._standing.settings = replace(machine.settings, quorum=1)
     decisions = feed(machine, empty)
     (entry,) = broadcast(decisions, RoundClosed)
     assert (entry.entry, entry.round, entry.records) == (2, 2, 0)

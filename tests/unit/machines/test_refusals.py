@@ -27,17 +27,18 @@ import streamfl
 from streamfl.bounds import REASON_CHARS, REFUSALS_IN_A_ROW, Limits
 from streamfl.errors import BrokenInvariantError
 from streamfl.learning.profiles.adaptive.promotion import Promotion
-from streamfl.machines.coordinator.close.rounds import Rounds
+from streamfl.machines.coordinator.close import rounds
 from streamfl.machines.coordinator.culprits import without_culprits
 from streamfl.machines.coordinator.gate import admission
 from streamfl.machines.coordinator.machine import PAUSE, Coordinator
 from streamfl.machines.coordinator.round.aggregation import Aggregation
 from streamfl.machines.coordinator.round.refusals import Refusals
 from streamfl.machines.coordinator.saved.agreement import Agreement
+from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.decisions import Commit, Finished, Publish, Refused
-from streamfl.protocol.events import Tick, Unusable
+from streamfl.protocol.events import Signed, Tick, Unusable
 from streamfl.protocol.messages import Joined, Left, Refusal, RoundClosed, RoundOpened, Score, Watermark
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.records import Span
@@ -242,6 +243,18 @@ def test_an_entry_in_which_a_client_counts_or_is_silent_does_not_count_towards_e
     assert machine.state.members["c1"].refused == 0
     refused_for(machine, opened, 2)
     assert not machine.state.members["c1"].evicted
+
+
+def test_a_client_that_lies_in_every_other_entry_holds_no_entry_up_and_is_not_evicted():
+    machine = coordinator(2)
+    opened, counted = begun(machine, "c0", "c1"), []
+    for i in range(2 * REFUSALS_IN_A_ROW):
+        update = spoilt(opened, "c1") if i % 2 else answer(opened, "c1", start=4 * (i // 2))
+        decisions = feed(machine, update, answer(opened, "c0", start=4 * i))
+        counted.append(accepted(decisions))
+        (opened,) = broadcast(decisions, RoundOpened)
+    assert counted == [["c0", "c1"], ["c0"]] * REFUSALS_IN_A_ROW
+    assert not machine.state.members["c1"].left
 
 
 def test_only_a_new_start_brings_an_evicted_client_back():
@@ -490,7 +503,7 @@ def handled(saved, message, at):
         resumed = code.co_flags & inspect.CO_GENERATOR  # also to be closed, where nothing can be raised
         if event != "call" or raised or resumed or not code.co_filename.startswith(HERE):
             return
-        count += code.co_name not in ("handle", "has_asked", "answer", "copied", "__copy__")
+        count += code.co_name not in ("handle", "has_asked", "answer", "copy", "__copy__")
         if count == at:
             raised = f"{Path(code.co_filename).name}: {code.co_name}"
             raise ValueError("injected")
@@ -698,6 +711,40 @@ def test_what_raises_before_the_last_scores_leaves_the_deliberation_as_it_was(al
     assert saved.state() == before
 
 
+class OnlySigned:
+    """Whoever has signed may speak for every client."""
+
+    def refusal(self, client, signer, state):
+        return None if signer else "its signature is missing or not right"
+
+    def meant(self, client, state):
+        return ""
+
+
+def test_changes_of_signed_membership_that_waited_for_an_alarm_are_made_when_it_is_settled(alarmed):
+    _, updates, asked = alarmed
+    saved = asking(alarmed)
+    saved.machine._admission.grants = OnlySigned()
+    assert saved.feed(Signed(leave("c0"), "k"), Signed(join("x1"), "k")) == []
+    decisions = saved.feed(Signed(scores(updates["c1"], asked, 0.1), "k"))
+    while asks := broadcast(decisions, Score):
+        decisions = saved.feed(*(Signed(scores(update, asks[0], 0.1), "k") for update in updates.values()))
+    assert refusals(decisions) == []
+    assert [told.client for told in broadcast(decisions, Left)] == ["c0"]
+    assert [told.client for told in broadcast(decisions, Joined)] == ["x1"]
+
+
+def test_a_change_of_membership_that_raises_is_forgotten_and_the_alarm_is_settled_all_the_same(alarmed, monkeypatch):
+    _, updates, asked = alarmed
+    saved = asking(alarmed)
+    monkeypatch.setattr(Member, "after_leave", lambda *_: 1 / 0)
+    assert saved.feed(leave("c0")) == []
+    decisions = saved.feed(scores(updates["c1"], asked, 0.1))
+    _finish(saved, updates, decisions)
+    assert not saved.machine._unsaved.changes_wait
+    assert not saved.machine.state.members["c0"].left
+
+
 def _finish(saved, updates, decisions):
     while asked := broadcast(decisions, Score):
         decisions = saved.feed(*(scores(update, asked[0], 0.1) for update in updates.values()))
@@ -771,7 +818,7 @@ def test_the_update_with_which_a_round_cannot_be_closed_is_refused_at_a_deadline
 def test_a_round_that_cannot_be_closed_even_without_updates_raises_a_defect(monkeypatch):
     saved = Saved(1)
     (opened,) = broadcast(saved.feed(join("c0")), RoundOpened)
-    monkeypatch.setattr(Rounds, "_conclude", lambda *_: 1 / 0)
+    monkeypatch.setattr(rounds, "_conclude", lambda *_: 1 / 0)
     with pytest.raises(BrokenInvariantError, match="without updates cannot be closed"):
         saved.feed(scaled(opened, "c0"))
 
@@ -989,7 +1036,7 @@ def test_labels_that_come_apart_and_their_features_are_in_the_clients_own_partit
 
 def test_a_mark_beyond_the_end_of_the_features_is_refused():
     machine = coordinator(2)
-    machine._admission.log_ends = lambda partitions: {one: 4 if one == "l" else 10 for one in partitions}
+    machine._admission.logs.ends = lambda partitions: {one: 4 if one == "l" else 10 for one in partitions}
     opened = begun(machine, "c0", "c1")
     updates = [
         replace(answer(opened, "c1", spans=(Span("l", 0, 4),)), watermark=Watermark("f", at)) for at in (11, 10)
@@ -1013,7 +1060,7 @@ def test_the_ends_of_logs_are_asked_only_where_a_position_goes_farther():
         return dict.fromkeys(partitions, 10)
 
     machine = coordinator(1)
-    machine._admission.log_ends = ends
+    machine._admission.logs.ends = ends
     opened = begun(machine, "c0")
     for start, calls in ((0, 1), (4, 1)):  # up to 4, then up to 8: less than 10
         (opened,) = broadcast(feed(machine, answer(opened, "c0", start=start)), RoundOpened)
@@ -1032,7 +1079,7 @@ def test_the_ends_of_logs_are_asked_only_where_a_position_goes_farther():
 @pytest.mark.parametrize("end", [10**12, 2**63 - 1, 2**63, 10**400])
 def test_an_end_beyond_the_log_moves_no_position(end):
     machine = coordinator(2)
-    machine._admission.log_ends = lambda partitions: dict.fromkeys(partitions, 100)
+    machine._admission.logs.ends = lambda partitions: dict.fromkeys(partitions, 100)
     opened = begun(machine, "c0", "c1")
     (refused,) = feed(machine, answer(opened, "c1", spans=(Span("c1", 0, end),)))
     assert refused.is_fault
@@ -1042,7 +1089,7 @@ def test_an_end_beyond_the_log_moves_no_position(end):
 
 def test_an_unknown_end_of_a_log_refuses_no_update():
     machine = coordinator(1)
-    machine._admission.log_ends = dict.fromkeys
+    machine._admission.logs.ends = dict.fromkeys
     opened = begun(machine, "c0")
     assert accepted(feed(machine, answer(opened, "c0"))) == ["c0"]
 
@@ -1053,16 +1100,16 @@ def test_an_unknown_end_of_a_log_refuses_no_update():
 def test_an_update_about_a_log_that_was_made_again_is_refused_and_its_client_evicted_with_the_reason():
     ids = {"c0": "a", "c1": "b"}
     machine = coordinator(2)
-    machine._admission.log_ids = lambda partitions: {one: ids.get(one) for one in partitions}
+    machine._admission.logs.ids = lambda partitions: {one: ids.get(one) for one in partitions}
     opened = begun(machine, "c0", "c1")
     feed(machine, answer(opened, "c0"))
     (opened,) = broadcast(feed(machine, answer(opened, "c1")), RoundOpened)
     assert machine.state.logs == ids
     ids["c1"] = "made again"
     machine = coordinator_like(machine, opened)
-    machine._admission.log_ids = lambda partitions: {one: ids.get(one) for one in partitions}
+    machine._admission.logs.ids = lambda partitions: {one: ids.get(one) for one in partitions}
     for _ in range(3):
-        opened = machine._rounds.unsaved.opened.message
+        opened = machine._unsaved.open_round.message
         ((who, why),) = refusals(feed(machine, answer(opened, "c1", start=4)))
         assert (who, why.partition(":")[0]) == ("c1", "the topic of c1 was deleted and made again")
         decisions = feed(machine, answer(opened, "c0", start=machine.state.members["c0"].positions["c0"]))
@@ -1075,7 +1122,7 @@ def test_an_update_about_a_log_that_was_made_again_is_refused_and_its_client_evi
 def test_a_log_whose_identity_is_unknown_refuses_nothing_and_the_first_that_is_known_stays():
     ids = {}
     machine = coordinator(1)
-    machine._admission.log_ids = lambda partitions: {one: ids.get(one) for one in partitions}
+    machine._admission.logs.ids = lambda partitions: {one: ids.get(one) for one in partitions}
     opened = begun(machine, "c0")
     for start, known, logs in ((0, None, {}), (4, "a", {"c0": "a"}), (8, None, {"c0": "a"}), (12, "a", {"c0": "a"})):
         ids["c0"] = known

@@ -21,7 +21,7 @@ from unit.machines.script import (
     scores,
 )
 
-from streamfl.machines.coordinator.saved.announcements import MOST_NAMED, placed
+from streamfl.machines.coordinator.saved.announcements import MOST_NAMED, with_places
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.places import MOST_PARTITIONS, WINDOW, Places
 from streamfl.protocol.messages import LocalDrift, Numbers, Restarted, RoundClosed, RoundOpened, Score, Update
@@ -174,7 +174,7 @@ def test_no_more_rounds_than_the_window_are_kept() -> None:
     assert places.begun["p"][0] == (101 - WINDOW, 10 * (101 - WINDOW))
     assert len(places.begun["p"]) == len(places.times) == WINDOW
     member = Member(1, positions={"p": 1010}, places=places)
-    told = placed(replace(DRIFTED, round=100, since=40, clients=("c0",)), {"c0": member})
+    told = with_places(replace(DRIFTED, round=100, since=40, clients=("c0",)), {"c0": member})
     assert (told.known_since, told.positions) == (69, {"p": (690, 1010)})
     assert told.times == (690_000, 1_000_009)
 
@@ -197,10 +197,10 @@ def test_the_clients_named_come_first_and_an_announcement_has_a_bound() -> None:
     found = Restarted(
         round=9, epoch=2, cause="excess", chosen="scratch", clients=("c0149",), since=9, statistic=11.0, threshold=9.2
     )
-    told = placed(found, members)
+    told = with_places(found, members)
     assert list(told.positions)[:2] == ["p0149", "p0000"]
     assert len(told.positions) == MOST_NAMED
-    assert list(placed(replace(DRIFTED, clients=("c0007",)), members).positions) == ["p0007"]
+    assert list(with_places(replace(DRIFTED, clients=("c0007",)), members).positions) == ["p0007"]
 
 
 def test_clients_that_share_a_partition_are_told_together() -> None:
@@ -208,9 +208,9 @@ def test_clients_that_share_a_partition_are_told_together() -> None:
         "a": Member(1, positions={"p": 90}, places=Places().after(moved(9, 40))),
         "b": Member(1, positions={"p": 95}, places=Places().after(moved(9, 30))),
     }
-    assert placed(replace(DRIFTED, clients=("a", "b")), members).positions == {"p": (30, 95)}
+    assert with_places(replace(DRIFTED, clients=("a", "b")), members).positions == {"p": (30, 95)}
 
 
 def test_a_partition_without_records_since_is_not_told() -> None:
     quiet = Member(1, positions={"p": 50}, places=Places().after(moved(3, 40)))
-    assert placed(replace(DRIFTED, clients=("c0",)), {"c0": quiet}).positions == {}
+    assert with_places(replace(DRIFTED, clients=("c0",)), {"c0": quiet}).positions == {}

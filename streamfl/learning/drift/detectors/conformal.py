@@ -1,4 +1,4 @@
-"""A test with a proven rate of false alarms, whether a frozen model does worse in the last rounds than before."""
+"""A test whether a frozen model does worse in the last rounds than before; its rate of false alarms is proven."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -18,54 +18,68 @@ from streamfl.learning.drift.evidence import Observed
 from streamfl.protocol.alarm import Alarm, Reading
 
 # The tilts of the mixture, and how many rounds ago a drift may have begun. docs/choices.md, "Conformal".
-TILTS, STARTS = np.array([0.5, 1.0, 2.0, 4.0, 8.0]), (1, 2, 4, 8)
+TILTS, STARTS = np.array([0.5, 1.0, 2.0, 4.0, 8.0, 16.0])[:, None, None], (1, 2, 4, 8)
 
 # The rounds in the bag: at most, at least, and at least before the start. docs/choices.md, "Conformal".
 BAG, FEWEST, BEFORE = 48, 4, 3
+
+# The least variance of a record's score, and the prior of a design effect: as if so many rounds had varied as
+# independent records do. docs/choices.md, "Conformal".
+LEAST_VARIANCE, SUPPOSED = 1e-6, 10.0
+
+# The deviations that one client's round counts as at most, in what rounds vary by. docs/choices.md, "Influence".
+MOST_DEVIATIONS = 6.0
+
+# The variance of a sum below which nothing is known.
+TINY = 1e-9
 
 # With more cells than these, of rounds, clients and labels, the bag is shorter, but of so many rounds at least: it is
 # saved in every round, and many clients need fewer rounds. docs/choices.md, "Conformal".
 MOST_CELLS, SHORTEST = 20_000, 12
 
 
+class Levels(Ratio):
+    """The ratio of the squared sum over all clients and the last rounds to its variance."""
+
+    sure: ClassVar[float] = 1.0
+
+
 @dataclass
 class Conformal(Detector):
     """A mixture of e-values: over all clients, over a few clients, and by label.
 
-    Input: by client and label, counts and sums of the scores of one model that was frozen before (the scout). Cost:
-    O(bag x clients x labels) a round, and as many numbers in the saved state.
+    Input: by client and label, counts, sums and sums of squares of the scores of one model that was frozen before
+    (the scout). Cost: O(bag x clients x labels) a round, and three times as many numbers in the saved state.
 
-    The unit is a client's round. Let the bag be the last 48 rounds since the reset (fewer with many clients and
-    labels), u the client's sum in a round of
-    its scores less its mean over the bag for the record's label, divided by sqrt(records), and z = u over the
-    deviation of u over the rounds in the bag. For the last a rounds, of which the client had records in k, and a
-    tilt l,
+    Let the bag be the last 48 rounds since the reset (fewer with many clients and labels). For a client, a label, the
+    last a rounds and a tilt l, with m and v the mean and the variance of the cell's scores in the bag,
 
-        e = exp(l (sum of z over these k)) / (mean over its rounds in the bag of exp(l z))^k.
+        e = exp(l (sum over its new records of score - m)) / B(l, v, 1 - m)^(new records),
 
-    Over all clients, e is their product, averaged over tilts; over a few clients, the product over clients of
-    1 - p + p e, averaged over p = 1/clients and 0.1; by label, the product over clients of the e of the label's
-    records, averaged over labels. The statistic is ln of the mean over these three and over a. It alarms at ln 2A.
+    where B is Bennett's bound: the largest mean of exp(l x) for x of mean 0 and variance v that is at most 1 - m.
+    With more new records than old ones, e is of the old ones, and of how far they lie below m. Over a client, all
+    clients, or a label, e is the product over its cells. Over a few clients, it is the product over clients of 1 - p
+    + p e, averaged over p = 1/clients and 0.1. The statistic is ln of the mean over tilts, labels, these three, and
+    a. It alarms at ln 2A.
 
-    Where rounds have shocks in common, sums over clients vary more than independent clients explain. So ln of a mean
-    that exceeds 1 is divided by the ratio of the two variances over a rounds, if that is surely above 1.
+    Theorem. If the scores in the bag of each client and label are exchangeable, given those of all others, every
+    such mean has expectation at most 1. So P(alarm in the first n rounds after a reset) <= n / 2A.
 
-    Theorem. If the rounds of each client in which it has records are exchangeable, and clients are independent, every
-    such mean has expectation at most 1: for any law of scores and any dependence within a round. So
-    P(alarm in the first n rounds after a reset) <= n / (2A - 1).
+    Proof. Given each cell's scores in the bag, the new ones are a draw without replacement. By Theorem 4 of
+    Hoeffding (1963) the mean of a convex function of their sum, here exp(l x), is at most that of a draw with
+    replacement, which is (mean of exp(l x) over the bag)^(new records), and Bennett (1962) bounds that mean by B. So
+    each cell has mean at most 1, and cells multiply; 1 - p + p e and averages keep the bound. Markov's inequality
+    bounds each round, and n rounds add up.
 
-    Proof. Given the bag of a client as a multiset, z is the same function of each round, and the last k rounds are a
-    draw of k from the bag without replacement. By Theorem 4 of Hoeffding (1963) the mean of a convex function of
-    their sum, here exp(l x), is at most that of a draw with replacement, which is (mean of exp(l z))^k. So e has mean
-    at most 1, and that of a label likewise. Independent clients multiply; 1 - p + p e and averages keep the bound. A
-    mean m > 1 whose ln is divided by at least 1, whatever that depends on, is at most m. So the statistic reaches ln
-    2A only where means of expectation at most 1, averaged, reach 2A - 1. By Markov that has a probability of at most
-    1/(2A - 1) in each round, and n rounds add up.
+    Records of a round may depend on each other, as copies do; rounds may have shocks in common, or resemble their
+    neighbours. Then sums vary by more than records explain. So ln e above 0 is divided by two factors of at least 1,
+    which only lowers e. If sums are Gaussian with a variance f times as large, e to the power of 1/f has mean at
+    most 1 again, where B is that of a Gaussian. The first factor is how much more clients' rounds vary before the
+    start than independent records explain, shrunk to 1. The second is how much more sums over all clients vary than
+    that explains: those of rounds before the start, likewise, or those of the last a rounds in all earlier tests,
+    less a standard error. What remains is measured.
 
-    The scout is given: it was frozen before the bag begins. Three things are not covered. A shock that all clients
-    share makes them dependent; the ratio helps. Rounds may resemble their neighbours. The mix of labels or the number
-    of records may change with time; centring by label and dividing by sqrt(records) make that matter little. All
-    three are measured.
+    The scout is given: it was frozen before the bag begins.
 
     Parameters
     ----------
@@ -77,14 +91,15 @@ class Conformal(Detector):
         A label that is new to the epoch is an alarm by itself if it has more than this part of a round's records.
     clients, labels
         The names of the rows and columns of the bag; only the first 100 labels are tested.
-    counts, sums
-        The bag: records, and sums of their scores, by round, client and label; shape (rounds, clients, labels).
+    bag
+        Records, sums of their scores, and of their squares; shape (3, rounds, clients, labels).
     dispersion
-        By a, the ratio: of the squared sum of all z of the last a rounds to their number.
+        By a, how much more the sum over all clients and the last a rounds varies than clients' rounds explain.
 
     References
     ----------
-    Hoeffding 1963, Probability inequalities for sums of bounded random variables, Theorem 4. Vovk and Wang 2021,
+    Hoeffding 1963, Probability inequalities for sums of bounded random variables, Theorem 4. Bennett
+    1962, Probability inequalities for the sum of independent random variables. Vovk and Wang 2021,
     E-values: calibration, combination and applications, for averages and products of e-values.
 
     Examples
@@ -93,14 +108,14 @@ class Conformal(Detector):
     >>> from streamfl.protocol.messages import LabelSums
     >>> def round_(t, score):
     ...     parts = {f"c{i}": ClientPart(50, {}, (LabelSums(label="a", count=50, loss=50 * (score + (t + i) % 5 / 50),
-    ...         square=0.0),)) for i in range(5)}
+    ...         square=50 * (score**2 + 0.05)),)) for i in range(5)}
     ...     return Observed(t, 250, {}, clients=parts)
     >>> detector = Conformal()
     >>> {detector.update(round_(t, 0.2), {}) for t in range(1, 21)}
     {None}
     >>> alarm = detector.update(round_(21, 0.5), {})
     >>> alarm.cause, alarm.since, alarm.clients, alarm.local, round(alarm.statistic, 1), round(alarm.threshold, 1)
-    ('conformal', 21, (), False, 13.0, 9.9)
+    ('conformal', 21, ('c0', 'c1', 'c2', 'c3', 'c4'), False, 96.8, 9.9)
     """
 
     run_length: float = RUN_LENGTH
@@ -108,9 +123,8 @@ class Conformal(Detector):
     new_label: float = 0.05
     clients: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
-    counts: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 0)))
-    sums: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 0)))
-    dispersion: list[Ratio] = field(default_factory=lambda: [Ratio() for _ in STARTS])
+    bag: FloatArray = field(default_factory=lambda: np.zeros((3, 0, 0, 0)))
+    dispersion: list[Levels] = field(default_factory=lambda: [Levels() for _ in STARTS])
     scouts: ClassVar[bool] = True
     kind: Literal["conformal"] = "conformal"
     reading: Reading | None = None
@@ -120,43 +134,44 @@ class Conformal(Detector):
         self.reading = None
         self._add(observed)
         labels = self.labels
-        before = self.counts[:-1].sum(axis=(0, 1))
-        present = self.counts[-1][[client in observed.clients for client in self.clients]]
-        new_label = new_label_alarm(observed, labels, present, before, self.new_label)
-        if new_label is not None or len(self.counts) < FEWEST:
+        counts = self.bag[0]
+        present = counts[-1][[client in observed.clients for client in self.clients]]
+        new_label = new_label_alarm(observed, labels, present, counts[:-1].sum(axis=(0, 1)), self.new_label)
+        if new_label is not None or len(counts) < FEWEST:
             return new_label
         evidence = self._evidence()
         statistic, threshold = evidence.statistic(), math.log(2.0 * self.run_length)
-        for start, ratio in zip(STARTS, self.dispersion, strict=True):
-            ratio.take(evidence.level(start) ** 2)
+        for start, level, ratio in zip(STARTS, evidence.levels().tolist(), self.dispersion, strict=True):
+            if _is_tested(start, len(counts)):
+                ratio.take(level**2)
         self.reading = Reading(statistic, threshold)
         return self._alarm(observed.round, evidence) if statistic >= threshold else None
 
     def reset(self, *, filled: bool = False) -> None:
         """Begin a new bag."""
         self.clients = self.labels = ()
-        self.counts = self.sums = np.zeros((0, 0, 0))
+        self.bag = np.zeros((3, 0, 0, 0))
         self.reading = None
 
     def forget(self, clients: Collection[str]) -> None:
         """Begin new bags for some clients."""
         kept = [i for i, client in enumerate(self.clients) if client not in clients]
         self.clients = tuple(self.clients[i] for i in kept)
-        self.counts, self.sums = self.counts[:, kept], self.sums[:, kept]
+        self.bag = self.bag[:, :, kept]
 
     def named(self, clients: Collection[str]) -> tuple[str, ...]:
         """Return those of some clients that surely have risen by now, if only a few have."""
-        if len(self.counts) < FEWEST:
+        if self.bag.shape[1] < FEWEST:
             return ()
         chances = self._evidence().chances().tolist()
         return tuple(c for c, x in zip(self.clients, chances, strict=True) if x >= NAMED and c in clients)
 
     def rest_is_quiet(self, observed: Observed, groups: Mapping[str, int], named: Collection[str], sd: float) -> bool:
         """Return whether the last round of all other clients, in all and by label, is below `sd` deviations."""
-        return not len(self.counts) or self._rest(self._evidence(), named) < sd
+        return not self.bag.shape[1] or self._rest(self._evidence(), named) < sd
 
     def _evidence(self) -> "Evidence":
-        return Evidence.of(self.counts, self.sums, [ratio.factor for ratio in self.dispersion])
+        return Evidence.of(self.bag, [ratio.factor for ratio in self.dispersion])
 
     def _add(self, observed: Observed) -> None:
         """Put a round into the bag; who had no records in the bag, and labels of which there were none, leave it."""
@@ -165,22 +180,22 @@ class Conformal(Detector):
         clients = tuple(sorted({*self.clients, *parts}))
         names = (*self.labels, *sorted(labels.difference(self.labels)))[:MOST_LABELS]
         row, column = ({name: i for i, name in enumerate(each)} for each in (clients, names))
-        new = np.zeros((2, 1, len(clients), len(names)))
+        new = np.zeros((3, 1, len(clients), len(names)))
         for client, part in parts.items():
             for sums in part.new:
                 if sums.label in column:
-                    new[:, 0, row[client], column[sums.label]] = sums.count, sums.loss
-        old = np.zeros((2, len(self.counts), len(clients), len(names)))
-        old[:, :, [row[client] for client in self.clients], : len(self.labels)] = self.counts, self.sums
+                    new[:, 0, row[client], column[sums.label]] = sums.count, sums.loss, sums.square
+        old = np.zeros((3, self.bag.shape[1], len(clients), len(names)))
+        old[:, :, [row[client] for client in self.clients], : len(self.labels)] = self.bag
         most = max(SHORTEST, min(BAG, MOST_CELLS // max(1, len(clients) * len(names))))
         bag = np.concatenate([old, new], axis=1)[:, -most:]
         stay, last = bag[0].any(axis=(0, 2)), bag[0].any(axis=(0, 1))
-        self.counts, self.sums = bag[:, :, stay][..., last]
+        self.bag = bag[:, :, stay][..., last]
         self.clients = tuple(name for name, stays in zip(clients, stay.tolist(), strict=True) if stays)
         self.labels = tuple(name for name, stays in zip(names, last.tolist(), strict=True) if stays)
 
     def _alarm(self, t: int, evidence: "Evidence") -> Alarm:
-        named, last = self.named(self.clients), self.counts[-1]
+        named, last = self.named(self.clients), self.bag[0, -1]
         risen = np.array([client in named for client in self.clients])
         few = bool(named) and bool(last[risen].sum() <= self.most_local * last.sum())
         local = few and self._rest(evidence, named) < SURE
@@ -197,7 +212,7 @@ class Conformal(Detector):
     def _rest(self, evidence: "Evidence", named: Collection[str]) -> float:
         """Return the largest rise, in deviations, of the clients that are not named: in all, and by label."""
         rest = np.array([client not in named for client in self.clients])
-        enough = self.counts[-1][rest].sum(axis=0) >= FEWEST_OF_LABEL
+        enough = self.bag[0, -1][rest].sum(axis=0) >= FEWEST_OF_LABEL
         by_label = evidence.rises_by_label(rest, 1)[enough]
         return max(evidence.rise(rest), float(by_label.max(initial=-math.inf)))
 
@@ -208,30 +223,47 @@ class Evidence:
 
     Parameters
     ----------
-    client, cell
-        z by round and client, and by round, client and label; 0 where there are no records.
-    of_client, of_cell
-        ln e by start, tilt and client, and by start, tilt, client and label.
-    dispersion
-        By start, the factor by which sums over clients vary more than independent clients explain.
+    above, variance
+        By start, client and label: the sum of the new records' scores less their mean over the bag, and its variance.
+    logs
+        ln e by start, tilt, client and label.
+    factors, own
+        What logarithms above 0 are divided by: by start, and for single clients by start and client.
     """
 
-    client: FloatArray
-    cell: FloatArray
-    of_client: FloatArray
-    of_cell: FloatArray
-    dispersion: FloatArray
+    above: FloatArray
+    variance: FloatArray
+    logs: FloatArray
+    factors: FloatArray
+    own: FloatArray
 
     @classmethod
-    def of(
-        cls, counts: FloatArray, sums: FloatArray, dispersion: Sequence[float] = (1.0,) * len(STARTS)
-    ) -> "Evidence":
-        """Return what a bag shows; counts and sums have the shape (rounds, clients, labels)."""
-        means = sums.sum(axis=0) / np.maximum(1.0, counts.sum(axis=0))
-        over = sums - counts * means
-        client, cell = _standardised(over.sum(axis=2), counts.sum(axis=2)), _standardised(over, counts)
-        of_client, of_cell = _log_e(client, counts.sum(axis=2) > 0.0), _log_e(cell, counts > 0.0)
-        return cls(client, cell, of_client, of_cell, np.array(dispersion))
+    def of(cls, bag: FloatArray, dispersion: Sequence[float] = (1.0,) * len(STARTS)) -> "Evidence":
+        """Return what a bag shows, of shape (3, rounds, clients, labels): counts, sums, and sums of squares."""
+        counts, sums, squares = bag
+        n = counts.sum(axis=0)
+        some = np.maximum(1.0, n)
+        mean = sums.sum(axis=0) / some
+        one = np.maximum(squares.sum(axis=0) / some - mean**2, LEAST_VARIANCE)
+        up, down = _log_most(one, 1.0 - mean), _log_most(one, mean)
+        above, variance, logs, effects, own, common = [], [], [], [], [], []
+        nothing = (np.ones(counts.shape[1]), 1.0, 1.0)
+        for start in STARTS:
+            new = counts[-start:].sum(axis=0)
+            rest = n - new
+            rise = (sums - counts * mean)[-start:].sum(axis=0)
+            log_e = TILTS * rise - np.minimum(new, rest) * np.where(new <= rest, up, down)
+            enough = _is_tested(start, len(counts))
+            each, effect, shock = _design_effects(counts[:-start], sums[:-start], one) if enough else nothing
+            effects.append(effect)
+            own.append(each)
+            common.append(shock)
+            above.append(rise)
+            variance.append(effect * one * new * rest / some)
+            logs.append(log_e if enough else np.zeros_like(log_e))
+        shocks = np.maximum(common, np.maximum.accumulate(dispersion))
+        factors, of_clients = np.array(effects) * shocks, np.stack(own) * shocks[:, None]
+        return cls(np.stack(above), np.stack(variance), np.stack(logs), factors, of_clients)
 
     def statistic(self) -> float:
         """Return ln of the mean over starts and parts."""
@@ -243,67 +275,95 @@ class Evidence:
 
     def by_label(self) -> FloatArray:
         """Return ln of the mean over starts and tilts by label, shape (labels,)."""
-        return _log_mean(self._damped(_log_mean(self.of_cell.sum(axis=2), 1).T), 1)
+        return _log_mean(_damped(self.logs.sum(axis=2), self.factors[:, None, None]), (0, 1))
 
     def chances(self) -> FloatArray:
         """Return the probability that each client has risen, given that some have, shape (clients,)."""
-        belongs, terms = over_subsets(self._damped(_log_mean(self.of_client, 1).T).T)
+        belongs, terms = over_subsets(self._of_clients())
         weights = np.exp(terms - np.logaddexp.reduce(terms, axis=None))
         chances: FloatArray = np.einsum("pk,pki->i", weights, belongs)
         return chances
 
-    def level(self, start: int) -> float:
-        """Return by how many deviations all clients lie above the bag in the last rounds."""
-        return float(_pooled(self.client[-start:].ravel()))
+    def levels(self) -> FloatArray:
+        """Return by how many deviations all clients lie above the bag, by start."""
+        return _level(self.above.sum(axis=2), self.variance.sum(axis=2))
 
     def rise(self, chosen: BoolArray) -> float:
         """Return by how many deviations some clients lie above the bag in the last round."""
-        return float(_pooled(self.client[-1][chosen]))
+        return float(_deviations(self.above[0, chosen].sum(), self.variance[0, chosen].sum()))
 
     def rises_by_label(self, chosen: BoolArray, start: int) -> FloatArray:
         """Return by how many deviations some clients lie above the bag in the last rounds, shape (labels,)."""
-        return _pooled(self.cell[-start:, chosen].reshape(-1, self.cell.shape[2]))
+        i = STARTS.index(start)
+        return _deviations(self.above[i, chosen].sum(axis=0), self.variance[i, chosen].sum(axis=0))
 
     def _parts(self) -> FloatArray:
         """Return ln of the e-values over all clients, over a few, and by label, shape (3, starts)."""
-        few = over_subsets(_log_mean(self.of_client, 1))[1]
-        whole, by_label = _log_mean(self.of_client.sum(axis=2), 1), _log_mean(self.of_cell.sum(axis=2), (1, 2))
-        return self._damped(np.stack([whole, _log_mean(few, 0), by_label]))
+        whole = _log_mean(_damped(self.logs.sum(axis=(2, 3)), self.factors[:, None]), 1)
+        few = _log_mean(over_subsets(self._of_clients())[1], 0)
+        return np.stack([whole, few, _log_mean(_damped(self.logs.sum(axis=2), self.factors[:, None, None]), (1, 2))])
 
-    def _damped(self, logs: FloatArray) -> FloatArray:
-        """Return logs with starts in the last axis, divided by their dispersion where they exceed 0."""
-        damped: FloatArray = np.where(logs > 0.0, logs / self.dispersion, logs)
-        return damped
-
-
-def _standardised(over: FloatArray, n: FloatArray) -> FloatArray:
-    """Return sums over n records, divided by sqrt(n) and by the deviation of that over the rounds with records."""
-    there = n > 0.0
-    u = over / np.sqrt(np.maximum(1.0, n))
-    rounds = np.maximum(1, there.sum(axis=0))
-    centre = u.sum(axis=0) / rounds
-    deviation = np.sqrt(np.where(there, (u - centre) ** 2, 0.0).sum(axis=0) / rounds)
-    # Where all rounds are the same up to rounding, nothing is above the others.
-    z: FloatArray = np.where(there, u - centre, 0.0) / np.maximum(deviation, 1e-6)
-    return z
+    def _of_clients(self) -> FloatArray:
+        """Return ln e by start and client."""
+        return _log_mean(_damped(self.logs.sum(axis=3), self.own[:, None]), 1)
 
 
-def _log_e(z: FloatArray, there: BoolArray) -> FloatArray:
-    """Return ln e by start and tilt of series of rounds along the first axis; 0 where there are too few rounds."""
-    tilted = np.multiply.outer(TILTS, z)  # |z| is at most sqrt(rounds), so that exp is finite
-    rounds = np.maximum(1, there.sum(axis=0))
-    log_mean = np.log(np.maximum(np.where(there, np.exp(tilted), 0.0).sum(axis=1), 1e-300) / rounds)
-    by_start = []
-    for start in STARTS:
-        k, before = there[-start:].sum(axis=0), there[:-start].sum(axis=0)
-        by_start.append(np.where(before >= BEFORE, tilted[:, -start:].sum(axis=1) - k * log_mean, 0.0))
-    return np.stack(by_start)
+def _damped(logs: FloatArray, factors: FloatArray) -> FloatArray:
+    """Return logarithms divided by factors where they exceed 0."""
+    damped: FloatArray = np.where(logs > 0.0, logs / factors, logs)
+    return damped
 
 
-def _pooled(z: FloatArray) -> FloatArray:
-    """Return sums over the first axis in deviations; z is 0 where there is nothing."""
-    pooled: FloatArray = z.sum(axis=0) / np.sqrt(np.maximum(1, np.count_nonzero(z, axis=0)))
-    return pooled
+def _log_most(variance: FloatArray, most: FloatArray) -> FloatArray:
+    """Return by tilt ln of the largest mean of exp(l x) that x can have: of mean 0, a variance, and at most `most`.
+
+    Bennett's: x is `most` with probability w, and else below 0.
+    """
+    b = np.maximum(most, 1e-6)
+    w = variance / (b**2 + variance)
+    largest: FloatArray = np.logaddexp(np.log(w) + TILTS * b, np.log1p(-w) - TILTS * variance / b)
+    return largest
+
+
+def _is_tested(start: int, rounds: int) -> bool:
+    return rounds - start >= max(BEFORE, start // 2)
+
+
+def _design_effects(counts: FloatArray, sums: FloatArray, one: FloatArray) -> tuple[FloatArray, float, float]:
+    """Return how much more rounds vary than is explained, shrunk and at least 1; `one` is a record's variance.
+
+    Rounds of each client, shape (clients,), and of all, beyond independent records; and sums over all clients, beyond
+    independent clients.
+    """
+    n = counts.sum(axis=0)
+    rise = (sums - counts * (sums.sum(axis=0) / np.maximum(1.0, n))).sum(axis=2)
+    explained = (one * counts * (1.0 - counts / np.maximum(1.0, n))).sum(axis=2)
+    ratios = np.where(explained > TINY, rise**2 / np.maximum(explained, TINY), np.nan)
+    known = np.isfinite(ratios)
+    by_client = np.nansum(ratios, axis=0) / np.maximum(1, known.sum(axis=0))
+    # One client's rounds count as at most so many deviations of the middle client's.
+    ratios = np.minimum(ratios, MOST_DEVIATIONS**2 * max(1.0, float(np.median(by_client))))
+    total, rounds = np.nansum(ratios, axis=0), known.sum(axis=0)
+    effect = _shrunk(float(total.sum()), int(rounds.sum()))
+    own = np.maximum(1.0, (SUPPOSED * effect + total) / (SUPPOSED + rounds))
+    levels = _level(rise, effect * explained)
+    return own, effect, _shrunk(float((levels**2).sum()), len(levels))
+
+
+def _shrunk(total: float, count: int) -> float:
+    return max(1.0, (SUPPOSED + total) / (SUPPOSED + count))
+
+
+def _level(rises: FloatArray, variances: FloatArray) -> FloatArray:
+    """Return by how many deviations clients, in the last axis, lie above 0 together; all weigh the same."""
+    each = np.clip(_deviations(rises, variances), -MOST_DEVIATIONS, MOST_DEVIATIONS)
+    level: FloatArray = each.sum(axis=-1) / np.sqrt(np.maximum(1, (variances > TINY).sum(axis=-1)))
+    return level
+
+
+def _deviations(rise: FloatArray, variance: FloatArray) -> FloatArray:
+    deviations: FloatArray = rise / np.sqrt(np.maximum(variance, TINY))
+    return deviations
 
 
 def _log_mean(logs: FloatArray, axis: int | tuple[int, ...]) -> FloatArray:

@@ -34,6 +34,8 @@ class Ratio:
         Ratios of the last rounds, which do not count yet.
     spread
         The variance of a ratio if all is independent and Gaussian.
+    sure
+        The standard errors that are subtracted from the mean.
 
     Examples
     --------
@@ -48,11 +50,12 @@ class Ratio:
     weight: float = SUPPOSED
     waiting: list[float] = field(default_factory=list)
     spread: ClassVar[float] = 2.0
+    sure: ClassVar[float] = SURE
 
     @property
     def factor(self) -> float:
-        """Return the mean less two standard errors: 1 unless it is surely larger."""
-        return max(1.0, self.total / self.weight / (1.0 + SURE * math.sqrt(self.spread / self.weight)))
+        """Return the mean less some standard errors: 1 unless it is surely larger."""
+        return max(1.0, self.total / self.weight / (1.0 + self.sure * math.sqrt(self.spread / self.weight)))
 
     def take(self, ratio: float) -> None:
         """Take a round's ratio."""

@@ -61,7 +61,7 @@ class Buffer:
         self.batches.extend(batches)
         self._count(batches)
         if self._is_choked():
-            self._keep(_condensed(self.batches))
+            self._keep(_condense(self.batches))
 
     def _keep(self, batches: list[Batch]) -> None:
         """Hold other batches."""
@@ -184,7 +184,7 @@ class Buffer:
         return spans(self.batches)
 
 
-def _condensed(batches: Iterable[Batch]) -> list[Batch]:
+def _condense(batches: Iterable[Batch]) -> list[Batch]:
     """Return the batches with one rejection per run of bad records, and adjacent batches of bad records joined."""
     kept: list[Batch] = []
     last: dict[str, int] = {}

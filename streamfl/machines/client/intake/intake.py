@@ -9,7 +9,7 @@ from streamfl.arrays import FloatArray
 from streamfl.learning.local_round import RoundRecords
 from streamfl.machines.client.intake.buffer import Buffer
 from streamfl.machines.client.intake.waiting import Awaited, Waiting
-from streamfl.machines.client.ledger.evaluated import answered
+from streamfl.machines.client.ledger.evaluated import earlier_answers
 from streamfl.machines.client.ledger.known_ledger import LedgerPlace
 from streamfl.protocol.decisions import ClientDecision
 from streamfl.protocol.events import ClientEvent, FeaturesEnded, SourceEnded, WindowFull
@@ -108,7 +108,7 @@ class Intake:
         """Return the watermark after an update about some records; None if labels come with records."""
         return None
 
-    def predicted(
+    def predictions(
         self, batches: Sequence[Batch], records: RoundRecords, served: FloatArray, repeated: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return what was predicted for a round's records, and what NoChange said, when they came.
@@ -124,7 +124,7 @@ class Intake:
         before = [batch for batch in batches if batch.waited]
         if not before or not len(served):
             return served, repeated
-        known, _ = answered(before, records)
+        known, _ = earlier_answers(before, records)
         return np.concatenate([known, served[len(known) :]]), repeated
 
 
@@ -220,13 +220,13 @@ class DelayedLabels(Intake):
         """Forget the records that wait; return where features and labels are to be read again."""
         self.buffer.clear()
         watermark, needed = joined.watermark, dict(joined.positions)
-        self._waiting.begin(watermark, _passed(joined.positions))
+        self._waiting.begin(watermark, _next_label(joined.positions))
         return ({} if watermark is None else self._from(watermark, joined.positions)), needed
 
     def follow(self, place: LedgerPlace) -> None:
         """Follow the watermark of the ledger."""
         if place.watermark is not None:
-            self._waiting.follow(place.watermark, _passed(place.positions))
+            self._waiting.follow(place.watermark, _next_label(place.positions))
             self.buffer.clear()
             self.buffer.add(self._waiting.joined())
 
@@ -245,11 +245,11 @@ class DelayedLabels(Intake):
         """Return the watermark after an update about some records."""
         return self._waiting.after(batches)
 
-    def predicted(
+    def predictions(
         self, batches: Sequence[Batch], records: RoundRecords, served: FloatArray, repeated: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return what was answered when the records came."""
-        return answered(batches, records)
+        return earlier_answers(batches, records)
 
 
 def intake(buffer: Buffer, *, window: int | None, by_size: bool) -> Intake:
@@ -257,6 +257,6 @@ def intake(buffer: Buffer, *, window: int | None, by_size: bool) -> Intake:
     return Intake(buffer) if window is None else DelayedLabels(buffer, window, by_size)
 
 
-def _passed(positions: Mapping[str, int]) -> int | None:
+def _next_label(positions: Mapping[str, int]) -> int | None:
     """Return the ledger's position among labels: they are in one partition."""
     return next(iter(positions.values()), None)

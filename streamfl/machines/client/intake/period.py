@@ -39,7 +39,7 @@ def periods(batches: Sequence[Batch], length: float) -> FloatArray:
     return np.floor(np.concatenate([np.zeros(0), *times]) / length)
 
 
-def reached(of: FloatArray, period: int, *, ended: bool) -> int | None:
+def count_before_end(of: FloatArray, period: int, *, ended: bool) -> int | None:
     """Return how many records come before the end of a period; None if it is not known yet.
 
     Parameters
@@ -54,7 +54,7 @@ def reached(of: FloatArray, period: int, *, ended: bool) -> int | None:
     Examples
     --------
     >>> of = np.array([3.0, 3.0, 9.0, 3.0, 3.0, 4.0, 3.0, 4.0, 4.0, 4.0])
-    >>> reached(of, 3, ended=False), reached(of[:8], 3, ended=False), reached(of[:8], 3, ended=True)
+    >>> count_before_end(of, 3, ended=False), *(count_before_end(of[:8], 3, ended=end) for end in (False, True))
     (5, None, 5)
     """
     later = of > period  # false also of NaN

@@ -203,7 +203,7 @@ class Waiting:
         if self._passed is not None and batch.span.start < self._passed:
             before = batch.before(self._passed)
             self.known.learn(before.y, before.labels)
-            self._pass(_keyed(before))
+            self._pass(_keys_of(before))
             batch = batch.after(self._passed)
         if batch.span.end > batch.span.start:
             self._labels.add(batch)
@@ -294,7 +294,7 @@ class Waiting:
         places: list[Place] = []
         wrong: list[Rejection] = []
         end = labels.span.end
-        for row, (position, key) in enumerate(_keyed(labels)):
+        for row, (position, key) in enumerate(_keys_of(labels)):
             found = self._found_by(position, key, None if labels.half is None else labels.half.time(row))
             if found is None:
                 end = position
@@ -438,7 +438,7 @@ class Waiting:
     def _newly(self, passed: int | None) -> Iterator[tuple[int, str]]:
         """Yield the labels that the ledger passes, which have been joined or rejected since its last entry."""
         for batch in self._found if passed is not None else ():
-            yield from ((position, key) for position, key in _keyed(batch) if position < (passed or 0))
+            yield from ((position, key) for position, key in _keys_of(batch) if position < (passed or 0))
 
     def _pass(self, labels: Iterable[tuple[int, str]]) -> list[str]:
         """Note labels that the ledger has passed; return their keys."""
@@ -481,7 +481,7 @@ class Waiting:
         self._restores = True
 
 
-def paired(halves: Sequence[Batch], beside: Mapping[tuple[str, int], int]) -> list[Batch]:
+def pair(halves: Sequence[Batch], beside: Mapping[tuple[str, int], int]) -> list[Batch]:
     """Return whole records from halves that were read again.
 
     Parameters
@@ -503,7 +503,7 @@ def paired(halves: Sequence[Batch], beside: Mapping[tuple[str, int], int]) -> li
     return whole
 
 
-def _keyed(labels: Batch) -> Iterator[tuple[int, str]]:
+def _keys_of(labels: Batch) -> Iterator[tuple[int, str]]:
     """Yield the positions and keys of labels."""
     if labels.half is not None:
         yield from zip(labels.positions.tolist(), labels.half.keys.tolist(), strict=True)

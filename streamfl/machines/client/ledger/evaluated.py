@@ -48,7 +48,7 @@ def served_counts(
     return Served(records=n, absolute_error=float(error), no_change=float(change), shares=parts)
 
 
-def coded(served: FloatArray, labels: tuple[str, ...], records: RoundRecords) -> FloatArray:
+def encode(served: FloatArray, labels: tuple[str, ...], records: RoundRecords) -> FloatArray:
     """Return predictions in the coordinates of a round's records: label indices, or targets in the registry's unit.
 
     Parameters
@@ -67,12 +67,12 @@ def coded(served: FloatArray, labels: tuple[str, ...], records: RoundRecords) ->
     return codes[served.astype(np.intp)]
 
 
-def answered(batches: Sequence[Batch], records: RoundRecords) -> tuple[FloatArray, FloatArray]:
+def earlier_answers(batches: Sequence[Batch], records: RoundRecords) -> tuple[FloatArray, FloatArray]:
     """Return what was answered to a round's records before their labels came, and the forecasts of NoChange then.
 
     Returns
     -------
-    The answers as `coded` returns them, and the forecasts as `natural` does; both of shape (n,).
+    The answers as `encode` returns them, and the forecasts as `natural` does; both of shape (n,).
     """
     answers = answers_together([batch.answers for batch in batches if batch.answers is not None])
     served, repeated = answers.coded(records.labels)

@@ -11,7 +11,7 @@ from streamfl.errors import PeerError
 from streamfl.learning.local_round import Learner, RoundRecords
 from streamfl.learning.online_models import AtClient
 from streamfl.learning.serving import Serving
-from streamfl.machines.client.ledger.evaluated import coded
+from streamfl.machines.client.ledger.evaluated import encode
 from streamfl.machines.client.ledger.published import Published
 from streamfl.protocol.delayed import NO_LABEL
 from streamfl.protocol.messages import (
@@ -145,7 +145,7 @@ class ClientModels:
 
         Without online models these are `by_rounds`, the predictions of the round's model; shape (n,).
         """
-        return by_rounds if self.online is None else coded(self.online.served, self.online.labels, records)
+        return by_rounds if self.online is None else encode(self.online.served, self.online.labels, records)
 
     def by_rounds(self, opened: RoundOpened, records: RoundRecords) -> FloatArray:
         """Return the predictions of the round's model, coded like the records; none, or the centre, without one."""

@@ -8,14 +8,39 @@ from math import inf
 import numpy as np
 
 from streamfl.machines.client.intake.buffer import Buffer
-from streamfl.machines.client.intake.period import AGREEING, late, next_period, periods, reached
+from streamfl.machines.client.intake.period import AGREEING, count_before_end, late, next_period, periods
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.protocol.messages import RoundOpened
 from streamfl.protocol.records import Batch
 
 
 @dataclass(frozen=True)
-class Gathered:
+class Occasion:
+    """What may close a client's part of a round.
+
+    Parameters
+    ----------
+    now
+        The time, in seconds.
+    is_full
+        Whether there are as many records as a round takes, or as there is room for.
+    ended
+        Whether no records can follow.
+    due
+        Whether the round is to be closed with the records that are there.
+    stuck
+        Whether no more come before an entry has moved the watermark: see `Waiting`.
+    """
+
+    now: float
+    is_full: bool = False
+    ended: bool = False
+    due: bool = False
+    stuck: bool = False
+
+
+@dataclass(frozen=True)
+class RoundBatches:
     """The records of a round.
 
     Parameters
@@ -70,9 +95,7 @@ class BufferClock(ABC):
         return inf
 
     @abstractmethod
-    def gathered(
-        self, buffer: Buffer, size: int, now: float, *, is_full: bool, ended: bool, due: bool, stuck: bool
-    ) -> Gathered | None:
+    def take(self, buffer: Buffer, size: int, occasion: Occasion) -> RoundBatches | None:
         """Return the round's records; None if more may come.
 
         Parameters
@@ -81,42 +104,33 @@ class BufferClock(ABC):
             The pending records.
         size
             How many a round takes that is closed by their number.
-        now
-            The time, in seconds.
-        is_full
-            Whether there are as many as a round takes, or as there is room for.
-        ended
-            Whether no records can follow.
-        due
-            Whether the round is to be closed with the records that are there.
-        stuck
-            Whether no more come before an entry has moved the watermark: see `Waiting`.
+        occasion
+            What may close it.
         """
 
     @abstractmethod
     def so_far(self, buffer: Buffer, size: int) -> Sequence[Batch]:
         """Return the first records of the round, of which more may come."""
 
-    def _closed(self, buffer: Buffer, size: int, *, is_full: bool, by_clock: bool) -> Gathered:
+    def _close(self, buffer: Buffer, size: int, *, is_full: bool, by_clock: bool) -> RoundBatches:
         """Return what a closed buffer sends, or what waits because it is too little."""
         few = buffer.size < self.settings.min_records
         waiting = tuple(buffer.batches) if few and not is_full else ()
-        return Gathered(buffer.closed(size, by_clock=by_clock), waiting=waiting)
+        return RoundBatches(buffer.closed(size, by_clock=by_clock), waiting=waiting)
 
-    def again(self, buffer: Buffer, batches: tuple[Batch, ...]) -> Gathered:
+    def again(self, buffer: Buffer, batches: tuple[Batch, ...]) -> RoundBatches:
         """Return the first pending records as those of the round, because they were so before."""
-        return Gathered(batches)
+        return RoundBatches(batches)
 
 
 @dataclass(frozen=True)
 class ByRecords(BufferClock):
     """A round takes a number of records: each client closes its buffer when it is full."""
 
-    def gathered(
-        self, buffer: Buffer, size: int, now: float, *, is_full: bool, ended: bool, due: bool, stuck: bool
-    ) -> Gathered | None:
+    def take(self, buffer: Buffer, size: int, occasion: Occasion) -> RoundBatches | None:
         """Return as many records as a round takes, once they are there."""
-        return self._closed(buffer, size, is_full=is_full, by_clock=due) if ended or due or is_full else None
+        is_over = occasion.ended or occasion.due or occasion.is_full
+        return self._close(buffer, size, is_full=occasion.is_full, by_clock=occasion.due) if is_over else None
 
     def so_far(self, buffer: Buffer, size: int) -> Sequence[Batch]:
         """Return at most as many as a round takes."""
@@ -138,12 +152,10 @@ class BySeconds(BufferClock):
         """Return that time."""
         return self.closes
 
-    def gathered(
-        self, buffer: Buffer, size: int, now: float, *, is_full: bool, ended: bool, due: bool, stuck: bool
-    ) -> Gathered | None:
+    def take(self, buffer: Buffer, size: int, occasion: Occasion) -> RoundBatches | None:
         """Return all records, when it is time."""
-        is_over = ended or due or now >= self.closes
-        return self._closed(buffer, size, is_full=is_full, by_clock=True) if is_over else None
+        is_over = occasion.ended or occasion.due or occasion.now >= self.closes
+        return self._close(buffer, size, is_full=occasion.is_full, by_clock=True) if is_over else None
 
     def so_far(self, buffer: Buffer, size: int) -> Sequence[Batch]:
         """Return all records."""
@@ -168,27 +180,26 @@ class ByEventTime(BufferClock):
         """Return the period of the first records."""
         return next_period(periods(batches, self.settings.period))
 
-    def gathered(
-        self, buffer: Buffer, size: int, now: float, *, is_full: bool, ended: bool, due: bool, stuck: bool
-    ) -> Gathered | None:
+    def take(self, buffer: Buffer, size: int, occasion: Occasion) -> RoundBatches | None:
         """Return the records before the end of the period, once it is known."""
         of = periods(buffer.batches, self.settings.period)
-        n = reached(of, self.period, ended=ended or due or stuck or not buffer.room)
+        is_over = occasion.ended or occasion.due or occasion.stuck or not buffer.room
+        n = count_before_end(of, self.period, ended=is_over)
         if n is None:
             return None
         if n < self.settings.min_records:  # too few to be sent: they wait for more
-            return Gathered(buffer.leading(), next_period(of[n:]), waiting=buffer.head(n))
-        return Gathered(buffer.head(n), next_period(of[n:]), late(of[:n], self.period))
+            return RoundBatches(buffer.leading(), next_period(of[n:]), waiting=buffer.head(n))
+        return RoundBatches(buffer.head(n), next_period(of[n:]), late(of[:n], self.period))
 
     def so_far(self, buffer: Buffer, size: int) -> Sequence[Batch]:
         """Return the records before the first one of a later period."""
         later = np.flatnonzero(periods(buffer.batches, self.settings.period) > self.period)
         return buffer.head(int(later[0])) if len(later) else buffer.batches
 
-    def again(self, buffer: Buffer, batches: tuple[Batch, ...]) -> Gathered:
+    def again(self, buffer: Buffer, batches: tuple[Batch, ...]) -> RoundBatches:
         """Return them with the period of the record after them."""
         of, n = periods(buffer.batches, self.settings.period), sum(map(len, batches))
-        return Gathered(batches, next_period(of[n:]), late(of[:n], self.period))
+        return RoundBatches(batches, next_period(of[n:]), late(of[:n], self.period))
 
 
 CLOCKS: dict[str, type[BufferClock]] = {"records": ByRecords, "interval": BySeconds, "event_time": ByEventTime}

@@ -45,7 +45,7 @@ class Comparison:
             return self
         return Comparison(holdout, RoundRecords.of([holdout.records], registry))
 
-    def settled(self, t: int, since: int) -> RoundRecords | None:
+    def settle(self, t: int, since: int) -> RoundRecords | None:
         """Return the design of the records that round t is compared with; the holdout began in round `since`."""
         if self.design is None:
             return None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from streamfl.learning.history import History, KeptRound
 from streamfl.machines.client.intake.no_change import NoChange
-from streamfl.machines.client.intake.waiting import paired
+from streamfl.machines.client.intake.waiting import pair
 from streamfl.machines.client.work.comparison import Comparison
 from streamfl.machines.client.work.held_out import Holdout
 from streamfl.machines.client.work.in_flight import SentUpdate
@@ -49,9 +49,9 @@ class EarlierRounds:
     def restore(self, joined: Joined, batches: Sequence[Batch]) -> None:
         """Take the records that were read again, in halves if labels come later."""
         if joined.watermark is not None:
-            batches = paired(batches, _beside(joined))
+            batches = pair(batches, _beside(joined))
         self.history.restore(self._missing(joined), batches)
-        self.comparison = Comparison(Holdout.restored(joined.held, batches))
+        self.comparison = Comparison(Holdout.restore(joined.held, batches))
         self.awaited = None
 
     def accept(self, sent: SentUpdate, accepted: Accepted, closed: RoundClosed) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from streamfl.machines.client.intake.buffer import Buffer
 from streamfl.machines.client.settings import ClientSettings
-from streamfl.machines.client.work.clocks import BufferClock, Gathered, clock_of
+from streamfl.machines.client.work.clocks import BufferClock, Occasion, RoundBatches, clock_of
 from streamfl.machines.client.work.disclosure import are_new, repeats
 from streamfl.protocol.messages import Disclosed, RoundOpened
 from streamfl.protocol.records import Batch
@@ -32,30 +32,16 @@ class Gathering:
     opened: RoundOpened
     disclosed: Disclosed | None = None
 
-    def gathered(self, now: float, *, is_full: bool, ended: bool, due: bool, stuck: bool = False) -> Gathered | None:
-        """Return the round's records; None if more may come.
-
-        Parameters
-        ----------
-        now
-            The time, in seconds.
-        is_full
-            Whether there are as many as a round takes, or as there is room for.
-        ended
-            Whether no records can follow.
-        due
-            Whether the round is to be closed with the records that are there.
-        stuck
-            Whether no more come before an entry has moved the watermark: see `Waiting`.
-        """
+    def take(self, occasion: Occasion) -> RoundBatches | None:
+        """Return the round's records; None if more may come."""
         clock = self._clock
         if self.disclosed is not None and repeats(self.opened, self.disclosed):
             batches = self.buffer.until(self.disclosed.ends)
             return None if batches is None else clock.again(self.buffer, batches)
-        made = clock.gathered(self.buffer, self._size, now, is_full=is_full, ended=ended, due=due, stuck=stuck)
+        made = clock.take(self.buffer, self._size, occasion)
         if made is None or are_new(made.batches, self.disclosed, self.settings.min_records):
             return made
-        return Gathered(self.buffer.leading(), made.period, waiting=made.waiting)
+        return RoundBatches(self.buffer.leading(), made.period, waiting=made.waiting)
 
     def so_far(self) -> Sequence[Batch]:
         """Return the first records of the round, of which more may come."""

@@ -104,7 +104,7 @@ class Holdout:
             rows = np.flatnonzero(_hashes(seed, client, ordinals) < BAR)
             if len(rows):
                 fresh.append(_of(batch.only(rows), np.full(len(rows), t), ordinals[rows]))
-        return (_joined([here, *fresh]) if fresh else here)._trimmed(held.per_label, seed, client)
+        return (_join([here, *fresh]) if fresh else here)._trim(held.per_label, seed, client)
 
     def only(self, rows: IntArray) -> "Holdout":
         """Return the records of some rows, in increasing order."""
@@ -112,7 +112,7 @@ class Holdout:
             self.records.only(rows), self.rounds[rows], self.ordinals[rows], self.partitions, self.within[rows]
         )
 
-    def _trimmed(self, per_label: int, seed: int, client: str) -> "Holdout":
+    def _trim(self, per_label: int, seed: int, client: str) -> "Holdout":
         """Return the `per_label` records of each label with the smallest hash."""
         labels = self.records.y if self.records.labels else np.zeros(len(self))
         order = np.lexsort((_hashes(seed, client, self.ordinals), labels))
@@ -123,7 +123,7 @@ class Holdout:
         return self if kept.all() else self.only(np.sort(order[kept]))
 
     @classmethod
-    def restored(cls, places: Iterable[HeldRecord], batches: Sequence[Batch]) -> "Holdout":
+    def restore(cls, places: Iterable[HeldRecord], batches: Sequence[Batch]) -> "Holdout":
         """Return the holdout from records that were read again; records that the source has lost are left out."""
         sought = {(place.partition, place.position): place for place in places}
         parts: list[Holdout] = []
@@ -133,7 +133,7 @@ class Holdout:
             rounds, ordinals = [place.round for _, place in held], [place.ordinal for _, place in held]
             kept = batch.only(np.array([row for row, _ in held], np.int64))
             parts.append(_of(kept, np.array(rounds, np.int64), np.array(ordinals, np.int64)))
-        restored = _joined(parts)
+        restored = _join(parts)
         return restored.only(np.argsort(restored.ordinals))
 
 
@@ -141,7 +141,7 @@ def _of(batch: Batch, rounds: IntArray, ordinals: IntArray) -> Holdout:
     return Holdout(batch, rounds, ordinals, (batch.span.partition,), np.zeros(len(batch), np.int64))
 
 
-def _joined(parts: Sequence[Holdout]) -> Holdout:
+def _join(parts: Sequence[Holdout]) -> Holdout:
     partitions = union([part.partitions for part in parts if len(part)])
     within = [
         p.within

@@ -81,7 +81,7 @@ class ClientRound:
             The sampled rounds.
         """
         opened, held = self.opened, self._holdout_rule
-        old = None if held is None else self._compared.settled(opened.round, held.since)
+        old = None if held is None else self._compared.settle(opened.round, held.since)
         serves = opened.served_by(self.client)
         return self._local_round(opened, weights, old=old, serves=serves, tested=opened.tested).run(history)
 

@@ -83,7 +83,7 @@ class Work:
         result.served = models.served(records, result.served)
         truth = natural(records.y, records)
         repeated = earlier.no_change.predictions(truth, records.labels)
-        result.served, repeated = self.intake.predicted(batches, records, result.served, repeated)
+        result.served, repeated = self.intake.predictions(batches, records, result.served, repeated)
         kept, sample = part.sample()
         update = part.update(
             result,
@@ -101,7 +101,7 @@ class Work:
         sent = SentUpdate(update, batches, kept, part.after, truth, records.labels, disclosed=disclosed)
         return sent, [*predicted, *over]
 
-    def answered(self, opened: RoundOpened, batches: tuple[Batch, ...]) -> tuple[Answers, list[Predicted]]:
+    def answer(self, opened: RoundOpened, batches: tuple[Batch, ...]) -> tuple[Answers, list[Predicted]]:
         """Answer a round's records that are too few to be sent, and learn them: at this client only, until they are.
 
         Parameters
@@ -146,7 +146,7 @@ class Work:
             learnt = self.models.learnt(opened, self.settings.limits, coarser=times)
             return replace(update, numbers=replace(update.numbers, learnt=learnt))
 
-        return budget.kept(update, coarser, self.models.coarsest)
+        return budget.fit(update, coarser, self.models.coarsest)
 
     def _over(self, update: Update) -> list[OverBudget]:
         """Return that the latest updates take more bytes than their budget, if they do."""

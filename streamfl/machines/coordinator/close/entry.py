@@ -1,18 +1,20 @@
 """The entry of a closed round, and the ledger after it."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from streamfl.bounds import REFUSALS_IN_A_ROW, bounded
-from streamfl.machines.coordinator.round.aggregation import served_in_all
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.round.refusals import Refusals
 from streamfl.machines.coordinator.saved.ledger import Member
-from streamfl.protocol.messages import Accepted, Refusal, RoundClosed, Update
+from streamfl.protocol.messages import Accepted, Refusal, RoundClosed, Served, Update
 
 
-def entered(closing: Closing, members: Mapping[str, Member], refused: int) -> tuple[RoundClosed, dict[str, Member]]:
+def enter(closing: Closing, members: Mapping[str, Member], refused: int) -> tuple[RoundClosed, dict[str, Member]]:
     """Return the ledger entry, without the fields that depend on the next round, and the members after it.
+
+    Members pay for the names that they have brought alone.
 
     Parameters
     ----------
@@ -27,10 +29,12 @@ def entered(closing: Closing, members: Mapping[str, Member], refused: int) -> tu
     records = sum(update.records for update in updates)
     after, accepted = dict(members), list[Accepted]()
     for update in updates:
-        after[update.client] = member = members[update.client].copied()
+        after[update.client] = member = members[update.client].copy()
         accepted.append(member.accept(update, update.records / records if records else 0.0))
     for name in _absent(closing, members):
         after[name] = replace(members[name], missed=members[name].missed + 1)
+    for name, more in closing.grant.cost.items():
+        after[name] = replace(after[name], spent=after[name].spent + more)
     observed = closing.observed
     entry = RoundClosed(
         entry=message.entry,
@@ -44,7 +48,7 @@ def entered(closing: Closing, members: Mapping[str, Member], refused: int) -> tu
         losses={} if observed is None else {name: played.loss for name, played in observed.played.items()},
         serves=message.serves,
         readings=closing.readings,
-        served=served_in_all(closing.counted.updates if closing.counted.pooled else updates),
+        served=_served_in_all(closing.counted.updates if closing.counted.pooled else updates),
         model="",
         registry=message.registry,
         refused=refused,
@@ -59,7 +63,20 @@ def _absent(closing: Closing, members: Mapping[str, Member]) -> list[str]:
     return [name for name, member in members.items() if not member.left and name not in excused]
 
 
-def evicted(
+def _served_in_all(updates: Sequence[Update]) -> Served:
+    """Return the counts of all clients' served predictions."""
+    parts = [update.numbers.served for update in updates]
+    names = dict.fromkeys(name for p in parts for name in p.shares)
+    return Served(
+        records=sum(p.records for p in parts),
+        correct=sum(p.correct for p in parts),
+        absolute_error=math.fsum(p.absolute_error for p in parts),
+        no_change=math.fsum(p.no_change for p in parts),
+        shares={name: math.fsum(p.shares.get(name, 0.0) for p in parts) for name in names},
+    )
+
+
+def evict(
     members: Mapping[str, Member], refusals: Refusals, updates: Mapping[str, Update], entry: int
 ) -> tuple[dict[str, Member], list[Refusal]]:
     """Count refused members in the ledger; return it, and what is told of those that are evicted because of that.

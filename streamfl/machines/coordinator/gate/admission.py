@@ -1,33 +1,36 @@
-"""Admission: the one place where the content of a client's message is checked; the first fault refuses it.
+"""The gate: the one place where a client's message is checked before anything changes; the first fault refuses it.
 
-The single checks are in `checks.py` and `names.py`, and for online models in `online`.
+The single checks are in `checks.py`, `partitions.py` and `names.py`, and for online models in `online`.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
 
-from streamfl.learning.online_models import Covered, OnlineModels
+from streamfl.bounds import NAMED, Limits, is_name
+from streamfl.learning.online_models import OnlineModels
 from streamfl.machines.coordinator.gate.checks import (
+    MOST_RECORDS,
     NO_MEMBER,
     OTHER_INCARNATION,
     Claim,
     refusal,
     shows_work,
     wrong_introduction,
-    wrong_partitions,
     wrong_pooled_scores,
     wrong_scores,
 )
-from streamfl.machines.coordinator.gate.senders import incarnation_in
+from streamfl.machines.coordinator.gate.learnt import wrong_learnt
+from streamfl.machines.coordinator.gate.partitions import PartitionLogs, wrong_places
+from streamfl.machines.coordinator.gate.senders import incarnation_in, sender_of
 from streamfl.machines.coordinator.round.unsaved import Unsaved
 from streamfl.machines.coordinator.round_kinds.base import RoundKind
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.decisions import Refused
+from streamfl.protocol.events import Signed, Unusable
 from streamfl.protocol.memory import MOST_KEPT
-from streamfl.protocol.messages import Join, RoundOpened, Scores, Unmasked, Update
+from streamfl.protocol.messages import FromClient, Join, Leave, Scores, Update
 
 
 class Grants(Protocol):
@@ -45,14 +48,24 @@ class Grants(Protocol):
 # Why a client that an operator has evicted is refused.
 BARRED = "an operator has evicted it; `streamfl members admit` lets it in again"
 
-# By name of a partition, the position after its last record.
-LogEnds = Callable[[Collection[str]], Mapping[str, int | None]]
 
-# By name of a partition, what tells its log from one that is made in its place later.
-LogIds = Callable[[Collection[str]], Mapping[str, str | None]]
+def wrong_identity(message: FromClient, limits: Limits = NAMED) -> str | None:
+    """Return why a message has no valid client and start, or None; names are short, as they are published to all.
+
+    The client's name may be empty: the only client of a process needs none.
+
+    >>> wrong_identity(Leave(client="c0", nonce="7f")), wrong_identity(Leave(client="c0", nonce="7" * 300))
+    (None, 'the client has no name, or the start that sent the message is unknown')
+    """
+    if isinstance(message, Join | Leave):
+        starts = len(message.nonce) > 0 and is_name(message.nonce) and 0 <= message.after < MOST_RECORDS
+    else:
+        starts = incarnation_in(message.attempt) is not None
+    named = starts and is_name(message.client, limits.name_bytes)
+    return None if named else "the client has no name, or the start that sent the message is unknown"
 
 
-def named(update: Update, state: CoordinatorState, online: OnlineModels[Any, Any] | None) -> Update:
+def with_names(update: Update, state: CoordinatorState, online: OnlineModels[Any, Any] | None) -> Update:
     """Return an update with the names that its client left out, because the coordinator knows them.
 
     Nothing of the update is checked yet: arrays that do not fit the names are refused like all others.
@@ -70,6 +83,29 @@ def named(update: Update, state: CoordinatorState, online: OnlineModels[Any, Any
     return replace(update, numbers=replace(numbers, moments=moments, learnt=learnt))
 
 
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """A message that does not pass the gate.
+
+    Parameters
+    ----------
+    client
+        In whose name it is.
+    reason
+        What is wrong with it.
+    how
+        It came too `late`, which is no fault; its content is at `fault`; its bytes are no message, and `unusable`; or
+        its `signer` may not speak for the client.
+    incarnation
+        The start that sent it; 0 for one that holds none, None if that is not known.
+    """
+
+    client: str
+    reason: str
+    how: Literal["late", "fault", "unusable", "signer"]
+    incarnation: int | None = None
+
+
 @dataclass
 class Admission:
     """The checks of every message of a client.
@@ -80,29 +116,59 @@ class Admission:
         How the coordinator works.
     kind
         What clients send.
-    log_ends
-        Returns the position after the last record of each of some partitions, None where it is unknown. It is called
-        only for positions beyond its earlier answers. Without it every position is accepted.
-    log_ids
-        Returns the identity of the log of each of some partitions, None where it is unknown. An update about another
-        log than that of the ledger is refused: positions in one mean nothing in the other.
+    logs
+        The logs that updates are about.
     grants
         Who may speak for which client; without it everybody may for every one.
     """
 
     settings: CoordinatorSettings
     kind: RoundKind
-    log_ends: LogEnds | None = None
+    logs: PartitionLogs
     grants: Grants | None = None
-    log_ids: LogIds | None = None
-    _ends: dict[str, int] = field(default_factory=dict)
-    _ids: dict[str, str] = field(default_factory=dict)
 
-    def not_granted(self, client: str, signer: str, state: CoordinatorState) -> str | None:
+    def admit(
+        self, event: FromClient | Signed | Unusable, state: CoordinatorState, unsaved: Unsaved
+    ) -> FromClient | Denial:
+        """Return a message as it counts, or why it does not; nothing is changed."""
+        client, message = event.client, event.message if isinstance(event, Signed) else event
+        wrong = None if isinstance(message, Unusable) else wrong_identity(message, self.settings.limits)
+        if wrong is not None:
+            return Denial(client, wrong, "fault")
+        signer = event.signer if isinstance(event, Signed | Unusable) else ""
+        wrong = self._not_granted(client, signer, state)
+        if isinstance(message, Unusable):
+            return Denial(client, message.reason, "unusable" if wrong is None else "signer")
+        if wrong is not None:
+            return Denial(client, wrong, "signer")
+        if isinstance(message, Update):
+            message = with_names(message, state, self.settings.learner.online)
+        refused = self._check(message, state, unsaved)
+        if refused is None:
+            return message
+        how: Literal["fault", "late"] = "fault" if refused.is_fault else "late"
+        return Denial(client, refused.reason, how, sender_of(message, state.members))
+
+    def _not_granted(self, client: str, signer: str, state: CoordinatorState) -> str | None:
         """Return why a signer may not speak for a client, or None."""
         if client in state.barred:
             return BARRED
         return None if self.grants is None else self.grants.refusal(client, signer, state)
+
+    def _check(self, message: FromClient, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
+        """Return why the content of a message is refused, or None; one that comes late is not a fault."""
+        match message:
+            case Update():
+                return self._update(message, state, unsaved)
+            case Scores():
+                return self._scores(message, state, unsaved)
+            case Join():
+                wrong = self.wrong_join(message, state, unsaved)
+                return None if wrong is None else Refused(message.client, wrong, is_fault=True)
+            case Leave():
+                return None
+            case answer:
+                return self.kind.refusal(answer, unsaved.enquiry, state)
 
     def meant(self, client: str, state: CoordinatorState) -> str:
         """Return the end of a sentence that names the client that may have been meant; it takes time."""
@@ -135,12 +201,7 @@ class Admission:
             return None
         return f"what all clients say of their records takes more than {MOST_KEPT} bytes"
 
-    def update(self, update: Update, state: CoordinatorState, unsaved: Unsaved) -> Update | Refused:
-        """Return an update as it counts, or why it is refused; a late update is not a fault."""
-        update = named(update, state, self.settings.learner.online)
-        return self._refused(update, state, unsaved) or update
-
-    def _refused(self, update: Update, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
+    def _update(self, update: Update, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
         if unsaved.open is None or unsaved.pending_alarm is not None or unsaved.enquiry is not None:
             return Refused(update.client, "no round is open")
         opened, member = unsaved.open.message, state.members.get(update.client)
@@ -164,17 +225,17 @@ class Admission:
         wrong = self.kind.not_listed(update.client, state)
         if wrong is not None:
             return Refused(update.client, wrong)
-        wrong = self._wrong_online(update, opened, state) if update.records else None
-        wrong = wrong or self._wrong_places(update, state)
+        wrong = wrong_learnt(update, opened, state, self.settings) if update.records else None
+        wrong = wrong or wrong_places(update, member, self.logs, state, self.settings)
         return None if wrong is None else Refused(update.client, wrong, is_fault=True)
 
     def shows_work(self, update: Update, member: Member, state: CoordinatorState) -> bool:
         """Tell whether an update that came too late is of records that its client can have read."""
-        if not shows_work(update, member, self.settings.limits) or self._wrong_places(update, state) is not None:
+        if not shows_work(update, member, self.settings.limits):
             return False
-        return self.log_ends is None or all(span.partition in self._ends for span in update.spans)
+        return wrong_places(update, member, self.logs, state, self.settings) is None and self.logs.know(update)
 
-    def scores(self, scores: Scores, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
+    def _scores(self, scores: Scores, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
         """Return why scores of candidates are refused, or None."""
         pending_alarm, update = unsaved.pending_alarm, unsaved.updates.get(scores.client)
         if pending_alarm is None or update is None or not pending_alarm.is_answered_by(scores):
@@ -189,7 +250,7 @@ class Admission:
             scores,
             update,
             asked=pending_alarm.asked,
-            opened=unsaved.opened.message,
+            opened=unsaved.open_round.message,
             rows=state.registry.rows,
             columns=self._columns(update, state),
             fitted=self.settings.learner.model.log_likelihoods(pending_alarm.live[0].W[:1]).shape[1],
@@ -198,68 +259,5 @@ class Admission:
         )
         return None if wrong is None else Refused(scores.client, wrong, is_fault=True)
 
-    def seeds(self, answer: Unmasked, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
-        """Return why the seeds of masks are refused, or None; one that comes late or twice is not a fault."""
-        enquiry, client = unsaved.enquiry, answer.client
-        if enquiry is None or (answer.entry, answer.stage) != (enquiry.asked.entry, enquiry.asked.stage):
-            return Refused(client, "nobody has asked for seeds")
-        if client not in enquiry.lacking:
-            return Refused(client, "nobody has asked for seeds of this client")
-        if answer.attempt != enquiry.asked.attempts[client]:
-            return Refused(client, "the seeds are of another attempt")
-        wrong = self.kind.wrong_answer(answer, enquiry, state)
-        return None if wrong is None else Refused(client, wrong, is_fault=True)
-
     def _columns(self, update: Update, state: CoordinatorState) -> int:
         return self.settings.learner.model.columns(len(state.registry.labels) + len(update.new_labels))
-
-    def _wrong_online(self, update: Update, opened: RoundOpened, state: CoordinatorState) -> str | None:
-        """Return what is wrong with `learnt`, or with the names of experts in `served`."""
-        online, registry = self.settings.learner.online, state.registry
-        if online is None:
-            wrong = (
-                None if update.numbers.learnt is None else "either the update or the federation has no online models"
-            )
-            return wrong or ("predictions name models that are unknown" if update.numbers.served.shares else None)
-        covered = Covered(
-            records=update.records,
-            features={*registry.features, *update.new_features},
-            labels={*registry.labels, *update.new_labels},
-            members=len(state.members),
-            limits=self.settings.limits,
-            measured=opened.asks.of(update.client),
-        )
-        answering = online.names >= update.numbers.served.shares.keys()
-        wrong = online.refusal(update.numbers.learnt, state.online, covered)
-        return wrong or (None if answering else "predictions name models that are unknown")
-
-    def _wrong_places(self, update: Update, state: CoordinatorState) -> str | None:
-        """Return why an update's positions are impossible: another client's partition, or beyond the log's end."""
-        member, settings = state.members[update.client], self.settings
-        wrong = wrong_partitions(update, member, settings.partitions, settings.features)
-        reached = update.reached
-        farther = {name: end for name, end in reached.items() if end > self._ends.get(name, 0)}
-        wrong = wrong or self._made_again(reached.keys(), state)
-        if wrong is not None or self.log_ends is None or not farther:
-            return wrong
-        ends = {name: end for name, end in self.log_ends(farther.keys()).items() if end is not None}
-        self._ends |= ends
-        beyond = sorted(name for name, end in farther.items() if end > ends.get(name, end))
-        return f"positions of {beyond[0]} beyond the end of its log" if beyond else None
-
-    def _made_again(self, partitions: Collection[str], state: CoordinatorState) -> str | None:
-        """Return why an update is refused if the log of one of its partitions is not the one of the ledger."""
-        if self.log_ids is None or not partitions:
-            return None
-        ids = {name: found for name, found in self.log_ids(partitions).items() if found is not None}
-        self._ids |= ids
-        other = sorted(name for name, found in ids.items() if state.logs.get(name, found) != found)
-        if not other:
-            return None
-        what = f"the topic of {other[0]} was deleted and made again: the ledger is about another one of this name"
-        remedy = "write the records to a topic of another name, or take another [federation] name"
-        return f"{what}, and its first records would be lost; {remedy}"
-
-    def logs_of(self, update: Update) -> dict[str, str]:
-        """Return the identities of the logs that an update is about, where they are known."""
-        return {name: self._ids[name] for name in update.reached if name in self._ids}

@@ -1,4 +1,4 @@
-"""The single checks of a client's message that `admission.py` makes.
+"""The single checks of a client's message that `admission.py` makes, by what the message alone and the ledger say.
 
 A message is refused as a whole, with the first thing that is wrong with it. An accepted message cannot produce a
 number that is not finite, register a name twice, overflow the exact sum, or move the ledger backwards.
@@ -23,10 +23,8 @@ from streamfl.machines.coordinator.gate.senders import incarnation_in
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.protocol.decisions import Refused
 from streamfl.protocol.messages import (
-    FromClient,
     Join,
     LabelSums,
-    Leave,
     Numbers,
     RoundOpened,
     SampledRound,
@@ -216,81 +214,6 @@ def wrong_introduction(join: Join, limits: Limits = NAMED) -> str | None:
     return wrong_join_names(join, limits) or _wrong_moments(join.moments, join.records) or _wrong_unit(join.target)
 
 
-def wrong_identity(message: FromClient, limits: Limits = NAMED) -> str | None:
-    """Return why a message has no valid client and start, or None; names are short, as they are published to all.
-
-    The client's name may be empty: the only client of a process needs none.
-
-    >>> wrong_identity(Leave(client="c0", nonce="7f")), wrong_identity(Leave(client="c0", nonce="7" * 300))
-    (None, 'the client has no name, or the start that sent the message is unknown')
-    """
-    if isinstance(message, Join | Leave):
-        starts = len(message.nonce) > 0 and is_name(message.nonce) and 0 <= message.after < MOST_RECORDS
-    else:
-        starts = incarnation_in(message.attempt) is not None
-    named = starts and is_name(message.client, limits.name_bytes)
-    return None if named else "the client has no name, or the start that sent the message is unknown"
-
-
-def wrong_partitions(update: Update, member: Member, own: Sequence[str], features: Sequence[str] = ()) -> str | None:
-    """Return why an update's records are not in the client's own partition, or None.
-
-    Parameters
-    ----------
-    update
-        The client's update.
-    member
-        Its account: the partition of its first records stays its own.
-    own
-        Patterns of a client's partition: `*` stands for the client's name, `#` at the end for any number. Without
-        patterns every partition is allowed.
-    features
-        Patterns of the partition of its features, if labels come later.
-
-    Examples
-    --------
-    >>> is_own("c7", "forest.c7/0", ["forest.*/0"]), is_own("c7", "forest.c8/0", ["forest.*/0"])
-    (True, False)
-    >>> is_own("c7", "forest/3", ["forest/#"]), is_own("forest/3", "forest/3", ["*"])
-    (True, True)
-    """
-    partitions = {span.partition for span in update.spans}
-    if not own:
-        return None
-    wrong = _wrong_features(update, features)
-    if wrong is not None or not partitions:
-        return wrong
-    if len(partitions | member.positions.keys()) > 1:
-        return "records are of another partition than before"
-    (partition,) = partitions
-    return None if is_own(update.client, partition, own) else f"records of {partition}, which is not its partition"
-
-
-def _wrong_features(update: Update, own: Sequence[str]) -> str | None:
-    """Return why a watermark is not in the client's partition of features, whose number is that of labels."""
-    watermark = update.watermark
-    if watermark is None:
-        return "the update has no watermark, but labels come later here" if own and update.records else None
-    if not own:
-        return "the update has a watermark, but labels come with their records here"
-    numbers = {span.partition.rpartition("/")[2] for span in update.spans}
-    if not is_own(update.client, watermark.partition, own) or not numbers <= {watermark.partition.rpartition("/")[2]}:
-        return f"features of {watermark.partition}, which is not its partition"
-    return None
-
-
-def is_own(client: str, partition: str, own: Sequence[str]) -> bool:
-    """Tell whether a partition may belong to a client; see `wrong_partitions`."""
-    topic, _, number = partition.rpartition("/")
-    whole = number.isdecimal() and number.isascii() and (number == "0" or number[0] != "0")
-    return any(
-        (whole and topic == name.removesuffix("/#"))
-        if name.endswith("/#")
-        else partition == name.replace("*", client)
-        for name in own
-    )
-
-
 def wrong_scores(
     scores: Scores,
     update: Update,
@@ -377,7 +300,7 @@ def _wrong_models(
     """Return what is wrong with the losses and differences of the slots that a client was asked about, or None."""
     if set(told.losses) != {slot.name for slot in slots}:
         return "losses are of other models than were asked for"
-    if not all(_is_loss(told.losses[slot.name], records, _sampled(slot, sample)) for slot in slots):
+    if not all(_is_loss(told.losses[slot.name], records, _sample_of(slot, sample)) for slot in slots):
         return "a loss is out of range for this number of records"
     trains = opened.trained_by(client, slots)
     if set(told.differences) != (trains if trained else set()):
@@ -402,7 +325,7 @@ def _wrong_relabelling(
     return None
 
 
-def _sampled(slot: Slot, sample: Sequence[SampledRound]) -> tuple[float, int]:
+def _sample_of(slot: Slot, sample: Sequence[SampledRound]) -> tuple[float, int]:
     """Return the sum of a client's shares of the old rounds on which a model is scored, and its records of them."""
     if not slot.history:
         return 0.0, 0

@@ -43,7 +43,7 @@ class TrustOnFirstUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
+class KeyGrants:
     """Each key speaks for the clients that a list grants it.
 
     Parameters
@@ -54,7 +54,7 @@ class Granted:
     Examples
     --------
     >>> from streamfl.learning.profiles.experts import Experts
-    >>> granted, state = Granted({"k1": ("lab", "plant-7.*"), "k2": ("plant-8.*",)}), CoordinatorState(Experts())
+    >>> granted, state = KeyGrants({"k1": ("lab", "plant-7.*"), "k2": ("plant-8.*",)}), CoordinatorState(Experts())
     >>> [granted.refusal(client, "k1", state) for client in ("lab", "plant-7.a", "labb")]
     [None, None, 'no host is granted it']
     >>> granted.refusal("plant-7.a", "k2", state), granted.meant("labb", state)

@@ -16,7 +16,7 @@ from streamfl.learning.model import score_bound
 from streamfl.learning.profiles.base import Answer
 from streamfl.machines.coordinator.aggregators import AGGREGATORS, Aggregator
 from streamfl.machines.coordinator.saved.agreement import Agreement, labels_seen_first
-from streamfl.protocol.messages import Numbers, Scores, Served, SlotLosses, Update
+from streamfl.protocol.messages import Numbers, Scores, SlotLosses, Update
 from streamfl.protocol.registry import placed_columns
 
 
@@ -238,19 +238,6 @@ def outliers_in(
 
 def _means(losses: SlotLosses, records: int) -> tuple[float, float]:
     return losses.loss / records, losses.proper / records
-
-
-def served_in_all(updates: Sequence[Update]) -> Served:
-    """Return the counts of all clients' served predictions."""
-    parts = [update.numbers.served for update in updates]
-    names = dict.fromkeys(name for p in parts for name in p.shares)
-    return Served(
-        records=sum(p.records for p in parts),
-        correct=sum(p.correct for p in parts),
-        absolute_error=math.fsum(p.absolute_error for p in parts),
-        no_change=math.fsum(p.no_change for p in parts),
-        shares={name: math.fsum(p.shares.get(name, 0.0) for p in parts) for name in names},
-    )
 
 
 def _sums(told: Numbers | Scores) -> dict[str, float]:

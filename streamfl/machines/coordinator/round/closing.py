@@ -14,7 +14,7 @@ from streamfl.protocol.messages import Update
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class CountedUpdates:
     """What counts of a round's updates.
 
     Parameters
@@ -62,18 +62,18 @@ class Closing:
     opened: OpenRound
     updates: Mapping[str, Update]
     grant: Grant
-    counted: Counted = field(default_factory=Counted)
+    counted: CountedUpdates = field(default_factory=CountedUpdates)
     observed: Observed | None = None
     aggregation: Aggregation | None = None
     readings: Mapping[str, Reading] = field(default_factory=dict)
     excluded: frozenset[str] | None = None
 
     @cached_property
-    def granted(self) -> list[Update]:
+    def granted_updates(self) -> list[Update]:
         """Return the updates with granted names only."""
         return [self.grant.update(update) for update in self.updates.values()]
 
     @property
     def senders(self) -> list[Update]:
         """Return the updates that are about records, with granted names only."""
-        return [update for update in self.granted if update.records]
+        return [update for update in self.granted_updates if update.records]

@@ -2,16 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from streamfl.arrays import FloatArray
 from streamfl.learning.drift.evidence import LiveModel
 from streamfl.learning.grid import weight_exponents, weights_in_short, weights_on_grid
+from streamfl.learning.online_models import OnlineModels
 from streamfl.learning.profiles.base import RoundPlan
 from streamfl.learning.second_moments import wanted
+from streamfl.machines.coordinator.round.turns import ALL_MEASURED, is_turn_of_all
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.changes import WHOLE_EVERY, changed
+from streamfl.protocol.fingerprint import fingerprint
 from streamfl.protocol.messages import (
     EarlierRecords,
     FromCoordinator,
@@ -25,10 +29,6 @@ from streamfl.protocol.messages import (
     Slot,
     TotalsAsked,
 )
-
-# One client in so many sends moments in a round, in turn; all do in the first rounds after a restart; never more than
-# the last number. docs/choices.md, "Grids".
-TURNS, ALL_MEASURED, MOST_MEASURED = 8, 4, 16
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class OpenRound:
         whitened = any(live.whitened for live in plan.live)
         second = whitened and wanted(rounds, state.registry.rows)
         if pooled:
-            second = second and _is_turn_of_all(state, rounds)
+            second = second and is_turn_of_all(state, rounds)
         in_turn = second or moments or state.online is not None
         message = RoundOpened(
             entry=state.entry,
@@ -129,7 +129,7 @@ class OpenRound:
             tested=plan.tested,
         )
         closes = None if interval is None else now + interval
-        models = published(plan.live, state, on_grids=on_grids)
+        models = model_messages(plan.live, state, on_grids=on_grids)
         grid = grid_of(plan.live, state) if on_grids else None
         return cls(plan, message, models, now, closes, grid, state.roster)
 
@@ -142,6 +142,29 @@ class OpenRound:
     def weights(self) -> Mapping[str, FloatArray]:
         """Return the published weights by slot."""
         return {model.slot: model.weights for model in self.models}
+
+    @property
+    def serving(self) -> FloatArray:
+        """Return the weights of the model that serves."""
+        return self.weights[self.plan.serves]
+
+    @property
+    def branches(self) -> dict[str, FloatArray]:
+        """Return the weights of the model that serves each client that has drifted alone, by client."""
+        return {client: self.weights[group.serves] for group in self.plan.apart for client in group.clients}
+
+    def digest(self, state: CoordinatorState) -> str:
+        """Return the fingerprint of the model that serves."""
+        return fingerprint(state.registry, self.serving, chain=state.chain)
+
+    def not_finite(self, state: CoordinatorState) -> str | None:
+        """Return what clients would continue from though it is not finite, or None."""
+        numbers: Mapping[str, FloatArray] = {
+            "a model": self.serving,
+            "a scale": state.registry.scale,
+            "the features' norm": np.array(state.agreed.squared_norm),
+        }
+        return next((name for name, array in numbers.items() if not np.isfinite(array).all()), None)
 
     @property
     def is_whole(self) -> bool:
@@ -198,27 +221,13 @@ class OpenRound:
         return self.models if message is None else (message,)
 
 
-def _is_turn_of_all(state: CoordinatorState, rounds: int) -> bool:
-    """Tell whether all clients send second moments in a round in which none may be told from the others.
-
-    A sum over some clients alone would tell more of each, so all take the same turns; and as long as no feature has a
-    scale there is nothing to measure.
-    """
-    known = len(state.registry.unscaled) < max(1, len(state.registry.features))
-    return known and (rounds <= ALL_MEASURED or rounds % TURNS == 0)
-
-
-def next_measured(state: CoordinatorState) -> tuple[str, ...] | None:
-    """Return the clients whose turn it is to send moments in the round that begins; None: all.
-
-    Turns go round among members with accepted records: one that only lies moves nobody's turn.
-    """
-    names = sorted(name for name in state.active() if state.members[name].accepted)
-    several = min(-(-len(names) // TURNS), MOST_MEASURED)
-    if several == len(names):
-        return None
-    first = state.round * several % len(names)
-    return tuple([*names, *names][first : first + several])
+def online_messages(
+    state: CoordinatorState, online: OnlineModels[Any, Any] | None, change: Any = None
+) -> tuple[OnlinePublished, ...]:
+    """Return the message with the agreed state of online models: all of it, or its change."""
+    if online is None or state.online is None:
+        return ()
+    return (online.published(state.online, state.round, change),)
 
 
 def slot(live: LiveModel, state: CoordinatorState) -> Slot:
@@ -234,7 +243,7 @@ def slot(live: LiveModel, state: CoordinatorState) -> Slot:
     )
 
 
-def published(
+def model_messages(
     models: tuple[LiveModel, ...], state: CoordinatorState, *, on_grids: bool = True
 ) -> tuple[ModelPublished, ...]:
     """Return the messages with the weights of models.

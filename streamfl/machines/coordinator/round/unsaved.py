@@ -127,7 +127,7 @@ class Unsaved:
     refused: int = 0
     saved: int = 0
 
-    def copied(self) -> "Unsaved":
+    def copy(self) -> "Unsaved":
         """Return an independent copy."""
         return replace(
             self,
@@ -148,8 +148,45 @@ class Unsaved:
             self.begun = opened.message.round, opened.since
         self.refusals = self.refusals.for_next_entry()
 
+    def wait_again(self, now: float) -> None:
+        """Let the deadline of the open round begin again."""
+        self.open = replace(self.open_round, since=now)
+
+    def collect(self, update: Update, logs: Mapping[str, str]) -> None:
+        """Keep an accepted update; `logs` are the identities of the logs that it is about, where they are known."""
+        self.updates[update.client] = update
+        self.logs |= logs
+        self.refusals.at_fault.pop(update.client, None)
+
+    def collect_scores(self, scores: Scores) -> None:
+        """Keep accepted scores, of granted names only."""
+        if self.pending_alarm is not None:
+            grant = self.pending_alarm.closing.grant
+            self.scores[scores.client] = grant.scores(scores, self.updates[scores.client])
+
+    def collect_answer(self, answer: Unmasked) -> None:
+        """Keep an accepted answer to the enquiry."""
+        if self.enquiry is not None:
+            self.enquiry.answers[answer.client] = answer
+
     @property
-    def opened(self) -> OpenRound:
+    def changes_wait(self) -> bool:
+        """Tell whether changes of membership, or a command, wait for the alarm."""
+        return bool(self.deferred) or self.ordered is not None
+
+    def take_changes(self) -> list[Join | Leave | Ordered]:
+        """Take the changes that waited for the alarm, in the order of the clients' names; the command comes last."""
+        waiting = [self.deferred[client] for client in sorted(self.deferred)]
+        ordered = [] if self.ordered is None else [self.ordered]
+        self.deferred, self.ordered = {}, None
+        return [*waiting, *ordered]
+
+    def without_changes(self) -> "Unsaved":
+        """Return a copy without the changes that wait for the alarm."""
+        return replace(self.copy(), deferred={}, ordered=None)
+
+    @property
+    def open_round(self) -> OpenRound:
         """Return the open round.
 
         Raises

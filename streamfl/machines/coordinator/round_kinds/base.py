@@ -7,12 +7,16 @@ from typing import ClassVar
 
 from streamfl.learning.pooling.layout import Layout
 from streamfl.learning.profiles.base import Restart
-from streamfl.machines.coordinator.round.closing import Closing, Counted
+from streamfl.machines.coordinator.round.closing import Closing, CountedUpdates
 from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.decisions import Refused
 from streamfl.protocol.messages import LocalDrift, Refusal, Roster, RoundOpened, Score, Scores, Unmasked, Update
 from streamfl.protocol.registry import Registry
+
+# Why an answer is refused that answers nothing.
+NOT_ASKED = "nobody has asked for seeds"
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,15 +106,15 @@ class RoundKind(ABC):
     # --- what counts -----------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def count(self, closing: Closing, state: CoordinatorState) -> Counted | Enquiry | NoTotal:
+    def count(self, closing: Closing, state: CoordinatorState) -> CountedUpdates | Enquiry | NoTotal:
         """Return what counts of a round with records, or what clients are asked first."""
 
-    def count_after(self, enquiry: Enquiry, closing: Closing, state: CoordinatorState) -> Counted | NoTotal:
+    def count_after(self, enquiry: Enquiry, closing: Closing, state: CoordinatorState) -> CountedUpdates | NoTotal:
         """Return what counts of a round about which clients were asked, by the answers that have come."""
         raise NotImplementedError
 
     @abstractmethod
-    def scored(
+    def count_scores(
         self, alarm: PendingAlarm, scores: Mapping[str, Scores], enquiry: Enquiry | None, registry: Registry
     ) -> Sequence[tuple[Update, Scores]] | Enquiry:
         """Return the scores of candidates that count, each with the update whose records they are about.
@@ -128,10 +132,10 @@ class RoundKind(ABC):
             The registry of the round.
         """
 
-    def wrong_answer(self, answer: Unmasked, enquiry: Enquiry, state: CoordinatorState) -> str | None:
-        """Return why the content of an answer to an enquiry cannot be used, or None."""
-        return None
+    def refusal(self, answer: Unmasked, enquiry: Enquiry | None, state: CoordinatorState) -> Refused | None:
+        """Return why an answer to an enquiry is refused, or None; one that comes late or twice is not a fault."""
+        return Refused(answer.client, NOT_ASKED)
 
-    def named(self, decided: Sequence[Restart | LocalDrift]) -> Sequence[Restart | LocalDrift]:
+    def with_known_clients(self, decided: Sequence[Restart | LocalDrift]) -> Sequence[Restart | LocalDrift]:
         """Return the decisions of a profile with the clients that can be named."""
         return decided

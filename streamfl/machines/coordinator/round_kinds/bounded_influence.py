@@ -32,7 +32,7 @@ from streamfl.protocol.registry import placed_columns
 STEPS = "steps"
 
 # A client's mean squared norm, and its largest norm, are at most so many times the middle ones; beyond that its
-# second moments are left out. docs/choices.md, "Influence".
+# second moments and its gradients count less, both alike. docs/choices.md, "Influence".
 LONGEST = 8.0
 
 
@@ -88,9 +88,9 @@ def with_bounded_influence(
     seed
         The seed of the signs of sketches: who knows it can push where histories see nothing.
     """
-    light = _lighter(updates, most, {model.name for model in live if model.whitened}, online)
+    sums = {model.name for model in live if model.whitened}
+    light = _shortened(_lighter(updates, most, sums, online), sums)
     common = [model for model in live if model.trained and model.clients is None]
-    light = _shortened(light)
     learnt = {u.client: u.numbers.learnt for u in light if u.numbers.learnt is not None and u.client not in apart}
     sent = {} if online is None or agreed is None else online.sent(learnt, agreed, seed)
     verdicts = {STEPS: _judged_steps(light, common, agreement, influence, seed)}
@@ -191,23 +191,32 @@ def _of_fewer(update: Update, records: int, sums: set[str], online: OnlineModels
     return replace(update, records=records, trained=round(part * update.trained), numbers=fewer)
 
 
-def _shortened(updates: Sequence[Update]) -> list[Update]:
+def _shortened(updates: Sequence[Update], sums: set[str]) -> list[Update]:
     """Return updates none of which claims far longer records than the others do."""
     there = [update for update in updates if update.records]
     if len(there) < FEWEST:
         return list(updates)
     square = LONGEST * median_low([update.numbers.squared_norm / update.records for update in there])
     longest = LONGEST * median_low([update.numbers.largest_norm for update in there])
-    return [_of_norms(update, square * update.records, longest) for update in updates]
+    return [_of_norms(update, square * update.records, longest, sums) for update in updates]
 
 
-def _of_norms(update: Update, most: float, longest: float) -> Update:
-    """Return an update with norms of at most so much."""
+def _of_norms(update: Update, most: float, longest: float, sums: set[str]) -> Update:
+    """Return an update with norms of at most so much.
+
+    Gradients count as second moments do: whitened by the moments of all others alone, they would be far too long.
+    """
     numbers = update.numbers
     if numbers.largest_norm > longest:
         numbers = replace(numbers, largest_norm=longest)
     if numbers.squared_norm > most:
-        numbers = replace(numbers, squared_norm=most, second_moments=None)
+        part, C = most / numbers.squared_norm, numbers.second_moments
+        numbers = replace(
+            numbers,
+            squared_norm=most,
+            second_moments=None if C is None else part * C,
+            differences={name: part * x if name in sums else x for name, x in numbers.differences.items()},
+        )
     return update if numbers is update.numbers else replace(update, numbers=numbers)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from streamfl.machines.coordinator.round.closing import Closing, Counted
+from streamfl.machines.coordinator.round.closing import Closing, CountedUpdates
 from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
 from streamfl.machines.coordinator.round_kinds.base import RoundKind
 from streamfl.machines.coordinator.round_kinds.bounded_influence import bounded_scores, with_bounded_influence
@@ -16,11 +16,11 @@ from streamfl.protocol.registry import Registry
 class ClientUpdates(RoundKind):
     """Clients send updates of their own."""
 
-    def count(self, closing: Closing, state: CoordinatorState) -> Counted:
+    def count(self, closing: Closing, state: CoordinatorState) -> CountedUpdates:
         """Bound the influence of each update."""
         learner, secret, plan = self.settings.learner, self.settings.secret, closing.opened.plan
         made = with_bounded_influence(
-            closing.granted,
+            closing.granted_updates,
             plan.live,
             state.agreed,
             state.influence.shown(secret),
@@ -30,9 +30,9 @@ class ClientUpdates(RoundKind):
             agreed=state.online,
             seed=learner.seed if secret is None else secret.seed,
         )
-        return Counted(made.updates, made.shares, made.influence)
+        return CountedUpdates(made.updates, made.shares, made.influence)
 
-    def scored(
+    def count_scores(
         self, alarm: PendingAlarm, scores: Mapping[str, Scores], enquiry: Enquiry | None, registry: Registry
     ) -> Sequence[tuple[Update, Scores]]:
         """Return each client's scores; steps of candidates count as much as those of its update did."""

@@ -10,11 +10,12 @@ from typing import ClassVar
 from streamfl.arrays import IntArray
 from streamfl.errors import BrokenInvariantError
 from streamfl.learning.pooling.masks import absent_peers, is_seed, total_of
-from streamfl.machines.coordinator.round.closing import Closing, Counted
+from streamfl.machines.coordinator.round.closing import Closing, CountedUpdates
 from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
-from streamfl.machines.coordinator.round_kinds.base import NoTotal
-from streamfl.machines.coordinator.round_kinds.summed import Summed, numbers_in
+from streamfl.machines.coordinator.round_kinds.base import NOT_ASKED, NoTotal
+from streamfl.machines.coordinator.round_kinds.summed import SummedRounds, numbers_in
 from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.protocol.decisions import Refused
 from streamfl.protocol.messages import Disclosed, Refusal, Roster, Scores, Unmask, Unmasked, Update, ends_of
 from streamfl.protocol.registry import Registry
 
@@ -23,7 +24,7 @@ SILENT = "it has sent updates, but no seeds of its masks, for {} totals in a row
 
 
 @dataclass(frozen=True)
-class Masked(Summed):
+class MaskedRounds(SummedRounds):
     """Clients send masked sums. The clients of an open round, the roster, are those whose masks cancel."""
 
     resumes: ClassVar[bool] = False
@@ -103,7 +104,7 @@ class Masked(Summed):
         attempts = {name: there[name].attempt for name in sorted(there)}
         return Enquiry(Unmask(entry=state.entry, stage=0, attempts=attempts), closing=closing)
 
-    def count_after(self, enquiry: Enquiry, closing: Closing, state: CoordinatorState) -> Counted | NoTotal:
+    def count_after(self, enquiry: Enquiry, closing: Closing, state: CoordinatorState) -> CountedUpdates | NoTotal:
         """Return the total; there is none if a client has not told its seeds."""
         if enquiry.lacking:
             state.repeats = 0 if closing.opened.message.totals.repeats else state.repeats
@@ -112,7 +113,7 @@ class Masked(Summed):
         updates = [closing.grant.update(closing.updates[client]) for client in sorted(enquiry.asked.attempts)]
         return self._added_up(closing, updates, _in_order(enquiry), state.registry)
 
-    def scored(
+    def count_scores(
         self, alarm: PendingAlarm, scores: Mapping[str, Scores], enquiry: Enquiry | None, registry: Registry
     ) -> Sequence[tuple[Update, Scores]] | Enquiry:
         """Ask for the total of scores, if all have sent some; without one of them it would tell of the others."""
@@ -125,9 +126,21 @@ class Masked(Summed):
             return Enquiry(Unmask(entry=alarm.asked.entry, stage=alarm.asked.stage, attempts=attempts))
         if enquiry.lacking:
             return []
-        return self._scored(alarm, [summed[name] for name in pooled], _in_order(enquiry), registry)
+        return self._count_scores(alarm, [summed[name] for name in pooled], _in_order(enquiry), registry)
 
-    def wrong_answer(self, answer: Unmasked, enquiry: Enquiry, state: CoordinatorState) -> str | None:
+    def refusal(self, answer: Unmasked, enquiry: Enquiry | None, state: CoordinatorState) -> Refused | None:
+        """Return why the seeds of masks are refused, or None; those that come late or twice are not a fault."""
+        client = answer.client
+        if enquiry is None or (answer.entry, answer.stage) != (enquiry.asked.entry, enquiry.asked.stage):
+            return Refused(client, NOT_ASKED)
+        if client not in enquiry.lacking:
+            return Refused(client, f"{NOT_ASKED} of this client")
+        if answer.attempt != enquiry.asked.attempts[client]:
+            return Refused(client, "the seeds are of another attempt")
+        wrong = self._wrong_seeds(answer, enquiry, state)
+        return None if wrong is None else Refused(client, wrong, is_fault=True)
+
+    def _wrong_seeds(self, answer: Unmasked, enquiry: Enquiry, state: CoordinatorState) -> str | None:
         """Return why seeds of masks cannot be used, or None."""
         roster = state.roster
         absent = set() if roster is None else absent_peers(roster, answer.client, enquiry.asked.attempts)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from streamfl.machines.coordinator.round.closing import Closing, Counted
+from streamfl.machines.coordinator.round.closing import Closing, CountedUpdates
 from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
 from streamfl.machines.coordinator.round_kinds.base import RoundKind
 from streamfl.machines.coordinator.saved.state import CoordinatorState
@@ -18,11 +18,11 @@ class OneClient(RoundKind):
 
     on_grids: ClassVar[bool] = False
 
-    def count(self, closing: Closing, state: CoordinatorState) -> Counted:
+    def count(self, closing: Closing, state: CoordinatorState) -> CountedUpdates:
         """Return the update of the client."""
-        return Counted(tuple(closing.granted))
+        return CountedUpdates(tuple(closing.granted_updates))
 
-    def scored(
+    def count_scores(
         self, alarm: PendingAlarm, scores: Mapping[str, Scores], enquiry: Enquiry | None, registry: Registry
     ) -> Sequence[tuple[Update, Scores]]:
         """Return the scores of the client."""

@@ -12,7 +12,7 @@ from streamfl.learning.pooling.layout import Layout
 from streamfl.learning.pooling.masks import plain_total
 from streamfl.learning.pooling.sums import EVERYBODY, of_text, pooled, pooled_scores
 from streamfl.learning.profiles.base import Restart
-from streamfl.machines.coordinator.round.closing import Closing, Counted
+from streamfl.machines.coordinator.round.closing import Closing, CountedUpdates
 from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
 from streamfl.machines.coordinator.round_kinds.base import NoTotal, RoundKind
 from streamfl.machines.coordinator.saved.state import CoordinatorState
@@ -21,7 +21,7 @@ from streamfl.protocol.registry import Registry
 
 
 @dataclass(frozen=True)
-class Summed(RoundKind):
+class SummedRounds(RoundKind):
     """Clients send sums that the coordinator adds up. No client's own are judged: nobody's influence is bounded."""
 
     sends_sums: ClassVar[bool] = True
@@ -41,13 +41,13 @@ class Summed(RoundKind):
         """Return the layout of the sums of scores."""
         return Layout.of_scores(asked, registry, self.settings.learner.model.columns)
 
-    def count(self, closing: Closing, state: CoordinatorState) -> Counted | Enquiry | NoTotal:
+    def count(self, closing: Closing, state: CoordinatorState) -> CountedUpdates | Enquiry | NoTotal:
         """Return the total."""
         return self._added_up(closing, closing.senders, (), state.registry)
 
     def _added_up(
         self, closing: Closing, updates: Sequence[Update], answers: Sequence[Unmasked], registry: Registry
-    ) -> Counted:
+    ) -> CountedUpdates:
         """Return the sums of clients as one update; `answers` are the seeds of their masks."""
         opened = closing.opened.message
         layout = self.layout(opened, registry)
@@ -56,16 +56,16 @@ class Summed(RoundKind):
         noise = self.settings.noise
         if noise is not None:
             made = with_noise(made, noise.deviations(layout), len(updates))
-        return Counted((made,), pooled=tuple(update.client for update in updates))
+        return CountedUpdates((made,), pooled=tuple(update.client for update in updates))
 
-    def scored(
+    def count_scores(
         self, alarm: PendingAlarm, scores: Mapping[str, Scores], enquiry: Enquiry | None, registry: Registry
     ) -> Sequence[tuple[Update, Scores]] | Enquiry:
         """Return the scores of all clients together, with the update whose records they are about."""
         summed = [scores[name] for name in alarm.closing.counted.pooled if name in scores and scores[name].sums]
-        return self._scored(alarm, summed, (), registry)
+        return self._count_scores(alarm, summed, (), registry)
 
-    def _scored(
+    def _count_scores(
         self, alarm: PendingAlarm, summed: Sequence[Scores], answers: Sequence[Unmasked], registry: Registry
     ) -> Sequence[tuple[Update, Scores]]:
         """Return the total of some scores; `answers` are the seeds of their masks."""
@@ -87,7 +87,7 @@ class Summed(RoundKind):
     def _total(self, texts: Sequence[str], answers: Sequence[Unmasked]) -> IntArray:
         return plain_total(numbers_in(texts))
 
-    def named(self, decided: Sequence[Restart | LocalDrift]) -> Sequence[Restart | LocalDrift]:
+    def with_known_clients(self, decided: Sequence[Restart | LocalDrift]) -> Sequence[Restart | LocalDrift]:
         """Return decisions that name no clients: what changed is known of all together."""
         return tuple(map(without_everybody, decided))
 

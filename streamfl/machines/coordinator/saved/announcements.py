@@ -32,11 +32,11 @@ def announcements(
     members
         The ledger after the entry, by client.
     """
-    made = (*(() if alarm is None else (_noticed(closed, alarm),)), *map(_restarted, decided))
-    return tuple(placed(each, members) for each in made)
+    made = (*(() if alarm is None else (_notice(closed, alarm),)), *map(_announce, decided))
+    return tuple(with_places(each, members) for each in made)
 
 
-def placed(made: Announcement, members: Mapping[str, Member]) -> Announcement:
+def with_places(made: Announcement, members: Mapping[str, Member]) -> Announcement:
     """Return an announcement with the positions and times of its clients: see `Finding`."""
     since = max(made.since, made.round - WINDOW + 1)
     named = () if isinstance(made, Noticed) else tuple(name for name in made.clients if name in members)
@@ -71,7 +71,7 @@ def _times(members: Sequence[Member], since: int) -> tuple[int, int] | None:
     return median_low([first for first, _ in known]), median_high([last for _, last in known])
 
 
-def _noticed(closed: RoundClosed, alarm: Alarm) -> Noticed:
+def _notice(closed: RoundClosed, alarm: Alarm) -> Noticed:
     return Noticed(
         round=closed.round,
         epoch=closed.epoch,
@@ -83,7 +83,7 @@ def _noticed(closed: RoundClosed, alarm: Alarm) -> Noticed:
     )
 
 
-def _restarted(decision: Restart | LocalDrift) -> Restarted | LocalDrift:
+def _announce(decision: Restart | LocalDrift) -> Restarted | LocalDrift:
     if isinstance(decision, LocalDrift):
         return decision
     alarm = decision.alarm

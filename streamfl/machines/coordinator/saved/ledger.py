@@ -40,7 +40,9 @@ class Member:
     held
         The places of its held-out records, by increasing ordinal.
     refused
-        Entries in a row that closed without it because its messages for them were refused.
+        Entries in a row that closed without it because its messages for them were refused. An accepted update ends
+        the row, also one of a client that lies now and then: eviction is for one whose records would pend for ever.
+        No round waits for a client after a refusal, and the bounds on influence limit what is accepted.
     evicted
         Whether it has left because of that; only a new incarnation may come back.
     places
@@ -112,18 +114,18 @@ class Member:
 
     def held_by(self, nonce: str) -> "Member":
         """Return the account with a start's incarnation: the present one, or the next if another start has that."""
-        return replace(self.copied(), incarnation=self.incarnation + (nonce != self.nonce), nonce=nonce)
+        return replace(self.copy(), incarnation=self.incarnation + (nonce != self.nonce), nonce=nonce)
 
-    def joined(self, nonce: str, key: str = "") -> "Member":
+    def after_join(self, nonce: str, key: str = "") -> "Member":
         """Return the account after a Join: the client is a member, again if it had left; `key` is for its masks."""
         member = replace(self.held_by(nonce), left=False, missed=0, awaited=self.awaited and not self.left, key=key)
         return replace(member, refused=0, evicted=False) if self.evicted else member
 
-    def gone(self, nonce: str) -> "Member":
+    def after_leave(self, nonce: str) -> "Member":
         """Return the account after a Leave."""
         return replace(self.held_by(nonce), left=True)
 
-    def copied(self) -> "Member":
+    def copy(self) -> "Member":
         """Return an independent copy."""
         return replace(self, positions=dict(self.positions))
 

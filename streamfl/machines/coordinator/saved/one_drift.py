@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_high, median_low
 
-from streamfl.machines.coordinator.saved.announcements import Announcement, placed
+from streamfl.machines.coordinator.saved.announcements import Announcement, with_places
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.protocol.messages import LocalDrift, Noticed, Restarted
 
@@ -96,11 +96,11 @@ def in_one_drift(
         elif isinstance(each, LocalDrift) and each.state != "latched":
             told.append(replace(each, drift=_of_clients(known, each)))
         else:
-            told += _found(known, each, members)
+            told += _enter(known, each, members)
     return tuple(known[-MOST_DRIFTS:]), tuple(told)
 
 
-def _found(known: list[Drift], found: LocalDrift | Restarted, members: Mapping[str, Member]) -> list[Announcement]:
+def _enter(known: list[Drift], found: LocalDrift | Restarted, members: Mapping[str, Member]) -> list[Announcement]:
     """Enter a finding among the drifts; return it, and the correction of those that it shows not to be local."""
     extents = _extents(found, members)
     at = next((i for i in reversed(range(len(known))) if _is_same(known[i], found, extents)), len(known))
@@ -116,7 +116,7 @@ def _found(known: list[Drift], found: LocalDrift | Restarted, members: Mapping[s
     told: list[Announcement] = [replace(found, drift=drift.first.round)]
     if isinstance(found, LocalDrift):
         told = [replace(found, drift=drift.first.round, behind=_behind(found, extents, members))]
-    return [*told, placed(_correction(drift.first, named, found), members)] if is_common and named else told
+    return [*told, with_places(_correction(drift.first, named, found), members)] if is_common and named else told
 
 
 def _is_same(drift: Drift, found: LocalDrift | Restarted, extents: Mapping[str, Extent]) -> bool:

@@ -1,6 +1,6 @@
 """The state with which a coordinator continues after a kill; every Commit saves it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from streamfl.arrays import HOLDS_ARRAYS
@@ -10,6 +10,8 @@ from streamfl.learning.profiles.base import Profile
 from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.one_drift import Drift
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.alarm import Alarm
 from streamfl.protocol.messages import AgreedState, Join, Joined, MemberChanged, Roster
 from streamfl.protocol.registry import Registry, wrong_registry
 
@@ -125,6 +127,20 @@ class CoordinatorState:
         """Return the registry that is agreed on."""
         return self.agreed.registry
 
+    def is_warming_up(self, settings: CoordinatorSettings) -> bool:
+        """Tell whether the scaler follows the records of the open round."""
+        warm_up, rounds = settings.warm_up, self.round - self.rescaled
+        if not settings.scaling:
+            return False
+        return warm_up is None or rounds <= warm_up or (self.agreed.knows_little and warm_up > 0)
+
+    def with_order(self, alarm: Alarm | None) -> Alarm | None:
+        """Return the alarm of the open round; if an operator has ordered a restart, one that asks for that model."""
+        if self.restart is None:
+            return alarm
+        found = alarm or Alarm("operator", 0.0, 0.0, self.round)
+        return replace(found, local=False, clients=() if found.local else found.clients, wanted=self.restart)
+
     def wrong(self) -> str | None:
         """Return why no coordinator can have had this state, or None.
 
@@ -145,7 +161,7 @@ class CoordinatorState:
             return "impossible numbers"
         return wrong_registry(self.registry)
 
-    def joined(self, join: Join, member: Member) -> Joined:
+    def answer(self, join: Join, member: Member) -> Joined:
         """Return the answer to a member's Join: the open entry, and the member's account."""
         return Joined(
             client=join.client,

@@ -8,15 +8,19 @@ import numpy.typing as npt
 
 from streamfl.arrays import BoolArray, FloatArray
 from streamfl.online.native.kernels.compiled import compiled, inner
-from streamfl.online.native.kernels.scaling import Scales
+from streamfl.online.native.kernels.scaling import FIRST, KNOWN, Scales
 from streamfl.online.native.kernels.softmax import softmax
-from streamfl.protocol.native.settings import STACKING, WINDOW
+from streamfl.protocol.native.settings import FARTHEST, STACKING, WINDOW
 
 # The part of its weight that an expert shares out among all experts at every record.
 SHARE = 0.001
 
 # The least probability, as a part of a uniform one; and the least likelihood of a target, as a part of the best one.
 FLOOR, LEAST_LIKELY = 0.01, 1e-3
+
+# After many records, errors that stay large would hardly raise the best expert's variance if each counted as an
+# outlier does. So a record may raise it by this part: a hundred raise it ten thousandfold.
+RISE = 0.1
 
 # The mixtures: the first by fixed share, then one for each of these rates.
 SHARED, STACKED, MIXTURES = 0, 1, 1 + len(STACKING)
@@ -142,38 +146,54 @@ def mix_targets(mixing: Mixing, predictions: Predictions, least: float, largest:
 
 @compiled
 def learn_to_mix_targets(mixing: Mixing, predictions: Predictions, truth: float) -> None:
-    """Weigh the experts by their errors under the variance of the best one; step down the squared errors."""
+    """Weigh the experts by their errors under the variance of the best one; step down the squared errors.
+
+    Errors count as at most `FARTHEST` deviations of the best expert: one outlier must not decide.
+    """
     experts, running, least, square = len(predictions.bounded), mixing.running[0], math.inf, 0.0
+    farthest = farthest_error(running.records, running.variance)
     for e in range(experts):
         if mixing.awake[e]:
             least = min(least, (predictions.bounded[e, 0] - truth) ** 2)
             square += (predictions.bounded[e, 0] - predictions.by_mixture[SHARED, 0]) ** 2
     running.records += 1.0
     rate = 1.0 / min(running.records, WINDOW)
-    running.variance += rate * (least - running.variance)
+    most = max(rate * (farthest * farthest - running.variance), RISE * running.variance)
+    running.variance += min(rate * (least - running.variance), most)
     running.norm += rate * (square - running.norm)
-    weigh(mixing.outer, predictions.by_mixture, truth, running.variance, ALL_THREE)
-    weigh(mixing.best, predictions.bounded, truth, running.variance, mixing.awake)
+    weigh(mixing.outer, predictions.by_mixture, truth, running.variance, farthest, ALL_THREE)
+    weigh(mixing.best, predictions.bounded, truth, running.variance, farthest, mixing.awake)
     if running.norm > 0.0:
         for k in range(len(STACKING)):
             # If experts differ by less than the error of the best one, their differences carry little information.
             size = STACKING[k] / (running.norm + running.variance + 0.5 * STACKING[k] * square)
+            error = min(max(predictions.by_mixture[STACKED + k, 0] - truth, -farthest), farthest)
             for e in range(experts):
                 if mixing.awake[e]:
                     apart = predictions.bounded[e, 0] - predictions.by_mixture[SHARED, 0]
-                    mixing.stacked[k, e] -= size * (predictions.by_mixture[STACKED + k, 0] - truth) * apart
+                    mixing.stacked[k, e] -= size * error * apart
 
 
 @inner
-def weigh(weights: FloatArray, predicted: FloatArray, truth: float, variance: float, awake: BoolArray) -> None:
-    """Multiply weights by normal likelihoods relative to the best one, with a floor: one outlier must not decide."""
+def farthest_error(records: float, variance: float) -> float:
+    """Return as what larger errors count; with few records, whose variance is rough, the bound is wider."""
+    if records < FIRST or variance == 0.0:
+        return math.inf
+    return FARTHEST * max(1.0, KNOWN / records) * math.sqrt(variance)
+
+
+@inner
+def weigh(
+    weights: FloatArray, predicted: FloatArray, truth: float, variance: float, farthest: float, awake: BoolArray
+) -> None:
+    """Multiply weights by normal likelihoods relative to the best one, with a floor; see `learn_to_mix_targets`."""
     least = math.inf
     for e in range(len(weights)):
         if awake[e]:
-            least = min(least, (predicted[e, 0] - truth) ** 2)
+            least = min(least, min(abs(predicted[e, 0] - truth), farthest) ** 2)
     for e in range(len(weights)):
         if awake[e]:
-            worse = (predicted[e, 0] - truth) ** 2 - least
+            worse = min(abs(predicted[e, 0] - truth), farthest) ** 2 - least
             weights[e] *= max(math.exp(-0.5 * worse / max(variance, 1e-300)), LEAST_LIKELY)
     share(weights, awake)
 

@@ -33,6 +33,7 @@ from streamfl.online.native.kernels.own import (
     least_believed,
     own_learns,
     own_says,
+    own_sees,
 )
 from streamfl.online.native.kernels.scaling import (
     FIRST,
@@ -57,8 +58,9 @@ class Record(NamedTuple):
 class Learning(NamedTuple):
     """All arrays that the loops read and write; `targets` says whether targets are learnt, not labels.
 
-    `agreed` is the mixture of the experts that all clients share, the models and `rounds`. `mixing`, which serves,
-    has the client's own experts beside them.
+    `measured` is the record's features as distances to others are measured: on the client's own scale, if it has a
+    model of its own. `agreed` is the mixture of the experts that all clients share, the models and `rounds`.
+    `mixing`, which serves, has the client's own experts beside them.
     """
 
     kinds: Kinds
@@ -70,6 +72,7 @@ class Learning(NamedTuple):
     own: Own
     last: Last
     record: Record
+    measured: FloatArray
     predictions: Predictions
     agreed: Mixing
     agreed_predictions: Predictions
@@ -87,6 +90,8 @@ def predict(learning: Learning, remembered: int, X: FloatArray, rounds: FloatArr
     models, memory, awake = learning.models, learning.memory, learning.mixing.awake
     by_expert = learning.predictions.by_expert
     z, cells = learning.record
+    if len(learning.own.weights):
+        own_sees(learning.own, X, i)
     count, last, centre = models.weights.shape[1], len(by_expert) - 1, centre_of_targets(learning, rounds, i)
     if len(cells):
         find_cells(learning.tests, z, cells, awake, learning.kinds.first_fern, models.table.shape[1])
@@ -100,17 +105,17 @@ def predict(learning: Learning, remembered: int, X: FloatArray, rounds: FloatArr
     if not learning.targets:
         softmax(by_expert, 0, count)
     if len(memory.y) and awake[count]:
-        predict_by_neighbours(memory, remembered, z, by_expert, count, learning.targets)
+        predict_by_neighbours(memory, remembered, learning.measured, by_expert, count, learning.targets)
         for e in range(count, last):  # before any record they predict 0: the centre
             for c in range(by_expert.shape[1]):
                 by_expert[e, c] -= centre if remembered else 0.0
-    mix(learning, X, i, centre, is_next)
+    mix(learning, centre, is_next)
     return centre
 
 
 @inner
-def mix(learning: Learning, X: FloatArray, i: int, centre: float, is_next: bool) -> None:
-    """Mix what all experts say of row i, then this with the client's own model and its last answer."""
+def mix(learning: Learning, centre: float, is_next: bool) -> None:
+    """Mix what all experts say of the record, then this with the client's own model and its last answer."""
     own, mixed = learning.own, learning.predictions.mixed
     least, largest = least_believed(own) - centre, largest_believed(own) - centre
     if learning.targets:
@@ -118,7 +123,7 @@ def mix(learning: Learning, X: FloatArray, i: int, centre: float, is_next: bool)
     else:
         mix_labels(learning.mixing, learning.predictions)
     if len(own.weights):
-        own_says(own, learning.tests, X, i, mixed, centre, learning.targets)
+        own_says(own, learning.tests, mixed, centre, learning.targets)
     if len(learning.last.predictions.by_expert):
         mix_last_answer(learning.last, mixed, own.told, centre, learning.targets, is_next, least, largest)
 
@@ -174,7 +179,7 @@ def learn(
                 errors[m, c] = 0.0
     step(models, learning.kinds, z, cells, errors, seen, touched, learning.mixing.awake)
     if len(learning.memory.y):
-        remember(learning.memory, remembered, z, truth, learning.targets)
+        remember(learning.memory, remembered, learning.measured, truth, learning.targets)
     if learning.targets and judge_first(learning.mixing.targets, 0):
         unlearn(learning, remembered, seen, touched)
     if learning.targets and touched.counted[0].records + 1 == seen:  # there is no agreed state yet

@@ -56,9 +56,17 @@ class Own(NamedTuple):
 
 
 @compiled
-def own_says(own: Own, tests: Tests, X: FloatArray, i: int, others: FloatArray, centre: float, targets: bool) -> None:
-    """Predict row i; targets are measured from `centre`. Before ten records the mixture is told the `others`."""
+def own_sees(own: Own, X: FloatArray, i: int) -> None:
+    """Standardise row i on the client's own scale."""
     scale(own.scales, X, i, own.z)
+
+
+@compiled
+def own_says(own: Own, tests: Tests, others: FloatArray, centre: float, targets: bool) -> None:
+    """Predict the record seen last; targets are measured from `centre`.
+
+    Before ten records the mixture is told the `others`.
+    """
     find_own_cells(own, tests)
     columns, sees = len(own.said), HALF if len(own.cells) else 1.0
     for c in range(columns):

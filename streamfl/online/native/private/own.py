@@ -9,7 +9,7 @@ from streamfl.arrays import FloatArray
 from streamfl.errors import PeerError
 from streamfl.online.native.ferns import Ferns
 from streamfl.online.native.kernels.compiled import plain
-from streamfl.online.native.kernels.own import CELLS, OWN_RUNNING, Own, own_learns, own_says
+from streamfl.online.native.kernels.own import CELLS, OWN_RUNNING, Own, own_learns, own_says, own_sees
 from streamfl.online.native.kernels.scaling import Scales
 from streamfl.online.native.kernels.steps import Table
 from streamfl.online.native.private.own_state import OwnState
@@ -104,14 +104,16 @@ class OwnModel:
         """
         own, X, told = self.arrays, plain(X), others.copy()
         for i, row in enumerate(told):
-            own_says(own, ferns.tests, X, i, others[i], centre, self.targets)
+            own_sees(own, X, i)
+            own_says(own, ferns.tests, others[i], centre, self.targets)
             row[:] = own.told
         return told
 
     def learn(self, ferns: Ferns, X: FloatArray, truth: float, centre: float = 0.0) -> None:
         """Learn a record, shape (1, d), and the index of its label, or its target."""
         own, X = self.arrays, plain(X)
-        own_says(own, ferns.tests, X, 0, np.zeros(len(own.said)), centre, self.targets)
+        own_sees(own, X, 0)
+        own_says(own, ferns.tests, np.zeros(len(own.said)), centre, self.targets)
         own_learns(own, X, 0, truth, centre, self.targets)
 
     def state(self) -> OwnState:

@@ -18,7 +18,7 @@ from streamfl.learning.pooling.sums import sums_of
 from streamfl.machines.client.ledger.evaluated import served_counts
 from streamfl.machines.client.work.comparison import Comparison
 from streamfl.machines.client.work.round import ClientRound
-from streamfl.machines.coordinator.round_kinds.summed import Summed, with_noise
+from streamfl.machines.coordinator.round_kinds.summed import SummedRounds, with_noise
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.messages import MomentsAsked, RoundOpened, Score, Slot, SlotLosses, TotalsAsked, Update
 from streamfl.protocol.records import Batch, Span
@@ -121,7 +121,7 @@ def test_epsilon_is_that_of_the_gaussian_mechanism():
 
 def test_the_coordinator_reckons_with_noise():
     settings = CoordinatorSettings(LEARNER, min_clients=1, secure_aggregation="pooled", noise=NOISE)
-    deviations = NOISE.deviations(Summed(settings).layout(OPENED, REGISTRY))
+    deviations = NOISE.deviations(SummedRounds(settings).layout(OPENED, REGISTRY))
     made = with_noise(_update_with(np.diag([-50.0, 3.0, 9000.0])), deviations, clients=4)
     least = 2.0 * math.sqrt(12.0) * deviations["second"]
     assert np.linalg.eigvalsh(made.numbers.second_moments) == pytest.approx([least, least, 9000.0])

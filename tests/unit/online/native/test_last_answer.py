@@ -21,7 +21,7 @@ from streamfl.sampling import generator
 pytestmark = pytest.mark.compiles
 
 # What a client has of its own, and the range in which targets are believed: with it, their mixture.
-OWN = ("last", "own", "settings", "mixture")
+OWN = ("last", "own", "near", "settings", "mixture")
 EVEN = np.array([0.5, 0.5])
 LABELS = ("a", "b", "c")
 

@@ -209,3 +209,28 @@ def test_one_outlier_does_not_decide():
     assert trusted > 0.99
     # At most a thousand times less likely.
     assert mixture.mixing.best[0] > 0.999 * trusted / (trusted + 1000.0 * (1.0 - trusted))
+
+
+def two_experts(n, seed):
+    """Return targets, and what two experts say: the first is nearly right, the second far off."""
+    rng = generator(seed, "mixture")
+    truth = rng.normal(size=n)
+    return truth, truth[:, None] + rng.normal(size=(n, 2)) * [0.1, 3.0]
+
+
+def test_an_outlier_does_not_move_the_weights_far():
+    truth, said = two_experts(300, 8)
+    mixture = TargetMixture(2)
+    squared(mixture, said, truth)
+    stacked = mixture.mixing.stacked.copy()
+    mixture.mixed(np.array([0.0, 9.0]))
+    mixture.learn(1000.0)
+    assert np.abs(mixture.mixing.stacked - stacked).max() < 0.1
+
+
+def test_when_the_experts_change_places_at_another_scale_the_weights_follow():
+    truth, said = two_experts(1000, 9)
+    mixture = TargetMixture(2)
+    squared(mixture, said, truth)
+    mixed, each = squared(mixture, 100.0 * said[:, ::-1], 100.0 * truth)
+    assert mixed[100:].mean() < 0.01 * each[100:, 0].mean()

@@ -147,3 +147,18 @@ def test_records_without_a_single_feature_are_learnt():
     # A feature that comes now was at its mean, 0, in the records before.
     learner.learn(("x",), np.array([[1.0], [2.0]]), np.array([1.0, 1.0]), ("a", "b"))
     assert np.isfinite(learner.predicted(("x",), np.array([[2.0]]))).all()
+
+
+@pytest.mark.parametrize("targets", [False, True])
+def test_what_is_near_does_not_depend_on_the_records_of_others(targets):
+    settings, stream, wide = NativeSettings("linear", targets=targets), drawn(40), drawn(40, seed=1)
+    if targets:
+        stream, wide = drawn(40, targets=True), drawn(40, seed=1, targets=True)
+    wide.X[:] *= 1000.0
+    alone, federated, other = (NativeLearner(settings) for _ in range(3))
+    for start in (0, 20):
+        alone.learn(*stream.part(start, start + 20))
+        federated.learn(*stream.part(start, start + 20))
+        other.learn(*wide.part(start, start + 20))
+        federated.begin(agreed(settings, federated.learnt(), other.learnt()))
+    assert np.array_equal(federated.near.Z, alone.near.Z)

@@ -1,19 +1,32 @@
-"""What a round has shown: its counted updates, aggregated."""
+"""What a round has shown, and what the profile decides: the models to go on with, or first a question to clients."""
+
+from dataclasses import replace
 
 from streamfl.learning.drift.evidence import Observed
+from streamfl.learning.profiles.base import Deliberation
+from streamfl.machines.coordinator.close.conclusion import Decided
 from streamfl.machines.coordinator.round.aggregation import Aggregation, outliers_in
 from streamfl.machines.coordinator.round.closing import Closing
-from streamfl.machines.coordinator.saved.state import CoordinatorState
-from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.machines.coordinator.standing import Standing
 
 
-def observed(
-    closing: Closing, state: CoordinatorState, settings: CoordinatorSettings
-) -> tuple[Observed, Aggregation]:
+def decide(closing: Closing, standing: Standing) -> tuple[Closing, Decided | Deliberation]:
+    """Pass what the round has shown to the profile: it advances, or after an alarm deliberates."""
+    state, profile = standing.state, standing.state.profile
+    seen, aggregation = observe(closing, standing)
+    alarm = state.with_order(profile.close(seen))
+    closing = replace(closing, observed=seen, aggregation=aggregation, readings=dict(profile.readings()))
+    if alarm is None:
+        return closing, profile.advance(state.round)
+    return closing, profile.deliberate(alarm, seen, standing.untrained)
+
+
+def observe(closing: Closing, standing: Standing) -> tuple[Observed, Aggregation]:
     """Return what the counted updates show, and how they are aggregated.
 
     Losses of clients that stand out, and of clients whose steps do not count, are no evidence.
     """
+    state, settings = standing.state, standing.settings
     opened, counted = closing.opened, closing.counted
     live, serves = opened.plan.live, opened.plan.serves
     without = {client for client, share in counted.shares.items() if share == 0.0}

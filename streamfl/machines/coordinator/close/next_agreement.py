@@ -1,18 +1,22 @@
-"""What clients agree on after a round: names, scale, unit of targets; and which labels are known."""
+"""What clients agree on after a round: names, scale, unit of targets, known labels, and what was learnt online."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from streamfl.arrays import FloatArray
+from streamfl.learning.online_models import Renewal
+from streamfl.learning.profiles.base import Restart
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.saved.agreement import Agreement, middle_unit
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.messages import AgreedState
 from streamfl.protocol.registry import TargetUnit, re_expression
 
 
 @dataclass(frozen=True, eq=False)
-class Agreed:
+class NextAgreement:
     """What is agreed on after a round.
 
     Parameters
@@ -23,6 +27,8 @@ class Agreed:
         The labels that were registered when the epoch began.
     restarted, rescaled
         The rounds of the last restart, and of the last one that made the scaler follow the records again.
+    online, change
+        The agreed state of the online models, and its change; None: all of it.
     re_expression
         What turns the kept models into models of the new registry; None if it has not changed.
     """
@@ -31,13 +37,21 @@ class Agreed:
     known_labels: int
     restarted: int
     rescaled: int
+    online: AgreedState | None
+    change: Any = None
     re_expression: Callable[[FloatArray], FloatArray] | None = None
 
 
-def agreed(closing: Closing, state: CoordinatorState, settings: CoordinatorSettings, *, restarted: bool) -> Agreed:
-    """Return what is agreed on after a round with records; `restarted` tells whether an epoch begins with it."""
+def next_agreement(
+    closing: Closing, state: CoordinatorState, settings: CoordinatorSettings, restart: Restart | None
+) -> NextAgreement:
+    """Return what is agreed on after a round with records; `restart` is the one with which an epoch begins.
+
+    What was learnt online is merged under the labels that are agreed on from now on.
+    """
+    restarted = restart is not None
     before, counted = state.agreed, closing.counted
-    frozen = not is_warming_up(state, settings)
+    frozen = not state.is_warming_up(settings)
     unit = _unit_after(closing, state, settings, restarted=restarted)
     clients = len(counted.pooled) or None
     after = before.after(counted.updates, t=state.round, frozen=frozen, unit=unit, clients=clients)
@@ -49,11 +63,14 @@ def agreed(closing: Closing, state: CoordinatorState, settings: CoordinatorSetti
     begins = restarted or (state.round == 1 and not state.known_labels)
     known = len(after.registry.labels) if begins else state.known_labels
     rescaled = restarted and (frozen or after.settled)  # a scaler that never froze needs no new start
-    return Agreed(
+    online, change = _merge_online(closing, state, after.registry.labels, restart, settings)
+    return NextAgreement(
         after.restarted() if rescaled else after,
         known,
         state.round if restarted else state.restarted,
         state.round if rescaled else state.rescaled,
+        online,
+        change,
         changed,
     )
 
@@ -68,9 +85,27 @@ def _unit_after(
     return unit if restarted or state.registry.target.gives_way_to(unit) else None
 
 
-def is_warming_up(state: CoordinatorState, settings: CoordinatorSettings) -> bool:
-    """Tell whether the scaler follows the records of the open round."""
-    warm_up, rounds = settings.warm_up, state.round - state.rescaled
-    if not settings.scaling:
-        return False
-    return warm_up is None or rounds <= warm_up or (state.agreed.knows_little and warm_up > 0)
+def _merge_online(
+    closing: Closing,
+    state: CoordinatorState,
+    labels: tuple[str, ...],
+    restart: Restart | None,
+    settings: CoordinatorSettings,
+) -> tuple[AgreedState | None, Any]:
+    """Return the agreed state of the online models after the round, and its change."""
+    online = settings.learner.online
+    if online is None or state.online is None:
+        return (None if online is None else online.initial(labels)), None
+    merged: tuple[AgreedState, Any] = online.after(
+        state.online,
+        {
+            update.client: update.numbers.learnt
+            for update in closing.counted.updates
+            if update.numbers.learnt is not None
+        },
+        labels,
+        apart=closing.opened.apart,
+        renewal=None if restart is None else Renewal(restart.chosen == "incumbent", restart.permutation),
+        limits=settings.limits,
+    )
+    return merged

@@ -1,0 +1,98 @@
+"""A closed round enters the ledger: the state after it, as a function of the state before it.
+
+The data flow says what depends on what. The entry names the registry under which the clients worked. What was learnt
+online is merged under the labels that are agreed on after it. Only then does the next round begin.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from streamfl.learning.profiles.base import Restart
+from streamfl.machines.coordinator.close.entry import enter, evict
+from streamfl.machines.coordinator.close.next_agreement import NextAgreement, next_agreement
+from streamfl.machines.coordinator.round.closing import Closing
+from streamfl.machines.coordinator.round.refusals import Refusals
+from streamfl.machines.coordinator.round.turns import next_measured
+from streamfl.machines.coordinator.saved.announcements import Announcement, announcements
+from streamfl.machines.coordinator.saved.one_drift import in_one_drift
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.messages import LocalDrift, Refusal, RoundClosed
+
+Decided = Sequence[Restart | LocalDrift]
+
+
+@dataclass(frozen=True, eq=False)
+class Conclusion:
+    """What follows from a closed round.
+
+    Parameters
+    ----------
+    state
+        The state after it, in which the next round is not open yet. The profile is the same object as before.
+    entry
+        The ledger entry, without the fields that depend on the next round.
+    announced
+        What people are told beside it.
+    evicted
+        What is told of members that are evicted.
+    agreement
+        What clients agree on from now on; None if nothing was learnt.
+    """
+
+    state: CoordinatorState
+    entry: RoundClosed
+    announced: tuple[Announcement, ...]
+    evicted: list[Refusal]
+    agreement: NextAgreement | None = None
+
+
+def conclusion(
+    closing: Closing,
+    decided: Decided,
+    state: CoordinatorState,
+    refusals: Refusals,
+    settings: CoordinatorSettings,
+    logs: Mapping[str, str],
+) -> Conclusion:
+    """Return what follows from a closed round.
+
+    Parameters
+    ----------
+    closing
+        The round; without records nothing is learnt from it.
+    decided
+        The decisions of the profile.
+    state
+        The state before it.
+    refusals
+        The refusals since the entry was opened.
+    settings
+        How the coordinator works.
+    logs
+        By partition, the identity of the log that the updates are about, where it is known.
+    """
+    found = {name: logs[name] for update in closing.updates.values() for name in update.reached if name in logs}
+    entry, members = enter(closing, state.members, refusals.count)
+    members, told = evict(members, refusals, closing.updates, entry.entry)
+    after = replace(state, entry=state.entry + 1, members=members, logs=found | state.logs)
+    if closing.observed is None:
+        return Conclusion(after, entry, (), told)
+    made = announcements(entry, state.profile.noticed, decided, members)
+    drifts, announced = in_one_drift(state.drifts, made, members)
+    restart = next((decision for decision in decided if isinstance(decision, Restart)), None)
+    agreed, influence = next_agreement(closing, state, settings, restart), closing.counted.influence
+    after = replace(
+        after,
+        round=state.round + 1,
+        drifts=drifts,
+        restart=None if restart is not None else state.restart,
+        influence=state.influence if influence is None else influence.hidden(settings.secret),
+        agreement=agreed.agreement,
+        known_labels=agreed.known_labels,
+        restarted=agreed.restarted,
+        rescaled=agreed.rescaled,
+        online=agreed.online,
+        repeats=0,
+    )
+    return Conclusion(replace(after, measured=next_measured(after)), entry, announced, told, agreed)
