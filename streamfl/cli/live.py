@@ -13,10 +13,8 @@ import click
 
 from streamfl.bounds import LONGEST, MOST, SHORTEST
 from streamfl.cli.names import NamingCommand
+from streamfl.cli.reading import OF_SETTINGS, reading, reads_a_table, reads_times, rejects_records
 from streamfl.run.report.terminal import echo_line, print_line, terminal, write_output
-
-# Separators of CSV files that have names.
-SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " "}
 
 if TYPE_CHECKING:
     from streamfl.live.settings.settings import FederationSettings
@@ -341,12 +339,14 @@ def acls(
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random draws.")
 @click.option("--label", metavar="COL", help="The label column. Default: as in replay.")
-@click.option("--drop", metavar="COL,...", default="", help="Columns to leave out.")
-@click.option("--time", metavar="COL", help="The column with the time of each record. It is not a feature.")
+@reads_a_table
+@reads_times
+@rejects_records
 def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any) -> None:
     """Write a recorded stream to the clients' topics.
 
-    FILE is as in replay, or covtype for the built-in sample of forest records.
+    FILE is as in replay, or covtype for the built-in sample of forest records. The settings say how missing values,
+    numbers and times are written there, unless an option says otherwise.
     """
     from rich.progress import Progress  # noqa: PLC0415
 
@@ -448,14 +448,9 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
         return shuffled(covtype(), options["seed"])
     return read(
         file,
-        label=options["label"],
-        drop=[name for name in options["drop"].split(",") if name],
-        time=options["time"],
-        notation=settings.records.fields.notation,
         task=settings.federation.task,
         keep=client_column(options["split"]) or None,
-        missing_values=settings.records.missing_values,
-        decimal=settings.records.decimal,
+        **reading(options, settings.field_map.model_dump(include={*OF_SETTINGS})),
     )
 
 
@@ -488,18 +483,14 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
     metavar="FIELD",
     help="The label field. Default: a field named label, y, target or class; in a file, otherwise the last column.",
 )
-@click.option(
-    "--time",
-    metavar="FIELD",
-    help="The field with the time of each record. Default: the first field that looks like a time.",
-)
+@reads_a_table
+@reads_times
 @click.option("--client", metavar="FIELD", help="The field that names each record's client.")
 @click.option(
     "--clients",
     type=click.IntRange(1, MOST),
     help="Number of clients to divide the records of FILE among. Default: 10.",
 )
-@click.option("--drop", metavar="FIELD,...", default="", help="Fields to leave out.")
 @click.option(
     "--task",
     type=click.Choice(["auto", "classification", "regression"]),
@@ -507,33 +498,20 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
     show_default=True,
     help="auto: regression if labels are numbers and some have a fractional part.",
 )
-@click.option(
-    "--separator",
-    metavar="CHAR",
-    default=",",
-    show_default=True,
-    help="Separator of a CSV file: one character, tab, or space for any number of blanks.",
-)
 @click.option("--name", metavar="NAME", help="The federation's name. Default: the name of the file or topic.")
 @_assignments
 def init(file: str | None, assignments: tuple[str, ...], **options: Any) -> None:
     """Look at your records, in FILE or in Kafka topics, and write a settings file for them.
 
-    FILE is {endings}. --set takes only settings of [kafka], such as
-    kafka.security_protocol=SASL_SSL. Passwords are not written to the file: give them in the environment.
+    FILE is {endings}. Without --time, the first field that looks like a time is one. --set takes only settings of
+    [kafka], such as kafka.security_protocol=SASL_SSL. Passwords are not written to the file: give them in the
+    environment.
     """
     from streamfl.live.operator.init.command import InitRequest, write  # noqa: PLC0415
     from streamfl.live.settings.settings import flag, merge  # noqa: PLC0415
     from streamfl.records.request import Request  # noqa: PLC0415
 
-    request = Request(
-        file or "",
-        options["label"],
-        tuple(name for name in options["drop"].split(",") if name),
-        options["time"],
-        options["task"],
-        separator=SEPARATORS.get(options["separator"], options["separator"]),
-    )
+    request = Request(file or "", **reading(options))
     settings = merge([flag(text) for text in assignments])
     named = {name: options[name] for name in ("topics", "broker", "name", "clients", "client", "out")}
     for line in write(InitRequest(request, settings=settings, **named)):

@@ -15,8 +15,9 @@ import click
 
 from streamfl import __version__
 from streamfl.bounds import LONGEST, MOST, SHORTEST
-from streamfl.cli.live import COMMANDS, SEPARATORS
+from streamfl.cli.live import COMMANDS
 from streamfl.cli.names import REGISTRIES, NamingCommand, registry
+from streamfl.cli.reading import reading, reads_a_table, reads_times, rejects_records
 from streamfl.errors import StreamflError, UsageError
 from streamfl.printable import printable
 from streamfl.run.report.terminal import echo_line, terminal
@@ -134,42 +135,6 @@ def demo(**options: Any) -> None:
     )
 
 
-# Options of both commands that read a file.
-_drop = click.option("--drop", metavar="COL,...", default="", help="Columns to leave out.")
-_separator = click.option(
-    "--separator",
-    metavar="CHAR",
-    default=",",
-    show_default=True,
-    help="Separator of a CSV file: one character, tab, or space for any number of blanks.",
-)
-_encoding = click.option(
-    "--encoding",
-    metavar="NAME",
-    help="The encoding of a text file, such as cp1252. Default: UTF-8, or UTF-16 with a byte order mark.",
-)
-_missing_values = click.option(
-    "--missing-values",
-    metavar="VALUE,...",
-    default="",
-    help="More values that count as missing, in any column and in the label, such as -999; not:NA means that NA is a "
-    "value. Missing without it: an empty cell, NA, null, None, ?, -, #DIV/0! and the like.",
-)
-_decimal = click.option(
-    "--decimal",
-    type=click.Choice([".", ","]),
-    help="The decimal mark of numbers. Default: the one with which all numbers of a column can be read.",
-)
-_on_bad_record = click.option(
-    "--on-bad-record",
-    type=click.Choice(["reject", "stop"]),
-    default="reject",
-    show_default=True,
-    help="reject: leave out bad records, count them and list the first ones. stop: end with an error at the first "
-    "one.",
-)
-
-
 @cli.command(cls=NamingCommand)
 @click.argument("file")
 @click.option(
@@ -177,29 +142,8 @@ _on_bad_record = click.option(
     metavar="COL",
     help="The label column. Default: a column named label, y, target or class, else the last one.",
 )
-@_drop
-@click.option(
-    "--time",
-    metavar="COL",
-    help="The column with the time of each record. It is not a feature. Drifts are reported with these times. "
-    "Records keep the order of the file.",
-)
-@click.option(
-    "--timezone",
-    metavar="ZONE",
-    default="UTC",
-    show_default=True,
-    help="The zone of times that name none, such as Europe/Berlin.",
-)
-@click.option(
-    "--date-order",
-    type=click.Choice(["dmy", "mdy", "ymd"]),
-    help="The order of day, month and year in dates such as 03/04/2026. Default: as the column shows.",
-)
-@_separator
-@_missing_values
-@_decimal
-@_encoding
+@reads_a_table
+@reads_times
 @click.option(
     "--task",
     type=click.Choice(["auto", "classification", "regression"]),
@@ -315,7 +259,7 @@ _on_bad_record = click.option(
     "place, and stopped after the first tenth; with each client's most frequent label, or mean target, so far; and "
     "with NoChange. Takes about three times the CPU time.",
 )
-@_on_bad_record
+@rejects_records
 @click.option(
     "--model",
     metavar="NAME",
@@ -469,11 +413,7 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
     metavar="COL",
     help="The column of labels or targets. Reports the accuracy next to that of the baseline NoChange.",
 )
-@_drop
-@_separator
-@_missing_values
-@_decimal
-@_encoding
+@reads_a_table
 @click.option(
     "--missing-columns",
     type=click.Choice(["warn", "mean", "refuse"]),
@@ -490,7 +430,7 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
     help="If the file has columns that the model does not know: end with an error, or ignore them. The label column "
     "of the training is always ignored.",
 )
-@_on_bad_record
+@rejects_records
 @click.option(
     "--client",
     metavar="NAME",
@@ -506,7 +446,7 @@ def predict(file: str, **options: Any) -> None:
     from streamfl.records.request import Request  # noqa: PLC0415
     from streamfl.run.predictions.predict import PredictRequest, run_predict  # noqa: PLC0415
 
-    request = Request(file, labelled=options["label"] is not None, **_of_file(options))
+    request = Request(file, labelled=options["label"] is not None, **reading(options))
     raises = {"refuse": "raise"}
     asked = PredictRequest(
         request,
@@ -520,37 +460,20 @@ def predict(file: str, **options: Any) -> None:
     run_predict(asked, _console())
 
 
-def _of_file(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of both commands that read a file, as `read` and `Request` take them."""
-    return {
-        "label": options["label"],
-        "drop": tuple(name for name in options["drop"].split(",") if name),
-        "on_bad_record": options["on_bad_record"],
-        "missing_values": tuple(value for value in options["missing_values"].split(",") if value),
-        "decimal": options["decimal"],
-        "separator": SEPARATORS.get(options["separator"], options["separator"]),
-        "encoding": options["encoding"],
-    }
-
-
 def table_named(source: "str | DataFrame", options: dict[str, Any], console: "Console") -> "Table":
     """Read a file or a data frame by the options of `replay`."""
     from rich.text import Text  # noqa: PLC0415
 
     from streamfl.records.files.readers import read  # noqa: PLC0415
-    from streamfl.records.values.times import Notation  # noqa: PLC0415
     from streamfl.run.dealing.dealing import client_column  # noqa: PLC0415
 
     name = printable(source) if isinstance(source, str) else "a data frame"
     with console.status(Text(f"reading {name}")) as status:  # on a terminal alone
         return read(
             source,
-            time=options["time"],
-            notation=Notation(options["timezone"], options["date_order"]),
-            task=options["task"],
             keep=client_column(options["split"]) or None,
             watch=lambda n: status.update(Text(f"reading {name}: {n:,} records")),
-            **_of_file(options),
+            **reading(options),
         )
 
 

@@ -248,7 +248,7 @@ class _OverHTTP:
             settings.federation.task,
             categories=dict(fields.categories),
             label=fields.label,
-            left_out=tuple(name for name in (fields.time, *fields.drop) if name is not None),
+            left_out=(*fields.times, *fields.drop),
             client_column=fields.client or "",
             missing_values=fields.missing_values,
         )

@@ -8,7 +8,19 @@ import numpy as np
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.errors import UsageError
 from streamfl.protocol.records import Rejection, without_infinity
-from streamfl.records.columns import NOTATION, TIMES, Column, LeftOutColumn, TextColumn, decimals, describe, infer
+from streamfl.records.columns import (
+    NOTATION,
+    SAMPLE,
+    TIMES,
+    Column,
+    LeftOutColumn,
+    NumberColumn,
+    TextColumn,
+    decimals,
+    describe,
+    examples,
+    infer,
+)
 from streamfl.records.labels import LabelTexts, resolve
 from streamfl.records.odd_cells import OddCells, missing_words
 from streamfl.records.request import Request
@@ -234,7 +246,14 @@ class Assembly:
             notes=self._notes(),
             excluded=tuple(sorted(self.request.excluded)),
             categories={c.name: c.values for c in self._columns.values() if isinstance(c, TextColumn)},
+            units=self._units,
         )
+
+    @property
+    def _units(self) -> dict[str, str]:
+        numbers = [column for column in self._columns.values() if isinstance(column, NumberColumn)]
+        units = {column.name: column.reading.unit for column in numbers if column.reading.unit}
+        return units | ({self.label: self._labels.reading.unit} if self._labels.reading.unit else {})
 
     @property
     def _is_series(self) -> bool:
@@ -255,6 +274,8 @@ class Assembly:
         if written := {word: n for word, n in self._labels.written.items() if word.lower() in WORDS}:
             where = f"the label {quoted(self.label)[1:-1]}, without which a record is rejected"
             notes.append(missing_words(where, written, "label"))
+        if units := self._units:
+            notes.append(f"numbers with their unit, read as numbers: {in_units(units)}")
         notes.extend(self._odd.notes())
         column, no_times = self._times, list[str]()
         if column is None:
@@ -271,7 +292,10 @@ class Assembly:
             shown = {**new, self.label: block.label} if self.label and not self._decimals else new
             self._decimals |= decimals(shown, self.request.usual_decimal)
         decimal = reading.decimal or self._decimals.get(self.label)
-        self._labels.reading = replace(reading, decimal=decimal)
+        unit = self._labels.reading.unit
+        if not self._rows and len(units := examples([word for word in words(block.label[:SAMPLE]) if word])) == 1:
+            unit = next(iter(units))
+        self._labels.reading = replace(reading, decimal=decimal, unit=unit)
 
     def _seconds(self) -> FloatArray:
         """Return the times of the good records.
@@ -335,7 +359,7 @@ class Assembly:
         if not len(codes):
             return np.empty(0), ()
         names = list(self._labels.codes)
-        request = self.request
+        request = replace(self.request, label=self.label)
         if self._is_series and request.task == "auto" and len(names) > DISTINCT and all(map(is_number, names)):
             request = replace(request, task="regression")
         y, labels = resolve(request, self._labels, codes)
@@ -384,6 +408,15 @@ def too_many(request: Request) -> Exception:
     return request.refusal(
         f"more than {MAX_COLUMNS} columns", "leave out fields whose names keep changing with --drop"
     )
+
+
+def in_units(units: Mapping[str, str]) -> str:
+    """Return columns with their units for a message.
+
+    >>> in_units({"p": "mV", "q": "°C"})
+    'p (mV), q (°C)'
+    """
+    return listed([f"{name} ({unit})" for name, unit in units.items()])
 
 
 def _joined(pieces: list[GrowingRows], features: tuple[str, ...]) -> Numbers:

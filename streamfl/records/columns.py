@@ -1,19 +1,34 @@
 """Encodes a column of a file as features: one number, or a 0/1 feature per value of a text."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
 from streamfl.arrays import FloatArray
+from streamfl.records.csv_block import LazyTexts
 from streamfl.records.request import Request
-from streamfl.records.values.cells import USUAL, CellRules, Cells, is_number, listed, numbers, quoted, text, words
-from streamfl.records.values.numerals import Decimal, decimal_marks, in_other_notation
+from streamfl.records.values.cells import (
+    USUAL,
+    CellRules,
+    Cells,
+    is_number,
+    listed,
+    numbered,
+    numbers,
+    quoted,
+    text,
+    words,
+)
+from streamfl.records.values.numerals import Decimal, decimal_marks, in_other_notation, with_unit
 from streamfl.records.values.times import looks_like_times, named_as_times
 
 SAMPLE = 1000  # records by which the kind of a column is inferred
 MAX_VALUES = 50  # of a text column; with more it is probably a name or an address, not a category
 MOSTLY = 0.5  # a column with such a share of numbers is one of numbers
+NEARLY_ALL = 0.9  # a column with such a share of numbers with a unit, always the same, is one of numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +78,9 @@ class TextColumn:
         A value that is new in these records is missing in those before the first one that has it.
         """
         place = {value: i for i, value in enumerate(self.values)} | {"": -1}
-        found = words(cells, self.reading)
+        codes, found = numbered(cells, self.reading)
         other = len(self.values)
-        which = np.fromiter((place.get(word, other) for word in found), np.int64, len(found))
+        which = np.array([place.get(word, other) for word in found], np.int64)[codes]
         out[:] = which[:, None] == np.arange(other)
         out[which == -1] = np.nan
         for value in self.late:
@@ -78,7 +93,7 @@ class TextColumn:
         >>> TextColumn("colour", ("blue",)).followed(["red", "blue", ""]).values
         ('blue', 'red')
         """
-        found = dict.fromkeys(words(cells, self.reading))
+        found = dict.fromkeys(numbered(cells, self.reading)[1])
         new = [word for word in found if word and word not in self.values][: MAX_VALUES - len(self.values)]
         return replace(self, values=(*self.values, *new), late=frozenset(new)) if new or self.late else self
 
@@ -113,6 +128,7 @@ class LeftOutColumn:
 
 
 TIMES = "looks like a time"
+HALF = "has half of each time"
 FREE = f"is text with more than {MAX_VALUES} values"
 NOTATION = "looks like numbers in another notation, such as "
 
@@ -129,6 +145,10 @@ def infer(name: str, cells: Cells, reading: CellRules = USUAL) -> Column | None:
     if isinstance(cells, np.ndarray):
         shown = [text(cell) for cell in cells[:SAMPLE].tolist()] if named_as_times(name) else []
         return LeftOutColumn(name, TIMES) if looks_like_times(name, shown) else NumberColumn(name, reading)
+    if isinstance(cells, LazyTexts) and reading.decimal != "," and cells.are_numbers():
+        first = next((word for cell in cells[:SAMPLE] if (word := text(cell, reading))), "")
+        if first and not looks_like_times(name, [first]):  # the common case
+            return NumberColumn(name, reading)
     said = [(cell, text(cell, reading)) for cell in cells[:SAMPLE]]
     found = [one for one in said if one[1]] or [
         one for one in zip(cells, words(cells, reading), strict=True) if one[1]
@@ -139,16 +159,36 @@ def infer(name: str, cells: Cells, reading: CellRules = USUAL) -> Column | None:
         return LeftOutColumn(name, TIMES)
     if sum(is_number(cell, reading) for cell, _ in found) >= MOSTLY * len(found):
         return NumberColumn(name, reading)
+    units = examples([word for _, word in found])
+    if len(units) == 1:
+        return NumberColumn(name, replace(reading, unit=next(iter(units))))
     if not any(isinstance(cell, str) for cell, _ in found):
         return LeftOutColumn(name, "holds lists")
     values = {word for cell, word in found if isinstance(cell, str | int | float)}  # JSON may mix 1 and "q"
     if len(values) <= MAX_VALUES:
         return TextColumn(name, tuple(sorted(values)), reading)
+    if len(units) > 1:
+        mixed = " and ".join(quoted(example) for example in [*units.values()][:3])
+        return LeftOutColumn(name, f"{NOTATION}{mixed}; write them in one unit")
     if sum(in_other_notation(value) for value in values) > MOSTLY * len(values):
         return LeftOutColumn(
             name, f"{NOTATION}{quoted(min(filter(in_other_notation, values)))}; write them as 1234.5"
         )
     return LeftOutColumn(name, FREE)
+
+
+def examples(found: Sequence[str]) -> dict[str, str]:
+    """Return by unit the first number that has it, if nearly all texts are numbers with a unit.
+
+    >>> examples(["5 mV", "7 mV"]), examples(["5 mV", "2 V"]), examples(["5 mV", "on"])
+    ({'mV': '5 mV'}, {'mV': '5 mV', 'V': '2 V'}, {})
+    """
+    units, n = dict[str, str](), 0
+    for word in found:
+        if (parts := with_unit(word)) is not None:
+            units.setdefault(parts[1], word)
+            n += 1
+    return units if n >= NEARLY_ALL * len(found) else {}
 
 
 def decimals(columns: Mapping[str, Cells], usual: Decimal = ".") -> dict[str, Decimal | None]:
@@ -181,7 +221,10 @@ def decimals(columns: Mapping[str, Cells], usual: Decimal = ".") -> dict[str, De
 def _marks(cells: Cells) -> frozenset[Decimal]:
     if isinstance(cells, np.ndarray):
         return frozenset()
-    return decimal_marks({cell for cell in cells[:SAMPLE] if isinstance(cell, str)})
+    marks = decimal_marks(dict.fromkeys(cell for cell in cells[:SAMPLE] if isinstance(cell, str)))
+    if isinstance(cells, LazyTexts) and cells.are_numbers():  # which have no comma: one point is enough
+        return frozenset(islice(marks, 1))
+    return frozenset(marks)
 
 
 def describe(request: Request, left_out: Sequence[LeftOutColumn]) -> str:
@@ -196,6 +239,7 @@ def describe(request: Request, left_out: Sequence[LeftOutColumn]) -> str:
     for why in dict.fromkeys(column.why for column in left_out):
         names = [column.name for column in left_out if column.why == why]
         of = f"column {listed(names)}" if len(names) == 1 else f"columns {listed(names)}: each"
-        keep = f" (--time {names[0]} keeps it with the records)" if why == TIMES and request.time is None else ""
+        times = {TIMES: names[0], HALF: ",".join(names)}.get(why) if request.time is None else None
+        keep = f" (--time {shlex.quote(times)} keeps it with the records)" if times is not None else ""
         parts.append(f"{of} {why}{keep}")
     return f"left out: {'; '.join(parts)}"

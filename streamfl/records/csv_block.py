@@ -80,6 +80,11 @@ class LazyTexts(Sequence[str]):
         codes = texts.cast(pl.Enum(distinct)).to_physical()
         return codes.to_numpy().astype(np.int64), distinct.to_list()
 
+    @property
+    def series(self) -> "pl.Series":
+        """The cells as polars has them; null is an empty cell."""
+        return self._texts
+
     def dates(self, form: str) -> tuple[FloatArray, list[int]]:
         """Return dates of a form as seconds since 1970 in UTC, NaN for the others, and the others by index."""
         import polars as pl  # noqa: PLC0415  slow to load; loaded by now
@@ -150,7 +155,8 @@ def _parsed(data: bytes, width: int, separator: str, typed: Collection[int]) -> 
 
 
 def _is_plain(data: bytes) -> bool:
-    if b'"' in data or b"\0" in data or BOM_UTF8 in data:
+    is_ascii = data.isascii()
+    if b'"' in data or b"\0" in data or (not is_ascii and BOM_UTF8 in data):
         return False
     if b"\r" in data and count(data, "\r") != data.count(b"\r\n"):
         return False
@@ -158,6 +164,6 @@ def _is_plain(data: bytes) -> bool:
     if any(data.find(b"\n", at, at + half) < 0 for at in range(0, len(data) - half, half)):
         return False
     try:
-        return data.isascii() or bool(data.decode())
+        return is_ascii or bool(data.decode())
     except UnicodeDecodeError:
         return False

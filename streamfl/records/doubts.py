@@ -1,5 +1,6 @@
 """Looks over the columns of a table: codes that stand for a missing value, counters, constants, duplicates."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -8,7 +9,7 @@ import numpy as np
 
 from streamfl.arrays import FloatArray
 from streamfl.records.request import Request
-from streamfl.records.table import Numbers, Table
+from streamfl.records.table import Numbers, Table, Texts
 from streamfl.records.values.cells import listed
 from streamfl.records.values.missing import NOT
 
@@ -18,7 +19,13 @@ LOOKED_AT = 1000  # records by which most columns are found to be in order
 LEAST_SHARE, LEAST, MOST_SHARE = 0.001, 3, 0.5
 # How many times the spread of the other values a code lies outside them: a usual code, and any other number.
 FAR, VERY_FAR = 1.0, 10.0
-CODES = frozenset((-200.0, -7777.0, -8888.0, 7777.0, 8888.0, -32768.0, 32767.0, 65535.0, -(2.0**31), 2.0**31 - 1))
+CODES = frozenset(
+    (-200.0, -9900.0, -7777.0, -8888.0, 7777.0, 8888.0, -32768.0, 32767.0, 65535.0, -(2.0**31), 2.0**31 - 1)
+)
+
+
+COUNTER = "only rises, or only falls, from record to record, as a counter does"
+RATE = "if it matters how fast, add a column with the difference from the record before"
 
 
 class Code(NamedTuple):
@@ -36,9 +43,10 @@ def looked_over(request: Request, table: Table) -> Table:
         return table
     table, notes = _without_codes(request, table), list[str]()
     numbers = _numbers(table)
-    counters = [j for j in numbers if _counts(request, table, j)]
+    owners = None if request.keep is None else table.columns[request.keep]
+    counters = [j for j in numbers if counts_up(table.X[:, j], owners)]
     if counters and len(counters) < len(table.features):
-        notes.append(_note(table, counters, "counts up from record to record, and is left out: learn from its rate"))
+        notes.append(_note(table, counters, f"{COUNTER}, and is left out; {RATE}"))
         stay = [j for j in range(len(table.features)) if j not in set(counters)]
         table = replace(
             table,
@@ -59,7 +67,7 @@ def looked_over(request: Request, table: Table) -> Table:
     )
     if notes:
         drop = [table.features[j] for j in (*constant, *names)]
-        remedy = f"; leave columns of no use out with --drop {','.join(drop)}" if drop else ""
+        remedy = f"; leave columns of no use out with --drop {shlex.quote(','.join(drop))}" if drop else ""
         return replace(table, notes=(*table.notes, f"{'; '.join(notes)}{remedy}"))
     return table
 
@@ -83,13 +91,8 @@ def _without_codes(request: Request, table: Table) -> Table:
             f"others, and is probably no measurement: leave these records out with --missing-values {shown}, or add "
             f"--missing-values {NOT}{shown} if it is one"
         )
-    numbers = _numbers(table)
-    found = {j: list[Code]() for j in numbers}
-    found |= {j: list(codes(table.X[:, j], request.values_kept)) for j in _suspects(table.X, numbers)}
+    found = codes_by_column(table.X, _numbers(table), request.values_kept)
     usual = {code.value for some in found.values() for code in some if code.is_usual}
-    for j in found if usual else ():  # a code of one column is one of all columns outside whose values it lies
-        have = {code.value for code in found[j]}
-        found[j] += list(_repeated_ends(table.X[:, j], usual - have))
     X, missing = table.X, dict[str, tuple[float, ...]]()
     for value in dict.fromkeys(code.value for some in found.values() for code in some):
         at = {j: code for j, some in found.items() for code in some if code.value == value}
@@ -110,6 +113,17 @@ def _without_codes(request: Request, table: Table) -> Table:
             f"measurement, add --missing-values {NOT}{shown}"
         )
     return replace(table, X=X, notes=(*table.notes, *notes), codes=missing) if notes else table
+
+
+def codes_by_column(X: Numbers, places: Sequence[int], kept: frozenset[float]) -> dict[int, list[Code]]:
+    """Return the codes of each column; a usual one is one of all columns outside whose values it lies."""
+    found = {j: list[Code]() for j in places}
+    found |= {j: list(codes(X[:, j], kept)) for j in _suspects(X, places)}
+    usual = {code.value for some in found.values() for code in some if code.is_usual}
+    for j in found if usual else ():
+        have = {code.value for code in found[j]}
+        found[j] += list(_repeated_ends(X[:, j], usual - have))
+    return found
 
 
 def _suspects(X: Numbers, places: Sequence[int]) -> Iterator[int]:
@@ -161,6 +175,8 @@ def _is_outside(end: float, others: FloatArray, within: tuple[float, float], tim
     if not len(others):
         return False
     low, high = np.quantile(others, within)
+    if low == high and not is_code(end):  # nearly all are equal: any other number would lie far outside
+        return False
     return bool(max(low - end, end - high) > times * (high - low))
 
 
@@ -183,25 +199,24 @@ def is_code(value: float) -> bool:
     return value in CODES or (len(digits) > 1 and set(digits) == {"9"})
 
 
-def counts_up(column: Numbers) -> bool:
-    """Return whether a column of so many records only rises, or only falls.
+def counts_up(column: Numbers, owners: Texts | None = None) -> bool:
+    """Return whether a column of so many records only rises, or only falls; with `owners`, within those of each.
 
     >>> counts_up(np.arange(60.0)), counts_up(np.arange(60.0) % 50), counts_up(np.arange(5.0))
     (True, False, False)
     """
-    steps = np.diff(column[np.isfinite(column)])
-    return len(steps) >= FEWEST - 1 and _is_monotone(steps)
+    if owners is None:
+        return _rises(column[:LOOKED_AT]) and _rises(column)
+    order = np.argsort(owners, kind="stable")
+    steps = np.diff(column[order])[owners[order][1:] == owners[order][:-1]]
+    return _are_one_way(steps[np.isfinite(steps)])
 
 
-def _counts(request: Request, table: Table, j: int) -> bool:
-    """Return whether a column only rises, or only falls, within the records of each client."""
-    column = table.X[:, j]
-    if request.keep is None:
-        return counts_up(column[:LOOKED_AT]) and counts_up(column)
-    texts = table.columns[request.keep]
-    order = np.argsort(texts, kind="stable")
-    steps = np.diff(column[order])[texts[order][1:] == texts[order][:-1]]
-    steps = steps[np.isfinite(steps)]
+def _rises(column: Numbers) -> bool:
+    return _are_one_way(np.diff(column[np.isfinite(column)]))
+
+
+def _are_one_way(steps: Numbers) -> bool:
     return len(steps) >= FEWEST - 1 and _is_monotone(steps)
 
 

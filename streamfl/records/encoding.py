@@ -34,6 +34,8 @@ class Encoding:
         What else was missing in training; `not:NA` means that NA was a value.
     codes
         By column, the numbers that stood for a missing value.
+    units
+        By column, the unit that numbers may have.
 
     Examples
     --------
@@ -50,6 +52,7 @@ class Encoding:
     others: frozenset[str] = frozenset()
     missing_values: tuple[str, ...] = ()
     codes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -73,7 +76,8 @@ class Encoding:
 
     def _of_numbers(self, column: str, reading: CellRules, mark: Decimal | None) -> CellRules:
         missing = replace(reading.missing, numbers=reading.missing.numbers | {*self.codes.get(column, ())})
-        return replace(reading, missing=missing, decimal=reading.decimal or mark)
+        unit = self.units.get(column, "")
+        return replace(reading, missing=missing, decimal=reading.decimal or mark, unit=unit)
 
     def encoded(
         self,

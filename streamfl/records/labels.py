@@ -11,7 +11,7 @@ from streamfl.bounds import NAME_BYTES, NAMED, is_name
 from streamfl.protocol.reasons import Reason, ReasonCode
 from streamfl.protocol.registry import ordered
 from streamfl.records.request import Request
-from streamfl.records.values.cells import USUAL, CellRules, Cells, number, plain_cells, quoted, whole, words
+from streamfl.records.values.cells import USUAL, CellRules, Cells, number, numbered, plain_cells, quoted, whole
 from streamfl.records.values.numerals import in_other_notation
 
 # Why a record has no label.
@@ -57,19 +57,19 @@ class LabelTexts:
     def add(self, cells: Cells) -> tuple[IntArray, dict[int, str]]:
         """Number a block of labels; return the numbers, -1 for bad ones, and the errors by index."""
         cells = plain_cells(cells)
-        names = words(cells, self.reading)
-        for new in dict.fromkeys(names):
+        places, names = numbered(cells, self.reading)
+        for new in names:
             if new not in self.codes and not self._wrong(new):
                 self.codes[new] = len(self.codes)
         if not self.as_amounts:
             texts = {cell.strip() for cell in cells[:LOOKED_AT] if isinstance(cell, str)}
             self.as_amounts = any(whole(word) != word or self._has_separators(word) for word in texts)
-        codes = np.fromiter((self.codes.get(name, -1) for name in names), np.int64, len(names))
+        codes = np.array([self.codes.get(name, -1) for name in names], np.int64)[places]
         bad = np.flatnonzero(codes < 0).tolist()
         self.written.update(
-            word for i in bad if not names[i] and isinstance(cell := cells[i], str) and (word := cell.strip())
+            word for i in bad if not names[places[i]] and isinstance(cell := cells[i], str) and (word := cell.strip())
         )
-        return codes, {i: self._wrong(names[i]) for i in bad}
+        return codes, {i: self._wrong(names[places[i]]) for i in bad}
 
     def _has_separators(self, word: str) -> bool:
         return not word.lstrip("+-").isalnum() and "." not in word and not np.isnan(_value(word, self.reading))

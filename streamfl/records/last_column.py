@@ -7,9 +7,9 @@ from itertools import chain
 import numpy as np
 
 from streamfl.records.assembly import RowBlock
-from streamfl.records.columns import LeftOutColumn, infer
+from streamfl.records.columns import MAX_VALUES, LeftOutColumn, infer
 from streamfl.records.request import LABEL_NAMES, Request
-from streamfl.records.values.cells import USUAL, Cells, listed, numbers, words
+from streamfl.records.values.cells import USUAL, Cells, is_number, listed, numbers, words
 
 FEWEST = 20  # records by which a column is judged
 
@@ -61,4 +61,6 @@ def _why_no_label(cells: Cells) -> str:
     if not odd and (np.diff(values) == 1.0).all():
         return "numbers the records"
     found = set(words(cells, USUAL)) - {""}
+    if len(found) == len(cells) > MAX_VALUES and not any(map(is_number, found)):
+        return "has another text in each record"
     return "has one value in all records" if len(found) == 1 else "" if found else "has no value"

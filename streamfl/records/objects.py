@@ -9,6 +9,7 @@ from streamfl.arrays import IntArray
 from streamfl.protocol.records import Rejection
 from streamfl.records.assembly import MAX_COLUMNS, RowBlock, too_many
 from streamfl.records.request import Request
+from streamfl.records.values.day_and_clock import joined
 
 Object = Mapping[str, object]
 
@@ -100,7 +101,7 @@ class Columns:
             features={name: _column(records, name) for name in self._names if name not in without},
             label=_column(records, self.label) if self.label else (),
             kept=_column(records, keep) if keep is not None else None,
-            times=_column(records, self.request.time) if self.request.time is not None else None,
+            times=joined([_column(records, name) for name in times]) if (times := self.request.times) else None,
             rejected=rejected,
         )
 

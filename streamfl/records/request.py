@@ -21,7 +21,8 @@ LABEL_NAMES = ("label", "y", "target", "class")
 class Request:
     """The arguments of `read`, which describes them, as one value for the readers of all formats.
 
-    With `labelled` False no column is the label. `watch` hears how many records have been read.
+    With `labelled` False no column is the label. `time` may name two columns, separated by a comma. `watch` hears how
+    many records have been read.
     """
 
     source: str
@@ -64,9 +65,14 @@ class Request:
         return UsageError(" ".join(f"{self.source}: {what}; {remedy}".splitlines()))
 
     @property
+    def times(self) -> tuple[str, ...]:
+        """The columns that hold the times: none, one, or one of days and one of times of day."""
+        return () if self.time is None else tuple(name.strip() for name in self.time.split(","))
+
+    @property
     def excluded(self) -> frozenset[str]:
-        """The columns that are neither features nor the label: dropped columns and the column of times."""
-        return frozenset(self.drop) | ({self.time} if self.time is not None else set())
+        """The columns that are neither features nor the label: dropped columns and those of times."""
+        return frozenset((*self.drop, *self.times))
 
 
 def label_column(
@@ -117,8 +123,12 @@ def check_names(request: Request, columns: Sequence[str]) -> None:
     twice = [name for name, count in Counter(columns).items() if count > 1]
     if twice:
         raise request.refusal(f"more than one column is named {listed(twice)}", "give each its own name")
-    asked = [("--label", request.label), ("--time", request.time), ("--split", request.keep)]
-    for flag, name in asked + [("--drop", name) for name in request.drop]:
+    asked = [("--label", request.label), ("--split", request.keep)]
+    asked += [("--drop", name) for name in request.drop] + [("--time", name) for name in request.times]
+    if len(request.times) > 2:
+        what = f"--time names {len(request.times)} columns"
+        raise request.refusal(what, "name one, or two: that of the day and that of the time of day")
+    for flag, name in asked:
         if name is not None and name not in columns:
             raise request.refusal(f"no column {name!r}; the columns are {listed(columns)}", f"correct {flag}")
     if request.label in request.excluded:

@@ -51,6 +51,8 @@ class Table:
         The values of each column of texts, which are features of their own: `column=value`.
     codes
         By column, the numbers that stood for a missing value, and are NaN in `X`.
+    units
+        By column, the unit that its numbers have; the label may be one of them.
     missing_values
         What the caller asked to count as missing, besides the usual values.
     excluded
@@ -73,6 +75,7 @@ class Table:
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     excluded: tuple[str, ...] = ()
     codes: Mapping[str, tuple[float, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    units: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     missing_values: tuple[str, ...] = ()
 
     def __len__(self) -> int:

@@ -189,6 +189,7 @@ class ServedModel:
     clients: tuple[str, ...] = ()
     missing_values: tuple[str, ...] = ()
     codes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, machine: Coordinator, learning: LearningSettings, **names: Any) -> "ServedModel":
@@ -201,7 +202,8 @@ class ServedModel:
         learning
             How the federation learns.
         names
-            `categories`, `label`, `left_out`, `client_column`, `missing_values` and `codes`.
+            `categories`, `label`, `left_out`, `client_column`, `missing_values`, `codes` and
+            `units`.
 
         Raises
         ------
@@ -237,7 +239,8 @@ class ServedModel:
         learning, task
             How the federation learns, and what.
         names
-            `categories`, `label`, `left_out`, `client_column`, `missing_values` and `codes`.
+            `categories`, `label`, `left_out`, `client_column`, `missing_values`, `codes` and
+            `units`.
 
         Raises
         ------
@@ -333,7 +336,7 @@ class ServedModel:
     def encoding(self) -> Encoding:
         """Return how records become features."""
         others = frozenset({self.label, self.client_column, *self.left_out})
-        return Encoding(self.registry.features, self.categories, others, self.missing_values, self.codes)
+        return Encoding(self.registry.features, self.categories, others, self.missing_values, self.codes, self.units)
 
     def predict(
         self,

@@ -510,6 +510,7 @@ class Replay:
             client_column=self.client_column,
             missing_values=self.table.missing_values,
             codes=dict(self.table.codes),
+            units=dict(self.table.units),
         )
 
     def _figures(self, measure: Literal["accuracy", "mae", "rmse"]) -> Figures:

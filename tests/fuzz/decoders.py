@@ -3,7 +3,9 @@
 A new one is a row of `DECODERS`, and a folder of good inputs, `corpus/NAME`, which `seeds.py` writes.
 """
 
+import base64
 import io
+import json
 import struct
 import tempfile
 from collections.abc import Callable, Sequence
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from google.protobuf import descriptor_pb2
 
 from fuzz.mutations import compact_again
 from streamfl.bounds import Limits
@@ -28,6 +31,8 @@ from streamfl.protocol.registry import Registry
 from streamfl.records.files.csv_file import csv_stream
 from streamfl.records.files.readers import blocks
 from streamfl.records.formats import FieldMap, JsonRecords, LabelMap, Packed
+from streamfl.records.formats.by_schema.confluent import Confluent
+from streamfl.records.formats.by_schema.registry import NoSchemaError, Schema
 from streamfl.records.request import Request
 from streamfl.run.estimators.saved import SavedEstimator
 from streamfl.run.model_file import ServedModel
@@ -172,6 +177,25 @@ JSON = {
     "regression": FieldMap(label="kind", task="regression", drop=("meta",)),
     "features apart": FieldMap(label="kind", key="id", task="unlabelled"),
 }
+BY_SCHEMA = FieldMap(label="kind", client="device", time="at", registry="http://r")
+_FIELDS = [
+    ("kind", "string"),
+    ("device", ["null", "string"]),
+    ("x", "double"),
+    ("v", {"type": "array", "items": "int"}),
+]
+AVRO = json.dumps({"type": "record", "name": "A", "fields": [{"name": n, "type": t} for n, t in _FIELDS]})
+
+
+def _protobuf() -> str:
+    file = descriptor_pb2.FileDescriptorProto(name="a.proto", syntax="proto3")
+    kind = file.message_type.add(name="A")
+    for number, (name, type_) in enumerate([("kind", 9), ("device", 9), ("x", 1)], start=1):
+        kind.field.add(name=name, number=number, type=type_, label=1)
+    return base64.b64encode(file.SerializeToString()).decode()
+
+
+PROTOBUF = _protobuf()
 
 
 def _checked(decoded: Decoded, messages_: int, most: int) -> Decoded:
@@ -195,6 +219,30 @@ def _read_json(fields: FieldMap, data: bytes) -> Decoded:
 
 def _read_packed(task: Any, data: bytes) -> Decoded:
     return _checked(Packed(task, LIMITS).decode([3], [data]), 1, 65_536)
+
+
+class KnownSchemas:
+    """A registry of one schema of each kind; a number beyond them has the schema that the input brings."""
+
+    def __init__(self, text: str = "") -> None:
+        self.schemas = {7: Schema(AVRO), 8: Schema("{}", "JSON"), 9: Schema(PROTOBUF, "PROTOBUF"), 10: Schema(text)}
+
+    def fetched(self, number: int, form: str = "") -> Schema:
+        if number not in self.schemas:
+            raise NoSchemaError(f"the registry has no schema {number}")
+        return self.schemas[number]
+
+
+def _read_confluent(data: bytes) -> Decoded:
+    return _checked(Confluent(BY_SCHEMA, LIMITS, KnownSchemas()).decode([3], [data]), 1, 1)
+
+
+def _read_schema(data: bytes) -> Decoded:
+    """Read a message of a schema: the schema, a line's end, and the message."""
+    text, _, message = data.partition(b"\n")
+    values = [b"\0\0\0\0\x0a" + message]
+    known = KnownSchemas(text.decode(errors="replace"))
+    return _checked(Confluent(BY_SCHEMA, LIMITS, known).decode([3], values), 1, 1)
 
 
 # --- files -------------------------------------------------------------------------------------------------------
@@ -347,6 +395,8 @@ DECODERS = {
             for name, fields in JSON.items()
         ),
         Decoder("json-labels", partial(_read_json, LabelMap(label="kind", key="id")), is_text=True),
+        Decoder("confluent", _read_confluent, most_memory=(2**22, 400)),
+        Decoder("confluent-schema", _read_schema, is_text=True, most_memory=(2**22, 400), share=0.3),
         Decoder("packed", partial(_read_packed, "classification"), most_memory=(2**20, 400)),
         Decoder("packed-targets", partial(_read_packed, "regression"), most_memory=(2**20, 400)),
         Decoder("csv", _read_csv, USAGE, is_text=True, most_memory=(2**22, 400), share=0.3),

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,10 +14,11 @@ import polars as pl
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from mock_registry import avro, framed
 from simulation.federation import federation
 from simulation.late_labels import Disorder, late
 
-from fuzz.decoders import CORPUS, HOST_SIGNER, JSON, chunked
+from fuzz.decoders import AVRO, CORPUS, HOST_SIGNER, JSON, chunked
 from streamfl.protocol.messages import (
     Command,
     Ended,
@@ -175,6 +177,29 @@ def of_records() -> dict[str, dict[str, bytes]]:
     return found
 
 
+def of_schemas() -> dict[str, dict[str, bytes]]:
+    row = {"kind": "a", "device": "d1", "x": 2.5, "v": [3, -1]}
+    whole = avro(7, row, json.loads(AVRO))
+    plain = json.dumps(row).encode()
+    protobuf = b"\0\x0a\x01a\x12\x02d1\x19" + np.float64(2.5).tobytes()
+    at = {"type": "long", "logicalType": "timestamp-millis"}
+    kinds = ["null", "string", {"type": "enum", "name": "E", "symbols": ["a", "b"]}]
+    fixed = {"type": "fixed", "name": "F", "size": 2}
+    inner = {"type": "record", "name": "In", "fields": [{"name": "f", "type": fixed}]}
+    fields = [("kind", kinds), ("device", "string"), ("at", at), ("in", inner), ("b", "boolean")]
+    fields.append(("m", {"type": "map", "values": "float"}))
+    plan = {"type": "record", "name": "B", "fields": [{"name": n, "type": t} for n, t in fields]}
+    rich = {"kind": "b", "device": "d1", "at": 1_774_100_706_000, "in": {"f": b"ab"}, "m": {"x": 0.5}, "b": True}
+    pairs = {"rich": (plan, rich), "plain": (json.loads(AVRO), row)}
+    return {
+        "confluent": {"avro": whole, "json": framed(8, plain), "protobuf": framed(9, protobuf)},
+        "confluent-schema": {
+            name: json.dumps(schema).encode() + b"\n" + avro(0, one, schema)[5:]
+            for name, (schema, one) in pairs.items()
+        },
+    }
+
+
 def of_files() -> dict[str, dict[str, bytes]]:
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(12, 2)), rng.integers(0, 2, 12)
@@ -275,7 +300,7 @@ def main() -> None:
     compact_ = {n: d for n, d in found.items() if d.startswith(b"sfl")}
     everything = {
         "message": found, "update": by_client, "compact": dict(list(compact_.items())[::4]), **of_logs(),
-        **of_numbers(), **of_records(), **of_files(), **of_saved(), **of_members(),
+        **of_numbers(), **of_records(), **of_schemas(), **of_files(), **of_saved(), **of_members(),
         **of_answers(),
         "floats": {"some": floats_written([0.5, 0.1, 2.0, -1e300])},
         "integers": {"some": whole_written([3, -1, 200, 2**63, -(2**69)])},

@@ -68,6 +68,7 @@ def both(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], tup
         separator = text[1] if text[1] in ",;\t" else ","
         monkeypatch.setattr(csv_file, "columns", counting)
         monkeypatch.setattr(csv_file, "BLOCK", 4)
+        monkeypatch.setattr(csv_file, "FIRST", 4)
         monkeypatch.setattr(csv_block, "LEAST", 1)
         fast = told(path, separator)
         monkeypatch.setattr(csv_block, "LEAST", 2**40)

@@ -22,8 +22,10 @@ from streamfl.records.files.lines import LONGEST, MOST_HELD, Begun, Lines, decod
 from streamfl.records.objects import counted
 from streamfl.records.request import Request, label_column
 from streamfl.records.values.cells import Cells
+from streamfl.records.values.day_and_clock import joined
 
 BLOCK = 32_768  # lines read at a time
+FIRST = 4096  # lines of the first block, which shows what holds numbers: later ones are parsed as such
 _LARGEST = 2**23  # bytes of a block that polars parses
 
 
@@ -64,7 +66,8 @@ def csv_stream(request: Request, name: str, stream: Lines) -> Blocks:
     source = _Lines(request, Begun(b"", Spaced(request, text)) if request.separator == " " else text)
     begin = _begin(request, source)
     request, header = begin.request, begin.names
-    left_out = [column for column in begin.left_out if column.name not in {request.keep, request.time, request.label}]
+    named = {request.keep, request.label, *request.times}
+    left_out = [column for column in begin.left_out if column.name not in named]
     ignored = {column.name for column in left_out}
     label = label_column(request, header, last=True, without=ignored)
     table = _Shape(request, header, label, frozenset(ignored))
@@ -82,11 +85,16 @@ class _Shape:
     numbers: set[str] = field(default_factory=set)
     _first: list[bool] = field(default_factory=lambda: [True])
 
+    @property
+    def is_new(self) -> bool:
+        """Whether no block was looked at."""
+        return self._first[0]
+
     def learn(self, found: Mapping[str, Cells]) -> None:
         """Note which columns hold numbers alone."""
         looked = {name: cells for name, cells in found.items() if isinstance(cells, LazyTexts)}
         if self._first[0]:
-            texts = {self.label, self.request.keep, self.request.time}
+            texts = {self.label, self.request.keep, *self.request.times}
             self.numbers.update(n for n, cells in looked.items() if n not in texts and cells.are_numbers())
             self._first[0] = False
         elif self.numbers & looked.keys():
@@ -107,6 +115,8 @@ def _begin(request: Request, source: "_Lines") -> Head:
     for _ in range(found.skip + 1):
         next(source)
     header = _header(found.request, _Row(source.taken, found.names), source.taken)
+    for _ in range(found.below):
+        next(source)
     return replace(found, names=header)
 
 
@@ -132,7 +142,7 @@ class _Lines:
         self._request = request
         self._whole = stream
         self._stream = whole_lines(stream)
-        self._usual = 2**20  # bytes of a block
+        self._line = 0.0  # bytes of a line, once a block was read
         self._ahead: deque[bytes | None] = deque()
         self._held = 0
         self.taken = 0
@@ -160,8 +170,9 @@ class _Lines:
         self._whole.unread(b"".join(filter(None, self._ahead)))
         self._ahead.clear()
         self._held = 0
-        data = self._whole.read(self._usual)
-        while (lines := count(data, "\n")) < n and len(data) < _LARGEST and (more := self._whole.read(self._usual)):
+        usual = max(2**16, min(_LARGEST, int(n * self._line * 9 / 8))) if self._line else 2**20
+        data = self._whole.read(usual)
+        while (lines := count(data, "\n")) < n and len(data) < _LARGEST and (more := self._whole.read(usual)):
             data += more
         if lines < n and len(data) < _LARGEST:
             end, n = len(data), lines + (bool(data) and not data.endswith(b"\n"))
@@ -169,7 +180,7 @@ class _Lines:
             ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))[:n]
             end, n = (int(ends[-1]) + 1, len(ends)) if len(ends) else (0, 0)
         self._whole.unread(data[end:])
-        self._usual = max(2**16, end + end // 8)
+        self._line = end / n if n else 0.0
         self.taken += n
         return data[:end], n
 
@@ -193,10 +204,10 @@ class _Lines:
 
 
 def _next_block(table: _Shape, source: _Lines, start: int) -> RowBlock | None:
-    """Return the next 8192 records, parsed by polars if their lines are plain."""
+    """Return the next records, parsed by polars if their lines are plain."""
     request, header = table.request, table.header
     first = source.taken + 1
-    data, n = source.block(BLOCK)
+    data, n = source.block(FIRST if table.is_new else BLOCK)
     found = columns(data, n, header, request.separator, table.numbers)
     if found is None:
         source.untake(data, n)
@@ -328,7 +339,7 @@ def _of_columns(
         features={name: cells for name, cells in found.items() if name not in without},
         label=found.get(table.label, ()),
         kept=found[request.keep] if request.keep is not None else None,
-        times=found[request.time] if request.time is not None else None,
+        times=joined([found[name] for name in request.times]) if request.times else None,
         rejected=rejected,
     )
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from streamfl.records.columns import LeftOutColumn
 from streamfl.records.files.lines import Lines, decoded
 from streamfl.records.request import Request
-from streamfl.records.values.cells import is_number, quoted
+from streamfl.records.values.cells import is_number, quoted, text
 
 LOOKED_AT = 100  # lines
 _SURE = 0.8  # the share of the last lines that must have as many fields as each other
 _MARKS = ("#", "%", "//")  # of comments
 _DIRECTIVE = re.compile(r'"?sep=(?P<separator>[^"])"?', re.IGNORECASE)
 _SEPARATORS = ";\t|, "
+MOST_BELOW, FEWEST_LATER = 3, 5  # lines below the header without a record; lines that show what columns hold
 ROW_NAMES = "holds the names of rows"
 EMPTY = "is empty: each line ends with a separator"
 
@@ -36,6 +37,8 @@ class Head:
         Columns that cannot be features, although lines have them.
     notes
         What the user should know.
+    below
+        The lines right below the header that hold no record, such as units.
     """
 
     request: Request
@@ -43,6 +46,7 @@ class Head:
     names: list[str]
     left_out: tuple[LeftOutColumn, ...] = ()
     notes: tuple[str, ...] = ()
+    below: int = 0
 
 
 def head(request: Request, lines: Sequence[str]) -> Head | None:
@@ -86,12 +90,29 @@ def head(request: Request, lines: Sequence[str]) -> Head | None:
         at = first
     elif first and len(table[first - 1]) in {width - 1, width + 1}:
         at = first - 1
+    elif _is_title(table):
+        at = 1
     else:
         at = 0
     found_at = _before(rows, at)
+    below = _below(table[at + 1 :], width)
+    if below and rows[found_at + 1 : found_at + 1 + below] == table[at + 1 : at + 1 + below]:
+        return _with_below(
+            _shaped(request, start + found_at, table[at], table[at + 1 + below :], width, at), table[at + 1], below
+        )
     if at == 0 and start + found_at == 0 and len(table[0]) == width and table[0][-1].strip():
         return None
     return _shaped(request, start + found_at, table[at], table[at + 1 :], width, at)
+
+
+def _with_below(found: Head, first: list[str], below: int) -> Head:
+    shown = ", ".join(quoted(cell) for cell in [cell for cell in first if cell.strip()][:3])
+    lines = (
+        f"{below} lines below the header hold no record, and are"
+        if below > 1
+        else "the line below the header holds no record, and is"
+    )
+    return replace(found, below=below, notes=(*found.notes, f"{lines} left out: {shown}, ..."))
 
 
 def is_comment(fields: Sequence[str]) -> bool:
@@ -174,6 +195,37 @@ def _is_header(row: list[str], table: list[list[str]]) -> bool:
     """Return whether a line has no number, where later ones of as many fields have one."""
     later = [one for one in table if len(one) == len(row) and one is not row]
     return not any(map(is_number, row)) and any(is_number(cell) for one in later for cell in one)
+
+
+def _is_title(table: list[list[str]]) -> bool:
+    """Return whether the first line has one text and else empty cells, and the second one is a header."""
+    if len(table) < 3 or sum(bool(cell.strip()) for cell in table[0]) != 1 or len(table[0]) < 2:
+        return False
+    return all(cell.strip() for cell in table[1]) and _is_header(table[1], table[1:])
+
+
+def _below(rows: Sequence[list[str]], width: int) -> int:
+    """Return how many first lines have texts, and no number, where nearly all later ones have numbers.
+
+    >>> _below([["V", "s", ""], ["", "", "Avg"], *[["1.5", "2", "on"]] * 9], 3), _below([["1", "x"]] * 9, 2)
+    (2, 0)
+    """
+    first, later = rows[:MOST_BELOW], [row for row in rows[MOST_BELOW:] if len(row) == width]
+    if len(later) < FEWEST_LATER or any(len(row) != width for row in first) or any(map(is_number, first[0])):
+        return 0
+    numbers = [j for j in range(width) if _are_numbers([row[j] for row in later])]
+    n = 0
+    for row in first if len(numbers) > 1 else ():
+        has_text = any(text(row[j]) for j in numbers) or (n > 0 and sum(map(bool, map(text, row))) <= width // 2)
+        if not has_text or any(is_number(row[j]) for j in numbers):
+            break
+        n += 1
+    return n
+
+
+def _are_numbers(cells: Sequence[str]) -> bool:
+    known = [cell for cell in cells if text(cell)]
+    return bool(known) and sum(map(is_number, known)) >= _SURE * len(known)
 
 
 def _width(rows: Sequence[list[str]]) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from streamfl.records.assembly import Blocks
+from streamfl.records.day_and_clock import times_of
 from streamfl.records.last_column import label_of
 from streamfl.records.request import Request
 from streamfl.records.table import Table
@@ -52,6 +53,7 @@ class FileFormat(abc.ABC):
 
 def table_of(opened: Blocks) -> Table:
     """Return all records of an open file, with another label if the last column is none."""
+    opened = times_of(opened)
     label, note, each = label_of(opened.request, opened.label, opened.each)
     table = replace(opened, label=label, each=each).table()
     return replace(table, notes=(note, *table.notes)) if note else table

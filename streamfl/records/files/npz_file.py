@@ -20,6 +20,7 @@ from streamfl.records.objects import counted
 from streamfl.records.request import Request, check_names
 from streamfl.records.table import Numbers, Table
 from streamfl.records.values.cells import NAMES, quoted, texts
+from streamfl.records.values.day_and_clock import joined
 from streamfl.records.values.times import of_cells, unknown
 
 ROWS = 65_536  # processed at a time
@@ -150,9 +151,10 @@ def _blocks(X: ArrayRows, y: ArrayRows | None, features: Mapping[str, int]) -> I
 
 
 def _times(request: Request, arrays: _Arrays, rows: IntArray) -> tuple[FloatArray, tuple[str, ...]]:
-    if request.time not in arrays.features:
+    if request.time is None or not set(request.times) <= set(arrays.features):
         return np.empty(0), ()
-    times, column = of_cells(request.time, arrays.X[rows, arrays.features.index(request.time)], request.notation)
+    cells = joined([arrays.X[rows, arrays.features.index(name)] for name in request.times])
+    times, column = of_cells(request.time, cells, request.notation)
     return times, (*unknown(list(column.wrong[0].values())), *filter(None, [column.note()]))
 
 

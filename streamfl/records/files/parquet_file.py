@@ -19,6 +19,7 @@ from streamfl.records.files.file_format import FileFormat
 from streamfl.records.objects import counted
 from streamfl.records.request import Request, label_column
 from streamfl.records.values.cells import Cells
+from streamfl.records.values.day_and_clock import joined
 
 # What is said of a file at which polars ends without a word of its own.
 TOO_MUCH = "a page of the file needs more memory than there is"
@@ -108,7 +109,7 @@ def _blocks(
             features={name: _feature(rows[name]) for name in features},
             label=_plain(rows[label]).to_list() if label else (),
             kept=_plain(rows[request.keep]).to_list() if request.keep is not None else None,
-            times=_times(rows[request.time]) if request.time is not None else None,
+            times=joined([_times(rows[name]) for name in request.times]) if request.times else None,
         )
         start += len(rows)
 
@@ -130,10 +131,12 @@ def _feature(column: pl.Series) -> Cells:
 
 
 def _times(column: pl.Series) -> Cells:
-    if column.dtype in {pl.Datetime, pl.Date}:
-        aware = isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone is not None
+    if isinstance(column.dtype, pl.Datetime):
+        aware = column.dtype.time_zone is not None
         column = column.dt.convert_time_zone("UTC") if aware else column
         return column.dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ" if aware else "%Y-%m-%dT%H:%M:%S%.6f").to_list()
+    if column.dtype in {pl.Date, pl.Time}:
+        return column.dt.strftime("%Y-%m-%d" if column.dtype == pl.Date else "%H:%M:%S%.6f").to_list()
     return _plain(column).to_list()
 
 

@@ -141,7 +141,7 @@ class AnyJson:
     def _head(self, name: str, cell: object) -> Cell:
         if not isinstance(cell, _CELL) and name in self.fields.categories:
             return None
-        if not isinstance(cell, _CELL) and name == self.fields.time:  # it is no time, but costs no record
+        if not isinstance(cell, _CELL) and name in self.fields.times:  # it is no time, but costs no record
             return str(cell)[:LONGEST]
         return _cell(name, cell)
 

@@ -42,8 +42,8 @@ class FieldMap(BaseModel):
     client: str | None = Field(None, json_schema_extra={"unset": "none"})
     """The field that names the record's client: a text or a whole number."""
     time: str | None = Field(None, json_schema_extra={"unset": "none", "decides": False})
-    """The field with the time of the record: a date, or seconds, milli-, micro- or nanoseconds since 1970; see
-    docs/values.md."""
+    """The field with the time of the record: a date, or seconds, milli-, micro- or nanoseconds since 1970; or the two
+    fields of its day and its time of day, `day,clock`; see docs/values.md."""
     timezone: str = Field("UTC", json_schema_extra={"decides": False})
     """The zone of times that name none, such as `Europe/Berlin`."""
     date_order: Order | None = Field(None, json_schema_extra={"unset": "as each date shows", "decides": False})
@@ -91,8 +91,17 @@ class FieldMap(BaseModel):
     @property
     def head(self) -> tuple[str, ...]:
         """The fields other than numbers: label (if there is one), client, time, key (if mapped), and categories."""
-        named = [self.label if self.task != "unlabelled" else None, self.client, self.time, self.key]
+        named = [self.label if self.task != "unlabelled" else None, self.client, *self.times, self.key]
         return (*(name for name in named if name is not None), *self.categories)
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        """The fields that hold the time: none, one, or one of the day and one of the time of day.
+
+        >>> FieldMap(time="day,clock").head
+        ('label', 'day', 'clock')
+        """
+        return () if self.time is None else tuple(name.strip() for name in self.time.split(","))
 
     @property
     def half(self) -> Literal["features", "labels"] | None:
@@ -160,6 +169,10 @@ class FieldMap(BaseModel):
         names = [*self.head, *self.features, *self.drop]
         if "" in names:
             raise ValueError("a name is empty; give the name of a field")
+        if len(self.times) > 2:
+            raise ValueError(
+                f"time names {len(self.times)} fields; name one, or that of the day and that of the time of day"
+            )
         if twice := repeated(names):
             raise ValueError(f"these fields are named more than once: {listed(twice)}; give each field one role")
         return self

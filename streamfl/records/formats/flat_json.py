@@ -102,7 +102,7 @@ def _decoder(fields: FieldMap, numbers: Sequence[str]) -> Callable[[bytes], Any]
 def _head_kinds(fields: FieldMap) -> list[tuple[Any, Cell]]:
     label = {"regression": [float | None], "unlabelled": []}.get(fields.task, [_TEXT])
     client = [] if fields.client is None else [str | int | None]
-    time = [] if fields.time is None else [float | str | None]
+    time = [float | str | None] * len(fields.times)
     key = [] if fields.key is None else [str | int | None]
     return [(kind, None) for kind in (*label, *client, *time, *key, *[_TEXT] * len(fields.categories))]
 

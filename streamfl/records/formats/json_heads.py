@@ -12,7 +12,8 @@ from streamfl.records.formats.any_json import Cell, client_text
 from streamfl.records.formats.classes import classes
 from streamfl.records.formats.field_map import FieldMap
 from streamfl.records.labels import INFINITE_LABEL, NO_LABEL, LabelTexts
-from streamfl.records.values.cells import USUAL, CellRules, number, quoted, text
+from streamfl.records.values.cells import USUAL, CellRules, number, plain_cells, quoted, text
+from streamfl.records.values.day_and_clock import joined
 from streamfl.records.values.times import seconds
 
 Errors = dict[int, str]
@@ -68,7 +69,8 @@ class Heads:
         named, times, bad_times, no_client = [""] * len(heads), np.full(len(heads), np.nan), Errors(), Errors()
         keys, no_key = [""] * len(heads), Errors()
         if fields.time is not None:
-            times, bad_times = seconds(column[fields.time], fields.notation)
+            cells = plain_cells(joined([column[name] for name in fields.times]))
+            times, bad_times = seconds(cells, fields.notation)
         if fields.client is not None:
             named, no_client = clients(fields.client, column[fields.client])
         if fields.key is not None:

@@ -79,7 +79,7 @@ class JsonWriter:
         if self._fields.client is not None:
             record[self._fields.client] = _name("client", client)
         if self._fields.time is not None and time is not None and not math.isnan(time):
-            record[self._fields.time] = _time(float(time))
+            record |= _times(self._fields.times, float(time))
         if self._fields.key is not None:
             record[self._fields.key] = _name("key", key)
         for category in self._categories:
@@ -148,6 +148,14 @@ def shortened(row: FloatArray) -> list[float]:
         whole_numbers: list[float] = row.astype(np.int64).tolist()
         return whole_numbers
     return [int(value) if is_whole else value for value, is_whole in zip(row.tolist(), whole.tolist(), strict=True)]
+
+
+def _times(fields: tuple[str, ...], time: float) -> dict[str, float | str]:
+    """Return what the fields of the time hold; two hold the day and the time of day."""
+    if len(fields) == 1:
+        return {fields[0]: _time(time)}
+    day, _, clock = datetime.fromtimestamp(time, UTC).isoformat().partition("T")
+    return dict(zip(fields, (day, clock), strict=True))
 
 
 def _time(time: float) -> float | str:

@@ -10,13 +10,13 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from streamfl.arrays import FloatArray
+from streamfl.arrays import FloatArray, IntArray
 from streamfl.printable import printable
 from streamfl.records.csv_block import LazyTexts
 from streamfl.records.table import Numbers
 from streamfl.records.values.missing import USUAL as USUAL_MISSING
 from streamfl.records.values.missing import Missing
-from streamfl.records.values.numerals import Decimal, numeral
+from streamfl.records.values.numerals import Decimal, numeral, with_unit
 
 Cells = Sequence[object] | Numbers
 """A column as read: texts from CSV, values from JSON, an array from a typed format."""
@@ -34,10 +34,13 @@ class CellRules:
         What counts as missing.
     decimal
         The decimal mark; None: as the number is written.
+    unit
+        The unit that may stand at numbers, "" if none may.
     """
 
     missing: Missing = USUAL_MISSING
     decimal: Decimal | None = None
+    unit: str = ""
 
     def keeping(self, values: Sequence[str]) -> "CellRules":
         """Return the same reading, but these are values: somebody has declared them, or a model has learnt them.
@@ -89,6 +92,8 @@ def number(cell: object, reading: CellRules = USUAL) -> float:
 
 
 def _of_text(cell: str, reading: CellRules) -> float:
+    if reading.unit and (found := with_unit(cell)) and found[1] == reading.unit:
+        cell = found[0]
     if cell.strip().lower() in reading.missing.words:
         return math.nan
     value = None
@@ -160,7 +165,7 @@ def numbers(cells: Cells, reading: CellRules = USUAL) -> tuple[FloatArray, dict[
     """
     if isinstance(cells, np.ndarray):
         return _without(cells.astype(np.float64, copy=False), reading), {}
-    if isinstance(cells, LazyTexts) and reading.decimal != ",":
+    if isinstance(cells, LazyTexts) and reading.decimal != "," and not reading.unit:
         values, odd = cells.numbers()
         values[list(odd)], wrong = _looked_up(list(odd.values()), reading)
         at = list(odd)
@@ -184,7 +189,7 @@ def _looked_up(cells: Sequence[object], reading: CellRules) -> tuple[FloatArray,
 
 def _table(cells: set[object], reading: CellRules) -> tuple[dict[object, float], dict[object, str]]:
     kinds = set(map(type, cells))
-    plain = reading.decimal != "," and not reading.missing.numbers
+    plain = reading.decimal != "," and not reading.unit and not reading.missing.numbers
     if plain and (kinds <= {int, float, bool} or (kinds == {str} and "_" not in "".join(cast(set[str], cells)))):
         try:  # the common case: nothing is missing or bad
             return dict(zip(cells, map(float, cast(set[float], cells)), strict=True)), {}
@@ -210,6 +215,20 @@ def _hashable(cells: Sequence[object]) -> Sequence[object]:
 def texts(cells: Cells, reading: CellRules = USUAL) -> npt.NDArray[np.str_]:
     """Return each cell of a column as text."""
     return np.array(words(cells, reading), np.str_)
+
+
+def numbered(cells: Cells, reading: CellRules = USUAL) -> tuple[IntArray, list[str]]:
+    """Return the number of each cell's text, and the texts by number in order of first appearance; some may repeat.
+
+    >>> numbered(["b", "a", "b", None])
+    (array([0, 1, 0, 2]), ['b', 'a', ''])
+    """
+    if isinstance(cells, LazyTexts):
+        codes, distinct = cells.coded()
+        return codes, [text(cell, reading) for cell in distinct]
+    found = words(cells, reading)
+    place = {word: i for i, word in enumerate(dict.fromkeys(found))}
+    return np.fromiter(map(place.__getitem__, found), np.int64, len(found)), list(place)
 
 
 def words(cells: Cells, reading: CellRules = USUAL) -> list[str]:

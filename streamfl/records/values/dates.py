@@ -37,7 +37,7 @@ _MONTH = {
 _WORD = rf"(?P<month>{'|'.join(sorted(_MONTH, key=len, reverse=True))})(?![a-zäöüéû])\.?"
 _DAY_NAME = r"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*|mo|di|mi|do|fr|sa|so)\.?,?\s+"
 
-_CLOCK = (
+CLOCK = (
     r"(?P<hour>\d{1,2})(?P<colon>[:.h])(?P<minute>\d{2})(?:(?P=colon)(?P<second>\d{2})(?:[.,:](?P<fraction>\d{1,9}))?)?"
     r"(?:\s*(?P<half>[ap])\.?m\.?(?![a-z]))?|(?P<hour12>\d{1,2})\s*(?P<half12>[ap])\.?m\.?(?![a-z])"
 )
@@ -63,8 +63,8 @@ _DATES = tuple(
 # As Unix writes it: "Sat Mar 21 13:45:06 2026", with a zone before the year or without.
 _UNIX = re.compile(rf"{_WORD}\s+(?P<day>\d{{1,2}})\s+(?P<rest>\S+)\s+(?P<zone>[a-z]+\s+)?(?P<year>\d{{4}})")
 _COMPACT = re.compile(r"(?P<hour>\d{2})(?P<minute>\d{2})(?P<second>\d{2})?(?:[.,](?P<fraction>\d{1,9}))?")
-_AFTER = re.compile(rf"(?:\s*t\s*|[\s,:_-]+(?:at\s+|um\s+)?)(?:{_CLOCK})(?:\s*uhr)?")
-_BEFORE = re.compile(rf"(?P<clock>(?:{_CLOCK}))[\s,]+(?P<date>.+)")
+_AFTER = re.compile(rf"(?:\s*t\s*|[\s,:_-]+(?:at\s+|um\s+)?)(?:{CLOCK})(?:\s*uhr)?")
+_BEFORE = re.compile(rf"(?P<clock>(?:{CLOCK}))[\s,]+(?P<date>.+)")
 
 # Abbreviations that mean one offset in hours wherever they are used. CST, IST and BST do not.
 _ZONES = {

@@ -1,7 +1,7 @@
 """Reads numbers as people and programs write them: with thousands, a decimal comma, another minus."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 Decimal = Literal[".", ","]
@@ -22,6 +22,24 @@ _NOT_DIGITS: dict[Decimal, dict[int, str | None]] = {
 }
 # Digits and little else: a measurement with its unit, a percentage, an amount of money.
 _WITH_MORE = re.compile(r"[^\w\s]?\s?[-+]?\d[\d.,' ]*\s?[^\d\s]{1,6}|[^\w\s]\s?[-+]?\d[\d.,' ]*")
+
+
+# A unit, as in mV, °C, %, kW/m2 and m³/h; before the number, a sign of money.
+_WITH_UNIT = re.compile(
+    r"(?P<before>[$€£¥])?\s?(?P<number>[-+]?(?:\d[\d.,' ]*\d|\d)[.,]?(?:[eE][-+]?\d{1,3})?)\s?"
+    r"(?P<after>(?:[^\W\d_]|[%°‰′″€$£¥])[\w%°/²³⁻¹·*^.-]{0,11})?"
+)
+
+
+def with_unit(text: str) -> tuple[str, str] | None:
+    """Return the number and the unit that a text has, None if it is not one number and one unit.
+
+    >>> [with_unit(text) for text in ("12.5 mV", "23°C", "45 %", "€ 5", "1,5 kW/m2", "5", "E2", "12:30", "4 x 4")]
+    [('12.5', 'mV'), ('23', '°C'), ('45', '%'), ('5', '€'), ('1,5', 'kW/m2'), None, None, None, None]
+    """
+    found = _WITH_UNIT.fullmatch(_bare(text))
+    units = [] if found is None else [found[name] for name in ("before", "after") if found[name]]
+    return (found["number"], units[0]) if found is not None and len(units) == 1 else None
 
 
 def numeral(text: str, decimal: Decimal | None) -> float | None:
@@ -68,20 +86,23 @@ def _read(text: str, decimal: Decimal) -> float | None:
     return float(text.translate(_NOT_DIGITS[decimal])) if _FORMS[decimal].fullmatch(text) else None
 
 
-def decimal_marks(words: Iterable[str]) -> frozenset[Decimal]:
-    """Return the decimal marks that texts must have, since they are no numbers with the other.
+def decimal_marks(words: Iterable[str]) -> Iterator[Decimal]:
+    """Yield the decimal mark of each text that has one, since it is no number with the other.
 
-    >>> sorted(decimal_marks(["17,1", "1.234,5"])), sorted(decimal_marks(["1,234", "5", "1.5"]))
-    ([','], ['.'])
+    >>> [*decimal_marks(["17,1", "1.234,5", "5"])], [*decimal_marks(["1,234", "5", "1.5"])]
+    ([',', ','], ['.'])
     """
-    found = set[Decimal]()
     for word in words:
         if "," in word or "." in word:
-            plain = _bare(word)
-            point, comma = _read(plain, "."), _read(plain, ",")
+            point, comma = _both(_bare(word))
+            if point is None and comma is None and (parts := with_unit(word)) is not None:
+                point, comma = _both(parts[0])
             if (point is None) != (comma is None):
-                found.add("," if point is None else ".")
-    return frozenset(found)
+                yield "," if point is None else "."
+
+
+def _both(text: str) -> tuple[float | None, float | None]:
+    return _read(text, "."), _read(text, ",")
 
 
 def in_other_notation(text: str) -> bool:

@@ -27,6 +27,7 @@ _REMEDY = "give a date, or seconds since 1970"
 # Digits of whole numbers that are dates, as in 20260321, 202603211345 and 20260321134506, and their years.
 _DIGITS = (8, 12, 14)
 _YEARS = (1900, 2100)
+_A_YEAR = (1500.0, 2100.0)  # as seconds, half an hour after midnight in 1970
 DIGITS_OF_DATES = 19000101, 21001231  # numbers that are days; as seconds they would be in August 1970
 # Dates that are more probably codes, unless their column has the name of one.
 _CODE = re.compile(r"\d{1,2}-\d{1,2}-\d{2}|\d{4}[-/]\d{2,3}")
@@ -148,6 +149,7 @@ class Times:
     _digits: bool = True
     _known: bool = False
     _local: bool = False
+    _years: bool = False
 
     def add(self, cells: Cells) -> None:
         """Add the next cells."""
@@ -173,10 +175,15 @@ class Times:
             self.wrong.append(wrong)
             self._known = self._known or bool(np.isfinite(times).any())
         self._blocks.clear()
+        known = [at for times in found if len(at := times[np.isfinite(times)])]
+        self._years = bool(known) and all(bool(np.all((at >= _A_YEAR[0]) & (at <= _A_YEAR[1]))) for at in known)
         return found
 
     def note(self) -> str:
-        """Return in which zone local times were read, "" if there are none."""
+        """Return in which zone local times were read, or that they look like years; "" if nothing is to be said."""
+        if self._years:
+            what = f"the numbers of column {self.name} are read as seconds since 1970"
+            return f"{what}; if they are years, write them as dates, such as 1998-01-01"
         if not (self._local and self._known):
             return ""
         if self.notation.zone == PLAIN.zone:
@@ -256,7 +263,7 @@ class _Partly:
     def _add(self, i: int, cell: object, said: Stamp | None) -> None:
         """Add a cell that is no number."""
         if said is None:
-            if not _is_missing(cell):
+            if not is_missing(cell):
                 self.wrong[i] = f"the time {quoted(cell)} is not a date; {_REMEDY}"
             return
         self.is_local = self.is_local or said.zone is None
@@ -334,7 +341,7 @@ def _of_numbers(numbers: FloatArray, notation: Notation) -> _Partly:
 
 def _of_lazy(cells: LazyTexts, notation: Notation) -> _Partly:
     """Read texts in one step where all of them have the form of the first; the others one by one."""
-    first = next((cell for cell in cells[:_LOOKED_AT] if not _is_missing(cell)), "")
+    first = next((cell for cell in cells[:_LOOKED_AT] if not is_missing(cell)), "")
     form = _FORM.fullmatch(first)
     if form is not None:
         local, odd = cells.dates(_format(form))
@@ -411,7 +418,8 @@ def _float(cell: object) -> float:
         return math.inf
 
 
-def _is_missing(cell: object) -> bool:
+def is_missing(cell: object) -> bool:
+    """Return whether a cell is no time at all, and not one that cannot be read."""
     if isinstance(cell, str):
         return cell.strip().lower() in WORDS | {"nan", "nat"}
     return cell is None or (isinstance(cell, float) and math.isnan(cell))

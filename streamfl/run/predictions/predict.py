@@ -288,7 +288,8 @@ class _Run:
             reading.decimal
             or decimals({self.opened.label: cells}, self.asked.request.usual_decimal)[self.opened.label]
         )
-        targets, reasons = numbers(cells, replace(reading, decimal=mark))
+        unit = self.model.units.get(self.model.label, "")
+        targets, reasons = numbers(cells, replace(reading, decimal=mark, unit=unit))
         wrong = {i: self._of_label(why) for i, why in reasons.items()}
         none = "the target is missing or infinite"
         wrong |= {i: self._of_label(none) for i in np.flatnonzero(~np.isfinite(targets)).tolist() if i not in wrong}

@@ -44,7 +44,12 @@ def write(broker, topic, partitions, records):
 
 def sensor(i):
     inner = {"at": f"2026-11-25T08:{i // 60 % 60:02}:{i % 60:02}Z", "id": f"r{i}", "trace": [i]}
-    return {"meta": inner, "position": {"x": i / 7, "y": None}, "paint": "red", "quality": {"label": "ab"[i % 2]}}
+    return {
+        "meta": inner,
+        "position": {"x": i % 50 / 7, "y": None},
+        "paint": "red",
+        "quality": {"label": "ab"[i % 2]},
+    }
 
 
 def test_a_topic_of_nested_records_gets_settings_that_pass_the_check(broker, name, run):

@@ -53,6 +53,7 @@ def of_topics(init, monkeypatch):
         monkeypatch.setattr(command, "connector_named", lambda name: Connector)
         return init(*words)
 
+    run.told = lambda: init.told
     return run
 
 
@@ -128,6 +129,30 @@ class TestFile:
         assert (
             'when: 100 times cannot be read; the reason for the first one: the time "noon" is not a date' in init.told
         )
+
+    def test_init_reads_a_file_as_its_options_say_and_writes_them_for_later(self, init):
+        rows = [f"{i % 9 + 1}.3.2026 08:00;1,5;{'größer' if i % 3 else 'kaputt'};{'ab'[i % 2]}" for i in range(100)]
+        made = init(
+            *("a.csv", "--separator", ";", "--encoding", "cp1252", "--missing-values", "kaputt", "--decimal", ","),
+            *("--timezone", "Europe/Berlin", "--date-order", "dmy"),
+            a_csv="\n".join(["at;x;size;y", *rows]).encode("cp1252"),
+        )
+        fields = made.records.fields
+        assert dict(fields.categories) == {"size": ("größer",)}
+        assert (fields.time, fields.timezone, fields.date_order) == ("at", "Europe/Berlin", "dmy")
+        assert (made.records.decimal, made.records.missing_values) == (",", ("kaputt",))
+        assert "--separator ';' --encoding cp1252 --end" in init.told
+
+    def test_init_reads_times_in_the_zone_that_it_writes(self, init):
+        text = csv("at,x,y", "2026-03-21 08:15 CST,1,a", "2026-03-21 08:16 CST,2,b", times=50)
+        made = init("a.csv", "--time", "at", "--timezone", "America/Chicago", a_csv=text)
+        assert (made.records.fields.timezone, "cannot be read" in init.told) == ("America/Chicago", False)
+
+    def test_a_day_and_a_time_of_day_are_the_time(self, init):
+        rows = [f"{1 + i // 24}.3.2026,{i % 24}:00,{i % 7},{'ab'[i % 2]}" for i in range(480)]
+        made = init("a.csv", a_csv=csv("day,clock,x,y", *rows))
+        assert (made.records.fields.time, "--time day,clock" in init.told) == ("day,clock", True)
+        assert "features from 1 field," in init.told
 
     def test_a_column_of_clients_makes_each_of_its_values_one(self, init):
         made = init("a.csv", "--client", "site", a_csv=csv("site,x,y", "n,1,a", "s,2,b", ",3,a", times=60))
@@ -265,6 +290,35 @@ class TestTopics:
         assert (made.placement.by, made.records.fields.client, made.federation.min_clients) == ("key", "site", 4)
         # Two partitions of a record a second, four clients.
         assert made.rounds.interval == 300.0
+
+    def test_the_decimal_mark_of_messages_is_written_if_they_show_it(self, of_topics):
+        records = [record | {"p": {"x": f"{i},5"}} for i, record in enumerate(SENSOR)]
+        made = of_topics(TopicSample({"plant": 1}, {"plant/0": messages(*records)}), "--topic", "plant")
+        assert made.records.decimal == ","
+
+    def test_numbers_of_messages_that_have_a_unit_are_left_out_with_the_reason(self, of_topics):
+        records = [record | {"u": f"{i} mV"} for i, record in enumerate(SENSOR)]
+        made = of_topics(TopicSample({"plant": 1}, {"plant/0": messages(*records)}), "--topic", "plant")
+        assert made.records.fields.drop == ("u",)
+        assert '"u",  # has texts such as "0 mV": write numbers' in Path("federation.toml").read_text()
+
+    def test_codes_and_counters_of_messages_are_told_with_their_share_and_written(self, of_topics):
+        records = [
+            {"label": "ab"[i % 2], "no": i, "t": 20 + i % 7 if i % 10 else -999, "x": i % 9} for i in range(200)
+        ]
+        made = of_topics(TopicSample({"plant": 1}, {"plant/0": messages(*records)}), "--topic", "plant")
+        assert (made.records.fields.drop, made.records.missing_values) == (("no",), ("-999",))
+        assert "t (10.0% of records): -999 repeats far outside the other values and counts" in of_topics.told()
+
+    def test_a_code_that_another_field_measures_is_only_told(self, of_topics):
+        records = [
+            {"label": "ab"[i % 2], "t": 20 + i % 7 if i % 10 else -999, "x": i % 3000 - 1500 + 501 * (i % 5)}
+            for i in range(0, 3000, 15)
+        ]
+        records[3]["x"] = -999
+        made = of_topics(TopicSample({"plant": 1}, {"plant/0": messages(*records)}), "--topic", "plant")
+        assert made.records.missing_values == ()
+        assert "-999 repeats far outside the other values; if it stands for a missing value, add" in of_topics.told()
 
     def test_topics_that_were_filled_at_once_do_not_tell_the_rate(self, of_topics):
         made = of_topics(TopicSample({"plant": 1}, {"plant/0": messages(*SENSOR, every=0.0)}), "--topic", "plant")

@@ -4,9 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamfl.cli.main import cli
 from streamfl.errors import UsageError
 from streamfl.live.operator import produce as module
 from streamfl.live.operator.produce import PACK, Production, produce
@@ -274,3 +276,21 @@ def test_labels_apart_need_a_topic():
     source = table(4)
     with pytest.raises(UsageError, match="set topic there, and leave out --unlabelled"):
         produce(settings(), Writers(), Production(source, dealt(source), label_delay=1), Stop(), lambda n: None)
+
+
+class TestCommand:
+    def test_produce_reads_a_file_as_its_options_say_and_else_as_the_settings_say(self, tmp_path, monkeypatch):
+        file, federation, connector = tmp_path / "a.csv", tmp_path / "f.toml", Connector()
+        file.write_bytes("größe;x;y\n1;01.03.2026 08:00;on\nkaputt;02.03.2026 08:00;off\n".encode("cp1252"))
+        federation.write_text(
+            '[federation]\nname = "f"\n[records]\ntopics = ["r.*"]\nmissing_values = ["kaputt"]\n'
+            '[records.fields]\ntime = "x"\ntimezone = "Europe/Berlin"\n'
+            '[kafka]\nbootstrap_servers = "127.0.0.1:1"\n'
+        )
+        monkeypatch.setattr("streamfl.live.settings.connectors.connect", lambda settings: connector)
+        words = ["produce", str(file), "--settings", str(federation), "--time", "x", "--date-order", "dmy"]
+        words += ["--separator", ";", "--encoding", "cp1252", "--clients", "1"]
+        CliRunner().invoke(cli, words, standalone_mode=False, catch_exceptions=False)
+        messages = [json.loads(value) for _, value in connector.made.written]
+        assert [message.get("größe") for message in messages] == [1.0, None]
+        assert [message["x"] for message in messages] == [1772348400.0, 1772434800.0]  # 08:00 in Berlin is 07:00 UTC

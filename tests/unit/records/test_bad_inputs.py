@@ -50,6 +50,7 @@ GOOD = b"a,b,y\n1,2,0\n3,4,1\n"
 TABLE = parquet(a=list(range(500)), y=[0, 1] * 250)
 NUMBERS = npz(X=np.ones((4, 2)), y=[0, 1, 0, 1])
 
+U = (b"kg", b"g")
 CASES = {
     "empty": Bad("f.csv", b"", ("is empty", "at least one record")),
     "empty jsonl": Bad("f.jsonl", b"", ("is empty",)),
@@ -67,14 +68,14 @@ CASES = {
     "objects": Bad(
         "f.csv", b'{"a": 1, "y": 0}\n{"a": 2, "y": 1}\n', ("JSON objects", "but its name says CSV", ".jsonl")
     ),
-    "numbers with units": Bad(
+    "numbers with two units": Bad(
         "f.csv",
-        b"a,b,c,y\n" + b"".join(b"%d.5 kg,%d %%,1,%d\n" % (i, i, i % 2) for i in range(60)),
-        ("column a looks like numbers in another notation", '"0.5 kg"', "1234.5", "--drop"),
+        b"a,b,c,y\n" + b"".join(b"%d.5 %s,%d %s,1,%d\n" % (i, U[i % 2], i, U[i % 2], i % 2) for i in range(60)),
+        ("column a looks like numbers in another notation", '"0.5 kg" and "1.5 g"', "in one unit", "--drop"),
     ),
-    "labels with units": Bad(
+    "labels with two units": Bad(
         "f.csv",
-        b"a,y\n" + b"".join(b"1,%d.5 kg\n" % i for i in range(60)),
+        b"a,y\n" + b"".join(b"1,%d.5 %s\n" % (i, U[i % 2]) for i in range(60)),
         ("the labels look like numbers in another notation", '"0.5 kg"', "1234.5", "--label"),
     ),
     "wrong separator": Bad("f.csv", GOOD, ('separated by ","', 'add --separator ","'), {"separator": ";"}),

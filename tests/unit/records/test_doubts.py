@@ -55,6 +55,7 @@ def test_a_code_of_one_column_is_one_of_others_too_that_are_wider(tmp_path: Path
         np.where(A > 20, 9999.0, 0.0),  # there are two values
         some(np.linspace(-300, 3000, N).round(1)[RNG.permutation(N)], 9999, 5)[:0],
         RNG.standard_cauchy(N),
+        np.where(np.arange(N) % 20, 2.0, np.arange(N) % 3),  # engines of planes: nearly all have two
     ],
 )
 def test_extreme_values_that_are_measured_are_no_codes(values: np.ndarray) -> None:
@@ -91,7 +92,8 @@ def test_a_counter_is_left_out_and_a_constant_and_a_duplicate_are_named_in_one_m
     assert (table.features, table.left_out) == (("a", "unit", "twin"), ("no", "kwh"))
     (note,) = table.notes
     for part in (
-        "columns no, kwh: each counts up from record to record, and is left out",
+        "columns no, kwh: each only rises, or only falls, from record to record, as a counter does, and is left out",
+        "if it matters how fast, add a column with the difference from the record before",
         "column unit has one value in all records",
         "column twin equals column a",
         "--drop unit",
@@ -122,7 +124,14 @@ def test_a_column_that_rises_is_kept_where_it_is_all_there_is(tmp_path: Path) ->
     assert csv(tmp_path, {"x": np.arange(N), "y": LABELS}).features == ("x",)
 
 
-@pytest.mark.parametrize(("last", "why"), [(["eor"] * N, "has one value"), (range(N), "numbers the records")])
+@pytest.mark.parametrize(
+    ("last", "why"),
+    [
+        (["eor"] * N, "has one value"),
+        (range(N), "numbers the records"),
+        ([f"0 days 00:{i // 60}:{i % 60}" for i in range(N)], "has another text in each record"),
+    ],
+)
 def test_a_last_column_that_can_be_no_label_is_not_guessed(last: object, why: str, tmp_path: Path) -> None:
     table = csv(tmp_path, {"a": A, "state": LABELS, "end": last})
     assert (table.label, table.labels, table.features) == ("state", ("cold", "hot"), ("a",))

@@ -68,3 +68,10 @@ def test_features_that_no_federation_takes_are_refused(features, says):
             deal(records, 1, "round-robin", 0),
             ReplaySettings(round_size=2, learning=LearningSettings(features="rounds")),
         )
+
+
+def test_labels_that_are_too_many_are_refused_by_the_name_of_their_column(tmp_path):
+    path = tmp_path / "f.csv"
+    path.write_text("a,what\n" + "".join(f"{i % 7},word {i}\n" for i in range(1100)) + "1,word 1\n")
+    with pytest.raises(UsageError, match="label column 'what' may be an identifier"):
+        read(str(path), label=None)

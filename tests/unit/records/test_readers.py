@@ -462,11 +462,15 @@ def test_times_of_bad_records_are_left_out_and_those_that_cannot_be_read_are_tol
 
 
 def test_all_columns_that_are_no_features_are_told_at_once(tmp_path: Path) -> None:
-    rows = [f"2026-11-{i % 28 + 1:02},word {i},{i}.5 kg,{i % 3},{i % 2}" for i in range(60)]
+    rows = [f"2026-11-{i % 28 + 1:02},word {i},{i}.5 {'kg' if i else 'g'},{i % 3},{i % 2}" for i in range(60)]
     table = csv(tmp_path, "day,text,sum,a,y\n" + "\n".join(rows) + "\n")
     assert (table.features, table.left_out, table.rejected) == (("a",), ("day", "text", "sum"), ())
     (note,) = table.notes
-    for part in ("column day looks like a time", "column text is text with more than 50", 'such as "0.5 kg"; write'):
+    for part in (
+        "column day looks like a time",
+        "column text is text with more than 50",
+        'such as "0.5 g" and "1.5 kg"; write',
+    ):
         assert part in note
 
 

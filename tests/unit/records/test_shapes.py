@@ -206,3 +206,36 @@ def test_who_reads_a_large_file_hears_how_far_it_is(tmp_path: Path) -> None:
     heard: list[int] = []
     of(tmp_path, HEADER + ROWS * 6000, watch=heard.append)
     assert (heard[-1], heard, len(heard)) == (72_000, sorted(heard), 3)
+
+
+@pytest.mark.parametrize(
+    ("below", "told"),
+    [
+        ("V,s,\n", 'the line below the header holds no record, and is left out: "V", "s", ...'),
+        ("V,s,\n,,Avg\n", '2 lines below the header hold no record, and are left out: "V", "s", ...'),
+    ],
+)
+def test_lines_of_units_below_the_header_are_no_records(below: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "f.csv"
+    path.write_text("a,b,y\n" + below + "".join(f"{i}.5,{i % 7},{'on' if i % 2 else 'off'}\n" for i in range(50)))
+    table = read(str(path), keep="y")
+    assert (len(table), table.labels, table.rejected) == (50, ("off", "on"), ())
+    assert table.notes[0] == told
+
+
+@pytest.mark.parametrize("first", ["NA,NA,on", ",,on", "1,x,on", "x,2,on"])
+def test_a_first_record_that_lacks_values_is_one(first: str, tmp_path: Path) -> None:
+    path = tmp_path / "f.csv"
+    path.write_text(f"a,b,y\n{first}\n" + "".join(f"{i}.5,{i % 7},{'on' if i % 2 else 'off'}\n" for i in range(50)))
+    assert len(read(str(path))) == 51
+
+
+def test_a_title_with_empty_cells_is_no_header(tmp_path: Path) -> None:
+    path = tmp_path / "f.csv"
+    path.write_text("Spectra of station 7,,\nwave,x,y\n" + "".join(f"{i % 9},{i % 7}.5,{i % 2}\n" for i in range(50)))
+    table = read(str(path))
+    assert (table.features, table.label, table.notes) == (
+        ("wave", "x"),
+        "y",
+        ("the 1 line before the header is left out",),
+    )

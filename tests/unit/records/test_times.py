@@ -143,3 +143,8 @@ def test_a_month_or_quarter_begins_with_its_first_day(said: str) -> None:
 @pytest.mark.parametrize("word", ["may", "12", "1.2.3", "10-12", "2026-080", "12-11-10", "2026-03", "A7", "20261399"])
 def test_codes_and_words_look_like_no_times(word: str) -> None:
     assert not looks_like_times("a", [word])
+
+
+def test_years_as_times_are_read_as_seconds_and_named(tmp_path: Path) -> None:
+    table = csv(tmp_path, [str(year) for year in range(1700, 1760)])
+    assert "read as seconds since 1970; if they are years, write them as dates, such as 1998-01-01" in table.notes[0]

@@ -71,9 +71,9 @@ def write(asked: InitRequest) -> list[str]:
     name = asked.name or _name(asked)
     table = {"bootstrap_servers": asked.broker, **asked.settings.get(CONNECTOR, {})}
     look = _at_topics if asked.topics else _at_file
-    roles, layout, seen = look(asked, name, table)
+    request, roles, layout, seen = look(asked, name, table)
     kept = {setting: value for setting, value in table.items() if not SECRETS.fullmatch(setting)}
-    text = settings_file(name, seen, roles, layout, (CONNECTOR, kept))
+    text = settings_file(name, seen, roles, layout, request, (CONNECTOR, kept))
     _put(asked.out, text)
     return [f"{asked.out}: {_told(roles, layout)}", *roles.notes, "Next:", *_next(asked, roles, layout)]
 
@@ -101,12 +101,15 @@ def _name(asked: InitRequest) -> str:
     return f"{name}-federation" if taken else name
 
 
-def _at_file(asked: InitRequest, name: str, table: Mapping[str, Any]) -> tuple[Roles, RecordsLayout, str]:
+Found = tuple[Request, Roles, RecordsLayout, str]
+
+
+def _at_file(asked: InitRequest, name: str, table: Mapping[str, Any]) -> Found:
     roles, layout, records = of_file.looked_at(asked.request, name, asked.clients, asked.client)
-    return roles, layout, f"{Path(asked.request.source).name} ({records:,} records)"
+    return asked.request, roles, layout, f"{Path(asked.request.source).name} ({records:,} records)"
 
 
-def _at_topics(asked: InitRequest, name: str, table: Mapping[str, Any]) -> tuple[Roles, RecordsLayout, str]:
+def _at_topics(asked: InitRequest, name: str, table: Mapping[str, Any]) -> Found:
     connector = connector_named(CONNECTOR)
     given = merge([texts_of(os.environ, [CONNECTOR]), {CONNECTOR: table}])[CONNECTOR]
     made = connector(name, section(CONNECTOR, connector.Settings, given))
@@ -114,8 +117,12 @@ def _at_topics(asked: InitRequest, name: str, table: Mapping[str, Any]) -> tuple
         raise UsageError(f"[federation] connector: {CONNECTOR!r} cannot look at topics; write the settings by hand")
     told = " and ".join(asked.topics)
     request = replace(asked.request, source=f"topic {told}")
-    roles, layout, records = of_topic.looked_at(request, asked.topics, made.sample(asked.topics), asked.client)
-    return roles, layout, f"{told} (the newest {records:,} were looked at)"
+    if request.separator != "," or request.encoding is not None:
+        raise UsageError("messages have no separator and no encoding; leave --separator and --encoding out")
+    request, roles, layout, records = of_topic.looked_at(
+        request, asked.topics, made.sample(asked.topics), asked.client
+    )
+    return request, roles, layout, f"{told} (the newest {records:,} were looked at)"
 
 
 def _put(path: Path, text: str) -> None:
@@ -155,6 +162,8 @@ def _next(asked: InitRequest, roles: Roles, layout: RecordsLayout) -> list[str]:
     flags += ["--label", roles.label] if not of_file.own_label_of(asked.request.source) else []
     flags += ["--time", roles.time] if roles.time else []
     flags += ["--drop", ",".join(roles.drop)] if roles.drop else []
+    flags += ["--separator", asked.request.separator] if asked.request.separator != "," else []
+    flags += ["--encoding", asked.request.encoding] if asked.request.encoding else []
     produce = shlex.join(["streamfl", "produce", asked.request.source, "--settings", str(asked.out), *flags, "--end"])
     return [
         check,

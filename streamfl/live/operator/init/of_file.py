@@ -1,7 +1,7 @@
 """What `streamfl init` sees in a file."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from streamfl.errors import UsageError
@@ -74,7 +74,7 @@ def _whole(request: Request) -> Request:
     """Return the request for all columns alike; labels that a file keeps apart from its columns stay labels."""
     own_label = own_label_of(request.source)
     label = request.label or own_label if own_label else None
-    return Request(request.source, label, separator=request.separator, labelled=own_label is not None)
+    return replace(request, label=label, drop=(), time=None, labelled=own_label is not None)
 
 
 def own_label_of(source: str) -> str | None:

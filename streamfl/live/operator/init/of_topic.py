@@ -1,7 +1,7 @@
 """What `streamfl init` sees in topics of a log."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 import msgspec
@@ -10,10 +10,13 @@ import numpy as np
 from streamfl.live.operator.init.layout import RecordsLayout, clients_of, interval_of
 from streamfl.live.operator.init.roles import Looked, Roles, roles_of
 from streamfl.protocol.registry import ordered
+from streamfl.records.columns import decimals
+from streamfl.records.doubts import COUNTER
+from streamfl.records.doubts_of_messages import doubts
 from streamfl.records.formats.packed import Packed
 from streamfl.records.objects import Columns, Object, counted, flat
 from streamfl.records.request import Request
-from streamfl.records.values.cells import NAMES, Cells, words
+from streamfl.records.values.cells import NAMES, Cells, numbers, words
 from streamfl.runtime.ports import TopicSample
 
 
@@ -38,8 +41,8 @@ class _Read:
 
 def looked_at(
     request: Request, topics: Sequence[str], sample: TopicSample, client: str | None
-) -> tuple[Roles, RecordsLayout, int]:
-    """Return the roles of the fields of messages, the layout of a federation on them, and how many were looked at.
+) -> tuple[Request, Roles, RecordsLayout, int]:
+    """Return how messages are read, the roles of their fields, the layout of a federation, and how many were read.
 
     Parameters
     ----------
@@ -57,17 +60,44 @@ def looked_at(
     UsageError
         There are no messages, none holds a record, or the topics do not go together.
     """
+    owners = [partition for partition, found in sample.messages.items() for _ in found]
     values = [value for found in sample.messages.values() for _, value in found]
     if not values:
         raise request.refusal(
             "no messages yet", "start the program that writes there, or give a FILE with such records"
         )
-    objects = [flat(one) for one in map(_object, values) if one is not None]
+    whole = [(owner, flat(one)) for owner, one in zip(owners, map(_object, values), strict=True) if one is not None]
+    objects = [one for _, one in whole]
     if not objects:
-        return _of_packed(request, topics, sample, values, client)
+        return request, *_of_packed(request, topics, sample, values, client)
     read = _Read(Looked(_columns(request, objects), as_messages=True), len(objects), len(values))
+    if request.decimal is None and "," in decimals(read.looked.fields).values():
+        request = replace(request, decimal=",")  # a message is read by itself, and may leave it open
     roles = roles_of(request, read.looked, client)
-    return roles, _layout(topics, sample, read, client), read.records
+    owners = words(read.looked.fields[client], NAMES) if client is not None else [owner for owner, _ in whole]
+    request, roles = _doubted(request, roles, read.looked.fields, owners)
+    return request, roles, _layout(topics, sample, read, client), read.records
+
+
+def _doubted(
+    request: Request, roles: Roles, fields: Mapping[str, Cells], owners: Sequence[str]
+) -> tuple[Request, Roles]:
+    """Leave out counters, and take usual codes for missing values; both stand in the settings that are written."""
+    names = list(roles.features)
+    if not names:
+        return request, roles
+    X = np.column_stack([numbers(fields[name], request.reading)[0] for name in names])
+    targets = None if roles.labels else numbers(fields[roles.label], request.reading)[0]
+    found = doubts(names, X, targets, owners, missing_values=request.missing_values)
+    codes = found.usual(names, X)
+    drop = dict.fromkeys(found.counters, COUNTER)
+    roles = replace(
+        roles,
+        drop={**roles.drop, **drop},
+        features=tuple(name for name in names if name not in drop),
+        notes=(*roles.notes, *found._replace(counters=[]).told(codes)),
+    )
+    return replace(request, missing_values=(*request.missing_values, *(f"{code:.10g}" for code in codes))), roles
 
 
 def _object(value: bytes) -> Object | None:

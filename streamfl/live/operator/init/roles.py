@@ -1,17 +1,18 @@
 """What each field of some records is: label, time, category, or of no use; named by the caller, else guessed."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from streamfl.bounds import is_name
 from streamfl.errors import UsageError
-from streamfl.records.columns import SAMPLE, TIMES, Column, LeftOutColumn, TextColumn, infer
+from streamfl.records.columns import SAMPLE, TIMES, Column, LeftOutColumn, NumberColumn, TextColumn, infer
 from streamfl.records.labels import LabelTexts, identifier, resolve
 from streamfl.records.request import LABEL_NAMES, Request, check_names
-from streamfl.records.values.cells import Cells, listed, text
+from streamfl.records.values.cells import Cells, listed, quoted, text
 from streamfl.records.values.dates import Order
+from streamfl.records.values.day_and_clock import joined, pair
 from streamfl.records.values.times import of_cells
 
 # Names of fields that name a record and tell nothing of it, if every record has another value.
@@ -64,7 +65,7 @@ class Roles:
     notes
         What the user should look at.
     date_order
-        The order of day, month and year in the times of messages, where only the column shows it.
+        The order of day, month and year in the times, where it is named or only the column shows it.
     """
 
     label: str
@@ -117,19 +118,27 @@ def roles_of(request: Request, looked: Looked, client: str | None = None) -> Rol
     label, guessed = _label(request, looked, client)
     labels, remark = _labels(request, label, looked.fields[label])
     rest = {name: cells for name, cells in looked.fields.items() if name not in {label, client, *request.drop}}
-    drop = dict.fromkeys(request.drop, "as --drop says") | _of_no_use(rest) | dict(looked.unusable)
-    times = list(_times(rest, drop, looked))
-    time = request.time or (times[0] if times else None)
-    columns = {name: _inferred(name, cells) for name, cells in rest.items() if name not in {*drop, time}}
+    drop = dict.fromkeys(request.drop, "as --drop says") | _of_no_use(request, rest) | dict(looked.unusable)
+    request = replace(request, time=request.time or _time(request, rest, drop, looked))
+    times = request.times
+    columns = {name: _inferred(request, name, cells) for name, cells in rest.items() if name not in {*drop, *times}}
     drop |= {name: column.why for name, column in columns.items() if isinstance(column, LeftOutColumn)}
+    if looked.as_messages:  # each is read by itself, and nothing says in which unit
+        with_unit = [
+            name for name, column in columns.items() if isinstance(column, NumberColumn) and column.reading.unit
+        ]
+        drop |= {name: f"has texts such as {quoted(rest[name][0])}: write numbers" for name in with_unit}
     categories = {name: column.values for name, column in columns.items() if isinstance(column, TextColumn)}
     features = tuple(name for name in columns if name not in {*drop, *categories})
     if not features and not categories:
         raise request.refusal("no field besides the label is a number or a category", "give records at least one")
-    drop.pop(time or "", None)
-    notes = (*remark, *_unread(time, rest))
-    order = _read_times(time, rest[time])[1] if looked.as_messages and time in rest else None
-    return Roles(label, guessed, labels, client, time, categories, drop, features, notes, order)
+    drop = {name: why for name, why in drop.items() if name not in times}
+    wrong, order = dict[int, str](), None
+    if request.time is not None and rest.keys() >= {*times}:
+        wrong, order = _read_times(request, request.time, joined([rest[name][:SAMPLE] for name in times]))
+    notes = (*remark, *_unread(request.time, wrong))
+    order = request.notation.order or (order if looked.as_messages else None)
+    return Roles(label, guessed, labels, client, request.time, categories, drop, features, notes, order)
 
 
 def _label(request: Request, looked: Looked, client: str | None) -> tuple[str, str]:
@@ -163,13 +172,13 @@ def _labels(request: Request, label: str, cells: Cells) -> tuple[tuple[str, ...]
     return labels, [f"{remark}; name another with --label"] if remark else []
 
 
-def _of_no_use(fields: Mapping[str, Cells]) -> dict[str, str]:
+def _of_no_use(request: Request, fields: Mapping[str, Cells]) -> dict[str, str]:
     """Return the fields that would make their records bad, or only name them, with the reason."""
-    reasons = {name: _why_of_no_use(name, cells[:SAMPLE]) for name, cells in fields.items()}
+    reasons = {name: _why_of_no_use(request, name, cells[:SAMPLE]) for name, cells in fields.items()}
     return {name: why for name, why in reasons.items() if why}
 
 
-def _why_of_no_use(name: str, cells: Cells) -> str:
+def _why_of_no_use(request: Request, name: str, cells: Cells) -> str:
     if not is_name(name):
         return "has too long a name"
     values = cells.tolist() if isinstance(cells, np.ndarray) else list(cells)
@@ -178,14 +187,14 @@ def _why_of_no_use(name: str, cells: Cells) -> str:
     words = [word for word in map(text, values) if word]
     if _names_a_key(name) and len(words) > 1 and len(set(words)) == len(words):
         return "names the record: another value in each"
-    column = _inferred(name, values)
+    column = _inferred(request, name, values)
     long = isinstance(column, TextColumn) and any(not is_name(f"{name}={value}") for value in column.values)
     return "holds texts that are too long for a category" if long else ""
 
 
-def _inferred(name: str, cells: Cells) -> Column | None:
+def _inferred(request: Request, name: str, cells: Cells) -> Column | None:
     """Return the kind of a field; one of an inner object looks like a time by its own name, whatever is around it."""
-    return infer(name.rpartition(".")[2], cells)
+    return infer(name.rpartition(".")[2], cells, request.reading)
 
 
 def _names_a_key(name: str) -> bool:
@@ -198,29 +207,32 @@ def _names_a_key(name: str) -> bool:
     return leaf.lower() in KEYS or leaf.endswith(("_id", "-id", "Id", "_uuid", "_key"))
 
 
-def _times(fields: Mapping[str, Cells], drop: Mapping[str, str], looked: Looked) -> Iterator[str]:
+def _time(request: Request, fields: Mapping[str, Cells], drop: Mapping[str, str], looked: Looked) -> str | None:
+    """Return the first field of times, with that of the times of day if it has only days; None if there is none."""
+    found = next(_times(request, fields, drop, looked), None)
+    both = pair({name: cells for name, cells in fields.items() if name not in drop})
+    return ",".join(both) if both is not None and both[0] == found else found
+
+
+def _times(request: Request, fields: Mapping[str, Cells], drop: Mapping[str, str], looked: Looked) -> Iterator[str]:
     """Yield the fields that look like times and can be read."""
     for name, cells in fields.items():
-        column = _inferred(name, cells[:SAMPLE]) if name not in drop else None
-        if isinstance(column, LeftOutColumn) and column.why == TIMES and not _read_times(name, cells)[0]:
+        column = _inferred(request, name, cells[:SAMPLE]) if name not in drop else None
+        if isinstance(column, LeftOutColumn) and column.why == TIMES and not _read_times(request, name, cells)[0]:
             yield name
     yield from (name for name, why in looked.unusable.items() if why == TIMES)
 
 
-def _read_times(name: str, cells: Cells) -> tuple[dict[int, str], Order | None]:
+def _read_times(request: Request, name: str, cells: Cells) -> tuple[dict[int, str], Order | None]:
     """Return the errors of a column of times, and the order of day, month and year in it."""
     try:
-        _, column = of_cells(name, cells[:SAMPLE])
+        _, column = of_cells(name, cells[:SAMPLE], request.notation)
     except UsageError as error:
-        return {0: str(error).replace("add --date-order", "write date_order =")}, None
+        return {0: str(error)}, None
     return column.wrong[0], column.order
 
 
-def _unread(time: str | None, fields: Mapping[str, Cells]) -> Sequence[str]:
-    cells = fields.get(time) if time is not None else None
-    wrong = {} if cells is None or time is None else _read_times(time, cells)[0]
-    return (
-        [f"{time}: {len(wrong)} times cannot be read; the reason for the first one: {wrong[min(wrong)]}"]
-        if wrong
-        else []
-    )
+def _unread(time: str | None, wrong: Mapping[int, str]) -> Sequence[str]:
+    if not wrong:
+        return []
+    return [f"{time}: {len(wrong)} times cannot be read; the reason for the first one: {wrong[min(wrong)]}"]

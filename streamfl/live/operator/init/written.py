@@ -5,14 +5,21 @@ from collections.abc import Iterator, Mapping
 
 from streamfl.live.operator.init.layout import WANTED, RecordsLayout
 from streamfl.live.operator.init.roles import Roles
+from streamfl.records.request import Request
 from streamfl.records.values.cells import listed, quoted
+from streamfl.records.values.times import PLAIN
 
 # Labels that a comment lists.
 SHOWN = 8
 
 
 def settings_file(
-    federation: str, seen: str, roles: Roles, layout: RecordsLayout, section: tuple[str, Mapping[str, object]]
+    federation: str,
+    seen: str,
+    roles: Roles,
+    layout: RecordsLayout,
+    request: Request,
+    section: tuple[str, Mapping[str, object]],
 ) -> str:
     """Return the settings of a federation as TOML.
 
@@ -24,6 +31,8 @@ def settings_file(
         What the settings are made from.
     roles, layout
         What was found.
+    request
+        How the records are read.
     section
         The name of the connector's table, and its settings.
     """
@@ -35,8 +44,8 @@ def settings_file(
         ],
         _federation(federation, roles, layout),
         _rounds(layout),
-        _records(layout),
-        _fields(roles) if layout.format == "json" else [],
+        _records(layout, request),
+        _fields(roles, request) if layout.format == "json" else [],
         _categories(roles),
         _labels(roles) if layout.format == "json" else [],
         [f"[{section[0]}]", *(f"{key(name)} = {value(it)}" for name, it in section[1].items())],
@@ -73,7 +82,7 @@ def _rounds(layout: RecordsLayout) -> Iterator[str]:
     yield f"interval = {layout.interval}  # seconds: {per_second}"
 
 
-def _records(layout: RecordsLayout) -> Iterator[str]:
+def _records(layout: RecordsLayout, request: Request) -> Iterator[str]:
     yield "[records]"
     yield f"topics = {value(list(layout.topics))}"
     what = {
@@ -89,9 +98,13 @@ def _records(layout: RecordsLayout) -> Iterator[str]:
         )
     if layout.format == "packed":
         yield 'format = "packed"  # many records per message, which name their fields themselves'
+    if request.missing_values:
+        yield f"missing_values = {value(list(request.missing_values))}"
+    if request.decimal is not None:
+        yield f"decimal = {value(request.decimal)}  # the decimal mark of numbers that are texts"
 
 
-def _fields(roles: Roles) -> Iterator[str]:
+def _fields(roles: Roles, request: Request) -> Iterator[str]:
     yield "[records.fields]"
     guess = f"  # guessed {roles.guessed}; another one: --label" if roles.guessed else ""
     yield f"label = {value(roles.label)}{guess}"
@@ -99,8 +112,10 @@ def _fields(roles: Roles) -> Iterator[str]:
         yield f"client = {value(roles.client)}"
     if roles.time is not None:
         yield f"time = {value(roles.time)}  # when the record was measured; not a feature"
-    if roles.date_order is not None:
-        yield f"date_order = {value(roles.date_order)}  # of day, month and year in it, as the records show"
+        if request.notation.zone != PLAIN.zone:
+            yield f"timezone = {value(request.notation.zone)}  # of times that name none"
+        if roles.date_order is not None:
+            yield f"date_order = {value(roles.date_order)}  # of day, month and year in it"
     yield f"# Features are all other numbers, {len(roles.features)} so far: {listed(roles.features[:SHOWN])}" + (
         ", ..." if len(roles.features) > SHOWN else ""
     )

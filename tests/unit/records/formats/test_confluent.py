@@ -1,16 +1,13 @@
 """Messages by a schema in a registry: read as the same JSON objects; what is hostile is rejected alone."""
 
 import base64
-import io
 import json
-import threading
-from collections import Counter
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
 
+import mock_registry
 import numpy as np
 import pytest
+from mock_registry import Answers, answering, framed, schema
 
 from streamfl.errors import UsageError
 from streamfl.protocol.records import Rejection
@@ -18,7 +15,7 @@ from streamfl.records.formats import FieldMap, JsonRecords, record_format
 from streamfl.records.formats.by_schema import registry
 from streamfl.runtime.ports import Decoded
 
-fastavro = pytest.importorskip("fastavro")
+pytest.importorskip("fastavro")
 
 WRONG = (b"", b"\xff" * 50, b"\x05" * 9)
 LIST = {"type": "array", "items": "float"}
@@ -37,48 +34,14 @@ LOOP = {"type": "record", "name": "A", "fields": [{"name": "next", "type": ["nul
 EMPTY = {"type": "record", "name": "A", "fields": [{"name": "many", "type": {"type": "array", "items": "null"}}]}
 
 
-class Answers(BaseHTTPRequestHandler):
-    schemas: ClassVar[dict[int, bytes]] = {}
-    asked: ClassVar[Counter[str]] = Counter()
-    status = 200
-
-    def do_GET(self) -> None:
-        self.asked[self.path] += 1
-        number = int(self.path.rpartition("/")[2].partition("?")[0])
-        body = self.schemas.get(number)
-        self.send_response(404 if body is None else self.status)
-        self.end_headers()
-        self.wfile.write(body or b"")
-
-    def log_message(self, *args: object) -> None:
-        pass
-
-
 @pytest.fixture
 def url() -> Iterator[str]:
-    Answers.schemas, Answers.asked, Answers.status = {}, Counter(), 200
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with answering() as url:
+        yield url
 
 
-def schema(number: int, text: object, kind: str = "AVRO") -> None:
-    written = text if isinstance(text, str) else json.dumps(text)
-    Answers.schemas[number] = json.dumps({"schema": written, "schemaType": kind}).encode()
-
-
-def framed(number: int, payload: bytes) -> bytes:
-    return b"\0" + number.to_bytes(4) + payload
-
-
-def avro(number: int, record: object, plan: object = RECORD) -> bytes:
-    out = io.BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(plan), record)
-    return framed(number, out.getvalue())
+def avro(number: int, record: object) -> bytes:
+    return mock_registry.avro(number, record, RECORD)
 
 
 def decode(url: str, *messages: bytes | None, **fields: object) -> Decoded:

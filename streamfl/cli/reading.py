@@ -1,0 +1,120 @@
+"""The options that say how to read a file, for every command that reads one."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import click
+
+# Separators of CSV files that have names.
+SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " "}
+
+# Options of the same names in the settings, which hold where a command line does not say otherwise.
+OF_SETTINGS = ("missing_values", "decimal", "timezone", "date_order")
+
+
+def _listed(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
+    return tuple(part for part in text.split(",") if part)
+
+
+def _character(context: click.Context, option: click.Parameter, name: str) -> str:
+    return SEPARATORS.get(name, name)
+
+
+_TABLE = (
+    click.option("--drop", metavar="COL,...", default="", callback=_listed, help="Columns to leave out."),
+    click.option(
+        "--separator",
+        metavar="CHAR",
+        default=",",
+        show_default=True,
+        callback=_character,
+        help="Separator of a CSV file: one character, tab, or space for any number of blanks.",
+    ),
+    click.option(
+        "--encoding",
+        metavar="NAME",
+        help="The encoding of a text file, such as cp1252. Default: UTF-8, or UTF-16 with a byte order mark.",
+    ),
+    click.option(
+        "--missing-values",
+        metavar="VALUE,...",
+        default="",
+        callback=_listed,
+        help="More values that count as missing, in any column and in the label, such as -999; not:NA means that NA "
+        "is a value. Missing without it: an empty cell, NA, null, None, ?, -, #DIV/0! and the like.",
+    ),
+    click.option(
+        "--decimal",
+        type=click.Choice([".", ","]),
+        help="The decimal mark of numbers. Default: the one with which all numbers of a column can be read.",
+    ),
+)
+_TIMES = (
+    click.option(
+        "--time",
+        metavar="COL[,COL]",
+        help="The column with the time of each record, or two, DAY,CLOCK: the day and the time of day. They are not "
+        "features. Records keep the order of the file.",
+    ),
+    click.option(
+        "--timezone",
+        metavar="ZONE",
+        help="The zone of times that name none, such as Europe/Berlin. Default: UTC.",
+    ),
+    click.option(
+        "--date-order",
+        type=click.Choice(["dmy", "mdy", "ymd"]),
+        help="The order of day, month and year in dates such as 03/04/2026. Default: as the column shows.",
+    ),
+)
+_on_bad_record = click.option(
+    "--on-bad-record",
+    type=click.Choice(["reject", "stop"]),
+    default="reject",
+    show_default=True,
+    help="reject: leave out bad records, count them and list the first ones. stop: end with an error at the first "
+    "one.",
+)
+
+
+def reads_a_table(command: Any) -> Any:
+    """Add the options that say what the columns of a file are, and how their cells are written."""
+    for option in reversed(_TABLE):
+        command = option(command)
+    return command
+
+
+def reads_times(command: Any) -> Any:
+    """Add the options that say where the times of records are, and how they are written."""
+    for option in reversed(_TIMES):
+        command = option(command)
+    return command
+
+
+def rejects_records(command: Any) -> Any:
+    """Add the option that says what to do with bad records."""
+    return _on_bad_record(command)
+
+
+def reading(options: Mapping[str, Any], usual: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """Return these options as `read` and `Request` take them.
+
+    Parameters
+    ----------
+    options
+        The options of a command.
+    usual
+        What holds for options that are not given: see `OF_SETTINGS`.
+
+    >>> reading({"decimal": None, "drop": ("id",)}, {"decimal": ",", "timezone": "Europe/Berlin"})
+    {'drop': ('id',), 'decimal': ',', 'notation': Notation(zone='Europe/Berlin', order=None)}
+    """
+    from streamfl.records.values.times import PLAIN, Notation  # noqa: PLC0415
+
+    given = {**usual, **{name: value for name, value in options.items() if value}}
+    direct = ("label", "drop", "time", "task", "on_bad_record", "separator", "missing_values", "decimal", "encoding")
+    return {
+        **{name: given[name] for name in direct if name in given},
+        "notation": Notation(given.get("timezone", PLAIN.zone), given.get("date_order")),
+    }

@@ -1,0 +1,103 @@
+"""What looks wrong in the fields of messages, by the rules that hold for the columns of a file. It is only reported.
+
+A process that reads messages drops nothing because of it: what a message means must not depend on those around it, or
+a kill would change what is learnt.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from streamfl.arrays import FloatArray
+from streamfl.records.doubts import COUNTER, FEWEST, RATE, Code, codes, codes_by_column, counts_up
+from streamfl.records.values.cells import listed
+from streamfl.records.values.missing import kept
+
+
+class Doubts(NamedTuple):
+    """What looks wrong in some records.
+
+    Parameters
+    ----------
+    codes
+        By field, numbers that probably stand for a missing value.
+    of_target
+        Such numbers among the targets.
+    counters
+        Fields that only rise, or only fall.
+    """
+
+    codes: dict[str, list[Code]]
+    of_target: list[Code]
+    counters: list[str]
+
+    def told(self, written: Collection[float] = ()) -> Iterator[str]:
+        """Yield a sentence for each code and one for all counters; the settings have those that are `written`."""
+        for value in dict.fromkeys(code.value for some in self.codes.values() for code in some):
+            at = [(name, code) for name, some in self.codes.items() for code in some if code.value == value]
+            shares = listed([f"{name} ({code.share:.1%} of records)" for name, code in at])
+            what = f"{shares}: {value:.10g} repeats far outside the other values"
+            if value in written:
+                yield f"{what} and counts as missing; if it is a measurement, take it out of missing_values"
+            else:
+                yield f"{what}; if it stands for a missing value, add it to missing_values in [records]"
+        for code in self.of_target:
+            yield (
+                f"the target is {code.value:.10g} in {code.share:.1%} of the records, far outside the others; if it "
+                "is no measurement, add it to missing_values in [records]"
+            )
+        if self.counters:
+            each = " each" if len(self.counters) > 1 else ""
+            yield f"{listed(self.counters)}{each} {COUNTER}; leave it out with drop in [records.fields]; {RATE}"
+
+    def usual(self, features: Sequence[str], X: FloatArray) -> list[float]:
+        """Return the usual codes that no field has as a value among others."""
+        usual = dict.fromkeys(code.value for some in self.codes.values() for code in some if code.is_usual)
+        others = {
+            value: [j for j, name in enumerate(features) if value not in {c.value for c in self.codes.get(name, ())}]
+            for value in usual
+        }
+        return [value for value in usual if not (X[:, others[value]] == value).any()]
+
+
+def doubts(
+    features: Sequence[str],
+    X: FloatArray,
+    targets: FloatArray | None = None,
+    clients: Sequence[str] = (),
+    *,
+    missing_values: Sequence[str] = (),
+    hot: Collection[str] = (),
+) -> Doubts:
+    """Return what looks wrong in consecutive records.
+
+    Parameters
+    ----------
+    features, X
+        Names and values, shape (n, d).
+    targets
+        Shape (n,); None in classification.
+    clients
+        Whose each record is; empty: all of one client.
+    missing_values
+        What the settings say; `not:-999` means that -999 is a measurement.
+    hot
+        Features that are values of texts, at which nothing is looked.
+
+    >>> X = np.column_stack([np.where(np.arange(60) % 6, 20.0 + np.arange(60) % 7, -999.0), np.arange(60)])
+    >>> found = doubts(("t", "no"), X)
+    >>> found.counters, next(found.told())
+    (['no'], 't (16.7% of records): -999 repeats far outside the other values; if it stands for a missing value, ...')
+    """
+    if len(X) < FEWEST:
+        return Doubts({}, [], [])
+    places, values = [j for j, name in enumerate(features) if name not in hot], kept(missing_values)
+    found = codes_by_column(X, places, values)
+    owners = np.array(clients) if clients else None
+    counters = [features[j] for j in places if counts_up(X[:, j], owners)]
+    return Doubts(
+        {features[j]: some for j, some in found.items() if some and features[j] not in counters},
+        [] if targets is None else list(codes(targets, values)),
+        counters if len(counters) < len(places) else [],
+    )
