@@ -30,7 +30,7 @@ LEAST_VARIANCE, SUPPOSED = 1e-6, 10.0
 # The deviations that one client's round counts as at most, in what rounds vary by. docs/choices.md, "Influence".
 MOST_DEVIATIONS = 6.0
 
-# The variance of a sum below which nothing is known.
+# The variance of a sum below which nothing is known: rounding alone. docs/choices.md, "Conformal".
 TINY = 1e-9
 
 # With more cells than these, of rounds, clients and labels, the bag is shorter, but of so many rounds at least: it is
