@@ -386,6 +386,16 @@ def test_an_entry_before_all_was_read_again_leaves_the_mark_where_it_is():
     assert fresh.room == 4  # from 0, not from -2
 
 
+def test_a_full_window_asks_for_no_entry_before_all_was_read_again_since_none_would_move_it():
+    fresh = Waiting(3)
+    fresh.begin(Watermark("f", 0, 0, 0), 2)
+    fresh.take_features(asked("abc"))
+    fresh.is_stuck = True
+    assert (fresh.is_read, fresh.must_move) == (True, False)
+    fresh.take_labels(told("xy"))
+    assert (fresh.is_restored, fresh.must_move) == (True, True)
+
+
 def test_pairs_are_read_again_from_halves():
     halves = [asked("abc"), asked("gh", 6), told("xy", 10), told("z", 20)]
     first, second = pair(halves, {("l", 10): 7, ("l", 11): 1, ("l", 20): 99})

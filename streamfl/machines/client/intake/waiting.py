@@ -258,8 +258,8 @@ class Waiting:
 
     @property
     def must_move(self) -> bool:
-        """Tell whether nothing can be joined until an entry moves the watermark."""
-        return self.is_read and (self.is_stuck or (self._is_ahead and self.queued > 0))
+        """Tell whether nothing can be joined until an entry moves the watermark; none does before all is restored."""
+        return self.is_restored and self.is_read and (self.is_stuck or (self._is_ahead and self.queued > 0))
 
     @property
     def is_restored(self) -> bool:
