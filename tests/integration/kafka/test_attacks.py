@@ -325,17 +325,19 @@ def honest(opened: RoundOpened, topic: str, **spoilt: Any) -> Update:
     """Return an update of four records that could be true, but for what is spoilt."""
     mine = [slot for slot in opened.slots if slot.is_for(STRANGER)]
     loss = SlotLosses(loss=1.0, square=0.5, proper=1.0)
-    told: dict[str, Any] = {
-        "client": STRANGER,
-        "attempt": "1-1",
-        "entry": opened.entry,
-        "round": opened.round,
-        "epoch": opened.epoch,
-        "registry": opened.registry,
-        "records": 4,
-        "trained": 4,
-        "rejected": 0,
-        "spans": (Span(f"{topic}/0", 0, 4),),
+    plain = Update(
+        client=STRANGER,
+        attempt="1-1",
+        entry=opened.entry,
+        round=opened.round,
+        epoch=opened.epoch,
+        registry=opened.registry,
+        records=4,
+        trained=4,
+        rejected=0,
+        spans=(Span(f"{topic}/0", 0, 4),),
+    )
+    numbers = {
         "losses": {slot.name: loss for slot in mine},
         "differences": {name: np.zeros((4, 2)) for name in opened.trained_by(STRANGER, mine)},
         "squared_norm": 16.0,
@@ -343,7 +345,7 @@ def honest(opened: RoundOpened, topic: str, **spoilt: Any) -> Update:
         "second_moments": 4.0 * np.eye(4) if opened.asks.second_moments and opened.asks.of(STRANGER) else None,
         "served": Served(records=4, correct=2),
     }
-    return Update(**(told | spoilt))
+    return altered(plain, **(numbers | spoilt))
 
 
 LIES: Mapping[str, Callable[[Update], Update]] = {
