@@ -11,9 +11,9 @@ ROOT = Path(__file__).parents[2]
 
 SAFEGUARDS = {
     "one update for each client": (
-        "machines/coordinator/machine.py",
-        "self._unsaved.updates[update.client] = admitted",
-        "self._unsaved.updates[update.attempt] = admitted",
+        "machines/coordinator/round/unsaved.py",
+        "self.updates[update.client] = update",
+        "self.updates[update.attempt] = update",
     ),
     "the ledger seek": (
         "machines/client/machine.py",
