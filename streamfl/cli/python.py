@@ -16,6 +16,7 @@ from streamfl.cli.main import replay as command
 from streamfl.cli.main import run_named, table_named
 from streamfl.errors import UsageError, did_you_mean
 from streamfl.records.table import Table
+from streamfl.run.dealing.imposed_drift import parse
 from streamfl.run.evaluation.result import Result
 from streamfl.run.model_file import ServedModel
 from streamfl.run.page.report import render
@@ -105,8 +106,7 @@ def replay(source: str | Path | pl.DataFrame, **options: Any) -> Run:
         if named is not options:
             chosen["model"] = model
         replayed = run_named(_plain(source), chosen, Console(file=written, width=120))
-    drifts = chosen["inject"].partition("@")[2] if chosen["inject"] else ""
-    imposed = tuple(int(one) for one in drifts.split(",") if one)
+    imposed = parse(chosen["inject"]).rounds if chosen["inject"] else ()
     return Run(replayed.result, replayed.model, written.getvalue(), imposed)
 
 

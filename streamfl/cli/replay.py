@@ -33,7 +33,7 @@ from streamfl.run.dealing.order import follow_each_other, moments, period_in_ord
 from streamfl.run.evaluation.result import Result
 from streamfl.run.page.report import render
 from streamfl.run.predictions.answers_file import AnswersFile
-from streamfl.run.replay import MOST_OF_PERIOD, Replay, Replayed, ReplaySettings
+from streamfl.run.replay import Replay, Replayed, ReplaySettings
 from streamfl.run.report.display import Progress, local_text, notice_text, summary
 from streamfl.run.report.story import file_text
 from streamfl.run.report.terminal import print_line, write_output
@@ -309,7 +309,7 @@ def _check_interval(table: Table, *, is_idle: bool) -> None:
 
 def _period(table: Table, logs: dict[str, Log], size: int, console: Console) -> float | None:
     """Return the length of a round by time, if rounds of equal size would let models learn ahead; else None."""
-    period = period_in_order(table, logs, size, MOST_OF_PERIOD)
+    period = period_in_order(table, logs, size)
     if period is None:
         return None
     at = moments(table, logs)

@@ -1,6 +1,6 @@
 """Models of others that are an array of weights, federated by its mean over the clients (FedAvg)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isqrt
 from typing import Any, Literal, Protocol
@@ -14,7 +14,7 @@ from streamfl.online.external.admission import unusable
 from streamfl.online.external.increments import pooled
 from streamfl.protocol.external.state import ExternalLearnt, ExternalState
 from streamfl.protocol.external.tables import Exported, ExportedTable
-from streamfl.protocol.records import Batch
+from streamfl.protocol.records import Batch, aligned
 
 Task = Literal["classification", "regression"]
 
@@ -355,16 +355,10 @@ def _continued(kept: FloatArray, fresh: FloatArray) -> FloatArray:
     return fresh
 
 
-def _aligned(batches: Sequence[Batch], names: Sequence[str]) -> FloatArray:
+def _aligned(batches: Sequence[Batch], names: tuple[str, ...]) -> FloatArray:
     """Return the records with columns of these names; NaN where a batch lacks one."""
-    at: Mapping[str, int] = {name: j for j, name in enumerate(names)}
-    wide = np.full((sum(map(len, batches)), len(names)), np.nan)
-    start = 0
-    for batch in batches:
-        here = [j for j, name in enumerate(batch.features) if name in at]
-        wide[start : start + len(batch), [at[batch.features[j]] for j in here]] = batch.X[:, here]
-        start += len(batch)
-    return wide
+    parts = [aligned(batch.X, batch.features, names) for batch in batches]
+    return np.concatenate([np.zeros((0, len(names))), *parts])
 
 
 def _names(table: ExportedTable) -> tuple[tuple[str, ...], tuple[str, ...]]:

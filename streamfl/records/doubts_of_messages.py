@@ -48,8 +48,8 @@ class Doubts(NamedTuple):
                 "is no measurement, add it to missing_values in [records]"
             )
         if self.counters:
-            each = " each" if len(self.counters) > 1 else ""
-            yield f"{listed(self.counters)}{each} {COUNTER}; leave it out with drop in [records.fields]; {RATE}"
+            each, them = (" each", "them") if len(self.counters) > 1 else ("", "it")
+            yield f"{listed(self.counters)}{each} {COUNTER}; leave {them} out with drop in [records.fields]; {RATE}"
 
     def usual(self, features: Sequence[str], X: FloatArray) -> list[float]:
         """Return the usual codes that no field has as a value among others."""

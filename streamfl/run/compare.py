@@ -16,7 +16,7 @@ from streamfl.run.dealing.order import came, moments, period_in_order
 from streamfl.run.evaluation.by_client import Measure
 from streamfl.run.evaluation.compared import Compared, Misses
 from streamfl.run.model_file import ServedModel
-from streamfl.run.replay import MOST_OF_PERIOD, Replay, ReplaySettings, Task
+from streamfl.run.replay import Replay, ReplaySettings, Task
 from streamfl.run.settings import PrivacySettings
 
 # The model that stops learning has learnt one in so many records.
@@ -224,7 +224,7 @@ def _run(
     size = round_size or usual_size(len(table), len(logs), min_records=settings.min_records)
     interval = settings.interval
     if interval is None and len(logs) > 1:
-        interval = period_in_order(table, logs, size, MOST_OF_PERIOD)
+        interval = period_in_order(table, logs, size)
     missed = Missed()
     replay = Replay(table, logs, replace(settings, round_size=size, interval=interval), missed.add)
     model = replay.run().model

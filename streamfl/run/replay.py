@@ -29,7 +29,7 @@ from streamfl.records.values.cells import quoted
 from streamfl.records.values.times import iso
 from streamfl.run.dealing.dealing import Log
 from streamfl.run.dealing.delayed import delayed
-from streamfl.run.dealing.order import moments
+from streamfl.run.dealing.order import MOST_OF_PERIOD, moments
 from streamfl.run.dealing.source import TableSource
 from streamfl.run.epsilon import epsilon
 from streamfl.run.evaluation.ahead import Ahead
@@ -66,9 +66,6 @@ from streamfl.wire.masking import MaskKeys, expand
 
 # The longest delay of labels, in records of a client.
 MOST_DELAY = 1_000_000
-
-# The most records of a client in a round by event time, as in a live federation.
-MOST_OF_PERIOD = 10_000
 
 
 @dataclass(frozen=True)

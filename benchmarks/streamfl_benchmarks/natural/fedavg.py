@@ -14,7 +14,6 @@ from streamfl.run.compare import errors
 from streamfl.run.dealing.dealing import Log, usual_size
 from streamfl.run.dealing.order import came, moments, period_in_order
 from streamfl.run.evaluation.compared import Misses
-from streamfl.run.replay import MOST_OF_PERIOD
 from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, shares
 from streamfl_benchmarks.peers.local_work import copies, weighted
 
@@ -84,7 +83,7 @@ class LinearFedAvg:
     def _rounds(self) -> list[list[tuple[str, IntArray]]]:
         """Return by round its clients and the places of their records."""
         size = usual_size(len(self.table), len(self.logs), min_records=LEAST)
-        period = period_in_order(self.table, self.logs, size, MOST_OF_PERIOD)
+        period = period_in_order(self.table, self.logs, size)
         at, found = moments(self.table, self.logs), dict[int, list[tuple[str, IntArray]]]()
         for name, log in self.logs.items():
             places = np.arange(len(log.rows))

@@ -19,6 +19,9 @@ BACKWARDS = 0.05
 # Clients follow each other if their records last, added up, at most so many times as long as all of them.
 TOGETHER = 1.25
 
+# The most records of a client in a round by event time, as in a live federation.
+MOST_OF_PERIOD = 10_000
+
 # A client can have so many times its usual records in a period before its buffer is full.
 ROOM = 2
 
@@ -124,15 +127,7 @@ def usual_period(logs: Mapping[str, Log], at: FloatArray, size: int, most: int) 
     return max(0.001, float(f"{lasted:.3g}")) if lasted else None
 
 
-def period_in_order(table: Table, logs: Mapping[str, Log], size: int, most: int) -> float | None:
-    """Return the length of rounds by time if rounds of `size` records of each client would not keep the order.
-
-    Parameters
-    ----------
-    table, logs, size
-        The records, and how many of a client a round takes.
-    most
-        As in `usual_period`.
-    """
+def period_in_order(table: Table, logs: Mapping[str, Log], size: int) -> float | None:
+    """Return the length of rounds by time if rounds of `size` records of each client would not keep the order."""
     at = moments(table, logs)
-    return None if keeps_order(logs, at, size) else usual_period(logs, at, size, most)
+    return None if keeps_order(logs, at, size) else usual_period(logs, at, size, MOST_OF_PERIOD)
