@@ -19,6 +19,9 @@ MOST_POSITIONS = 2**63
 SHORTEST, LONGEST = 0.001, 1e9
 MOST, MOST_BYTES = 10**9, 2**40
 
+# By how many records a label may come later, in a replay.
+MOST_DELAY = 1_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

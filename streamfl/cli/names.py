@@ -11,6 +11,7 @@ REGISTRIES = {
     "{algorithms}": "streamfl.plugins.algorithms:ALGORITHMS",
     "{detectors}": "streamfl.plugins.detectors:DETECTORS",
     "{profiles}": "streamfl.plugins.profiles:PROFILES",
+    "{mirrors}": "streamfl.learning.algorithms.mirror_maps:MIRROR_MAPS",
     "{aggregations}": "streamfl.machines.coordinator.aggregators:AGGREGATORS",
 }
 ENDINGS = "{endings}"

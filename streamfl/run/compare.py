@@ -8,6 +8,7 @@ import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.errors import UsageError
+from streamfl.learning.model import Task
 from streamfl.machines.client.intake.no_change import NoChange
 from streamfl.protocol.decisions import Predicted
 from streamfl.records.table import Table
@@ -16,7 +17,7 @@ from streamfl.run.dealing.order import came, moments, period_in_order
 from streamfl.run.evaluation.by_client import Measure
 from streamfl.run.evaluation.compared import Compared, Misses
 from streamfl.run.model_file import ServedModel
-from streamfl.run.replay import Replay, ReplaySettings, Task
+from streamfl.run.replay import Replay, ReplaySettings
 from streamfl.run.settings import PrivacySettings
 
 # The model that stops learning has learnt one in so many records.

@@ -13,7 +13,7 @@ import numpy as np
 
 from streamfl.arrays import HOLDS_ARRAYS, FloatArray, IntArray
 from streamfl.errors import PeerError, UsageError
-from streamfl.learning.model import Model
+from streamfl.learning.model import Model, Task
 from streamfl.machines.client.follower import Follower
 from streamfl.machines.client.usable import LARGEST_WEIGHT
 from streamfl.machines.coordinator.machine import Coordinator
@@ -27,7 +27,7 @@ from streamfl.protocol.records import Batch, Span
 from streamfl.protocol.registry import Registry, wrong_registry
 from streamfl.records.encoding import Encoding, columns_of
 from streamfl.records.values.cells import NAMES, Cells, listed, quoted, text, words
-from streamfl.run.settings import LearningSettings, ProfileSettings, Task
+from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.wire import codec, safe_file
 
 FORMAT = 3
@@ -173,7 +173,7 @@ class ServedModel:
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
-    task: Literal["classification", "regression"]
+    task: Task
     loss: str
     registry: Registry
     weights: FloatArray

@@ -11,9 +11,10 @@ import numpy as np
 
 from streamfl import __version__
 from streamfl.arrays import FloatArray
-from streamfl.bounds import NAME_BYTES, NAMED, is_name
+from streamfl.bounds import MOST_DELAY, NAME_BYTES, NAMED, is_name
 from streamfl.errors import BrokenInvariantError, PeerError, UsageError
 from streamfl.learning.local_round import Learner
+from streamfl.learning.model import Task
 from streamfl.learning.profiles.base import Profile
 from streamfl.machines.client.intake.period import AGREEING
 from streamfl.machines.client.machine import Client
@@ -63,9 +64,6 @@ from streamfl.runtime.transport.traffic import Traffic
 from streamfl.sampling import generator
 from streamfl.wire import messages
 from streamfl.wire.masking import MaskKeys, expand
-
-# The longest delay of labels, in records of a client.
-MOST_DELAY = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -126,7 +124,6 @@ class ReplaySettings:
 
 
 Line = TypeVar("Line", bound=DatedFinding)
-Task = Literal["classification", "regression"]
 Observer = Callable[[FromCoordinator | Refused | Predicted | PostUpdate], None]
 
 

@@ -33,6 +33,7 @@ from pydantic_settings import (
 from streamfl.bounds import LONGEST, MOST, NAMED, SHORTEST, Limits, bounded
 from streamfl.errors import UsageError, did_you_mean
 from streamfl.learning.local_round import Learner
+from streamfl.learning.model import Task
 from streamfl.live.settings.installed import connector_named, installed, section
 from streamfl.live.settings.validation import first_of
 from streamfl.machines.client.settings import ClientSettings
@@ -119,7 +120,7 @@ class Federation(_Table):
         json_schema_extra={"unit": "clients", "unequal": "if below the number of clients", "decides": False},
     )
     """The number of clients that must have joined before round 1 opens."""
-    task: Literal["classification", "regression"] = Field(
+    task: Task = Field(
         "classification", json_schema_extra={"unequal": "with `regression`, unless `features` is `rounds`"}
     )
     """Whether labels are classes (`classification`) or numbers (`regression`)."""

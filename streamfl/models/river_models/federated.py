@@ -3,13 +3,14 @@
 import math
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from river import base
 
 from streamfl.arrays import FloatArray
 from streamfl.errors import PeerError, UsageError
+from streamfl.learning.model import Task
 from streamfl.models.river_models.composites import described
 from streamfl.models.river_models.kind import ModelKind, federable
 from streamfl.models.river_models.river_pass import RiverPass
@@ -18,8 +19,6 @@ from streamfl.online.external.admission import unusable
 from streamfl.protocol.external.state import ExternalLearnt, ExternalState
 from streamfl.protocol.external.tables import Exported
 from streamfl.protocol.records import Batch
-
-Task = Literal["classification", "regression"]
 
 
 @dataclass(frozen=True, eq=False)

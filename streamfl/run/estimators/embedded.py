@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from streamfl.arrays import FloatArray
 from streamfl.bounds import Limits
 from streamfl.errors import BrokenInvariantError, UsageError
 from streamfl.learning.local_round import Learner
+from streamfl.learning.model import Task
 from streamfl.machines.client.machine import Client
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.coordinator.machine import Coordinator
@@ -37,7 +38,6 @@ from streamfl.runtime.transport.memory import MemoryTransport
 if TYPE_CHECKING:
     from streamfl.online.native.learner import NativeLearner
 
-Task = Literal["classification", "regression"]
 
 # Clients in one process. Each has its own models.
 MOST_CLIENTS = 100

@@ -12,6 +12,8 @@ from streamfl.learning.profiles.base import (
     HIGHEST_ORDER,
     Answer,
     Deliberation,
+    Optimistic,
+    OrderAfterAlarm,
     Profile,
     ProfileOptions,
     Restart,
@@ -61,11 +63,11 @@ class PaperSettings:
     horizon: int = 500
     delta: float = 0.05
     rho_scale: float = 1.0
-    optimistic: Literal["history", "regret"] = "history"
+    optimistic: Optimistic = "history"
     new_instance: Start = "scratch"
     new_block: Start = "scratch"
     after_alarm: Start = "scratch"
-    order_after_alarm: Literal["reset", "continue"] = "reset"
+    order_after_alarm: OrderAfterAlarm = "reset"
     max_order: int = 8
     step: float = 1.0
     distance: float = 1.0
