@@ -48,11 +48,11 @@ if find_spec("streamfl_benchmarks") is not None:  # only a checkout has benchmar
     cli.add_command(import_module("streamfl_benchmarks.commands").bench)
 
 
-def _named(what: str) -> Callable[[click.Context, click.Parameter, str], str]:
+def _named(what: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
     """Return a callback that refuses a name that is not registered; the default is not looked up, to save time."""
 
-    def check(context: click.Context, parameter: click.Parameter, name: str) -> str:
-        if name != parameter.default:
+    def check(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
+        if name is not None and name != parameter.default:
             try:
                 registry(REGISTRIES[f"{{{what}s}}"]).find(name)
             except UsageError as error:
