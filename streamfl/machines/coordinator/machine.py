@@ -27,7 +27,7 @@ from streamfl.machines.coordinator.gate.partitions import LogEnds, LogIds, Parti
 from streamfl.machines.coordinator.gate.senders import sender_of
 from streamfl.machines.coordinator.opening import messages, open_round
 from streamfl.machines.coordinator.phase import Phase
-from streamfl.machines.coordinator.progress import close_if_due, closes_at, go_on, is_present, waited_for
+from streamfl.machines.coordinator.progress import close_if_due, close_if_ready, closes_at, is_present, waited_for
 from streamfl.machines.coordinator.recovery import Recovery, reason_unhandled
 from streamfl.machines.coordinator.round.refusals import UNUSABLE
 from streamfl.machines.coordinator.round.unsaved import Unsaved
@@ -236,10 +236,10 @@ class Coordinator:
 
     def _follow(self, step: Callable[[], list[CoordinatorDecision]], now: float) -> list[CoordinatorDecision]:
         """Take a step, close what is ready then, and make the changes that waited for an alarm if it is settled."""
-        decisions = [*step(), *go_on(self._recovery, now)]
+        decisions = [*step(), *close_if_ready(self._recovery, now)]
         while self._unsaved.changes_wait and not self.is_scoring:
             for change in self._unsaved.take_changes():
-                decisions += [*self._change_membership(change, now), *go_on(self._recovery, now)]
+                decisions += [*self._change_membership(change, now), *close_if_ready(self._recovery, now)]
         return decisions
 
     def _step(self, event: CoordinatorEvent, now: float) -> list[CoordinatorDecision]:

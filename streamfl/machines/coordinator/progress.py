@@ -18,7 +18,7 @@ class Readiness(Enum):
     ABORT = "nothing can be learnt in this entry"
 
 
-def go_on(recovery: Recovery, now: float) -> list[CoordinatorDecision]:
+def close_if_ready(recovery: Recovery, now: float) -> list[CoordinatorDecision]:
     """Close the round or settle its alarm, unless a client is still waited for."""
     match readiness(recovery.standing, now):
         case Readiness.CLOSE:

@@ -438,12 +438,12 @@ def test_what_was_answered_and_refused_is_counted():
 
 
 def test_health_answers_while_predictions_are_made_and_requests_beyond_the_limit_are_refused(monkeypatch):
-    begun, go_on = threading.Event(), threading.Event()
+    begun, close_if_ready = threading.Event(), threading.Event()
     own = ServedModel.predictions
 
     def slow(self: ServedModel, *args: Any) -> Any:
         begun.set()
-        assert go_on.wait(60.0)
+        assert close_if_ready.wait(60.0)
         return own(self, *args)
 
     monkeypatch.setattr(ServedModel, "predictions", slow)
@@ -454,7 +454,7 @@ def test_health_answers_while_predictions_are_made_and_requests_beyond_the_limit
         while not begun.is_set():
             await asyncio.sleep(0.001)
         health, second = await asked(served, "GET", "/v2/health/live"), await asked(served, "POST", INFER, body)
-        go_on.set()
+        close_if_ready.set()
         return health, second, await first
 
     health, second, first = asyncio.run(main())
