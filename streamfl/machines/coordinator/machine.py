@@ -148,7 +148,7 @@ class Coordinator:
         """
         if self.phase is Phase.GATHERING:
             return []
-        self._standing.keep_online()
+        self._standing.drop_other_online_state()
         open_round(self._standing, now)
         published = messages(self._standing, now)
         if not self._standing.kind.resumes:

@@ -50,7 +50,7 @@ class Recovery:
         state.refused = unsaved.refused
         state.members.update({client: member.copy() for client, member in unsaved.members.items()})
         if state.agreement is not None:
-            standing.keep_online()
+            standing.drop_other_online_state()
         if unsaved.pending_alarm is not None:
             deliberation = self._deliberate_again(unsaved.pending_alarm)
             unsaved.pending_alarm = replace(unsaved.pending_alarm, deliberation=deliberation)
