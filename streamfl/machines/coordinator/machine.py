@@ -506,7 +506,7 @@ class Coordinator:
         self.state.refused = self._unsaved.refused
         self._unsaved.refusals.count += 1
         if client not in self._told and len(self._told) < MOST_TOLD:
-            told = self._told[client] = bounded(reason + self._admission.meant(client, self.state))
+            told = self._told[client] = bounded(reason + self._admission.suggestion(client, self.state))
             refusal = Refusal(client=client, incarnation=0, entry=self.state.entry, reason=told)
             self._unsaved.refusals.warn(refusal, self.state.members)
         told = self._told.get(client, "")

@@ -717,7 +717,7 @@ class OnlySigned:
     def refusal(self, client, signer, state):
         return None if signer else "its signature is missing or not right"
 
-    def meant(self, client, state):
+    def suggestion(self, client, state):
         return ""
 
 

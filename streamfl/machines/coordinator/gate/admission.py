@@ -40,7 +40,7 @@ class Grants(Protocol):
         """Return why a signer may not speak for a client, or None; the signer of an unsigned message is empty."""
         ...
 
-    def meant(self, client: str, state: CoordinatorState) -> str:
+    def suggestion(self, client: str, state: CoordinatorState) -> str:
         """Return the end of a sentence that names the client that may have been meant; empty if there is none."""
         ...
 
@@ -170,9 +170,9 @@ class Admission:
             case answer:
                 return self.kind.refusal(answer, unsaved.enquiry, state)
 
-    def meant(self, client: str, state: CoordinatorState) -> str:
+    def suggestion(self, client: str, state: CoordinatorState) -> str:
         """Return the end of a sentence that names the client that may have been meant; it takes time."""
-        return "" if self.grants is None else self.grants.meant(client, state)
+        return "" if self.grants is None else self.grants.suggestion(client, state)
 
     def wrong_join(self, join: Join, state: CoordinatorState, unsaved: Unsaved) -> str | None:
         """Return why a Join cannot be used, or None."""

@@ -37,7 +37,7 @@ class TrustOnFirstUse:
             return None if state.agreement is None else "nobody has admitted this client"
         return None if key in ("", signer) else "another key than that of its host has signed it"
 
-    def meant(self, client: str, state: CoordinatorState) -> str:
+    def suggestion(self, client: str, state: CoordinatorState) -> str:
         """Return the end of a sentence that names the closest client that there is."""
         return _closest(client, state.keys)
 
@@ -57,7 +57,7 @@ class KeyGrants:
     >>> granted, state = KeyGrants({"k1": ("lab", "plant-7.*"), "k2": ("plant-8.*",)}), CoordinatorState(Experts())
     >>> [granted.refusal(client, "k1", state) for client in ("lab", "plant-7.a", "labb")]
     [None, None, 'no host is granted it']
-    >>> granted.refusal("plant-7.a", "k2", state), granted.meant("labb", state)
+    >>> granted.refusal("plant-7.a", "k2", state), granted.suggestion("labb", state)
     ('its signer is not granted it', '; did you mean lab?')
     """
 
@@ -71,7 +71,7 @@ class KeyGrants:
             return None
         return "its signer is not granted it" if self._is_granted(client) else "no host is granted it"
 
-    def meant(self, client: str, state: CoordinatorState) -> str:
+    def suggestion(self, client: str, state: CoordinatorState) -> str:
         """Return the end of a sentence that names the closest client that is granted to any host."""
         return "" if self._is_granted(client) else _closest(client, (*self._names, *state.members))
 
