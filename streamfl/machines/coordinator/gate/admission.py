@@ -233,7 +233,9 @@ class Admission:
         """Tell whether an update that came too late is of records that its client can have read."""
         if not shows_work(update, member, self.settings.limits):
             return False
-        return wrong_places(update, member, self.logs, state, self.settings) is None and self.logs.know(update)
+        return wrong_places(update, member, self.logs, state, self.settings) is None and self.logs.knows_ends_of(
+            update
+        )
 
     def _scores(self, scores: Scores, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
         """Return why scores of candidates are refused, or None."""
