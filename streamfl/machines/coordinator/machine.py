@@ -289,7 +289,7 @@ class Coordinator:
         if client in self.state.barred:
             self._unsaved.introductions.pop(client, None)
         if ordered.command.action == "resume" and self._unsaved.open is not None:
-            self._unsaved.wait_again(now)
+            self._unsaved.restart_deadline(now)
         if account is not None:
             self._change(client, account)
         if account is None or ordered.command.action == "reset":  # the client is to come back

@@ -37,7 +37,7 @@ def close_if_due(recovery: Recovery, now: float) -> list[CoordinatorDecision]:
         return []
     if standing.phase is not Phase.COLLECTING or _has_something(standing):
         return recovery.close(now)
-    standing.unsaved.wait_again(now)
+    standing.unsaved.restart_deadline(now)
     return []
 
 

@@ -148,7 +148,7 @@ class Unsaved:
             self.begun = opened.message.round, opened.since
         self.refusals = self.refusals.for_next_entry()
 
-    def wait_again(self, now: float) -> None:
+    def restart_deadline(self, now: float) -> None:
         """Let the deadline of the open round begin again."""
         self.open = replace(self.open_round, since=now)
 
