@@ -72,7 +72,7 @@ def waited_for(standing: Standing) -> Iterator[str]:
     unsaved, members, scoring = standing.unsaved, standing.state.members, standing.is_scoring
     at_fault = unsaved.refusals.at_fault
     if unsaved.enquiry is not None:
-        asked = unsaved.enquiry.lacking
+        asked = unsaved.enquiry.missing_clients
         yield from (name for name in asked if not members[name].left and _is_listed(standing, name, at_fault))
         return
     have = unsaved.scores if scoring else unsaved.updates

@@ -245,7 +245,7 @@ def test_a_label_or_feature_is_taken_up_when_as_many_clients_have_named_it_as_a_
 
 
 def silent(machine: Coordinator, members: Members, *absent: str, now: float) -> list[Any]:
-    """Return what is decided at the deadline of the seeds, some of which are lacking."""
+    """Return what is decided at the deadline of the seeds, some of which are missing_clients."""
     there = [members.update(name) for name in NAMES]
     asked = asked_by(feed(machine, *there, now=now))
     feed(machine, *(seeds for name, seeds in members.seeds(asked).items() if name not in absent), now=now)

@@ -70,7 +70,7 @@ class Enquiry:
     answers: dict[str, Unmasked] = field(default_factory=dict)
 
     @property
-    def lacking(self) -> set[str]:
+    def missing_clients(self) -> set[str]:
         """Return the clients that have not answered."""
         return set(self.asked.attempts) - self.answers.keys()
 

@@ -106,10 +106,10 @@ class MaskedRounds(SummedRounds):
 
     def count_after(self, enquiry: Enquiry, closing: Closing, state: CoordinatorState) -> CountedUpdates | NoTotal:
         """Return the total; there is none if a client has not told its seeds."""
-        if enquiry.lacking:
+        if enquiry.missing_clients:
             state.repeats = 0 if closing.opened.message.totals.repeats else state.repeats
-            left_out = tuple(one for name in sorted(enquiry.lacking) for one in _count_silence(name, state))
-            return NoTotal(silent=frozenset(enquiry.lacking), left_out=left_out)
+            left_out = tuple(one for name in sorted(enquiry.missing_clients) for one in _count_silence(name, state))
+            return NoTotal(silent=frozenset(enquiry.missing_clients), left_out=left_out)
         updates = [closing.grant.update(closing.updates[client]) for client in sorted(enquiry.asked.attempts)]
         return self._added_up(closing, updates, _in_order(enquiry), state.registry)
 
@@ -124,7 +124,7 @@ class MaskedRounds(SummedRounds):
         if enquiry is None:
             attempts = {name: one.attempt for name, one in summed.items()}
             return Enquiry(Unmask(entry=alarm.asked.entry, stage=alarm.asked.stage, attempts=attempts))
-        if enquiry.lacking:
+        if enquiry.missing_clients:
             return []
         return self._count_scores(alarm, [summed[name] for name in pooled], _in_order(enquiry), registry)
 
@@ -133,7 +133,7 @@ class MaskedRounds(SummedRounds):
         client = answer.client
         if enquiry is None or (answer.entry, answer.stage) != (enquiry.asked.entry, enquiry.asked.stage):
             return Refused(client, NOT_ASKED)
-        if client not in enquiry.lacking:
+        if client not in enquiry.missing_clients:
             return Refused(client, f"{NOT_ASKED} of this client")
         if answer.attempt != enquiry.asked.attempts[client]:
             return Refused(client, "the seeds are of another attempt")
