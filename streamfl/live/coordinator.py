@@ -214,7 +214,7 @@ class CoordinatorLog:
         if state.held:
             LOG.warning("held by an operator", round=state.round, seconds=round(seconds), remedy="streamfl resume")
         elif state.agreement is None:
-            there, needed = machine.introduced, machine.settings.min_clients
+            there, needed = machine.waiting_clients, machine.settings.min_clients
             LOG.warning("waiting for clients to join", joined=there, expected=needed, seconds=round(seconds))
         elif waited:
             LOG.warning(

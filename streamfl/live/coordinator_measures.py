@@ -207,4 +207,4 @@ class CoordinatorMeasures:
         """Return why the coordinator is not ready: the federation has not begun, or learns nothing."""
         if machine.state.agreement is not None:
             return self.barren.reason
-        return f"{machine.introduced} of {machine.settings.min_clients} clients have joined"
+        return f"{machine.waiting_clients} of {machine.settings.min_clients} clients have joined"

@@ -376,7 +376,7 @@ class Coordinator:
     def _join(self, join: Join, now: float) -> list[CoordinatorDecision]:
         if self.phase is Phase.GATHERING:
             self._unsaved.introductions[join.client] = join
-            return self._recovery.begin(now) if self.introduced >= self.settings.min_clients else []
+            return self._recovery.begin(now) if self.waiting_clients >= self.settings.min_clients else []
         member = self.state.members.get(join.client)
         if member is None:
             return self._take_up(join, Member(awaited=False), now)
@@ -453,7 +453,7 @@ class Coordinator:
         return [] if stays else [Finished()]
 
     @property
-    def introduced(self) -> int:
+    def waiting_clients(self) -> int:
         """Count the clients that wait for the federation to begin."""
         return len(self._unsaved.introductions)
 

@@ -205,7 +205,7 @@ def test_a_command_counts_once_and_in_its_turn(begins):
 def test_an_introduced_client_that_is_evicted_is_not_waited_for():
     machine = coordinator()
     feed(machine, join("c0"), command("evict", "c0", 1))
-    assert machine.introduced == 0
+    assert machine.waiting_clients == 0
     assert not broadcast(feed(machine, join("c1")), RoundOpened)
     assert broadcast(feed(machine, join("c2")), RoundOpened)
 

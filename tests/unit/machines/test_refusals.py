@@ -843,7 +843,7 @@ def test_an_introduction_with_which_a_federation_cannot_begin_is_refused_and_ano
     saved = Saved(2)
     decisions = saved.feed(join("c0"), join("c1"))
     assert refusals(decisions) == [("c1", "could not be handled: OverflowError: numbers too large")]
-    assert (broadcast(decisions, RoundOpened), saved.machine.introduced) == ([], 1)
+    assert (broadcast(decisions, RoundOpened), saved.machine.waiting_clients) == ([], 1)
     assert len(broadcast(saved.feed(join("c2")), RoundOpened)) == 1
     assert sorted(saved.machine.state.members) == ["c0", "c2"]
 
@@ -1157,7 +1157,7 @@ def test_no_more_clients_than_the_limit_are_remembered_while_candidates_are_scor
 def test_no_more_clients_than_the_limit_are_remembered_before_a_federation_has_begun():
     machine = coordinator(9, limits=Limits(clients=3))
     feed(machine, *(join(f"x{i}") for i in range(50)))
-    assert machine.introduced == 3
+    assert machine.waiting_clients == 3
 
 
 def test_what_clients_say_before_a_federation_has_begun_is_bounded_by_what_it_takes(monkeypatch):
@@ -1168,7 +1168,7 @@ def test_what_clients_say_before_a_federation_has_begun_is_bounded_by_what_it_ta
     refused = refusals(feed(machine, *(join(f"x{i}", **large) for i in range(5))))
     assert [name for name, _ in refused] == ["x2", "x3", "x4"]
     assert refusals(feed(machine, join("x0", start=2, **large))) == []  # in place of its own
-    assert (machine.introduced, refusals(feed(machine, join("x5")))) == (2, [])
+    assert (machine.waiting_clients, refusals(feed(machine, join("x5")))) == (2, [])
 
 
 def test_a_client_that_waits_for_the_scores_of_others_is_known_by_no_more_than_its_place():
