@@ -168,7 +168,7 @@ def _in_order(enquiry: Enquiry) -> list[Unmasked]:
 def _count_silence(client: str, state: CoordinatorState) -> list[Refusal]:
     """Count a total that failed because of a member; if these are several in a row, say that it is left out."""
     member = state.members[client]
-    if not member.keeps_silent(state.entry):
+    if not member.count_silence(state.entry):
         return []
     reason = SILENT.format(member.silent, member.rests)
     return [Refusal(client=client, incarnation=member.incarnation, entry=state.entry, reason=reason)]

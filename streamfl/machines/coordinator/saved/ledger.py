@@ -158,7 +158,7 @@ class Member:
             measured=update.numbers.served.beside_no_change,
         )
 
-    def keeps_silent(self, entry: int) -> bool:
+    def count_silence(self, entry: int) -> bool:
         """Count an entry without a total because of it; return whether it is left out of the next ones.
 
         It is left out for twice as many entries each time, so that one that never tells its seeds costs ever less.
