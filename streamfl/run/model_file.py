@@ -221,7 +221,7 @@ class ServedModel:
             loss=learning.loss(settings.task),
             registry=registry,
             weights=W,
-            chain=machine.state.chain,
+            chain=machine.state.online_digest,
             native=native,
             branches=branches,
             clients=tuple(sorted(machine.state.members)) if branches else (),

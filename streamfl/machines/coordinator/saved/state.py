@@ -101,7 +101,7 @@ class CoordinatorState:
     settings: dict[str, str] = field(default_factory=dict)
 
     @property
-    def chain(self) -> str:
+    def online_digest(self) -> str:
         """Return the digest of the online models; empty if there are none."""
         return "" if self.online is None else self.online.chain
 
