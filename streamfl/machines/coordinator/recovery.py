@@ -58,7 +58,7 @@ class Recovery:
     def _deliberate_again(self, pending_alarm: PendingAlarm) -> Deliberation:
         """Take the profile of the last Commit to the same point of its deliberation; the result is the same."""
         state, observed = self.standing.state, pending_alarm.closing.observed
-        alarm = None if observed is None else state.with_order(state.profile.close(observed))
+        alarm = None if observed is None else state.alarm_or_order(state.profile.close(observed))
         if observed is None or alarm is None:
             raise BrokenInvariantError("a round that had an alarm has none")
         deliberation = state.profile.deliberate(alarm, observed, self.standing.untrained)

@@ -14,7 +14,7 @@ def decide(closing: Closing, standing: Standing) -> tuple[Closing, Decided | Del
     """Pass what the round has shown to the profile: it advances, or after an alarm deliberates."""
     state, profile = standing.state, standing.state.profile
     seen, aggregation = observe(closing, standing)
-    alarm = state.with_order(profile.close(seen))
+    alarm = state.alarm_or_order(profile.close(seen))
     closing = replace(closing, observed=seen, aggregation=aggregation, readings=dict(profile.readings()))
     if alarm is None:
         return closing, profile.advance(state.round)

@@ -134,7 +134,7 @@ class CoordinatorState:
             return False
         return warm_up is None or rounds <= warm_up or (self.agreed.knows_little and warm_up > 0)
 
-    def with_order(self, alarm: Alarm | None) -> Alarm | None:
+    def alarm_or_order(self, alarm: Alarm | None) -> Alarm | None:
         """Return the alarm of the open round; if an operator has ordered a restart, one that asks for that model."""
         if self.restart is None:
             return alarm
