@@ -243,7 +243,7 @@ class HostNode:
     def _may_come_back(self, client: str, node: ClientNode, now: float) -> bool:
         """Tell whether a client has left and has records again; a failed client does not come back."""
         has_failed = client in self.failed or node.machine.evicted or now < self._superseded.get(client, now)
-        return node.finished and not node.source.ended and not has_failed and not node.machine.is_alone
+        return node.finished and not node.source.ended and not has_failed and not node.machine.has_too_few_peers
 
     @property
     def _that_come_back(self) -> list[str]:

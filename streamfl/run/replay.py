@@ -602,7 +602,7 @@ class Replay:
     def _unread(self, client: Client) -> int:
         """Return the records of a client that has left because too few others were left to mask its sums."""
         log = self.logs[client.name]
-        return len(log) - (client.accounted or 0) - client.pending if client.is_alone else 0
+        return len(log) - (client.accounted or 0) - client.pending if client.has_too_few_peers else 0
 
     def _counted(self, clients: Sequence[Client]) -> tuple[int, int]:
         """Return the records read, and those of them that no entry names yet; every other one is in one entry."""

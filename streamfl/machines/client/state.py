@@ -135,7 +135,7 @@ class ClientState:
         return 0 if opened is None else opened.entry
 
     @property
-    def is_alone(self) -> bool:
+    def has_too_few_peers(self) -> bool:
         """Tell whether it has left because too few clients take part for their sums to be masked."""
         return self._left and self._is_alone()
 
@@ -187,7 +187,7 @@ class ClientState:
     def _is_alone(self) -> bool:
         """Tell whether too few clients take part: then nothing can be sent."""
         opened = self._ledger.open_round
-        return opened is not None and self.sending.is_alone(opened)
+        return opened is not None and self.sending.has_too_few_peers(opened)
 
     def _is_done(self) -> bool:
         """Tell whether the client has nothing left to send and may leave."""
