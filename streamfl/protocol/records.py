@@ -92,7 +92,7 @@ class Batch:
         return len(self.positions)
 
     @property
-    def waited(self) -> bool:
+    def answered_early(self) -> bool:
         """Tell whether the records came with their labels, were answered, and were too few to be sent then."""
         return self.answers is not None and self.beside is None
 

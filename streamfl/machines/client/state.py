@@ -114,7 +114,7 @@ class ClientState:
     @property
     def answered(self) -> int:
         """Count the pending records that were answered where they are, because they were too few to be sent."""
-        return self._buffer.waited
+        return self._buffer.answered_early
 
     @property
     def expired(self) -> int:

@@ -130,9 +130,9 @@ class Buffer:
         return sum(len(batch) for batch in self.batches if batch.answers is None)
 
     @property
-    def waited(self) -> int:
+    def answered_early(self) -> int:
         """Count the records that were answered, but were too few to be sent."""
-        return sum(len(batch) for batch in self.batches if batch.waited)
+        return sum(len(batch) for batch in self.batches if batch.answered_early)
 
     def keep(self, answers: Answers) -> None:
         """Keep what was answered to the first good records without an answer."""

@@ -51,7 +51,7 @@ class Measurement:
         """
         if not (self.wanted and len(result.served)):
             return []
-        told = sum(len(batch) for batch in batches if batch.waited)
+        told = sum(len(batch) for batch in batches if batch.answered_early)
         predicted = Predicted(
             client=update.client,
             round=update.round,
@@ -87,4 +87,4 @@ class Measurement:
 
 def unanswered(batches: Sequence[Batch]) -> Sequence[Batch]:
     """Return the batches after those that were answered in an earlier round."""
-    return batches[max((i for i, batch in enumerate(batches, 1) if batch.waited), default=0) :]
+    return batches[max((i for i, batch in enumerate(batches, 1) if batch.answered_early), default=0) :]

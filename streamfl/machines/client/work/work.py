@@ -121,7 +121,7 @@ class Work:
         at_start = models.by_rounds(opened, records)
         served, truth = models.served(records, at_start), natural(records.y, records)
         repeated = self.earlier.no_change.predictions(truth, records.labels)
-        n = sum(len(batch) for batch in batches if batch.waited)
+        n = sum(len(batch) for batch in batches if batch.answered_early)
         told = Predicted(
             client=models.client,
             round=opened.round,
