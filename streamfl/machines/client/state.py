@@ -221,7 +221,9 @@ class ClientState:
         if opened is None or told is None or repeats(opened, told):
             return self._buffer.has_sendable
         is_new = are_new(self._buffer.batches, told, self.settings.min_records)
-        return self._buffer.has_sendable and (is_new or any(batch.read for batch in self._buffer.leading()))
+        return self._buffer.has_sendable and (
+            is_new or any(batch.read for batch in self._buffer.leading_bad_records())
+        )
 
     def _has_to_join(self) -> bool:
         """Tell whether the client has the records for Join, or cannot wait for them."""

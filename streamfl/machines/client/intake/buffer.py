@@ -54,7 +54,7 @@ class Buffer:
     @property
     def has_sendable(self) -> bool:
         """Tell whether an update can be sent: there are enough good records, or bad ones before the first."""
-        return self.size >= self.min_records or any(batch.read for batch in self.leading())
+        return self.size >= self.min_records or any(batch.read for batch in self.leading_bad_records())
 
     def add(self, batches: Sequence[Batch]) -> None:
         """Append the records that follow."""
@@ -104,10 +104,10 @@ class Buffer:
         With too few good records, return only the bad ones before the first good one.
         """
         if self.size < self.min_records:
-            return self.leading()
+            return self.leading_bad_records()
         return tuple(self.batches) if by_clock else self.full(n)
 
-    def leading(self) -> tuple[Batch, ...]:
+    def leading_bad_records(self) -> tuple[Batch, ...]:
         """Return the bad records before the first good one: they can be reported without good ones."""
         taken: list[Batch] = []
         for batch in self.batches:

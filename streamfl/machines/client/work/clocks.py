@@ -188,7 +188,7 @@ class ByEventTime(BufferClock):
         if n is None:
             return None
         if n < self.settings.min_records:  # too few to be sent: they wait for more
-            return RoundBatches(buffer.leading(), next_period(of[n:]), waiting=buffer.head(n))
+            return RoundBatches(buffer.leading_bad_records(), next_period(of[n:]), waiting=buffer.head(n))
         return RoundBatches(buffer.head(n), next_period(of[n:]), late(of[:n], self.period))
 
     def so_far(self, buffer: Buffer, size: int) -> Sequence[Batch]:
