@@ -540,7 +540,7 @@ class Client(ClientState):
 
     def _within(self, opened: RoundOpened) -> None:
         """Reject records whose label the registry cannot take, before they are counted: they do not fill a round."""
-        self._buffer.within(self._models.published.registry(opened.registry), self.settings.limits)
+        self._buffer.drop_unregistered_names(self._models.published.registry(opened.registry), self.settings.limits)
 
     def _scores(self) -> Scores | None:
         """Score the candidates on the records of the update, once the candidates have arrived."""

@@ -161,7 +161,7 @@ class Buffer:
         left = [(b, ends.get(b.span.partition, b.span.start)) for b in self.batches]
         self._keep([b.after(end) for b, end in left if b.span.end > max(end, b.span.start)])
 
-    def within(self, registry: Registry, limits: Limits) -> None:
+    def drop_unregistered_names(self, registry: Registry, limits: Limits) -> None:
         """Remove features and records whose names a full registry cannot take."""
         d, k = len(registry.features), len(registry.labels)
         features = registry.features if d >= limits.most_features(k) else None
