@@ -34,7 +34,7 @@ class Buffer:
     >>> buffer = Buffer(capacity=5)
     >>> buffer.add([batch])
     >>> buffer.drop([Span("p", 0, 2)])
-    >>> buffer.size, buffer.room, buffer.covers()
+    >>> buffer.size, buffer.room, buffer.held_spans()
     (1, 4, (Span(partition='p', start=2, end=3),))
     """
 
@@ -118,7 +118,7 @@ class Buffer:
 
     def until(self, ends: Mapping[str, int]) -> tuple[Batch, ...] | None:
         """Return the records before some positions, by partition; None if they have not all been read."""
-        read = ends_of(self.covers())
+        read = ends_of(self.held_spans())
         if any(read.get(partition, 0) < end for partition, end in ends.items()):
             return None
         parts = [batch.before(ends.get(batch.span.partition, 0)) for batch in self.batches]
@@ -179,7 +179,7 @@ class Buffer:
         """Drop all records: they will be read again."""
         self._keep([])
 
-    def covers(self) -> tuple[Span, ...]:
+    def held_spans(self) -> tuple[Span, ...]:
         """Return the positions held."""
         return spans(self.batches)
 
