@@ -404,7 +404,7 @@ class Client(ClientState):
             self._ended = False
             self._models.forget_pending()
             decisions.append(Seek({**self._begun, **joined.positions, **again_at}, needed))
-        if self._earlier.lacks(joined):
+        if self._earlier.differs_from(joined):
             decisions.append(Fetch(self._earlier.await_records(joined)))
         return decisions + [Send(message) for message in again]
 
