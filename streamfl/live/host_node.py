@@ -266,7 +266,7 @@ class HostNode:
                         "updates over budget",
                         client=client,
                         round=event.round,
-                        bytes_a_record=round(event.a_record, 1),
+                        bytes_a_record=round(event.bytes_per_record, 1),
                         budget=event.budget,
                         times=over,
                         remedy="raise learning.bytes, or make rounds larger",

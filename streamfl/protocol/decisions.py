@@ -125,7 +125,7 @@ class OverBudget:
     ----------
     client, round
         Those of the last one.
-    a_record
+    bytes_per_record
         Their bytes for each good record.
     budget
         The most that they may take.
@@ -133,7 +133,7 @@ class OverBudget:
 
     client: str
     round: int
-    a_record: float
+    bytes_per_record: float
     budget: float
 
 

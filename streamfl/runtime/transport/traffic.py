@@ -39,7 +39,7 @@ class Traffic:
     >>> from streamfl.protocol.messages import Leave
     >>> traffic = Traffic()
     >>> traffic.add(Leave(client="c0", nonce="7f"))
-    >>> traffic.up, traffic.a_record
+    >>> traffic.up, traffic.bytes_per_record
     (53, (0.0, 0.0))
     """
 
@@ -69,6 +69,6 @@ class Traffic:
             self._entry, self._sent = message.entry, 0
 
     @property
-    def a_record(self) -> tuple[float, float]:
+    def bytes_per_record(self) -> tuple[float, float]:
         """Return the bytes that clients sent and that the coordinator published, each over the records of all."""
         return (self.up / self.records, self.down / self.records) if self.records else (0.0, 0.0)

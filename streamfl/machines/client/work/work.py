@@ -154,10 +154,10 @@ class Work:
         if budget is None or update.round < FIRST:
             return []
         self.taken.add(update.round, budget.size_of(update), update.records)
-        a_record = self.taken.a_record
-        if a_record is None or a_record <= budget.a_record:
+        bytes_per_record = self.taken.bytes_per_record
+        if bytes_per_record is None or bytes_per_record <= budget.bytes_per_record:
             return []
-        return [OverBudget(update.client, update.round, a_record, budget.a_record)]
+        return [OverBudget(update.client, update.round, bytes_per_record, budget.bytes_per_record)]
 
     def scores(self, opened: RoundOpened, score: Score, sent: SentUpdate) -> Scores:
         """Score candidates on the records of the update in flight."""
