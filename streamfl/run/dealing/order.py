@@ -44,7 +44,7 @@ def _is_in_order(times: FloatArray) -> bool:
     return bool(np.count_nonzero(np.diff(times) < 0.0) <= BACKWARDS * len(times))
 
 
-def came(log: Log, at: FloatArray) -> FloatArray:
+def arrival_times(log: Log, at: FloatArray) -> FloatArray:
     """Return when each good record of a client came, shape (n,).
 
     What an imposed drift has put into another order came in that order. A time that is not known is that of the
@@ -71,7 +71,7 @@ def keeps_order(logs: Mapping[str, Log], at: FloatArray, size: int) -> bool:
     rounds = max((-(-len(log.rows) // size) for log in logs.values()), default=0)
     first, last = np.full(rounds, np.inf), np.full(rounds, -np.inf)
     for log in logs.values():
-        when, starts = came(log, at), np.arange(0, len(log.rows), size)
+        when, starts = arrival_times(log, at), np.arange(0, len(log.rows), size)
         if len(starts):
             n = len(starts)
             first[:n] = np.fmin(first[:n], np.fmin.reduceat(when, starts))
@@ -88,7 +88,7 @@ def follow_each_other(logs: Mapping[str, Log], at: FloatArray) -> bool:
     >>> follow_each_other(logs, np.arange(6.0)), follow_each_other(logs, np.array([1.0, 3.0, 5.0, 2.0, 4.0, 6.0]))
     (True, False)
     """
-    ends = [(when.min(), when.max()) for when in (came(log, at) for log in logs.values()) if len(when)]
+    ends = [(when.min(), when.max()) for when in (arrival_times(log, at) for log in logs.values()) if len(when)]
     if len(ends) < 2:
         return False
     first, last = np.array(ends).T
