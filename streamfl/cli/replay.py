@@ -29,7 +29,7 @@ from streamfl.records.table import Table
 from streamfl.run.compare import Missed, Ways
 from streamfl.run.dealing.dealing import FEWEST, Log, client_column, deal, usual_size
 from streamfl.run.dealing.imposed_drift import Injection, inject
-from streamfl.run.dealing.order import follow_each_other, moments, period_in_order
+from streamfl.run.dealing.order import follow_each_other, period_in_order, row_times
 from streamfl.run.evaluation.result import Result
 from streamfl.run.page.report import render
 from streamfl.run.predictions.answers_file import AnswersFile
@@ -312,7 +312,7 @@ def _period(table: Table, logs: dict[str, Log], size: int, console: Console) -> 
     period = period_in_order(table, logs, size)
     if period is None:
         return None
-    at = moments(table, logs)
+    at = row_times(table, logs)
     length = f"{period:g} seconds" if at is table.times else f"{period:g} rows of the file"
     print_line(console, f"clients have records at different rates, so a round takes those of {length}")
     if at is not table.times and follow_each_other(logs, at):

@@ -13,7 +13,7 @@ from streamfl.machines.client.intake.no_change import NoChange
 from streamfl.protocol.decisions import Predicted
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import Log, usual_size
-from streamfl.run.dealing.order import arrival_times, moments, period_in_order
+from streamfl.run.dealing.order import arrival_times, period_in_order, row_times
 from streamfl.run.evaluation.by_client import Measure
 from streamfl.run.evaluation.compared import Compared, Misses
 from streamfl.run.model_file import ServedModel
@@ -145,7 +145,7 @@ class Ways:
     @cached_property
     def _order(self) -> IntArray:
         """Return the order in which the records came, those of one client after those of another at first."""
-        at = moments(self.table, self.logs)
+        at = row_times(self.table, self.logs)
         when = [np.maximum.accumulate(arrival_times(log, at)) for log in self.logs.values()]
         return np.argsort(np.concatenate(when), kind="stable")
 

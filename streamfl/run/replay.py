@@ -30,7 +30,7 @@ from streamfl.records.values.cells import quoted
 from streamfl.records.values.times import iso
 from streamfl.run.dealing.dealing import Log
 from streamfl.run.dealing.delayed import delayed
-from streamfl.run.dealing.order import MOST_OF_PERIOD, moments
+from streamfl.run.dealing.order import MOST_OF_PERIOD, row_times
 from streamfl.run.dealing.source import TableSource
 from streamfl.run.epsilon import epsilon
 from streamfl.run.evaluation.ahead import Ahead
@@ -353,7 +353,7 @@ class Replay:
     @cached_property
     def _moments(self) -> FloatArray:
         """Return what tells the order in which the records of the table came."""
-        return moments(self.table, self.logs)
+        return row_times(self.table, self.logs)
 
     def _time_of(self, closed: RoundSummary) -> str | None:
         times = self.table.times

@@ -26,11 +26,11 @@ MOST_OF_PERIOD = 10_000
 ROOM = 2
 
 
-def moments(table: Table, logs: Mapping[str, Log]) -> FloatArray:
+def row_times(table: Table, logs: Mapping[str, Log]) -> FloatArray:
     """Return when each row came: its time, or its place in the file if there are no times in order; shape (n,).
 
     >>> table = Table("t", (), np.zeros((3, 0)), np.zeros(3), (), np.array([0, 1, 4]))
-    >>> moments(table, {"c0": Log(np.array([0, 2]), np.zeros(2)), "c1": Log(np.array([1]), np.zeros(1))})
+    >>> row_times(table, {"c0": Log(np.array([0, 2]), np.zeros(2)), "c1": Log(np.array([1]), np.zeros(1))})
     array([0., 1., 4.])
     """
     times = table.times
@@ -129,5 +129,5 @@ def usual_period(logs: Mapping[str, Log], at: FloatArray, size: int, most: int) 
 
 def period_in_order(table: Table, logs: Mapping[str, Log], size: int) -> float | None:
     """Return the length of rounds by time if rounds of `size` records of each client would not keep the order."""
-    at = moments(table, logs)
+    at = row_times(table, logs)
     return None if keeps_order(logs, at, size) else usual_period(logs, at, size, MOST_OF_PERIOD)
