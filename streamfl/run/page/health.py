@@ -18,7 +18,7 @@ MISSING, REJECTED = 3, 0.1
 NAMED = 3
 
 
-def silent(view: View, now: int | None) -> int:
+def stalled_minutes(view: View, now: int | None) -> int:
     """Return for how many minutes a federation has stalled; 0 if it has not, or if nobody can tell.
 
     Parameters
@@ -45,7 +45,7 @@ def health(view: View, now: int | None = None) -> tuple[str, str]:
 
     Nothing is said before the first round and after the last.
     """
-    if minutes := silent(view, now):
+    if minutes := stalled_minutes(view, now):
         usual = f"usually one comes every {_length(_usual(view))}"
         what = f"no entry has come since {iso(view.time / 1000.0)}, for {counted(minutes, 'minute')}; {usual}"
         return f"Stalled: {what}. {_waits(view)}", "stalled"
