@@ -46,7 +46,7 @@ def open_round(standing: Standing, now: float) -> OpenRound:
     for name, member in state.members.items():
         member.retain(plan.sampled, held_since=plan.held.since_at(name) if plan.held else None)
     state.roster = kind.roster(state)
-    state.repeats = kind.repeats(state)
+    state.repeats = kind.entry_to_repeat(state)
     opened = OpenRound.of(
         state,
         plan,

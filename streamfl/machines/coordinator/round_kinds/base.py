@@ -73,7 +73,7 @@ class RoundKind(ABC):
         """Return the clients that mask their sums in the round that opens; None if sums are not masked."""
         return None
 
-    def repeats(self, state: CoordinatorState) -> int:
+    def entry_to_repeat(self, state: CoordinatorState) -> int:
         """Return the entry whose total the round that opens repeats; 0 for none."""
         return 0
 

@@ -48,7 +48,7 @@ class MaskedRounds(SummedRounds):
         here = {name: key for name, key in keys.items() if members[name].rests <= state.entry}
         return here if len(here) >= self.settings.min_clients_per_sum else keys
 
-    def repeats(self, state: CoordinatorState) -> int:
+    def entry_to_repeat(self, state: CoordinatorState) -> int:
         """Return the entry whose total is repeated; none if a client of the total has left, or is left out."""
         roster = state.roster
         is_whole = roster is None or repeated_in(state).keys() <= roster.keys.keys()
