@@ -463,7 +463,7 @@ class EmbeddedFederation:
         newcomers = [name for name in self._clients if name not in self._joined]
         for names in (newcomers, [name for name in self._clients if name in self._joined]):
             for name in names:
-                self._clients[name].due(self._clock.now())
+                self._clients[name].close_round(self._clock.now())
             if names and names is newcomers and self._joined:
                 self._settle()
         self._settle()
