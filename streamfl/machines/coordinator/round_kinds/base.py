@@ -63,7 +63,7 @@ class RoundKind(ABC):
     """Whether it can be found out whose message makes something raise, by leaving it out."""
 
     @property
-    def named_by(self) -> int:
+    def min_clients_per_name(self) -> int:
         """Return how many clients name a feature or label in a round, at least, when it is taken up."""
         return 1
 

@@ -28,7 +28,7 @@ class SummedRounds(RoundKind):
     finds_culprits: ClassVar[bool] = False
 
     @property
-    def named_by(self) -> int:
+    def min_clients_per_name(self) -> int:
         """Return the fewest clients of a total: what it says of a name of fewer would be about these."""
         return self.settings.min_clients_per_sum
 
