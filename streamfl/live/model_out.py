@@ -98,8 +98,8 @@ class ModelOut:
             rounds=state.round - 1,
             sha256=machine.digest(),
             settings=settings_told(
-                settings.learning.beside(settings.profile, settings.privacy),
-                settings.profile.beside(settings.privacy),
+                settings.learning.resolved_with(settings.profile, settings.privacy),
+                settings.profile.resolved_with(settings.privacy),
                 round_size=settings.rounds.size,
                 min_records=settings.rounds.min_records,
                 seed=settings.federation.seed,

@@ -244,7 +244,7 @@ class _OverHTTP:
         fields = settings.field_map
         model = ServedModel.followed(
             self.follower,
-            settings.learning.beside(settings.profile, settings.privacy),
+            settings.learning.resolved_with(settings.profile, settings.privacy),
             settings.federation.task,
             categories=dict(fields.categories),
             label=fields.label,

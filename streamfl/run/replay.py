@@ -114,8 +114,8 @@ class ReplaySettings:
     count_bytes: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "learning", self.learning.beside(self.profile, self.privacy))
-        object.__setattr__(self, "profile", self.profile.beside(self.privacy))
+        object.__setattr__(self, "learning", self.learning.resolved_with(self.profile, self.privacy))
+        object.__setattr__(self, "profile", self.profile.resolved_with(self.privacy))
         AGGREGATORS.find(self.aggregation)
         if not 0 <= self.label_delay <= MOST_DELAY:
             raise UsageError(f"a label delay of {self.label_delay} records: give 0 to {MOST_DELAY:,}")

@@ -159,13 +159,13 @@ class LearningSettings(_Settings):
             )
         return self
 
-    def beside(self, profile: "ProfileSettings", privacy: "PrivacySettings") -> Self:
+    def resolved_with(self, profile: "ProfileSettings", privacy: "PrivacySettings") -> Self:
         """Return the settings as they hold with a profile, and with what is told of records.
 
         Unless `features` is given, it is `rounds` with a profile other than `adaptive`, or with a step of its own, or
         where only sums over all clients are told.
 
-        >>> LearningSettings().beside(ProfileSettings(profile="paper"), PrivacySettings()).features
+        >>> LearningSettings().resolved_with(ProfileSettings(profile="paper"), PrivacySettings()).features
         'rounds'
         """
         plain = profile.profile == "adaptive" and profile.step is None and privacy.secure_aggregation == "off"
@@ -436,10 +436,10 @@ class ProfileSettings(_Settings):
             )
         return text if text == "none" else int(text)
 
-    def beside(self, privacy: PrivacySettings) -> Self:
+    def resolved_with(self, privacy: PrivacySettings) -> Self:
         """Return the settings as they hold with what is told of records: see `detector`.
 
-        >>> ProfileSettings().beside(PrivacySettings(secure_aggregation="masked")).detector
+        >>> ProfileSettings().resolved_with(PrivacySettings(secure_aggregation="masked")).detector
         'glr'
         """
         given = privacy.secure_aggregation == "off" or "detector" in self.model_fields_set

@@ -461,7 +461,7 @@ class FederationSettings(BaseSettings):
         self.learning.external_model(self.federation.task)
         learning = self._learning
         learning.check_budget(size if self.rounds.clock == "records" else None)
-        profile = self.profile.beside(self.privacy)
+        profile = self.profile.resolved_with(self.privacy)
         self.privacy.check(learning, profile, self.federation.task, self.rounds.aggregation)
         self.privacy.check_noise(learning, profile, scaling=self.federation.scaling)
         return self
@@ -522,7 +522,7 @@ class FederationSettings(BaseSettings):
     @property
     def _learning(self) -> LearningSettings:
         """Return how to learn, as it holds with the other settings."""
-        return self.learning.beside(self.profile, self.privacy)
+        return self.learning.resolved_with(self.profile, self.privacy)
 
     @property
     def coordinator_machine(self) -> CoordinatorSettings:
@@ -691,7 +691,7 @@ class FederationSettings(BaseSettings):
 
     def first_state(self) -> CoordinatorState:
         """Return the state of a coordinator that has never committed."""
-        profile = self.profile.beside(self.privacy)
+        profile = self.profile.resolved_with(self.privacy)
         return CoordinatorState(profile.create(self.federation.horizon, self.learner))
 
 
