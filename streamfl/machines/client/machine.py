@@ -249,7 +249,7 @@ class Client(ClientState):
                 self._patience = self._patience.loses()
                 self._flight.refused = 0
         elif self.wakes_at is not None and now >= self._patience.ends_at_last:
-            self._patience = self._patience.waits_anew(now)
+            self._patience = self._patience.waits_again(now)
             return [Send(self._join())]
         return []
 

@@ -57,7 +57,7 @@ class Patience:
         """Return the value after the client has asked, or sent what counts as a question: it waits from now on."""
         return replace(self, since=now, asked=question)
 
-    def waits_anew(self, now: float) -> "Patience":
+    def waits_again(self, now: float) -> "Patience":
         """Return the value with the wait started again."""
         return replace(self, since=now)
 
