@@ -262,7 +262,7 @@ def re_expression(old: Registry, new: Registry, columns: int) -> Callable[[Float
 def change_of_coordinates(old: Registry, new: Registry) -> FloatArray:
     """Return M with z' = M z, z the features of a record under an old registry and z' under a newer one.
 
-    The row of a feature with an unusable old scale is 0: see `scaled_anew`.
+    The row of a feature with an unusable old scale is 0: see `rescaled_features`.
 
     >>> old = Registry(1, ("x",), ("a",), np.array([0.0]), np.array([1.0]))
     >>> change_of_coordinates(old, Registry(2, ("x",), ("a",), np.array([10.0]), np.array([2.0])))
@@ -273,12 +273,12 @@ def change_of_coordinates(old: Registry, new: Registry) -> FloatArray:
     M = np.zeros((new.rows, old.rows))
     M[:d, :d] = np.diag(old.scale / new.scale[:d])
     M[:d, -1] = np.nan_to_num(old.mean - new.mean[:d]) / new.scale[:d]  # a feature without a scale was at its mean
-    M[:d][scaled_anew(old, new)] = 0.0
+    M[:d][rescaled_features(old, new)] = 0.0
     M[-1, -1] = 1.0
     return M
 
 
-def scaled_anew(old: Registry, new: Registry) -> BoolArray:
+def rescaled_features(old: Registry, new: Registry) -> BoolArray:
     """Return the features whose old scale was unusable, if the newer registry is right; shape (d,)."""
     stretched = FARTHER * new.scale[: len(old.scale)] < old.scale
     return _all_far_out(old, new) | (stretched & ~np.isnan(old.mean))
