@@ -26,7 +26,7 @@ from streamfl.protocol.messages import (
 )
 from streamfl.records.labels import amounts, identifier
 from streamfl.records.table import Table
-from streamfl.run.compare import Missed, Ways
+from streamfl.run.compare import Alternatives, RecordErrors
 from streamfl.run.dealing.dealing import FEWEST, Log, client_column, deal, usual_size
 from streamfl.run.dealing.imposed_drift import Injection, inject
 from streamfl.run.dealing.order import follow_each_other, period_in_order, row_times
@@ -187,7 +187,7 @@ def run_replay(
         logs = inject(table, logs, injection, size, settings.seed)
     elif settings.interval is None and answers is None:
         settings = replace(settings, interval=_period(table, logs, size, console))
-    ways = Ways(table, logs, asked, round_size) if compare else None
+    ways = Alternatives(table, logs, asked, round_size) if compare else None
     replay = Replay(
         table,
         logs,
@@ -334,9 +334,9 @@ def _watched(
     outputs: Outputs,
     console: Console,
     show: Callable[[FromCoordinator], None],
-    ways: Ways | None,
+    ways: Alternatives | None,
 ) -> Replayed:
-    missed = None if ways is None else Missed()
+    missed = None if ways is None else RecordErrors()
     told, drifts = replay.history, dict.fromkeys(injection.rounds, injection.kind) if injection else {}
     with (
         Progress(console, replay.horizon, _title(replay)) as progress,

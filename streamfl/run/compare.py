@@ -31,10 +31,10 @@ PLACE = "c0"
 
 
 @dataclass
-class Missed:
+class RecordErrors:
     """Collects the error of each record as a replay predicts it.
 
-    >>> missed, truth, guess = Missed(), np.array([0.0, 1.0]), np.array([0.0, 0.0])
+    >>> missed, truth, guess = RecordErrors(), np.array([0.0, 1.0]), np.array([0.0, 0.0])
     >>> missed.add(Predicted("c0", 1, "a", (), truth, guess, guess, guess, ("x", "y")))
     >>> missed.of({"c0": Log(np.arange(3), np.zeros(3))})["c0"]
     array([ 0.,  1., nan])
@@ -53,7 +53,7 @@ class Missed:
 
 
 @dataclass
-class Ways:
+class Alternatives:
     """What could predict the records of some clients. Each way sees them in the order in which they came.
 
     Parameters
@@ -226,7 +226,7 @@ def _run(
     interval = settings.interval
     if interval is None and len(logs) > 1:
         interval = period_in_order(table, logs, size)
-    missed = Missed()
+    missed = RecordErrors()
     replay = Replay(table, logs, replace(settings, round_size=size, interval=interval), missed.add)
     model = replay.run().model
     return missed.of(logs), model
