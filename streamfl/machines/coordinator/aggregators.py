@@ -23,7 +23,7 @@ STEPS, NEAREST = 16, 0.1
 
 
 def mean(X: FloatArray, natural: FloatArray, records: FloatArray) -> FloatArray:
-    """Return the mean, weighted by records. The coordinator takes it as an exact sum, see `Aggregation`.
+    """Return the mean, weighted by records. The coordinator takes it as an exact sum, see `RoundAggregation`.
 
     >>> mean(np.array([[1.0], [4.0]]), np.zeros((2, 1)), np.array([1.0, 2.0]))
     array([3.])

@@ -31,7 +31,7 @@ from streamfl.machines.coordinator.close import rounds
 from streamfl.machines.coordinator.culprits import without_culprits
 from streamfl.machines.coordinator.gate import admission
 from streamfl.machines.coordinator.machine import PAUSE, Coordinator
-from streamfl.machines.coordinator.round.aggregation import Aggregation
+from streamfl.machines.coordinator.round.aggregation import RoundAggregation
 from streamfl.machines.coordinator.round.refusals import Refusals
 from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.machines.coordinator.saved.ledger import Member
@@ -756,14 +756,14 @@ def _finish(saved, updates, decisions):
 
 def poisoned(monkeypatch, *names):
     """Let a round that holds updates of these clients raise when it is added up."""
-    whole = Aggregation.of.__func__
+    whole = RoundAggregation.of.__func__
 
     def of(cls, learner, agreement, updates, *others):
         if {update.client for update in updates} & set(names):
             raise OverflowError("numbers too large")
         return whole(cls, learner, agreement, updates, *others)
 
-    monkeypatch.setattr(Aggregation, "of", classmethod(of))
+    monkeypatch.setattr(RoundAggregation, "of", classmethod(of))
 
 
 def test_the_updates_with_which_a_round_cannot_be_closed_are_refused_and_it_closes_without_them(monkeypatch):
@@ -852,18 +852,18 @@ def test_scores_that_cannot_be_added_up_are_dropped(alarmed, monkeypatch):
     _, updates, asked = alarmed
     without = asking(alarmed)
     _finish(without, updates, without.feed(scores(updates["c1"], asked, math.nan)))
-    whole = Aggregation.answer
+    whole = RoundAggregation.answer
 
     def answer_(self, heard, live):
         if any(said.client == "c1" for _, said in heard):
             raise OverflowError("numbers too large")
         return whole(self, heard, live)
 
-    monkeypatch.setattr(Aggregation, "answer", answer_)
+    monkeypatch.setattr(RoundAggregation, "answer", answer_)
     saved = asking(alarmed)
     decisions = saved.feed(scores(updates["c1"], asked, 0.1))
     assert [name for name, _ in refusals(decisions)] == ["c1"]
-    monkeypatch.setattr(Aggregation, "answer", whole)
+    monkeypatch.setattr(RoundAggregation, "answer", whole)
     _finish(saved, updates, decisions)
     assert uncounted(saved.machine) == uncounted(without.machine)
 
@@ -876,8 +876,8 @@ def test_without_usable_scores_the_round_closes_without_scores(alarmed, monkeypa
             raise OverflowError("numbers too large")
         return whole(self, heard, live)
 
-    whole = Aggregation.answer
-    monkeypatch.setattr(Aggregation, "answer", deaf)
+    whole = RoundAggregation.answer
+    monkeypatch.setattr(RoundAggregation, "answer", deaf)
     saved = asking(alarmed)
     decisions = saved.feed(scores(updates["c1"], asked, 0.1))
     assert [name for name, _ in refusals(decisions)] == ["c0", "c1", "c2"]
