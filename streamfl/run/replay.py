@@ -554,7 +554,7 @@ class Replay:
         """Return the bytes of messages and of raw features, a record; None without messages, or if not counted."""
         if not self._counts_bytes:
             return None
-        up, down = self._traffic.a_record
+        up, down = self._traffic.bytes_per_record
         return BytesARecord(up=round(up, 1), down=round(down, 1), raw=4.0 * len(self.table.features))
 
     def _in_time(self, clients: Sequence[Client]) -> dict[str, int | None]:
