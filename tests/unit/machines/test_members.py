@@ -256,7 +256,7 @@ def once(closed: list[RoundClosed]) -> list[RoundClosed]:
 
 def test_the_closest_name_is_looked_for_once_for_each_client_and_not_for_ever(monkeypatch):
     asked: list[str] = []
-    monkeypatch.setattr(KeyGrants, "meant", lambda _, client, __: asked.append(client) or "; did you mean lab?")
+    monkeypatch.setattr(KeyGrants, "suggestion", lambda _, client, __: asked.append(client) or "; did you mean lab?")
     machine = coordinator(KeyGrants({"k1": ("lab",)}))
     for n in (*range(MOST_TOLD), *range(2 * MOST_TOLD)):
         ((_, reason),) = refusals(feed(machine, Signed(join(f"s{n}"), "k1")))

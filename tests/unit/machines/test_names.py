@@ -391,7 +391,7 @@ def test_a_client_leaves_out_what_is_beyond_the_weights_of_a_model():
     buffer = Buffer(10)
     X, y = np.ones((2, 4)), np.array([0.0, 2.0])
     buffer.add([Batch(Span("c0", 0, 2), np.arange(2), ("x", "y", "z", "new"), X, y, ("a", "b", "c"))])
-    buffer.within(full, limits)
+    buffer.drop_unregistered_names(full, limits)
     (kept,) = buffer.batches
     assert (kept.features, kept.labels, len(kept), len(kept.rejected)) == (("x", "y", "z"), ("a", "b"), 1, 1)
 
