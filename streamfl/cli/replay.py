@@ -45,7 +45,7 @@ ALONE = "--min-records 1: an update may concern a single record, and the record 
 COMPARING = "comparing with each client alone and with all records in one place: this takes about twice as long again"
 
 ONE_BY_ONE = (
-    "the rows of one client follow those of another, as if it had begun when the other had ended; if both recorded "
+    "the rows of one client follow those of another, as if it had begun after the other had ended; if both recorded "
     "at the same time, name the column of times with --time"
 )
 

@@ -163,7 +163,7 @@ class CoordinatorMeasures:
         )
         yield counters(
             "streamfl_notices_total",
-            "Changes that are no drift, such as another mix of classes.",
+            "Changes that are not drift, such as another mix of classes.",
             "cause",
             dict(self._notices),
         )

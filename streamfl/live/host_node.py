@@ -194,7 +194,7 @@ class HostNode:
             if node.machine.evicted and name not in self.failed:
                 self._fail(name, node, f"evicted: {node.machine.evicted}")
             if node.machine.superseded and name not in self._superseded:
-                LOG.warning("client superseded", client=name, reason="another start of it joined later")
+                LOG.warning("client superseded", client=name, reason="a later start of the same client joined")
                 self._superseded[name] = now + COMES_BACK
             self._complain(name, node.machine)
             self._note_standing(name, node.machine, now)

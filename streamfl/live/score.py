@@ -37,8 +37,8 @@ NO_ROUND = (
     "start the coordinator again, which writes it again"
 )
 NOT_FITTING = (
-    "rounds are learnt, but their models are not all here, or are none of these settings: "
-    "give [learning] and [federation] task as the coordinator has them"
+    "rounds are learnt, but not all of their models have arrived, or they do not fit these settings: "
+    "use the coordinator's [learning] and [federation] task"
 )
 BEGUN_AGAIN = (
     "its models are of a later round than the federation has, so the federation has started again; start "

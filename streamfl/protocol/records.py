@@ -187,7 +187,7 @@ class Batch:
         place = np.full(len(self.labels), -1.0)
         place[kept] = np.arange(len(kept))
         y = place[self.y.astype(np.intp)]
-        what = f"a label beyond the {len(labels)} that the federation takes"
+        what = f"the limit of {len(labels)} labels is reached"
         wrong = [
             Rejection(position, bounded(f"{what}: {self.labels[int(code)]}"))
             for position, code in zip(self.positions[y < 0.0].tolist(), self.y[y < 0.0].tolist(), strict=True)

@@ -314,10 +314,10 @@ def wrong_registry(registry: Registry) -> str | None:
     """Return why a registry cannot be used, or None."""
     d, target = len(registry.features), registry.target
     if len(set(registry.features)) != d or len(set(registry.labels)) != len(registry.labels):
-        return "a registry with a name twice"
+        return "the registry has a name twice"
     if registry.mean.shape != (d,) or registry.scale.shape != (d,):
-        return "a scaler that does not fit its features"
+        return "the scaler does not fit its features"
     scales = (*registry.scale.tolist(), registry.farthest)
     unit = isfinite(target.centre) and isfinite(target.scale) and target.scale >= 0.0  # 0: none is known yet
     known = unit and registry.farthest <= FARTHEST_UNSCALED and all(isfinite(one) and one > 0.0 for one in scales)
-    return None if known and not np.isinf(registry.mean).any() else "a scaler, or a unit of targets, that is none"
+    return None if known and not np.isinf(registry.mean).any() else "the scaler, or the unit of targets, is not valid"

@@ -306,19 +306,19 @@ class ServedModel:
         if wrong := wrong_registry(registry):
             return wrong
         if self.loss not in MODELS.names() or loss_of(self.loss) is None:
-            return f"the loss {quoted(self.loss)}, and known are {', '.join(MODELS)}"
+            return f"the loss {quoted(self.loss)}, but it must be one of {', '.join(MODELS)}"
         if (self.model.link == "identity") != (self.task == "regression"):
             return f"the loss {self.loss}, which is not for {self.task}"
         shape = registry.rows, self.model.columns(len(self.labels))
         if any(W.shape != shape for W in (self.weights, *self.branches.values())):
             return "weights that do not fit its names"
         if not all(np.abs(W).max(initial=0.0) <= LARGEST_WEIGHT for W in (self.weights, *self.branches.values())):
-            return "weights that are no finite numbers, or far too large"
+            return "weights that are not finite, or far too large"
         if native is None:
             return None
         known = native.agreed.labels == self.labels[: len(native.agreed.labels)]
         if not known or native.settings.targets != (self.task == "regression"):
-            return "online models of other labels"
+            return "online models for other labels"
         return native.wrong()
 
     @cached_property

@@ -37,7 +37,7 @@ def wrong_command(command: Command, state: CoordinatorState, limits: Limits) -> 
         return f"command {command.number}, where {following} is the next: it was sent before, or another came first"
     known = state.members.keys() | state.keys.keys() | set(state.barred)
     if command.client and command.client not in known and len(known) >= limits.clients:
-        return f"one client more than the {limits.clients} that the federation takes"
+        return f"the limit of {limits.clients} clients is reached"
     return None
 
 

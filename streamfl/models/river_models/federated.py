@@ -78,7 +78,7 @@ class FederatedRiverModel:
         """
         if self._kind.binary and len(labels) > 2:
             raise UsageError(
-                f"{self.name} tells two labels apart, and there are {len(labels)}: take "
+                f"{self.name} distinguishes two labels, but there are {len(labels)}: take "
                 "linear_model.SoftmaxRegression, or put it into multiclass.OneVsRestClassifier"
             )
 

@@ -13,9 +13,7 @@ from streamfl.protocol.external.tables import ExportedTable, Rule
 def _windowed(model: Any) -> str | None:
     if model.window_size is None:
         return None
-    return (
-        "clients' records have no common order, so a window of the last ones cannot be merged: leave out window_size"
-    )
+    return "clients' records have no common order, so their last windows cannot be merged: leave out window_size"
 
 
 def _standard_tables(model: Any) -> Tables:

@@ -273,7 +273,7 @@ class JsonRecords(MessageFormat):
                 return
             if (short := name[:NAME_BYTES]) not in self._odd:
                 self._odd.add(short)
-                becomes = "such cells count as missing" if name in known else "the field is no feature"
+                becomes = "such cells count as missing" if name in known else "the field is not a feature"
                 remedy = "declare its values under categories, or drop it"
                 self._remarks.add(f"odd {short}", f"field {quoted(name)}: {why}; {becomes}; {remedy}")
 

@@ -257,4 +257,4 @@ def read_result(path: Path) -> Result:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
-        raise UsageError(f"{path} is no result of replay or demo (--json): {where}: {first['msg']}") from None
+        raise UsageError(f"{path} is not a result of replay or demo (--json): {where}: {first['msg']}") from None

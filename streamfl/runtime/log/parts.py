@@ -188,7 +188,7 @@ class PartAssembly:
 
     def _refuse_wrong_size(self, name: str, number: int, count: int, size: int, most: int) -> None:
         if count > most // self.least + 1:
-            raise PeerError(f"{name!r} sends a value in {count} parts; at most {most // self.least + 1} are taken")
+            raise PeerError(f"{name!r} sends a value in {count} parts; at most {most // self.least + 1} are accepted")
         if size < self.least and number < count - 1:
             raise PeerError(f"{name!r} sends a part of {size} bytes; all but the last have at least {self.least}")
 

@@ -215,11 +215,11 @@ PILE = tuple(f"n{i:02}" for i in range(11))
 @pytest.mark.parametrize(
     ("new", "reason"),
     [
-        ({"new_features": (LONG,)}, "a name of more than 256 bytes, or not in UTF-8"),
-        ({"new_labels": ("é" * 129,)}, "a name of more than 256 bytes, or not in UTF-8"),
-        ({"new_labels": ("\ud800",)}, "a name of more than 256 bytes, or not in UTF-8"),
-        ({"new_features": PILE}, "11 new names, where 10 are the most"),
-        ({"new_labels": PILE}, "11 new names, where 10 are the most"),
+        ({"new_features": (LONG,)}, "a name has more than 256 bytes, or is not UTF-8"),
+        ({"new_labels": ("é" * 129,)}, "a name has more than 256 bytes, or is not UTF-8"),
+        ({"new_labels": ("\ud800",)}, "a name has more than 256 bytes, or is not UTF-8"),
+        ({"new_features": PILE}, "11 new names, but at most 10 are allowed"),
+        ({"new_labels": PILE}, "11 new names, but at most 10 are allowed"),
         (
             {"moments": Moments(("y",), np.ones(1), np.zeros(1), np.ones(1))},
             "moments name a feature that no record has",

@@ -715,7 +715,7 @@ class OnlySigned:
     """Whoever has signed may speak for every client."""
 
     def refusal(self, client, signer, state):
-        return None if signer else "its signature is missing or not right"
+        return None if signer else "its signature is missing or not valid"
 
     def suggestion(self, client, state):
         return ""
@@ -1139,7 +1139,7 @@ def test_no_more_clients_than_the_limit_are_remembered_once_a_federation_has_beg
     machine = coordinator(2, limits=Limits(clients=3))
     begun(machine, "c0", "c1")
     assert broadcast(feed(machine, join("c2")), Joined)
-    why = "one client more than the 3 that the federation takes"
+    why = "the limit of 3 clients is reached"
     assert refusals(feed(machine, *(join(f"x{i}") for i in range(50)))) == [(f"x{i}", why) for i in range(50)]
     assert set(machine.state.members) == {"c0", "c1", "c2"}
     feed(machine, leave("c2"))
@@ -1149,7 +1149,7 @@ def test_no_more_clients_than_the_limit_are_remembered_once_a_federation_has_beg
 
 def test_no_more_clients_than_the_limit_are_remembered_while_candidates_are_scored():
     machine, _, _ = deliberating(coordinator(3, limits=Limits(clients=5)))
-    why = "one client more than the 5 that the federation takes"
+    why = "the limit of 5 clients is reached"
     assert refusals(feed(machine, *(join(f"x{i}") for i in range(50)))) == [(f"x{i}", why) for i in range(2, 50)]
     assert refusals(feed(machine, join("x1"))) == []  # it waits already
 

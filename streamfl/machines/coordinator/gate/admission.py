@@ -190,7 +190,7 @@ class Admission:
         most = self.settings.limits.clients
         if client in remembered or len(remembered) < most:
             return None
-        return f"one client more than the {most} that the federation takes"
+        return f"the limit of {most} clients is reached"
 
     def _too_much(self, join: Join, state: CoordinatorState, unsaved: Unsaved) -> str | None:
         """Return why the names and moments of a client cannot wait for the federation to begin, or None."""
@@ -199,7 +199,7 @@ class Admission:
         others = sum([one.memory for name, one in unsaved.introductions.items() if name != join.client])
         if others + join.memory <= MOST_KEPT:
             return None
-        return f"what all clients say of their records takes more than {MOST_KEPT} bytes"
+        return f"what is kept of all clients' records would take more than {MOST_KEPT} bytes"
 
     def _update(self, update: Update, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
         if unsaved.open is None or unsaved.pending_alarm is not None or unsaved.enquiry is not None:

@@ -145,7 +145,7 @@ class MaskedRounds(SummedRounds):
         roster = state.roster
         absent = set() if roster is None else absent_peers(roster, answer.client, enquiry.asked.attempts)
         if answer.shared.keys() != absent:
-            return "the seeds are shared with other clients than were asked for"
+            return "the seeds are not shared with the clients that were asked for"
         return None if all(map(is_seed, (answer.own, *answer.shared.values()))) else "no seeds"
 
     def _total(self, texts: Sequence[str], answers: Sequence[Unmasked]) -> IntArray:
