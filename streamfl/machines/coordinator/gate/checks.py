@@ -598,7 +598,7 @@ def wrong_names(names: Sequence[str], known: Collection[str], most: int, name_by
         The most bytes of a name.
 
     >>> wrong_names(("a", "b"), ("b",), 4), wrong_names(("a", "b"), (), 1)
-    ('a new name is already known, or is there twice', '2 new names, where 1 are the most')
+    ('a new name is already known, or is there twice', '2 new names, but at most 1 are allowed')
     >>> wrong_names(("x" * 257,), (), 4)
     'a name of more than 256 bytes, or not in UTF-8'
     """
