@@ -1,4 +1,4 @@
-"""Commands whose help names what is registered: what other packages add, too."""
+"""Commands whose help names what is registered: what other packages add as well."""
 
 from importlib import import_module
 from typing import Any

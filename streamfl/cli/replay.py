@@ -222,7 +222,7 @@ def _finish(
 
 @contextmanager
 def _page(name: str, address: str | None, console: Console) -> Iterator[Callable[[FromCoordinator], None]]:
-    """Show a run as a page, if there is an address: while the block goes on, and until Ctrl-C after it.
+    """Show a run as a page, if there is an address: while the block continues, and until Ctrl-C after it.
 
     Yields
     ------

@@ -98,7 +98,7 @@ class SecondMoments:
     def re_expressed(self, old: Registry, new: Registry) -> "SecondMoments":
         """Return the moments of the same records in the coordinates of a newer registry.
 
-        Features that are scaled anew get variance 1 and no covariance, since their past values no longer apply.
+        Features that are scaled again get variance 1 and no covariance, since their past values no longer apply.
         """
         change = change_of_coordinates(old, new)
         total: FloatArray = change @ self.total @ change.T

@@ -39,7 +39,7 @@ SETTLE_EVERY = 5.0
 # Seconds for which a label waits for its record before the log says so.
 STANDS = 60.0
 
-# Why labels are rejected for want of a record: see `Watermark`.
+# Why labels are rejected because they had no record: see `Watermark`.
 RELEASED = ("unmatched", "repeated", "unusable")
 
 # Seconds after which a client is started again whose place another start has taken. If another host has been assigned
@@ -169,7 +169,7 @@ class HostNode:
 
     @property
     def _ends_at(self) -> float | None:
-        """Return when the federation counts as over, None while it goes on.
+        """Return when the federation counts as over, None while it continues.
 
         It is over when the coordinator has ended, or when all clients have left, and none here has records.
         """
@@ -316,7 +316,7 @@ class HostNode:
             case Ended():
                 self._ended_at = now if self._ended_at is None else self._ended_at
             case Joined() | Left() | Refusal() | RoundOpened() | RoundClosed():
-                self._ended_at = None  # it goes on, or another one does
+                self._ended_at = None  # it continues, or another one does
         match message:
             case Joined():
                 self._taking_part.add(message.client)
@@ -374,7 +374,7 @@ class HostNode:
             LOG.warning("refused in a client's name", client=refusal.client, reason=refusal.reason)
 
     def _complain(self, client: str, machine: Client) -> None:
-        """Log a client's first labels that were rejected for want of a record; then as often as they have doubled."""
+        """Log a client's first labels that found no record, then each time their number has doubled."""
         total = sum(machine.unpaired)
         if total.bit_length() > self._unpaired.get(client, 0).bit_length():
             why = dict(zip(RELEASED, machine.unpaired, strict=True))

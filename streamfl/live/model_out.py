@@ -15,7 +15,7 @@ from streamfl.run.model_file import Provenance, ServedModel, settings_told
 
 LOG = structlog.get_logger("streamfl.coordinator")
 
-# Seconds between two files while rounds go on: a killed coordinator leaves one that is at most so old.
+# Seconds between two files while rounds continue: a killed coordinator leaves one that is at most so old.
 EVERY = 60.0
 
 

@@ -9,11 +9,11 @@ from streamfl.arrays import FloatArray
 from streamfl.errors import PeerError
 from streamfl.protocol.messages import BEFORE, NOTHING, ModelsChanged
 
-# Differences are below so many steps, and steps within so many powers of two. docs/choices.md, "Grids".
+# Differences are below this many steps, and steps within this many powers of two. docs/choices.md, "Grids".
 MOST_STEPS, FARTHEST = 2.0**31, 128
 
-# One round in so many is published whole, for readers that begin later and ask for nothing: they follow the changes
-# since then. With 20 clients of 100 records of covtype that costs 0.4 bytes a record, of 12.
+# One round in this many is published whole, for readers that begin later and ask for nothing: they follow the changes
+# since then. With 20 clients of 100 records of covtype that costs 0.4 bytes per record, of 12.
 WHOLE_EVERY = 256
 
 # The digits of the digest. It finds what was forged or lost on the way; guessing it would gain nothing.

@@ -119,7 +119,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class OverBudget:
-    """Client: its latest updates take more bytes a record than the budget allows, however coarse; they were sent.
+    """Client: its latest updates take more bytes per record than the budget allows, however coarse; they were sent.
 
     Parameters
     ----------

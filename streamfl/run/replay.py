@@ -150,7 +150,7 @@ class RunHistory:
     by_row: bool = False
 
     def add(self, event: FromCoordinator | Predicted | PostUpdate) -> None:
-        """Add one event beside the entries of the ledger."""
+        """Add one event next to the entries of the ledger."""
         match event:
             case Predicted() | PostUpdate():
                 self.figures.add(event)
@@ -299,7 +299,7 @@ class Replay:
         return max(sizes) if self.settings.interval is None else MOST_OF_PERIOD
 
     def _rounds(self, records: int) -> int:
-        """Return the number of rounds for so many records; a remainder of `min_records` or more is a round."""
+        """Return the number of rounds for this many records; a remainder of `min_records` or more is a round."""
         whole, rest = divmod(records, self.settings.round_size)
         return whole + (rest >= self.settings.min_records)
 

@@ -178,7 +178,7 @@ class LearningSettings(_Settings):
         return None if self.bytes == "auto" else Budget(self.bytes, size_of)
 
     def check_budget(self, size: int | None) -> None:
-        """Check that a budget can be kept with these settings, which are those beside a profile.
+        """Check that a budget can be kept with these settings, which hold with a profile.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class LearningSettings(_Settings):
         Raises
         ------
         UsageError
-            The models cannot be rounded more coarsely, or no update of so many records keeps the budget.
+            The models cannot be rounded more coarsely, or no update of this many records keeps the budget.
 
         >>> LearningSettings(bytes=12.5).check_budget(64)
         >>> LearningSettings(bytes=12.5).check_budget(63)  # doctest: +ELLIPSIS

@@ -33,7 +33,7 @@ PLACES = DIGITS ** np.arange(TOGETHER - 1, -1, -1)
 MOST_COLUMNS = 24
 
 # Exponents of arrays and other tables of few numbers come again and again, and most of the time for them goes into
-# choosing a form: what so many of the latest were written as is kept, one kilobyte each at most.
+# choosing a form: what this many of the latest were written as is kept, one kilobyte each at most.
 FEW, KEPT = 64, 4096
 
 # With more columns, there are more moves than a byte has room for. OTHER is any row that is none.
@@ -206,7 +206,7 @@ def _read_planes(data: Bytes, count: int) -> IntArray:
 
 
 def _read_symbols(data: Bytes, rows: int, width: int) -> IntArray:
-    """Return the numbers of so many symbols, shape (rows, width)."""
+    """Return the numbers of this many symbols, shape (rows, width)."""
     symbols = _read_plane(data, rows).astype(np.int64)
     if len(symbols) and int(symbols.max()) >= DIGITS**width:
         raise PeerError("a symbol stands for no whole numbers")

@@ -41,7 +41,7 @@ class Bytes:
         return self.data[self.at] if self.left else -1
 
     def varint(self, bits: int = 63) -> int:
-        """Return the next whole number, written by `varint`, of at most so many bits, a multiple of 7."""
+        """Return the next whole number, written by `varint`, of at most this many bits, a multiple of 7."""
         number = 0
         for shift in range(0, bits, 7):
             (byte,) = self.take(1)
@@ -77,7 +77,7 @@ def deflated(data: bytes, strategy: int = zlib.Z_DEFAULT_STRATEGY, dictionary: b
 
 
 def inflated(data: bytes, most: int, dictionary: bytes = b"") -> bytes:
-    """Return what `deflated` compressed, at most so many bytes.
+    """Return what `deflated` compressed, at most this many bytes.
 
     Raises
     ------

@@ -102,7 +102,7 @@ class PrivateKey:
         return self._key.sign(data)
 
     def secret(self, purpose: str, size: int) -> bytes:
-        """Return so many bytes for one purpose, which nobody without the key can tell; the key does not show in them.
+        """Return this many bytes for one purpose, which nobody can compute without the key, nor the key from them.
 
         >>> key = PrivateKey(bytes(32))
         >>> key.secret("a", 4).hex(), key.secret("b", 4).hex()

@@ -45,7 +45,7 @@ class RequestLimits:
         The most records in it.
     at_once
         The most requests that are answered at the same time; others are refused until one has ended. All that are
-        read have at most so many times `most_bytes`.
+        read have at most this many times `most_bytes`.
     seconds
         The longest that a body may take to arrive.
     """

@@ -13,7 +13,7 @@ FIRST = 5
 # characters, and what the client served, which depends on its own memory.
 AGAIN = 176
 
-# A budget is kept if so many updates of a client keep it together: two of them have second moments.
+# A budget is kept if this many updates of a client keep it together: two of them have second moments.
 TOGETHER = 16
 
 
@@ -41,7 +41,7 @@ class SentSizes:
 
     @property
     def bytes_per_record(self) -> float | None:
-        """Return the mean bytes a record; None as long as there are too few updates.
+        """Return the mean bytes per record; None as long as there are too few updates.
 
         >>> taken = SentSizes({round_: (900, 10) for round_ in range(5, 5 + TOGETHER)})
         >>> taken.add(5 + TOGETHER, 2500, 10)
@@ -69,7 +69,7 @@ class Budget:
     size_of: Callable[[Update], int]
 
     def of(self, records: int) -> int:
-        """Return the most bytes of an update about so many records.
+        """Return the most bytes of an update about this many records.
 
         >>> Budget(12.5, lambda update: 0).of(75)
         937
@@ -86,7 +86,7 @@ class Budget:
         update
             The update without rounding for the budget.
         coarser
-            Returns it with what was learnt so many times coarser.
+            Returns it with what was learnt this many times coarser.
         coarsest
             The most times.
         """

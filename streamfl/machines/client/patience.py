@@ -5,7 +5,7 @@ from typing import Literal
 
 Question = Literal["join", "leave"]
 
-# A client asks again after `retry` seconds; the interval doubles at most so many times, to 32 times `retry`.
+# A client asks again after `retry` seconds; the interval doubles at most this many times, to 32 times `retry`.
 MOST_DOUBLINGS = 5
 
 

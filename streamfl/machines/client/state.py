@@ -124,7 +124,7 @@ class ClientState:
 
     @property
     def unpaired(self) -> tuple[int, int, int]:
-        """Count the labels that the ledger has rejected for want of a record; see `Watermark.released`."""
+        """Count the labels that the ledger has rejected because they had no record; see `Watermark.released`."""
         place = self._ledger.place
         return (0, 0, 0) if place is None or place.watermark is None else place.watermark.released
 

@@ -56,7 +56,8 @@ def median(X: FloatArray, natural: FloatArray, records: FloatArray) -> FloatArra
 def krum(X: FloatArray, natural: FloatArray, records: FloatArray) -> FloatArray:
     """Return the mean over the seven tenths of the clients that are nearest to their neighbours.
 
-    Multi-Krum (Blanchard et al. 2017): a client's score is the sum of its squared distances to so many of the others.
+    Multi-Krum (Blanchard et al. 2017): a client's score is the sum of its squared distances to this many of the
+    others.
 
     >>> x = np.array([[1.0], [2.0], [3.0], [900.0]])
     >>> krum(x, x, np.ones(4))

@@ -42,7 +42,7 @@ def wrong_command(command: Command, state: CoordinatorState, limits: Limits) -> 
 
 
 def carry_out(ordered: Ordered, state: CoordinatorState) -> Member | None:
-    """Change the state as a command says; return the client's account if that changes, too."""
+    """Change the state as a command says; return the client's account if that changes as well."""
     command, client = ordered.command, ordered.command.client
     state.changed = MemberChanged(
         action=command.action,

@@ -89,8 +89,8 @@ class FederatedRiverModel:
     def begin(self, agreed: ExternalState) -> "FederatedRiverPass":
         """Return a model that continues from an agreed state.
 
-        Its optimizer begins anew: with a kept state, a client that was killed and restarted would continue in another
-        way than one that was not.
+        Its optimizer begins again: with a kept state, a client that was killed and restarted would continue in
+        another way than one that was not.
         """
         return FederatedRiverPass(self.model.clone(), self._kind, agreed)
 

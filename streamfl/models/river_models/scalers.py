@@ -53,7 +53,7 @@ def _set_max_abs(model: Any, tables: Tables) -> None:
 
 
 def _extremes(rule: Rule, extremes: Mapping[Hashable, Any], untaught: float) -> ExportedTable:
-    """Return each feature's extreme, without features that were only looked up: River stores these, too."""
+    """Return each feature's extreme, without features that were only looked up: River stores these as well."""
     return ExportedTable.column(rule, rule, {f: e.get() for f, e in extremes.items() if e.get() != untaught})
 
 

@@ -16,13 +16,13 @@ from streamfl.run.dealing.dealing import Log
 # The times of a file are its order if at each client no more than this part of them lie before the one above.
 BACKWARDS = 0.05
 
-# Clients follow each other if their records last, added up, at most so many times as long as all of them.
+# Clients follow each other if their records last, added up, at most this many times as long as all of them.
 TOGETHER = 1.25
 
 # The most records of a client in a round by event time, as in a live federation.
 MOST_OF_PERIOD = 10_000
 
-# A client can have so many times its usual records in a period before its buffer is full.
+# A client can have this many times its usual records in a period before its buffer is full.
 ROOM = 2
 
 
@@ -98,7 +98,7 @@ def follow_each_other(logs: Mapping[str, Log], at: FloatArray) -> bool:
 def usual_period(logs: Mapping[str, Log], at: FloatArray, size: int, most: int) -> float | None:
     """Return the length of a period with about `size` records of a client on average; None if all came at once.
 
-    It is the median length of so many records of all clients, so that neither gaps nor false clocks matter.
+    It is the median length of this many records of all clients, so that neither gaps nor false clocks matter.
 
     Parameters
     ----------

@@ -519,7 +519,7 @@ class EmbeddedFederation:
 
     def _take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
         match event:
-            case Refused():  # nothing is late or lost here, so every later round would fail, too
+            case Refused():  # nothing is late or lost here, so every later round would fail as well
                 raise BrokenInvariantError(
                     f"the estimator cannot learn any more, because an update was refused: {event.reason}"
                 )

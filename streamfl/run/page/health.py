@@ -8,10 +8,10 @@ from streamfl.records.values.times import iso
 from streamfl.run.page.view import ClientView, View
 from streamfl.run.report.words import count, counted, ending, listed, measured
 
-# A federation has stalled if its log is silent for so many times as long as usual, and for a minute at least.
+# A federation has stalled if its log is silent for this many times as long as usual, and for a minute at least.
 TIMES, MINUTE = 10, 60_000
 
-# A client is missing after so many rounds; so large a part of rejected records is worth a look.
+# A client is missing after this many rounds; so large a part of rejected records is worth a look.
 MISSING, REJECTED = 3, 0.1
 
 # Clients that are named.

@@ -10,7 +10,7 @@ from streamfl.run.report.changes import sentence
 from streamfl.run.report.compared import verdict
 from streamfl.run.report.words import LOCAL, count, counted, listed, model_named, quantity, serves, share
 
-# A further restart within so many rounds after a drift still answers it; benchmarks count the same way.
+# A further restart within this many rounds after a drift still answers it; benchmarks count the same way.
 _STILL = 5
 _SHOWN = 6
 _MUCH = 0.02  # warn if the accuracy of the model file is that much below the prequential one

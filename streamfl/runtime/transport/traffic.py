@@ -19,14 +19,14 @@ OfRound = ModelPublished | ModelsChanged | OnlinePublished
 # The first entries are all encoded, and from then on one in so many: to encode all would slow a replay down.
 FIRST, EVERY = 4, 8
 
-# Of an entry so many messages of clients are encoded, and from then on one in so many. One client in eight in turn
+# Of an entry this many messages of clients are encoded, and from then on one in so many. One client in eight in turn
 # sends more than others: with seven, all turns are counted.
 MOST, ONE_IN = 64, 7
 
 
 @dataclass
 class Traffic:
-    """The bytes a record of what clients send and of what the coordinator publishes.
+    """The bytes per record of what clients send and of what the coordinator publishes.
 
     The messages of some rounds are encoded to be counted: of the first four entries all, then of every eighth, with
     eight times the weight. Of these the messages of 64 clients, and of every seventh client more, with seven times

@@ -107,7 +107,7 @@ class Incoming:
         return [TopicPartition(topic, number) for number in sorted(self._consumer.partitions_for_topic(topic) or ())]
 
     def listen(self, seconds: float) -> None:
-        """Return when a message has arrived, or after so many seconds."""
+        """Return when a message has arrived, or after this many seconds."""
         self._listened = True  # a second poll at once sometimes makes the next one wait for half a second
         if self._arrived:
             return

@@ -105,7 +105,7 @@ class KafkaCoordinatorLink:
         self._incoming.note_members(state)
 
     def listen(self, seconds: float) -> None:
-        """Return when a message has arrived, or after so many seconds."""
+        """Return when a message has arrived, or after this many seconds."""
         self._incoming.listen(seconds)
 
     def receive(self) -> Iterator[FromClient | Signed | Ordered | Unusable]:

@@ -14,7 +14,7 @@ from streamfl_connectors.kafka.coordinator.transactions import NotTakenError, Tr
 
 LOG = structlog.get_logger("streamfl.kafka.coordinator")
 
-# Dead letters are written together; at so many, or so many bytes, they are written at once.
+# Dead letters are written together; at this many, or this many bytes, they are written at once.
 MOST_LETTERS, MOST_LETTER_BYTES = 1000, 4 * 1024 * 1024
 
 # Errors of a dead-letter topic for letters that it will never accept.

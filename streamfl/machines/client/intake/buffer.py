@@ -44,7 +44,7 @@ class Buffer:
     size: int = field(default=0, init=False)  # good records
     pending: int = field(default=0, init=False)  # good and bad ones
     _names: tuple[tuple[str, ...] | None, tuple[str, ...] | None] = field(default=(None, None), init=False)
-    _within: int = field(default=0, init=False)  # so many batches have no other names
+    _within: int = field(default=0, init=False)  # this many batches have no other names
 
     @property
     def room(self) -> int:

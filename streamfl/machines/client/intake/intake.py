@@ -81,7 +81,7 @@ class Intake:
 
     @property
     def awaited(self) -> Awaited | None:
-        """Return the label that waits for its record, so that those after it wait, too, and what it waits for."""
+        """Return the label that waits for its record, so that those after it wait as well, and what it waits for."""
         return None
 
     @property
@@ -208,7 +208,7 @@ class DelayedLabels(Intake):
 
     @property
     def awaited(self) -> Awaited | None:
-        """Return the label that waits for its record, so that those after it wait, too, and what it waits for."""
+        """Return the label that waits for its record, so that those after it wait as well, and what it waits for."""
         return self._waiting.awaited
 
     @property

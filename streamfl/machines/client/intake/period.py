@@ -13,7 +13,7 @@ import numpy as np
 from streamfl.arrays import FloatArray
 from streamfl.protocol.records import Batch
 
-# A period ends at a record of a later one if most of so many records from it on are of later ones, too.
+# A period ends at a record of a later one if most of this many records from it on are of later ones as well.
 AGREEING = 5
 
 

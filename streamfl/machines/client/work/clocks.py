@@ -76,11 +76,11 @@ class BufferClock(ABC):
     # --- before the first round ------------------------------------------------------------------------------------
 
     def first(self, size: int) -> int:
-        """Return how many records Join describes, where a round takes so many."""
+        """Return how many records Join describes, where a round takes this many."""
         return size
 
     def joins_with(self, pending: int) -> bool:
-        """Tell whether the client joins with so many pending records, though its buffer is not full."""
+        """Tell whether the client joins with this many pending records, though its buffer is not full."""
         return False
 
     def period_after(self, batches: Sequence[Batch]) -> int | None:

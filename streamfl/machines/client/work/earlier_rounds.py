@@ -15,7 +15,7 @@ from streamfl.protocol.records import Batch
 
 @dataclass
 class EarlierRounds:
-    """Records of earlier rounds, as the ledger lists them. A client that starts anew reads them again.
+    """Records of earlier rounds, as the ledger lists them. A client that starts again reads them again.
 
     Parameters
     ----------

@@ -345,7 +345,7 @@ def _is_loss(loss: SlotLosses, records: int, sampled: tuple[float, int]) -> bool
 def _wrong_difference(name: str, x: FloatArray, shape: tuple[int, int], largest: float) -> str | None:
     if x.shape != shape:
         return f"the difference of {name} has the shape {x.shape}, not {shape}"
-    size = np.abs(x).max(initial=0.0)  # of NaN, too, if there is one
+    size = np.abs(x).max(initial=0.0)  # of NaN as well, if there is one
     if not size < np.inf:
         return f"the difference of {name} is not finite"
     if size >= largest:
@@ -549,7 +549,7 @@ def _wrong_second_moments(update: Update, opened: RoundOpened, rows: int) -> str
 
 def _wrong_numbers(update: Update, registry: Registry) -> str | None:
     numbers, records = update.numbers, update.records
-    farthest = max(registry.farthest, 1.0) ** 2 * registry.rows  # the constant 1 has a row, too
+    farthest = max(registry.farthest, 1.0) ** 2 * registry.rows  # the constant 1 has a row as well
     longest = math.sqrt(farthest) * (1.0 + ROUNDING)
     if not (
         0.0 <= numbers.squared_norm <= records * farthest * (1.0 + ROUNDING)
@@ -600,7 +600,7 @@ def wrong_names(names: Sequence[str], known: Collection[str], most: int, name_by
     >>> wrong_names(("a", "b"), ("b",), 4), wrong_names(("a", "b"), (), 1)
     ('a new name is already known, or is there twice', '2 new names, but at most 1 are allowed')
     >>> wrong_names(("x" * 257,), (), 4)
-    'a name of more than 256 bytes, or not in UTF-8'
+    'a name has more than 256 bytes, or is not UTF-8'
     """
     if len(names) > most:
         return f"{len(names)} new names, but at most {most} are allowed"

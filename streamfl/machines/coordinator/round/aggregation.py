@@ -189,7 +189,7 @@ class RoundAggregation:
             return start
         if model.whitened:
             slope = self._slope(trained, model.name)
-            kept = 1.0 - model.eta * self.learner.l2  # the penalty is measured in whitened features, too
+            kept = 1.0 - model.eta * self.learner.l2  # the penalty is measured in whitened features as well
             return self.learner.algorithm.from_average(kept * start + self.agreement.whitened(-model.eta * slope))
         mean = self._mean(trained, model.name)
         return combine(self.learner.algorithm, start, mean)

@@ -94,7 +94,7 @@ class Unsaved:
     scores
         The scores for it, by client.
     enquiry
-        The enquiry that clients have to answer before the round can go on; None if there is none.
+        The enquiry that clients have to answer before the round can continue; None if there is none.
     begun
         The open round, and when it was opened for the first time since the coordinator started.
     introductions

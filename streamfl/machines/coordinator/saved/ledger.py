@@ -10,7 +10,8 @@ from streamfl.protocol.messages import Accepted, Disclosed, HeldRecord, SampledR
 
 ORDINAL = attrgetter("ordinal")
 
-# After so many totals in a row that failed because of it a member is left out; and of 2^LONGEST_REST entries at most.
+# After this many totals in a row that failed because of it a member is left out; and of 2^LONGEST_REST entries at
+# most.
 MOST_SILENT, LONGEST_REST = 3, 10
 
 
