@@ -14,7 +14,7 @@ import click
 from streamfl.bounds import LONGEST, MOST, SHORTEST
 from streamfl.cli.names import NamingCommand
 from streamfl.cli.reading import OF_SETTINGS, reading, reads_a_table, reads_times, rejects_records
-from streamfl.run.report.terminal import echo_line, print_line, terminal, write_output
+from streamfl.run.report.terminal import echo_line, print_line, standard_output, terminal, write_output
 
 if TYPE_CHECKING:
     from streamfl.live.settings.settings import FederationSettings
@@ -201,12 +201,33 @@ def _score_in_federation(path: Path, assignments: tuple[str, ...], given: Mappin
 
 @click.command()
 @_service
+def alert(path: Path, assignments: tuple[str, ...]) -> None:
+    """Tell people when a federation drifts, stands still or misses a client, as [alerts] says."""
+    from streamfl.live.alerts.service import HISTORY, AlertService, channels, outbox, rules  # noqa: PLC0415
+    from streamfl.live.identity import signatures  # noqa: PLC0415
+    from streamfl.live.operator.watch import reader  # noqa: PLC0415
+    from streamfl.live.settings.connectors import connect  # noqa: PLC0415
+    from streamfl.live.stopping import stopped_by_signals  # noqa: PLC0415
+
+    settings = _loaded(path, assignments)
+    outboxes = [outbox(channel) for channel in channels(settings.alerts)]
+    connector = connect(settings, signatures(settings, "reader"))
+    with (
+        closing(reader(lambda: connector.watcher(last=HISTORY, letters=False), terminal())) as watcher,
+        stopped_by_signals() as stop,
+    ):
+        AlertService(watcher, rules(settings), settings.alerts.kinds, outboxes).run(stop)
+
+
+@click.command()
+@_service
 @click.option("--rounds", type=click.IntRange(1, MOST), help="End after this many rounds.")
 @click.option("--from-start", is_flag=True, help="Begin with the oldest round that is still in the log.")
-def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_start: bool) -> None:
+@click.option("--json", "programs", is_flag=True, help="Write a line of JSON for each, for programs.")
+def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_start: bool, programs: bool) -> None:
     """Show a federation's rounds and restarts as they happen."""
     from streamfl.live.identity import signatures  # noqa: PLC0415
-    from streamfl.live.operator.watch import heard, reader, standing  # noqa: PLC0415
+    from streamfl.live.operator.watch import as_json, heard, reader, standing  # noqa: PLC0415
     from streamfl.live.operator.watch import watch as show  # noqa: PLC0415
     from streamfl.live.settings.connectors import connect  # noqa: PLC0415
 
@@ -214,6 +235,10 @@ def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_
     connector = connect(settings, signatures(settings, "reader"))
     console, last = terminal(), None if from_start else 0
     with closing(reader(lambda: connector.watcher(last=last, letters=False), console)) as watcher:
+        if programs:
+            for line in as_json(heard(watcher), rounds):
+                print(line, file=standard_output(), flush=True)
+            return
         opened = None if from_start else connector.open_round()
         if not from_start:
             print_line(console, standing(settings.federation.name, opened))
@@ -644,6 +669,7 @@ COMMANDS = (
     score,
     produce,
     watch,
+    alert,
     page,
     check,
     members,
