@@ -14,7 +14,7 @@ import click
 from streamfl.bounds import LONGEST, MOST, SHORTEST
 from streamfl.cli.names import NamingCommand
 from streamfl.cli.reading import OF_SETTINGS, reading, reads_a_table, reads_times, rejects_records
-from streamfl.run.report.terminal import echo_line, print_line, standard_output, terminal, write_output
+from streamfl.run.report.terminal import echo_line, print_line, terminal, write_output
 
 if TYPE_CHECKING:
     from streamfl.live.settings.settings import FederationSettings
@@ -74,7 +74,15 @@ def _loaded(path: Path, assignments: tuple[str, ...]) -> "FederationSettings":
     with warnings.catch_warnings(record=True) as renamed:
         warnings.simplefilter("always", FutureWarning)
         settings = load(path, merge([flag(text) for text in assignments]))
-    configure(settings.logs.level, settings.logs.form)
+    role = click.get_current_context().info_name or ""
+    host = {"client": settings.client.host, "score": settings.score.name}.get(role)
+    configure(
+        settings.logs.level,
+        settings.logs.form,
+        federation=settings.federation.name,
+        role=role,
+        **({} if host is None else {"host": host}),
+    )
     log_renamed(str(warning.message) for warning in renamed)
     return settings
 
@@ -237,7 +245,7 @@ def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_
     with closing(reader(lambda: connector.watcher(last=last, letters=False), console)) as watcher:
         if programs:
             for line in as_json(heard(watcher), rounds):
-                print(line, file=standard_output(), flush=True)
+                write_output(line)
             return
         opened = None if from_start else connector.open_round()
         if not from_start:

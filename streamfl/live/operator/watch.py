@@ -1,11 +1,12 @@
 """`streamfl watch`: the rounds and restarts of a live federation, in a terminal or as lines of JSON."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from time import monotonic, sleep
 from typing import Any
 
-from pydantic_core import to_json
+from pydantic_core import to_jsonable_python
 from rich.console import Console
 
 from streamfl.errors import PeerError
@@ -116,7 +117,7 @@ def as_json(messages: Iterable[FromCoordinator | None], rounds: int | None = Non
     """Yield what `watch` shows as lines of JSON: `type`, `text`, and for rounds, restarts and drifts their fields.
 
     >>> print(*as_json([None, Left(client="c3", nonce="7f")]))
-    {"type":"left","text":"c3 left"}
+    {"type": "left", "text": "c3 left"}
     """
     seen = 0
     for message in messages:
@@ -124,7 +125,7 @@ def as_json(messages: Iterable[FromCoordinator | None], rounds: int | None = Non
         if message is None or not texts:
             continue
         told = {"type": TYPES[type(message)], "text": printable("; ".join(texts)), **_fields(message)}
-        yield to_json(told, inf_nan_mode="null").decode()
+        yield json.dumps(to_jsonable_python(told, inf_nan_mode="null"))
         seen += isinstance(message, RoundClosed)
         if rounds is not None and seen >= rounds:
             return
