@@ -284,7 +284,7 @@ class TestHost:
         federation = hosts.Federation(rounds=6, ends=False)
         node = federation.host()
         measures = HostMeasures(node, most_behind=2)
-        assert measures.not_ready() == "no clients are assigned to it"
+        assert measures.not_ready() == "no clients are assigned to it, nor does any take part elsewhere"
         node.host.here.update({name: federation.partition(name) for name in ("c0", "c1")})
         node.step(federation.clock.now())
         assert measures.not_ready() == "2 clients have not joined, c0 among them: the coordinator has not answered"
@@ -301,6 +301,15 @@ class TestHost:
         assert shown["streamfl_noted_records_total", "late"] == 2
         assert shown["streamfl_noted_records_total", "unknown categories"] == 6
         assert shown["streamfl_foreign_messages_total",] == 4
+
+    def test_a_spare_host_is_ready_while_clients_of_others_take_part(self):
+        federation = hosts.Federation(rounds=6, ends=False)
+        federation.host("c0", "c1")
+        spare = federation.host()
+        measures = HostMeasures(spare, most_behind=2)
+        assert measures.not_ready() is not None
+        federation.turns(30)
+        assert (measures.not_ready(), spare.is_spare) == (None, True)
 
     def stub(self, **pending):
         """A host in round 12 with clients that have so many pending records, of which round 9 was the last learnt."""
