@@ -303,6 +303,9 @@ class ClientProcess(_Table):
 
     key: Path | None = Field(None, json_schema_extra={"unset": "messages are not signed"})
     """The file with its private key."""
+    coordinator_key: Path | None = Field(None, json_schema_extra={"unset": "`key` with `.coordinator` at its end"})
+    """Where the host keeps the key of the coordinator that it heard first, with `members = "trust_on_first_use"`; the
+    process must be able to write there."""
     host: str = Field(default_factory=socket.gethostname, json_schema_extra={"unset": "the machine's name"})
     """The name of this host, which must differ from that of every other host and stay the same after a restart."""
     buffer: int | None = Field(
