@@ -151,13 +151,22 @@ one that joins'])
                 pass
         return []
 
-    def idle(self, now: float, time: float) -> list[Alert]:
-        """Return that the federation is stalled, once, if no record was learnt for too long."""
+    def idle(self, now: float, time: float, reason: str = "") -> list[Alert]:
+        """Return that the federation is stalled, once, if no record was learnt for too long.
+
+        Parameters
+        ----------
+        now, time
+            As in `hear`.
+        reason
+            Why nothing can be heard; empty if the log answers.
+        """
         silent = now - self._learnt
         if self.stalled_after is None or silent < self.stalled_after or self._is_stalled or self._waiting.is_paused:
             return []
         self._is_stalled = True
-        return [self._alert("stalled", f"no record was learnt for {silent:.0f} s: {self._waiting.waits_for()}", time)]
+        why = reason or self._waiting.waits_for()
+        return [self._alert("stalled", f"no record was learnt for {silent:.0f} s: {why}", time)]
 
     def _goes_on(self, closed: RoundClosed, now: float, time: float) -> list[Alert]:
         silent, was_stalled = now - self._learnt, self._is_stalled

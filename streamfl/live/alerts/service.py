@@ -2,18 +2,22 @@
 
 import time as clock
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
-from streamfl.errors import UsageError
+from streamfl.errors import PeerError, UsageError
 from streamfl.live.alerts.delivery import BODIES, Channel, Command, DeliveryError, Outbox, Webhook, key_in
 from streamfl.live.alerts.rules import Alert, AlertRules
 from streamfl.live.settings.settings import Alerts, FederationSettings
 from streamfl.live.stopping import Stop
+from streamfl.runtime.log.tally import Tally
 from streamfl.runtime.ports import LoggedMessage, Watcher
 
 LOG = structlog.get_logger("streamfl.alert")
+
+# Seconds until a log that did not answer is asked again.
+PAUSE = 1.0
 
 # Messages before the end of the log that tell which clients take part.
 HISTORY = 10_000
@@ -66,6 +70,8 @@ class AlertService:
         Seconds, by a monotonic clock.
     time
         Seconds since 1970.
+    pause
+        Waits so many seconds.
     """
 
     watcher: Watcher
@@ -74,6 +80,9 @@ class AlertService:
     outboxes: Sequence[Outbox]
     now: Callable[[], float] = clock.monotonic
     time: Callable[[], float] = clock.time
+    pause: Callable[[float], None] = clock.sleep
+    _silence: str = ""  # why the log does not answer
+    _unanswered: Tally = field(default_factory=lambda: Tally(LOG, "the log does not answer"))
 
     def run(self, stop: Stop) -> None:
         """Run until asked to stop; then try once more what still waits."""
@@ -90,9 +99,8 @@ class AlertService:
 
     def step(self) -> None:
         """Send the alerts of what has come since, and of the silence, if any."""
-        now, time = self.now(), self.time()
         alerts = self._read()
-        for alert in [*(alerts or ()), *self.rules.idle(now, time)]:
+        for alert in [*(alerts or ()), *self.rules.idle(self.now(), self.time(), self._silence)]:
             if alert.kind in self.kinds:
                 LOG.info("alert", kind=alert.kind, text=alert.text)
                 for outbox in self.outboxes:
@@ -102,7 +110,14 @@ class AlertService:
 
     def _read(self) -> list[Alert] | None:
         """Return the alerts of messages that have come; None if none has."""
-        read = [one.message for one in self.watcher.read() if isinstance(one, LoggedMessage)]
+        try:
+            read = [one.message for one in self.watcher.read() if isinstance(one, LoggedMessage)]
+        except PeerError as error:  # the brokers are away: nobody else may be there to tell it
+            self._unanswered.note(self.rules.federation, str(error))
+            self._silence = str(error)
+            self.pause(PAUSE)
+            return None
+        self._silence = ""
         if not read:
             return None
         return [alert for message in read for alert in self.rules.hear(message, self.now(), self.time())]

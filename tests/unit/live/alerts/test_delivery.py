@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streamfl.errors import UsageError
+from streamfl.errors import PeerError, UsageError
 from streamfl.live.alerts.delivery import (
     BODIES,
     FIRST,
@@ -194,11 +194,14 @@ class Log:
 
     letters_before, letters_readable, unusable, behind = 0, False, 0, 0
 
-    def __init__(self, *portions: list[object]) -> None:
+    def __init__(self, *portions: list[object] | Exception) -> None:
         self.portions = list(portions)
 
     def read(self) -> list[LoggedMessage]:
-        return [LoggedMessage(message) for message in self.portions.pop(0)] if self.portions else []
+        portion = self.portions.pop(0) if self.portions else []
+        if isinstance(portion, Exception):
+            raise portion
+        return [LoggedMessage(message) for message in portion]
 
     def close(self) -> None:
         pass
@@ -229,3 +232,14 @@ def test_only_what_comes_after_the_history_is_sent_and_only_the_wanted_kinds() -
     log = Log([], [evicted("new")])
     AlertService(log, AlertRules("f", None, 3), ("drift",), [outbox], time=lambda: 0.0).run(Counted(6))
     assert len(channel.sent) == 1
+
+
+def test_brokers_that_are_away_are_told_and_end_nothing() -> None:
+    channel, clock = Failing(0), iter(range(0, 10_000, 30)).__next__
+    outbox = Outbox(channel, failed=lambda _: None, given_up=lambda _: None)
+    log = Log([], PeerError("no broker answers"), PeerError("no broker answers"), [], [evicted("new")])
+    service = AlertService(log, AlertRules("f", 60.0, 3), ("stalled", "evicted"), [outbox], clock, lambda: 0.0)
+    service.pause = lambda _: None
+    service.run(Counted(6))
+    assert channel.sent[0].endswith("s: no broker answers")
+    assert channel.sent[1:] == ["new was evicted: x"]
