@@ -332,6 +332,11 @@ class HostNode:
         self._all_left_at = None if self._taking_part else now
 
     @property
+    def is_spare(self) -> bool:
+        """Tell whether all clients that take part are on other hosts: it takes some if one of these ends."""
+        return not self.nodes and bool(self._taking_part)
+
+    @property
     def _partitions(self) -> set[str]:
         return {partition for node in self.nodes.values() for partition in node.machine.positions}
 

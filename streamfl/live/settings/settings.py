@@ -54,6 +54,9 @@ from streamfl.wire.masking import expand
 
 PREFIX = "STREAMFL_"
 
+# What `streamfl alert` can tell.
+AlertKind = Literal["drift", "local-drift", "notice", "stalled", "silent", "evicted", "ended"]
+
 # The most records that a client holds if the clock closes rounds: the number per interval is not known.
 MANY = 10_000
 
@@ -301,6 +304,9 @@ class ClientProcess(_Table):
 
     key: Path | None = Field(None, json_schema_extra={"unset": "messages are not signed"})
     """The file with its private key."""
+    coordinator_key: Path | None = Field(None, json_schema_extra={"unset": "`key` with `.coordinator` at its end"})
+    """Where the host keeps the key of the coordinator that it heard first, with `members = "trust_on_first_use"`; the
+    process must be able to write there."""
     host: str = Field(default_factory=socket.gethostname, json_schema_extra={"unset": "the machine's name"})
     """The name of this host, which must differ from that of every other host and stay the same after a restart."""
     buffer: int | None = Field(
@@ -384,6 +390,35 @@ class Telemetry(_Table):
     empty: no traces."""
 
 
+class Alerts(_Table):
+    """`[alerts]`: what `streamfl alert` sends to people, and where to."""
+
+    webhook: str = Field("", pattern=r"^(https?://[!-~]+)?$", max_length=2000)
+    """The address to which each alert is posted; empty: none; a secret one belongs in the environment, as
+    `STREAMFL_ALERTS__WEBHOOK`."""
+    form: Literal["json", "slack"] = "json"
+    """`json`: an object with the alert's fields; `slack`: an object with its text alone, which Slack and Mattermost
+    take."""
+    secret: Path | None = Field(None, json_schema_extra={"unset": "not signed"})
+    """A file with the key that signs what is posted."""
+    command: tuple[str, ...] = ()
+    """A program and its arguments, which is run for each alert and reads it from standard input as a line of JSON."""
+    kinds: tuple[AlertKind, ...] = ("drift", "local-drift", "stalled", "silent", "evicted")
+    """The kinds of alerts that are sent; there are also `notice` and `ended`."""
+    stalled_after: float | None = Field(
+        None,
+        ge=SHORTEST,
+        le=LONGEST,
+        json_schema_extra={
+            "unit": "seconds",
+            "unset": 'ten times `interval`, at least a minute; never with `clock = "records"`',
+        },
+    )
+    """The federation is reported as stalled if no record was learnt for so long."""
+    silent_after: int = Field(10, ge=1, le=MOST, json_schema_extra={"unit": "rounds"})
+    """A client is reported as silent if it has sent no record for so many rounds in which others did."""
+
+
 class Logs(_Table):
     """`[logs]`: what processes log on standard error."""
 
@@ -416,6 +451,7 @@ class FederationSettings(BaseSettings):
     client: ClientProcess = Field(default_factory=ClientProcess)
     score: ScoreSettings = Field(default_factory=ScoreSettings)
     telemetry: Telemetry = Telemetry()
+    alerts: Alerts = Alerts()
     logs: Logs = Logs()
     _section: BaseModel = PrivateAttr()
 
@@ -607,6 +643,13 @@ class FederationSettings(BaseSettings):
             targets=task == "regression",
             probabilities=self.score.probabilities,
         )
+
+    @property
+    def stalled_after(self) -> float | None:
+        """Return the seconds without a learnt record after which people are told; None: never."""
+        if self.alerts.stalled_after is not None or self.rounds.clock == "records":
+            return self.alerts.stalled_after
+        return max(60.0, 10.0 * self.rounds.interval)
 
     @property
     def record_format(self) -> RecordFormat:

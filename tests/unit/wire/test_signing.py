@@ -123,6 +123,25 @@ def test_a_key_file_is_made_once_and_read_by_its_owner_alone(tmp_path: Path) -> 
         read_key(path)
 
 
+@pytest.mark.parametrize(("mode", "is_given"), [(0o440, True), (0o640, True), (0o660, False), (0o444, False)])
+def test_the_group_may_read_a_key_that_another_user_gave_to_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, is_given: bool
+) -> None:
+    path = tmp_path / "plant-7.key"
+    public = make_key(path)
+    path.chmod(mode)
+    own = path.stat().st_uid
+    monkeypatch.setattr("os.geteuid", lambda: own)
+    with pytest.raises(UsageError, match="others than its owner"):
+        read_key(path)
+    monkeypatch.setattr("os.geteuid", lambda: own + 1)
+    if is_given:
+        assert read_key(path).public == public
+    else:
+        with pytest.raises(UsageError, match="others than its owner"):
+            read_key(path)
+
+
 @pytest.mark.parametrize("text", ["", "ed25519-private:AAAA", "ed25519:" + "A" * 43 + "=", "junk\xff" * 400])
 def test_what_is_no_key_is_refused_without_showing_it(tmp_path: Path, text: str) -> None:
     path = tmp_path / "key"
