@@ -173,7 +173,7 @@ class CoordinatorMeasures:
         )
         yield counters(
             "streamfl_notices_total",
-            "Changes that are no drift, such as another mix of classes.",
+            "Changes that are not drift, such as another mix of classes.",
             "cause",
             dict(self._notices),
         )
@@ -217,4 +217,4 @@ class CoordinatorMeasures:
         """Return why the coordinator is not ready: the federation has not begun, or learns nothing."""
         if machine.state.agreement is not None:
             return self.barren.reason
-        return f"{machine.introduced} of {machine.settings.min_clients} clients have joined"
+        return f"{machine.waiting_clients} of {machine.settings.min_clients} clients have joined"

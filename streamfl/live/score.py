@@ -37,8 +37,8 @@ NO_ROUND = (
     "start the coordinator again, which writes it again"
 )
 NOT_FITTING = (
-    "rounds are learnt, but their models are not all here, or are none of these settings: "
-    "give [learning] and [federation] task as the coordinator has them"
+    "rounds are learnt, but not all of their models have arrived, or they do not fit these settings: "
+    "use the coordinator's [learning] and [federation] task"
 )
 BEGUN_AGAIN = (
     "its models are of a later round than the federation has, so the federation has started again; start "
@@ -254,7 +254,7 @@ class _OverHTTP:
         fields = settings.field_map
         model = ServedModel.followed(
             self.follower,
-            settings.learning.beside(settings.profile, settings.privacy),
+            settings.learning.resolved_with(settings.profile, settings.privacy),
             settings.federation.task,
             categories=dict(fields.categories),
             label=fields.label,

@@ -103,7 +103,7 @@ class PrivateKey:
         return self._key.sign(data)
 
     def secret(self, purpose: str, size: int) -> bytes:
-        """Return so many bytes for one purpose, which nobody without the key can tell; the key does not show in them.
+        """Return this many bytes for one purpose, which nobody can compute without the key, nor the key from them.
 
         >>> key = PrivateKey(bytes(32))
         >>> key.secret("a", 4).hex(), key.secret("b", 4).hex()
@@ -235,7 +235,7 @@ class Verifier:
     (73, True)
     >>> Verifier(listed, "client", "meadow").signer("updates", digest, stamp)
     Traceback (most recent call last):
-    streamfl.errors.PeerError: a signature that is not right
+    streamfl.errors.PeerError: the signature is not valid
     """
 
     keys: Keys
@@ -254,12 +254,12 @@ class Verifier:
             raise PeerError("it is not signed")
         named = NAMED_BY.get(stamp[:1])
         if named is None or len(stamp) != 1 + named + SIGNATURE_BYTES:
-            raise PeerError("a signature of an unknown form")
+            raise PeerError("the signature has an unknown form")
         key = self.keys.named(stamp[1 : 1 + named])
         if key is None:
             raise PeerError(f"signed with a key that is not listed: {stamp[1 : 1 + named].hex()}")
         if not key.has_signed(_statement(self.role, self.federation, place, digest), stamp[1 + named :]):
-            raise PeerError("a signature that is not right")
+            raise PeerError("the signature is not valid")
         self.keys.took(key)
         return str(key)
 

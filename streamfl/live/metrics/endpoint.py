@@ -56,7 +56,7 @@ class Endpoint:
         self._turned = self.seconds()
 
     def turn(self) -> None:
-        """Note that the loop goes on; now and then look at the measures."""
+        """Note that the loop continues; now and then look at the measures."""
         now = self._turned = self.seconds()
         if now >= self._due:
             self._due = now + EVERY

@@ -50,7 +50,7 @@ def reader(opened: Callable[[], Watcher], console: Console, sleep: Callable[[flo
     console
         Where to say it, each reason once.
     sleep
-        Waits so many seconds.
+        Waits this many seconds.
     """
     told = ""
     while True:

@@ -33,6 +33,7 @@ from pydantic_settings import (
 from streamfl.bounds import LONGEST, MOST, NAMED, SHORTEST, Limits, bounded
 from streamfl.errors import UsageError, did_you_mean
 from streamfl.learning.local_round import Learner
+from streamfl.learning.model import Task
 from streamfl.live.settings.installed import connector_named, installed, section
 from streamfl.live.settings.validation import first_of
 from streamfl.machines.client.settings import ClientSettings
@@ -122,7 +123,7 @@ class Federation(_Table):
         json_schema_extra={"unit": "clients", "unequal": "if below the number of clients", "decides": False},
     )
     """The number of clients that must have joined before round 1 opens."""
-    task: Literal["classification", "regression"] = Field(
+    task: Task = Field(
         "classification", json_schema_extra={"unequal": "with `regression`, unless `features` is `rounds`"}
     )
     """Whether labels are classes (`classification`) or numbers (`regression`)."""
@@ -496,7 +497,7 @@ class FederationSettings(BaseSettings):
         self.learning.external_model(self.federation.task)
         learning = self._learning
         learning.check_budget(size if self.rounds.clock == "records" else None)
-        profile = self.profile.beside(self.privacy)
+        profile = self.profile.resolved_with(self.privacy)
         self.privacy.check(learning, profile, self.federation.task, self.rounds.aggregation)
         self.privacy.check_noise(learning, profile, scaling=self.federation.scaling)
         return self
@@ -557,7 +558,7 @@ class FederationSettings(BaseSettings):
     @property
     def _learning(self) -> LearningSettings:
         """Return how to learn, as it holds with the other settings."""
-        return self.learning.beside(self.profile, self.privacy)
+        return self.learning.resolved_with(self.profile, self.privacy)
 
     @property
     def coordinator_machine(self) -> CoordinatorSettings:
@@ -733,7 +734,7 @@ class FederationSettings(BaseSettings):
 
     def first_state(self) -> CoordinatorState:
         """Return the state of a coordinator that has never committed."""
-        profile = self.profile.beside(self.privacy)
+        profile = self.profile.resolved_with(self.privacy)
         return CoordinatorState(profile.create(self.federation.horizon, self.learner))
 
 

@@ -216,13 +216,13 @@ class TestSilence:
         )
 
     def test_watch_says_that_an_operator_holds_the_round(self):
-        hold, go_on = (
+        hold, close_if_ready = (
             MemberChanged(entry=8, number=n, client="", action=action, by="op")
             for n, action in enumerate(("hold", "resume"))
         )
         (_, text) = self.printed(hold, *[None] * 3, opened=OPENED)
         assert text == "for 30 s: round 8 is open, but an operator has paused learning; `streamfl resume` continues"
-        (*_, text) = self.printed(hold, go_on, *[None] * 3, opened=OPENED)
+        (*_, text) = self.printed(hold, close_if_ready, *[None] * 3, opened=OPENED)
         assert text.startswith("for 30 s: round 8 is open; the coordinator")
 
     def test_watch_says_that_records_do_not_come(self):

@@ -105,7 +105,9 @@ class SchemaRegistry:
         try:
             schema = msgspec.json.decode(data, type=Schema)
         except (msgspec.MsgspecError, RecursionError) as error:
-            raise NoSchemaError(f"the answer for schema {number} is none of a registry ({error})") from None
+            raise NoSchemaError(
+                f"the answer for schema {number} does not come from a Schema Registry ({error})"
+            ) from None
         if schema.references:
             raise NoSchemaError(f"schema {number} refers to other schemas, which is not supported")
         return schema
