@@ -15,6 +15,7 @@ from typing import Protocol
 
 from streamfl.errors import UsageError
 from streamfl.live.alerts.rules import Alert
+from streamfl.runtime.no_redirects import open_directly
 
 # Seconds that a delivery may take.
 WITHIN = 10.0
@@ -93,7 +94,7 @@ class Webhook:
         headers = {"Content-Type": "application/json; charset=utf-8", **self._signed(data)}
         request = urllib.request.Request(self.address, data, headers, method="POST")  # noqa: S310  settings allow http(s) only
         try:
-            with _OPENER.open(request, timeout=WITHIN):
+            with open_directly(request, timeout=WITHIN):
                 pass
         except urllib.error.HTTPError as error:
             error.close()
@@ -108,14 +109,6 @@ class Webhook:
         return {TIME: time, SIGNATURE: signature(self.secret, time, data)}
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: object) -> None:
-        """Follow no redirection: a message would be sent on without its body, or to a stranger."""
-
-
-_OPENER = urllib.request.build_opener(_NoRedirect)
-
-
 def signature(secret: bytes, time: str, data: bytes) -> str:
     """Return HMAC-SHA256 (RFC 2104) of the time, a full stop and the body, in hexadecimal digits.
 
@@ -126,7 +119,7 @@ def signature(secret: bytes, time: str, data: bytes) -> str:
 
 
 @dataclass(frozen=True)
-class Command:
+class LocalProgram:
     """Runs a program for each alert, which reads it from its standard input as a line of JSON.
 
     Parameters

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from streamfl.errors import PeerError, UsageError
-from streamfl.live.alerts.delivery import BODIES, Channel, Command, DeliveryError, Outbox, Webhook, key_in
+from streamfl.live.alerts.delivery import BODIES, Channel, DeliveryError, LocalProgram, Outbox, Webhook, key_in
 from streamfl.live.alerts.rules import Alert, AlertRules
 from streamfl.live.settings.settings import Alerts, FederationSettings
 from streamfl.live.stopping import Stop
@@ -36,7 +36,7 @@ def channels(settings: Alerts, time: Callable[[], float] = clock.time) -> tuple[
         secret = None if settings.secret is None else key_in(settings.secret)
         found.append(Webhook(settings.webhook, BODIES[settings.form], secret, time))
     if settings.command:
-        found.append(Command(settings.command))
+        found.append(LocalProgram(settings.command))
     if not found:
         raise UsageError("nobody would be told: give `webhook` or `command` in [alerts]")
     return tuple(found)

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import msgspec
 
 from streamfl.errors import UsageError
+from streamfl.runtime.no_redirects import open_directly
 
 KEPT = 1000  # schemas, good and bad
 LARGEST = 1024 * 1024  # bytes of an answer
@@ -30,11 +31,6 @@ class Schema(msgspec.Struct, frozen=True):
     schema: str
     schemaType: str = "AVRO"  # noqa: N815  the registry's name
     references: list[Any] = []
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
-        return None
 
 
 @dataclass(slots=True)
@@ -66,7 +62,7 @@ class SchemaRegistry:
         if parts.username is not None:
             pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             self._headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
-        self._open = urllib.request.build_opener(_NoRedirect).open
+        self._open = open_directly
 
     def fetched(self, number: int, form: str = "") -> Schema:
         """Return the schema of an id, in a form that the registry may know.

@@ -17,8 +17,8 @@ from streamfl.live.alerts.delivery import (
     FIRST,
     LONGEST,
     MOST,
-    Command,
     DeliveryError,
+    LocalProgram,
     Outbox,
     Webhook,
     json_body,
@@ -113,12 +113,12 @@ def test_a_webhook_that_does_not_answer_is_a_failure() -> None:
 def test_a_command_reads_the_alert_from_its_input(tmp_path: Path) -> None:
     found = tmp_path / "found"
     program = f"import sys; open({str(found)!r}, 'wb').write(sys.stdin.buffer.read())"
-    Command((sys.executable, "-c", program)).send(ALERT)
+    LocalProgram((sys.executable, "-c", program)).send(ALERT)
     assert json.loads(found.read_bytes()) == json_body(ALERT)
     with pytest.raises(DeliveryError, match="ended with status 3"):
-        Command((sys.executable, "-c", "raise SystemExit(3)")).send(ALERT)
+        LocalProgram((sys.executable, "-c", "raise SystemExit(3)")).send(ALERT)
     with pytest.raises(DeliveryError, match="could not be run"):
-        Command((str(tmp_path / "none"),)).send(ALERT)
+        LocalProgram((str(tmp_path / "none"),)).send(ALERT)
 
 
 class Failing:
@@ -175,7 +175,7 @@ def test_what_waits_is_bounded_and_what_is_given_up_is_told() -> None:
 def test_settings_without_anybody_to_tell_are_refused() -> None:
     with pytest.raises(UsageError, match="nobody would be told"):
         channels(Alerts())
-    assert [type(one) for one in channels(Alerts(webhook="https://x", command=("mail",)))] == [Webhook, Command]
+    assert [type(one) for one in channels(Alerts(webhook="https://x", command=("mail",)))] == [Webhook, LocalProgram]
 
 
 def test_a_secret_is_read_without_the_end_of_its_line(tmp_path: Path) -> None:
