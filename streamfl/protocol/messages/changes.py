@@ -5,6 +5,12 @@ from dataclasses import dataclass, field
 
 from streamfl.protocol.messages.base import Message
 
+# The states of a local drift (`LocalDrift.state`): while its clients are apart, once they learn with all others
+# again, and one that says that they did not drift alone.
+APART = ("latched", "branched")
+TOGETHER_AGAIN = ("released", "merged", "returned")
+LOCAL_STATES = (*APART, *TOGETHER_AGAIN, "corrected")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Finding(Message):
