@@ -8,7 +8,7 @@ import pytest
 
 from streamfl.arrays import FloatArray
 from streamfl.learning.drift.detectors.class_mix import MOST_LABELS
-from streamfl.learning.drift.detectors.conformal import BAG, SHORTEST, TILTS, Conformal, Evidence
+from streamfl.learning.drift.detectors.conformal import BAG, SHORTEST, TILTS, Conformal, Evidence, Levels
 from streamfl.learning.drift.evidence import ClientPart, Observed
 from streamfl.protocol.alarm import Alarm
 from streamfl.protocol.messages import LabelSums
@@ -161,6 +161,17 @@ def test_clients_that_drift_alone_are_named_with_their_labels() -> None:
     assert (alarm.clients, alarm.labels, alarm.local, alarm.since) == (("c1", "c4"), ("a",), True, 46)
     assert play.detector.named(["c1", "c2"]) == ("c1",)
     assert play.detector.rest_is_quiet(observed(play.t, {}), {}, alarm.clients, 3.0)
+
+
+def test_an_alarm_names_whom_the_evidence_names_that_raised_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As if the alarm's own round made sums vary so much that nobody would be named any more.
+    play = Play()
+    play.quiet(45)
+    monkeypatch.setattr(Levels, "take", lambda ratio, _: setattr(ratio, "total", 1e9))
+    alarm = play.round({"c1": 0.3, "c4": 0.3}, labels="a")
+    assert alarm is not None
+    assert play.detector.named(CLIENTS) == ()
+    assert alarm.clients == ("c1", "c4")
 
 
 def test_a_forgotten_client_begins_a_new_bag_and_the_others_keep_theirs() -> None:

@@ -163,8 +163,7 @@ class Conformal(Detector):
         """Return those of some clients that surely have risen by now, if only a few have."""
         if self.bag.shape[1] < FEWEST:
             return ()
-        chances = self._evidence().chances().tolist()
-        return tuple(c for c, x in zip(self.clients, chances, strict=True) if x >= NAMED and c in clients)
+        return tuple(client for client in self._risen(self._evidence()) if client in clients)
 
     def rest_is_quiet(self, observed: Observed, groups: Mapping[str, int], named: Collection[str], sd: float) -> bool:
         """Return whether the last round of all other clients, in all and by label, is below `sd` deviations."""
@@ -195,7 +194,7 @@ class Conformal(Detector):
         self.labels = tuple(name for name, stays in zip(names, last.tolist(), strict=True) if stays)
 
     def _alarm(self, t: int, evidence: "Evidence") -> Alarm:
-        named, last = self.named(self.clients), self.bag[0, -1]
+        named, last = self._risen(evidence), self.bag[0, -1]
         risen = np.array([client in named for client in self.clients])
         few = bool(named) and bool(last[risen].sum() <= self.most_local * last.sum())
         local = few and self._rest(evidence, named) < SURE
@@ -205,6 +204,10 @@ class Conformal(Detector):
             labels = self._labels_at(evidence.rises_by_label(risen, start) >= SURE)
         statistic, threshold = evidence.statistic(), math.log(2.0 * self.run_length)
         return Alarm("conformal", statistic, threshold, t - start + 1, named, labels, local)
+
+    def _risen(self, evidence: "Evidence") -> tuple[str, ...]:
+        """Return the clients that surely have risen, if only a few have."""
+        return tuple(c for c, x in zip(self.clients, evidence.chances().tolist(), strict=True) if x >= NAMED)
 
     def _labels_at(self, chosen: BoolArray) -> tuple[str, ...]:
         return tuple(name for name, there in zip(self.labels, chosen.tolist(), strict=True) if name and there)
