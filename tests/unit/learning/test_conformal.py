@@ -90,6 +90,16 @@ def test_with_fewer_old_records_than_new_ones_the_old_ones_are_drawn() -> None:
     assert few_old.ravel() == pytest.approx(few_new.ravel())
 
 
+def test_a_fall_of_scores_is_a_rise_of_what_they_lack_to_1() -> None:
+    random = generator(6, "conformal")
+    counts = random.integers(0, 9, (12, 5, 2)).astype(np.float64)
+    means = random.uniform(0.1, 0.9, counts.shape)
+    sums, squares = counts * means, counts * (means**2 + 0.01)
+    lack = np.stack([counts, counts - sums, counts - 2.0 * sums + squares])
+    fall, rise = Evidence.of(np.stack([counts, sums, squares])), Evidence.of(lack)
+    assert fall.falls == pytest.approx(rise.logs.sum(axis=3))
+
+
 def test_scores_that_follow_labels_alone_are_no_evidence_whatever_the_mix() -> None:
     counts = np.full((8, 1, 2), 2.0)
     counts[:, 0, 0] = [1, 3, 1, 3, 1, 3, 1, 3]
@@ -172,6 +182,19 @@ def test_an_alarm_names_whom_the_evidence_names_that_raised_it(monkeypatch: pyte
     assert alarm is not None
     assert play.detector.named(CLIENTS) == ()
     assert alarm.clients == ("c1", "c4")
+
+
+def test_clients_that_are_as_they_were_before_they_drifted_are_found_at_once() -> None:
+    play, two = Play(), {"c1": 0.3, "c4": 0.3}
+    play.quiet(45)
+    play.until_alarm(two)
+    play.detector.forget(two)
+    assert [play.round(two) for _ in range(8)] == [None] * 8
+    assert not play.detector.are_as_before(two)
+    assert play.round() is None
+    assert play.detector.are_as_before(two)
+    assert not play.detector.are_as_before(["c2", "c3"])
+    assert not play.detector.are_as_before(["elsewhere"])
 
 
 def test_a_forgotten_client_begins_a_new_bag_and_the_others_keep_theirs() -> None:
