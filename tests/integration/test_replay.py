@@ -13,6 +13,7 @@ import pytest
 from suites.parameters import full
 
 from streamfl.errors import PeerError, UsageError
+from streamfl.learning.drift.detectors.conformal import Conformal
 from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.machines.client.machine import Client
 from streamfl.machines.client.settings import ClientSettings
@@ -105,6 +106,27 @@ def test_the_same_seed_gives_the_same_model_and_another_seed_another():
     assert again.result.model_sha256 == demo(0).result.model_sha256 == again.model.sha256
     assert again.rounds == demo(0).rounds
     assert demo(1).result.model_sha256 != demo(0).result.model_sha256
+
+
+def test_a_scout_changes_nothing_but_what_the_test_sees(monkeypatch):
+    # Five clients: four or more are compared by their losses. The scout is frozen after 1,000 records, in round 10.
+    table = shuffled(FOREST, 0)
+    logs = {
+        name: replace(log, rows=log.rows[:300], y=log.y[:300])
+        for name, log in deal(table, 5, "round-robin", 0).items()
+    }
+    settings = ReplaySettings(
+        round_size=20, learning=ROUNDS, profile=ProfileSettings(detector="conformal"), measure=False
+    )
+    seen, found = [], []
+    monkeypatch.setattr(Conformal, "update", lambda _, observed, groups: seen[-1].add("scout" in observed.played))
+    for scouts in (True, False):
+        monkeypatch.setattr(Conformal, "scouts", scouts)
+        seen.append(set())
+        found.append(Replay(table, logs, settings).run())
+    assert seen == [{False, True}, {False}]
+    assert found[0].rounds == found[1].rounds
+    assert found[0].model.sha256 == found[1].model.sha256
 
 
 def test_every_record_of_a_replay_is_accepted_rejected_or_pending():

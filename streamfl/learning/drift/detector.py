@@ -61,6 +61,10 @@ class Detector(Kind):
         """Return those of some clients that surely have drifted by now, if only a few have."""
         return ()
 
+    def are_as_before(self, clients: Collection[str]) -> bool:
+        """Return whether some clients, which another model serves, surely are as they were before they drifted."""
+        return False
+
     def rest_is_quiet(self, observed: Observed, groups: Mapping[str, int], named: Collection[str], sd: float) -> bool:
         """Return whether all clients but the named ones lie below `sd` standard deviations."""
         return True

@@ -70,6 +70,11 @@ class RoundPlan:
     apart: tuple[BranchGroup, ...] = ()
     tested: str = ""
 
+    @property
+    def compared(self) -> tuple[LiveModel, ...]:
+        """Return the live models by whose losses models and clients are compared: not one that is only tested."""
+        return tuple(model for model in self.live if model.name != self.tested or model.name == self.serves)
+
     def served_by(self, client: str) -> str:
         """Return the name of the model that serves a client."""
         return next((group.serves for group in self.apart if client in group.clients), self.serves)

@@ -8,7 +8,7 @@ import pytest
 
 from streamfl.arrays import FloatArray
 from streamfl.learning.drift.detectors.class_mix import MOST_LABELS
-from streamfl.learning.drift.detectors.conformal import BAG, SHORTEST, TILTS, Conformal, Evidence
+from streamfl.learning.drift.detectors.conformal import BAG, SHORTEST, TILTS, Conformal, Evidence, Levels
 from streamfl.learning.drift.evidence import ClientPart, Observed
 from streamfl.protocol.alarm import Alarm
 from streamfl.protocol.messages import LabelSums
@@ -90,6 +90,16 @@ def test_with_fewer_old_records_than_new_ones_the_old_ones_are_drawn() -> None:
     assert few_old.ravel() == pytest.approx(few_new.ravel())
 
 
+def test_a_fall_of_scores_is_a_rise_of_what_they_lack_to_1() -> None:
+    random = generator(6, "conformal")
+    counts = random.integers(0, 9, (12, 5, 2)).astype(np.float64)
+    means = random.uniform(0.1, 0.9, counts.shape)
+    sums, squares = counts * means, counts * (means**2 + 0.01)
+    lack = np.stack([counts, counts - sums, counts - 2.0 * sums + squares])
+    fall, rise = Evidence.of(np.stack([counts, sums, squares])), Evidence.of(lack)
+    assert fall.falls == pytest.approx(rise.logs.sum(axis=3))
+
+
 def test_scores_that_follow_labels_alone_are_no_evidence_whatever_the_mix() -> None:
     counts = np.full((8, 1, 2), 2.0)
     counts[:, 0, 0] = [1, 3, 1, 3, 1, 3, 1, 3]
@@ -161,6 +171,30 @@ def test_clients_that_drift_alone_are_named_with_their_labels() -> None:
     assert (alarm.clients, alarm.labels, alarm.local, alarm.since) == (("c1", "c4"), ("a",), True, 46)
     assert play.detector.named(["c1", "c2"]) == ("c1",)
     assert play.detector.rest_is_quiet(observed(play.t, {}), {}, alarm.clients, 3.0)
+
+
+def test_an_alarm_names_whom_the_evidence_names_that_raised_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As if the alarm's own round made sums vary so much that nobody would be named any more.
+    play = Play()
+    play.quiet(45)
+    monkeypatch.setattr(Levels, "take", lambda ratio, _: setattr(ratio, "total", 1e9))
+    alarm = play.round({"c1": 0.3, "c4": 0.3}, labels="a")
+    assert alarm is not None
+    assert play.detector.named(CLIENTS) == ()
+    assert alarm.clients == ("c1", "c4")
+
+
+def test_clients_that_are_as_they_were_before_they_drifted_are_found_at_once() -> None:
+    play, two = Play(), {"c1": 0.3, "c4": 0.3}
+    play.quiet(45)
+    play.until_alarm(two)
+    play.detector.forget(two)
+    assert [play.round(two) for _ in range(8)] == [None] * 8
+    assert not play.detector.are_as_before(two)
+    assert play.round() is None
+    assert play.detector.are_as_before(two)
+    assert not play.detector.are_as_before(["c2", "c3"])
+    assert not play.detector.are_as_before(["elsewhere"])
 
 
 def test_a_forgotten_client_begins_a_new_bag_and_the_others_keep_theirs() -> None:

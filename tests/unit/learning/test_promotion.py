@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from streamfl.arrays import FloatArray
+from streamfl.learning.drift.detectors.excess import Excess
 from streamfl.learning.drift.evidence import ClientPart, LiveModel, Observed, Played
 from streamfl.learning.profiles.adaptive.branch import Trial
 from streamfl.learning.profiles.adaptive.choice import Choice
@@ -351,6 +352,20 @@ def test_an_alarm_of_clients_that_are_better_off_without_their_branch_is_a_retur
     world.drift(0.5, FEW)
     assert states(world.play()) == ["returned"]
     assert not np.logaddexp.reduce(branch.logs) >= math.log(6e4)
+
+
+def test_clients_that_a_detector_sees_as_they_were_return_if_the_model_of_all_is_better_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = settled()
+    world.drift(-0.4, FEW)
+    assert states(world.play(30)) == ["latched", "branched"]
+    world.profile.branches[0].variance = 6.0  # so that gains alone tell little of one round
+    monkeypatch.setattr(Excess, "update", lambda *_: None)
+    monkeypatch.setattr(Excess, "are_as_before", lambda _, clients: clients == FEW)
+    assert states(world.play(3)) == []
+    world.drift(0.5, FEW)
+    assert states(world.play()) == ["returned"]
 
 
 def test_a_branch_that_gains_nothing_is_merged_and_nobody_stands_in_for_its_clients() -> None:

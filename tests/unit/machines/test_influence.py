@@ -106,6 +106,16 @@ def test_a_thousandfold_weight_counts_as_ten_middle_clients():
     assert heavy.numbers.squared_norm == pytest.approx(2000.0)
 
 
+@given(st.lists(st.integers(1, 400), min_size=1, max_size=6))
+def test_scores_by_label_that_count_as_fewer_keep_their_means(counts):
+    told = tuple(LabelSums(label=f"l{i}", count=n, loss=0.3 * n, square=0.1 * n) for i, n in enumerate(counts))
+    one = update("c9", records=max(2001, sum(counts)))
+    left = made([*honest(), replace(one, numbers=replace(one.numbers, new=told))]).updates[-1].numbers.new
+    for sums in left:  # a label of which nothing is left is not named
+        assert sums.count
+        assert (sums.loss / sums.count, sums.square / sums.count) == pytest.approx((0.3, 0.1))
+
+
 def test_a_known_size_bounds_the_weight():
     assert [u.records for u in made([*honest(), update("c9", records=900)], most=120).updates][-2:] == [100, 120]
 

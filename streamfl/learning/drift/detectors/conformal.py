@@ -163,8 +163,13 @@ class Conformal(Detector):
         """Return those of some clients that surely have risen by now, if only a few have."""
         if self.bag.shape[1] < FEWEST:
             return ()
-        chances = self._evidence().chances().tolist()
-        return tuple(c for c, x in zip(self.clients, chances, strict=True) if x >= NAMED and c in clients)
+        return tuple(client for client in self._risen(self._evidence()) if client in clients)
+
+    def are_as_before(self, clients: Collection[str]) -> bool:
+        """Return whether some clients' scores surely have fallen; the scout is of the concept of all others."""
+        chosen = [client in clients for client in self.clients]
+        enough = self.bag.shape[1] >= FEWEST and any(chosen)
+        return enough and self._evidence().fall(np.array(chosen)) >= math.log(2.0 * self.run_length)
 
     def rest_is_quiet(self, observed: Observed, groups: Mapping[str, int], named: Collection[str], sd: float) -> bool:
         """Return whether the last round of all other clients, in all and by label, is below `sd` deviations."""
@@ -195,7 +200,7 @@ class Conformal(Detector):
         self.labels = tuple(name for name, stays in zip(names, last.tolist(), strict=True) if stays)
 
     def _alarm(self, t: int, evidence: "Evidence") -> Alarm:
-        named, last = self.named(self.clients), self.bag[0, -1]
+        named, last = self._risen(evidence), self.bag[0, -1]
         risen = np.array([client in named for client in self.clients])
         few = bool(named) and bool(last[risen].sum() <= self.most_local * last.sum())
         local = few and self._rest(evidence, named) < SURE
@@ -205,6 +210,10 @@ class Conformal(Detector):
             labels = self._labels_at(evidence.rises_by_label(risen, start) >= SURE)
         statistic, threshold = evidence.statistic(), math.log(2.0 * self.run_length)
         return Alarm("conformal", statistic, threshold, t - start + 1, named, labels, local)
+
+    def _risen(self, evidence: "Evidence") -> tuple[str, ...]:
+        """Return the clients that surely have risen, if only a few have."""
+        return tuple(c for c, x in zip(self.clients, evidence.chances().tolist(), strict=True) if x >= NAMED)
 
     def _labels_at(self, chosen: BoolArray) -> tuple[str, ...]:
         return tuple(name for name, there in zip(self.labels, chosen.tolist(), strict=True) if name and there)
@@ -225,8 +234,8 @@ class Evidence:
     ----------
     above, variance
         By start, client and label: the sum of the new records' scores less their mean over the bag, and its variance.
-    logs
-        ln e by start, tilt, client and label.
+    logs, falls
+        ln e by start, tilt, client and label; and that of a fall, by start, tilt and client.
     factors, own
         What logarithms above 0 are divided by: by start, and for single clients by start and client.
     """
@@ -234,6 +243,7 @@ class Evidence:
     above: FloatArray
     variance: FloatArray
     logs: FloatArray
+    falls: FloatArray
     factors: FloatArray
     own: FloatArray
 
@@ -246,13 +256,15 @@ class Evidence:
         mean = sums.sum(axis=0) / some
         one = np.maximum(squares.sum(axis=0) / some - mean**2, LEAST_VARIANCE)
         up, down = _log_most(one, 1.0 - mean), _log_most(one, mean)
-        above, variance, logs, effects, own, common = [], [], [], [], [], []
+        above, variance, logs, falls, effects, own, common = [], [], [], [], [], [], []
         nothing = (np.ones(counts.shape[1]), 1.0, 1.0)
         for start in STARTS:
             new = counts[-start:].sum(axis=0)
             rest = n - new
             rise = (sums - counts * mean)[-start:].sum(axis=0)
-            log_e = TILTS * rise - np.minimum(new, rest) * np.where(new <= rest, up, down)
+            drawn, are_new = np.minimum(new, rest), new <= rest
+            log_e = TILTS * rise - drawn * np.where(are_new, up, down)
+            fall = (-TILTS * rise - drawn * np.where(are_new, down, up)).sum(axis=2)
             enough = _is_tested(start, len(counts))
             each, effect, shock = _design_effects(counts[:-start], sums[:-start], one) if enough else nothing
             effects.append(effect)
@@ -261,9 +273,10 @@ class Evidence:
             above.append(rise)
             variance.append(effect * one * new * rest / some)
             logs.append(log_e if enough else np.zeros_like(log_e))
+            falls.append(fall if enough else np.zeros_like(fall))
         shocks = np.maximum(common, np.maximum.accumulate(dispersion))
         factors, of_clients = np.array(effects) * shocks, np.stack(own) * shocks[:, None]
-        return cls(np.stack(above), np.stack(variance), np.stack(logs), factors, of_clients)
+        return cls(np.stack(above), np.stack(variance), np.stack(logs), np.stack(falls), factors, of_clients)
 
     def statistic(self) -> float:
         """Return ln of the mean over starts and parts."""
@@ -283,6 +296,11 @@ class Evidence:
         weights = np.exp(terms - np.logaddexp.reduce(terms, axis=None))
         chances: FloatArray = np.einsum("pk,pki->i", weights, belongs)
         return chances
+
+    def fall(self, chosen: BoolArray) -> float:
+        """Return ln of the mean over starts for a fall at some clients."""
+        of_clients = _log_mean(_damped(self.falls, self.own[:, None]), 1)
+        return float(_log_mean(of_clients[:, chosen].sum(axis=1), 0))
 
     def levels(self) -> FloatArray:
         """Return by how many deviations all clients lie above the bag, by start."""

@@ -223,6 +223,8 @@ class Promotion(Profile):
         """Return the detector's alarm, unless it concerns clients that are latched, or like all others again."""
         groups = self._groups()
         alarm = self.detector.update(observed, groups)
+        for branch in self.branches:
+            branch.returned |= branch.has_returned(ODDS) and self.detector.are_as_before(branch.clients)
         if alarm is None and self.latch is None and self.detector.is_stale:
             self.held_since = observed.round + 1
             self.detector.reset()

@@ -28,13 +28,13 @@ def observe(closing: Closing, standing: Standing) -> tuple[Observed, RoundAggreg
     """
     state, settings = standing.state, standing.settings
     opened, counted = closing.opened, closing.counted
-    live, serves = opened.plan.live, opened.plan.serves
+    plan = opened.plan
     without = {client for client, share in counted.shares.items() if share == 0.0}
     common = [update for update in counted.updates if update.client not in opened.apart]
-    outliers = outliers_in(((u.client, u.records, u.numbers.losses) for u in common), live) | without
+    outliers = outliers_in(((u.client, u.records, u.numbers.losses) for u in common), plan.compared) | without
     aggregation = RoundAggregation.of(
         settings.learner, state.agreed, counted.updates, opened.apart, outliers, settings.aggregation
     )
     known = state.registry.labels[: state.known_labels]
-    seen = aggregation.observed(counted.updates, live, t=state.round, known_labels=known, serves=serves)
+    seen = aggregation.observed(counted.updates, plan.live, t=state.round, known_labels=known, serves=plan.serves)
     return seen, aggregation

@@ -183,7 +183,7 @@ def _of_fewer(update: Update, records: int, sums: set[str], online: OnlineModels
         numbers,
         losses={name: _part_of(losses, part) for name, losses in numbers.losses.items()},
         differences={name: part * x if name in sums else x for name, x in numbers.differences.items()},
-        new=tuple(_part_of_label(x, part) for x in numbers.new),
+        new=tuple(fewer for x in numbers.new if (fewer := _part_of_label(x, part)).count),
         second_moments=None if C is None else part * C,
         squared_norm=part * numbers.squared_norm,
         learnt=learnt if online is None or learnt is None else online.of_fewer(learnt, records),
@@ -225,4 +225,7 @@ def _part_of(losses: SlotLosses, part: float) -> SlotLosses:
 
 
 def _part_of_label(sums: LabelSums, part: float) -> LabelSums:
-    return replace(sums, count=round(part * sums.count), loss=part * sums.loss, square=part * sums.square)
+    """Return sums as if they were of fewer records, a whole number of them, with the same mean."""
+    count = round(part * sums.count)
+    left = count / max(1, sums.count)
+    return replace(sums, count=count, loss=left * sums.loss, square=left * sums.square)
