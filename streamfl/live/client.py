@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from streamfl.errors import UsageError
+from streamfl.live.doubting import DoubtingOnce, Looks
 from streamfl.live.host_measures import HostMeasures
 from streamfl.live.host_node import HostNode
 from streamfl.live.identity import warn_if_open
@@ -58,7 +59,8 @@ def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop
     if machine.learner.online is not None:
         machine.learner.online.at_client()  # loads or compiles its loops: a group would not wait for that
     connector.prepare()
-    host = connector.host(settings.client.host, settings.placement, settings.record_format, settings.delayed_labels)
+    records = DoubtingOnce(settings.record_format, Looks(settings.field_map))
+    host = connector.host(settings.client.host, settings.placement, records, settings.delayed_labels)
     clock = ListeningClock(host.listen)
     node = HostNode(host, machine, stop, settings.client.stop_within, until_end)
     measures = HostMeasures(node, settings.telemetry.most_behind)
