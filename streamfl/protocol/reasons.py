@@ -13,6 +13,7 @@ class ReasonCode(StrEnum):
     EMPTY = "empty"
     NOT_JSON = "not-json"
     NOT_PACKED = "not-packed"
+    UNREADABLE = "unreadable"
     NO_CLIENT = "no-client"
     TOO_MANY_LABELS = "too-many-labels"
 
