@@ -17,6 +17,7 @@ from streamfl.learning.model import Model
 from streamfl.machines.client.follower import Follower
 from streamfl.machines.client.usable import LARGEST_WEIGHT
 from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.models.importances import importances
 from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.online_models import NativeOnlineModels
 from streamfl.online.native.served import ServedNative
@@ -32,9 +33,6 @@ from streamfl.sampling import generator
 from streamfl.wire import codec, safe_file
 
 FORMAT = 3
-
-# How often values change places for an importance: twice as often halves the variance of a mean, at twice the time.
-EXCHANGES = 5
 
 WHAT = "a streamfl model file"
 
@@ -498,7 +496,7 @@ class ServedModel:
         Raises
         ------
         UsageError
-            As in `predict`; or there are fewer than two records, or not one label or target for each.
+            As in `predict`; or there are fewer than two records, or not a label or target for each.
 
         Examples
         --------
@@ -511,31 +509,15 @@ class ServedModel:
         """
         names, encoded, by_branch = self._encoded(X, features, "warn", "raise", None)
         if len(truth) != len(encoded) or len(encoded) < 2:
-            raise UsageError(
-                f"{len(encoded)} records, {len(truth)} labels or targets: give two or more, one for each"
-            )
+            raise UsageError(f"{len(encoded)} records, {len(truth)} truths: give two or more, one for each")
         right = np.array(truth, float) if self.task == "regression" else np.array(list(map(str, truth)))
 
         def quality(records: FloatArray) -> float:
             predicted = np.array(self.decided(self.predictions(names, records, by_branch)))
-            return (
-                -float(np.abs(predicted - right).mean())
-                if self.task == "regression"
-                else float((predicted == right).mean())
-            )
+            wrong = np.abs(predicted - right) if self.task == "regression" else predicted != right
+            return -float(wrong.mean())
 
-        hot = {f"{column}={value}": column for column, values in self.categories.items() for value in values}
-        columns = dict[str, list[int]]()
-        for j, name in enumerate(names):
-            columns.setdefault(hot.get(name, name), []).append(j)
-        whole, random, lost = quality(encoded), generator(seed, "importances"), dict.fromkeys(columns, 0.0)
-        for _ in range(EXCHANGES):
-            order = random.permutation(len(encoded))
-            for column, places in columns.items():
-                exchanged = encoded.copy()
-                exchanged[:, places] = encoded[order][:, places]
-                lost[column] += (whole - quality(exchanged)) / EXCHANGES
-        return dict(sorted(((name, round(one, 6)) for name, one in lost.items()), key=lambda item: -item[1]))
+        return importances(quality, encoded, self.encoding.by_column(names), generator(seed, "importances"))
 
     def _linear_by_rounds(self, features: tuple[str, ...], X: FloatArray, W: FloatArray) -> dict[str, FloatArray]:
         """Return what each feature, and the constant 1 (named ""), adds to the outputs of the model of rounds."""
