@@ -13,7 +13,6 @@ import structlog
 from streamfl.arrays import FloatArray
 from streamfl.errors import UsageError
 from streamfl.live.client import serve_clients
-from streamfl.live.doubting import DoubtingOnce, Looks
 from streamfl.live.host_node import HostNode
 from streamfl.live.identity import signatures
 from streamfl.live.metrics.logs import configure
@@ -26,6 +25,7 @@ from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.protocol.decisions import Refused
 from streamfl.protocol.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
 from streamfl.protocol.records import Batch, Span, without_infinity
+from streamfl.records.formats.doubting import DoubtingOnce, Looks
 from streamfl.records.formats.own import Deserialize, Features, OwnRecords
 from streamfl.records.formats.unframed import UnreadableError, as_json
 from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart

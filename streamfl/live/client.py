@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import structlog
 
 from streamfl.errors import UsageError
-from streamfl.live.doubting import DoubtingOnce, Looks
 from streamfl.live.host_measures import HostMeasures
 from streamfl.live.host_node import HostNode
 from streamfl.live.identity import warn_if_open
 from streamfl.live.metrics.exposure import exposed, traced
 from streamfl.live.settings.settings import FederationSettings
 from streamfl.live.stopping import Stop
+from streamfl.records.formats.doubting import DoubtingOnce, Looks
 from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.ports import Connector, Host, RecordFormat

@@ -13,7 +13,7 @@ import numpy as np
 
 from streamfl.arrays import HOLDS_ARRAYS, FloatArray, IntArray
 from streamfl.errors import PeerError, UsageError
-from streamfl.learning.model import Model
+from streamfl.learning.model import Model, Task
 from streamfl.machines.client.follower import Follower
 from streamfl.machines.client.usable import LARGEST_WEIGHT
 from streamfl.machines.coordinator.machine import Coordinator
@@ -28,7 +28,7 @@ from streamfl.protocol.records import Batch, Span
 from streamfl.protocol.registry import Registry, wrong_registry
 from streamfl.records.encoding import Encoding, columns_of
 from streamfl.records.values.cells import NAMES, Cells, listed, quoted, text, words
-from streamfl.run.settings import LearningSettings, ProfileSettings, Task
+from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.sampling import generator
 from streamfl.wire import codec, safe_file
 
@@ -175,7 +175,7 @@ class ServedModel:
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
-    task: Literal["classification", "regression"]
+    task: Task
     loss: str
     registry: Registry
     weights: FloatArray
@@ -223,7 +223,7 @@ class ServedModel:
             loss=learning.loss(settings.task),
             registry=registry,
             weights=W,
-            chain=machine.state.chain,
+            chain=machine.state.online_digest,
             native=native,
             branches=branches,
             clients=tuple(sorted(machine.state.members)) if branches else (),
@@ -308,19 +308,19 @@ class ServedModel:
         if wrong := wrong_registry(registry):
             return wrong
         if self.loss not in MODELS.names() or loss_of(self.loss) is None:
-            return f"the loss {quoted(self.loss)}, and known are {', '.join(MODELS)}"
+            return f"the loss {quoted(self.loss)}, but it must be one of {', '.join(MODELS)}"
         if (self.model.link == "identity") != (self.task == "regression"):
             return f"the loss {self.loss}, which is not for {self.task}"
         shape = registry.rows, self.model.columns(len(self.labels))
         if any(W.shape != shape for W in (self.weights, *self.branches.values())):
             return "weights that do not fit its names"
         if not all(np.abs(W).max(initial=0.0) <= LARGEST_WEIGHT for W in (self.weights, *self.branches.values())):
-            return "weights that are no finite numbers, or far too large"
+            return "weights that are not finite, or far too large"
         if native is None:
             return None
         known = native.agreed.labels == self.labels[: len(native.agreed.labels)]
         if not known or native.settings.targets != (self.task == "regression"):
-            return "online models of other labels"
+            return "online models for other labels"
         return native.wrong()
 
     @cached_property
@@ -478,20 +478,12 @@ class ServedModel:
         """Return by column how much worse the model predicts when the column's values change places among records.
 
         It is the accuracy that is lost, or by how much the mean absolute error rises: the mean of five exchanges.
-        Take recent records that the model has not learnt. Of columns that say the same, each seems to matter little.
+        Take recent records that the model has not learnt. The first column matters most.
 
         Parameters
         ----------
-        X, features
-            Records, as in `predict`.
-        truth
-            Their labels or targets.
-        seed
-            Seed of the exchanges.
-
-        Returns
-        -------
-        The columns that the records have, the most important one first.
+        X, features, truth, seed
+            Records, as in `predict`, with their labels or targets; and the seed of the exchanges.
 
         Raises
         ------
@@ -501,9 +493,8 @@ class ServedModel:
         Examples
         --------
         >>> registry = Registry(1, ("x", "y"), ("no", "yes"), np.zeros(2), np.ones(2))
-        >>> W = np.array([[-1.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
         >>> records = [{"x": float(x), "y": float(y)} for x in (-1, 1) for y in range(20)]
-        >>> model = ServedModel("classification", "softmax", registry, W)
+        >>> model = ServedModel("classification", "softmax", registry, np.diag([-1.0, 0.0, 0.0])[:, :2])
         >>> model.importances(records, ["no"] * 20 + ["yes"] * 20)
         {'x': 0.52, 'y': 0.0}
         """

@@ -12,7 +12,7 @@ from streamfl.models import Linear
 from streamfl.records.table import Table
 from streamfl.run.compare import errors
 from streamfl.run.dealing.dealing import Log
-from streamfl.run.dealing.order import came, moments, usual_rounds
+from streamfl.run.dealing.order import arrival_times, row_times, usual_rounds
 from streamfl.run.evaluation.compared import Misses
 from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, shares
 from streamfl_benchmarks.peers.local_work import copies, weighted
@@ -83,10 +83,10 @@ class LinearFedAvg:
     def _rounds(self) -> list[list[tuple[str, IntArray]]]:
         """Return by round its clients and the places of their records."""
         size, period = usual_rounds(self.table, self.logs, None, min_records=LEAST)
-        at, found = moments(self.table, self.logs), dict[int, list[tuple[str, IntArray]]]()
+        at, found = row_times(self.table, self.logs), dict[int, list[tuple[str, IntArray]]]()
         for name, log in self.logs.items():
             places = np.arange(len(log.rows))
-            of = places // size if period is None else np.floor(came(log, at) / period).astype(np.int64)
+            of = places // size if period is None else np.floor(arrival_times(log, at) / period).astype(np.int64)
             for round_ in np.unique(of):
                 found.setdefault(int(round_), []).append((name, places[of == round_]))
         return [found[round_] for round_ in sorted(found)]

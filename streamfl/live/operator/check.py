@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from streamfl.errors import UsageError
-from streamfl.live.doubting import Doubting
 from streamfl.live.identity import OPEN_TO_ALL, REMEDY, Process, signatures
 from streamfl.live.settings.connectors import connect
 from streamfl.live.settings.settings import FederationSettings
+from streamfl.records.formats.doubting import Doubting
 from streamfl.run.report.terminal import print_line
 from streamfl.runtime.ports import CheckResult
 

@@ -11,7 +11,7 @@ import numpy as np
 from streamfl.arrays import FloatArray
 from streamfl.records.doubts import FEWEST, LOOKED_AT
 from streamfl.records.doubts_of_messages import Doubts, doubts
-from streamfl.records.formats import FieldMap
+from streamfl.records.formats.field_map import FieldMap
 from streamfl.runtime.ports import Decoded, RecordFormat
 
 # The most values held to be looked over.
