@@ -30,6 +30,8 @@ REMEDIES: Mapping[ReasonCode | None, str] = {
     ReasonCode.UNREADABLE: "write messages that fit their schema, or that your own functions can read",
     ReasonCode.EMPTY: "leave empty messages out, or mark the end of a stream as docs/kafka.md says",
     ReasonCode.NO_CLIENT: "write the client's name into the field that [records.fields] client names",
+    ReasonCode.NO_KEY: "write the record's key into the field that [labels] key names: a short text or an integer",
+    ReasonCode.BAD_LABEL: "write one short text or number as the label; with a closed schema, one that is declared",
     ReasonCode.TOO_MANY_LABELS: "raise most_labels in [federation] if all are labels, or set the task to regression",
 }
 
