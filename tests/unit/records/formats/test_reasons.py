@@ -37,9 +37,8 @@ def test_a_json_object_that_is_refused(more: dict[str, object], refused: int) ->
 def test_a_packed_message_that_is_refused() -> None:
     form = Packed("classification")
     good = form.encode(("x",), np.ones((2, 1)), np.zeros(2), ("a",))
-    bad = [b"", b"junk", good[:-1], good + b"x", *(good.replace(*change) for change in (
-        (b'"X"', b'"Z"'), (b'"y"', b'"z"'), (b'"features"', b'"featurez"'), (b'"labels"', b'"labelz"'), (b"I32", b"I64"),
-    ))]  # fmt: skip
+    changes = ((b'"X"', b'"Z"'), (b'"y"', b'"z"'), (b'"features"', b'"featurez"'), (b"I32", b"I64"))
+    bad = [b"", b"junk", good[:-1], good + b"x", *(good.replace(*change) for change in changes)]
     found = form.decode(range(len(bad)), bad).rejected
     assert len(found) == len(bad)
     assert [one.reason for one in found if code_of(one.reason) is None] == []
