@@ -357,7 +357,7 @@ def test_a_target_of_all_experts_is_explained_up_to_what_ferns_say():
         ),
         (lambda native: replace(native, settings=NativeSettings("ferns", neighbours=False)), "a client's own"),
         (lambda native: replace(native, settings=NativeSettings("ferns", last_answer=False)), "a client's own"),
-        (lambda native: replace(native, agreed=replace(native.agreed, labels=("u", "v", "x"))), "of other labels"),
+        (lambda native: replace(native, agreed=replace(native.agreed, labels=("u", "v", "x"))), "for other labels"),
         (lambda native: replace(native, agreed=replace(native.agreed, norms=np.full(2, np.nan))), "do not fit"),
     ],
 )
