@@ -2,9 +2,11 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import settings
 
 ROOT = Path(__file__).parent
@@ -40,3 +42,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if "not compiles" not in config.option.markexpr or collection_path.suffix != ".py":
         return None
     return "\npytestmark = pytest.mark.compiles\n" in collection_path.read_text(encoding="utf-8") or None
+
+
+@pytest.fixture(autouse=True)
+def _logs_of_this_test_alone() -> Iterator[None]:
+    """Undo what a test, or a command in it, has said of logs."""
+    yield
+    structlog.reset_defaults()

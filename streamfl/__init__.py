@@ -4,11 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
 
-__all__ = ["MasterFLClassifier", "MasterFLRegressor", "__version__", "read", "replay"]
+__all__ = ["Federation", "ManualClock", "MasterFLClassifier", "MasterFLRegressor", "__version__", "read", "replay"]
 
 if TYPE_CHECKING:
+    from streamfl.cli.federation import Federation
     from streamfl.cli.python import read, replay
     from streamfl.run.estimators import MasterFLClassifier, MasterFLRegressor
+    from streamfl.runtime.clock import ManualClock
 
 
 def __getattr__(name: str) -> Any:
@@ -17,6 +19,14 @@ def __getattr__(name: str) -> Any:
         from streamfl.cli import python  # noqa: PLC0415
 
         return getattr(python, name)
+    if name == "Federation":
+        from streamfl.cli.federation import Federation  # noqa: PLC0415
+
+        return Federation
+    if name == "ManualClock":
+        from streamfl.runtime.clock import ManualClock  # noqa: PLC0415
+
+        return ManualClock
     if name in __all__:
         from streamfl.run import estimators  # noqa: PLC0415
 

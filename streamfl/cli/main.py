@@ -438,8 +438,9 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
 def predict(file: str, **options: Any) -> None:
     """Predict the records of a file with a saved model.
 
-    FILE is .csv, .csv.gz, .jsonl, .ndjson, .json, .arff, .parquet, .npz, or - for CSV from standard input; it needs
-    no labels. Records are read and predicted in batches, so the file may be larger than memory, except .npz.
+    FILE is .csv, .csv.gz, .tsv, .tab, .jsonl, .ndjson, .json, .arff, .parquet, .npz, or - for CSV from standard
+    input; it needs no labels. Records are read and predicted in batches, so the file may be larger than memory,
+    except .npz.
     """
     from streamfl.records.request import Request  # noqa: PLC0415
     from streamfl.run.predictions.predict import PredictRequest, run_predict  # noqa: PLC0415

@@ -5,6 +5,7 @@ import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,29 @@ class Run:
     def report(self) -> str:
         """Return the HTML page that the command writes with `--report`."""
         return render(self.result, drifts=self.imposed, title=f"streamfl: {self.result.source}")
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw accuracy or error by round, beside NoChange, with a line at each restart; needs matplotlib.
+
+        Parameters
+        ----------
+        axes
+            Where to draw; None: new axes of matplotlib.
+
+        Returns
+        -------
+        The axes.
+        """
+        if axes is None:
+            axes = _axes()
+        rounds, measure = self.rounds(), "mae" if self.result.accuracy is None else "accuracy"
+        axes.plot(rounds["round"].to_list(), rounds[measure].to_list(), label=measure)
+        axes.plot(rounds["round"].to_list(), rounds["no_change"].to_list(), label="NoChange")
+        for restart in self.result.restarts:
+            axes.axvline(restart.round, linestyle="--")
+        axes.set_xlabel("round")
+        axes.legend()
+        return axes
 
     def __str__(self) -> str:
         return self.printed
@@ -141,6 +165,15 @@ def read(source: str | Path | pl.DataFrame, **options: Any) -> Table:
     """
     with _parsed(source, options) as chosen:
         return table_named(_plain(source), chosen, Console(file=io.StringIO()))
+
+
+def _axes() -> Any:
+    try:
+        return import_module("matplotlib.pyplot").subplots()[1]  # not a dependency
+    except ImportError:
+        raise UsageError(
+            "plot() draws with matplotlib, which is not installed; pip install matplotlib, or see report()"
+        ) from None
 
 
 @contextmanager

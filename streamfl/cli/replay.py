@@ -27,9 +27,9 @@ from streamfl.protocol.messages import (
 from streamfl.records.labels import amounts, identifier
 from streamfl.records.table import Table
 from streamfl.run.compare import Alternatives, RecordErrors
-from streamfl.run.dealing.dealing import FEWEST, Log, client_column, deal, usual_size
+from streamfl.run.dealing.dealing import FEWEST, Log, client_column, deal
 from streamfl.run.dealing.imposed_drift import Injection, inject
-from streamfl.run.dealing.order import follow_each_other, period_in_order, row_times
+from streamfl.run.dealing.order import follow_each_other, row_times, usual_rounds
 from streamfl.run.evaluation.result import Result
 from streamfl.run.page.report import render
 from streamfl.run.predictions.answers_file import AnswersFile
@@ -178,15 +178,18 @@ def run_replay(
     if remark:
         print_line(console, f"{remark}; name another with --label")
     logs, asked = deal(table, clients, split, settings.seed), settings
-    size = _size(table, logs, round_size, FEWEST if injection is None else 1, settings.min_records)
+    _check_size(table, logs, round_size, settings.min_records)
+    fewest = FEWEST if injection is None else 1  # with --inject all rounds exist that it names
+    size, period = usual_rounds(table, logs, round_size, min_records=settings.min_records, fewest=fewest)
     if settings.min_records == 1:
         print_line(console, ALONE)
     if settings.interval is not None:
         _check_interval(table, is_idle=round_size is not None or injection is not None)
     if injection is not None:
         logs = inject(table, logs, injection, size, settings.seed)
-    elif settings.interval is None and answers is None:
-        settings = replace(settings, interval=_period(table, logs, size, console))
+    elif settings.interval is None and answers is None and period is not None:
+        _tell_period(table, logs, period, console)
+        settings = replace(settings, interval=period)
     ways = Alternatives(table, logs, asked, round_size) if compare else None
     replay = Replay(
         table,
@@ -197,14 +200,19 @@ def run_replay(
     )
     if injection is not None:
         _check_rounds(injection, replay, size)
-    if outlook := replay.profile().outlook():
-        print_line(console, outlook)
-    for note in table.notes:
-        print_line(console, f"{table.name}: {note}", "yellow")
+    _remark(replay, console)
     with _page(table.name, page, console) as show:
         replayed = _watched(replay, injection, outputs, console, show, ways)
         _finish(replayed, table, injection, outputs, console)
     return replayed
+
+
+def _remark(replay: Replay, console: Console) -> None:
+    """Print what is known of the profile and of the table before anything runs."""
+    if outlook := replay.profile().outlook():
+        print_line(console, outlook)
+    for note in replay.table.notes:
+        print_line(console, f"{replay.table.name}: {note}", "yellow")
 
 
 def _finish(
@@ -262,10 +270,8 @@ def _recorded(
     return AnswersFile.load(answers, targets=not table.labels).recorded(logs)
 
 
-def _size(table: Table, logs: dict[str, Log], given: int | None, fewest: int, min_records: int) -> int:
-    """Return the records per client and round: as given, or for about 100 rounds.
-
-    With --inject `fewest` does not apply, so that the rounds it names exist.
+def _check_size(table: Table, logs: dict[str, Log], given: int | None, min_records: int) -> None:
+    """Check that rounds can have so many records, and clients have them.
 
     Raises
     ------
@@ -280,7 +286,6 @@ def _size(table: Table, logs: dict[str, Log], given: int | None, fewest: int, mi
     if max(len(log.rows) for log in logs.values()) < min_records:
         what = f"no client has {min_records} valid records, the minimum for an update (--min-records)"
         raise UsageError(f"{table.name}: {what}; choose fewer --clients or a smaller --min-records")
-    return given or usual_size(len(table), len(logs), min_records=min_records, fewest=fewest)
 
 
 def _check_rounds(injection: Injection, replay: Replay, size: int) -> None:
@@ -307,17 +312,13 @@ def _check_interval(table: Table, *, is_idle: bool) -> None:
         )
 
 
-def _period(table: Table, logs: dict[str, Log], size: int, console: Console) -> float | None:
-    """Return the length of a round by time, if rounds of equal size would let models learn ahead; else None."""
-    period = period_in_order(table, logs, size)
-    if period is None:
-        return None
+def _tell_period(table: Table, logs: dict[str, Log], period: float, console: Console) -> None:
+    """Say how long a round by time is, where rounds of equal size would let models learn ahead."""
     at = row_times(table, logs)
     length = f"{period:g} seconds" if at is table.times else f"{period:g} rows of the file"
     print_line(console, f"clients have records at different rates, so a round takes those of {length}")
     if at is not table.times and follow_each_other(logs, at):
         print_line(console, ONE_BY_ONE, "yellow")
-    return period
 
 
 def _title(replay: Replay) -> str:

@@ -13,9 +13,10 @@ from streamfl.live.identity import warn_if_open
 from streamfl.live.metrics.exposure import exposed, traced
 from streamfl.live.settings.settings import FederationSettings
 from streamfl.live.stopping import Stop
+from streamfl.records.formats.doubting import DoubtingOnce, Looks
 from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run
-from streamfl.runtime.ports import Connector, Host
+from streamfl.runtime.ports import Connector, Host, RecordFormat
 
 if TYPE_CHECKING:
     from streamfl.live.tracing.rounds import Spans
@@ -26,7 +27,14 @@ LOG = structlog.get_logger("streamfl.client")
 MOST_NAMES = 10
 
 
-def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop, *, until_end: bool) -> None:
+def serve_clients(
+    settings: FederationSettings,
+    connector: Connector,
+    stop: Stop,
+    *,
+    until_end: bool,
+    records: RecordFormat | None = None,
+) -> None:
     """Run clients until stopped or, with `until_end`, until their records have ended.
 
     Parameters
@@ -37,6 +45,8 @@ def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop
         Set when the process is to end.
     until_end
         Whether it ends when its clients' records end.
+    records
+        How messages hold records, if not as the settings say.
 
     Raises
     ------
@@ -58,7 +68,8 @@ def serve_clients(settings: FederationSettings, connector: Connector, stop: Stop
     if machine.learner.online is not None:
         machine.learner.online.at_client()  # loads or compiles its loops: a group would not wait for that
     connector.prepare()
-    host = connector.host(settings.client.host, settings.placement, settings.record_format, settings.delayed_labels)
+    records = DoubtingOnce(records or settings.record_format, Looks(settings.field_map))
+    host = connector.host(settings.client.host, settings.placement, records, settings.delayed_labels)
     clock = ListeningClock(host.listen)
     node = HostNode(host, machine, stop, settings.client.stop_within, until_end)
     measures = HostMeasures(node, settings.telemetry.most_behind)

@@ -19,6 +19,26 @@ LOG = structlog.get_logger("streamfl.coordinator")
 EVERY = 60.0
 
 
+def shared_model(machine: Coordinator, settings: FederationSettings) -> ServedModel:
+    """Return the model that the clients agree on, once a round was opened.
+
+    Raises
+    ------
+    UsageError
+        The model is not one of streamfl's own.
+    """
+    fields = settings.field_map
+    return ServedModel.of(
+        machine,
+        settings.learning,
+        categories=dict(fields.categories),
+        label=fields.label,
+        left_out=(*fields.times, *fields.drop),
+        client_column=fields.client or "",
+        missing_values=fields.missing_values,
+    )
+
+
 @dataclass
 class ModelOut:
     """The file to which a coordinator writes the model that its clients agree on: that of `replay --model-out`.
@@ -73,16 +93,7 @@ class ModelOut:
         """
         if machine.state.agreement is None:
             return
-        fields = self.settings.field_map
-        model = ServedModel.of(
-            machine,
-            self.settings.learning,
-            categories=dict(fields.categories),
-            label=fields.label,
-            left_out=(*fields.times, *fields.drop),
-            client_column=fields.client or "",
-            missing_values=fields.missing_values,
-        )
+        model = shared_model(machine, self.settings)
         replace(model, provenance=self._provenance(machine, bytes_a_record)).save(self.path)
         self._entry = machine.state.entry
 

@@ -19,7 +19,7 @@ from streamfl.machines.client.follower import Follower
 from streamfl.protocol.messages import Ended
 from streamfl.run.model_file import ServedModel
 from streamfl.runtime.log.tally import Tally
-from streamfl.runtime.ports import Connector, Scorer
+from streamfl.runtime.ports import Connector, RecordFormat, Scorer
 
 LOG = structlog.get_logger("streamfl.score")
 
@@ -185,7 +185,9 @@ class ScoringNode:
         )
 
 
-def serve_scores(settings: FederationSettings, connector: Connector, stop: Stop) -> None:
+def serve_scores(
+    settings: FederationSettings, connector: Connector, stop: Stop, records: RecordFormat | None = None
+) -> None:
     """Answer records until stopped.
 
     Parameters
@@ -194,6 +196,8 @@ def serve_scores(settings: FederationSettings, connector: Connector, stop: Stop)
         The settings of the process, and the log of the federation.
     stop
         Set when the process is to end.
+    records
+        How messages hold records, if not as the settings say.
 
     Raises
     ------
@@ -206,7 +210,7 @@ def serve_scores(settings: FederationSettings, connector: Connector, stop: Stop)
     if not score.topics and not score.http:
         raise UsageError("there is nothing to answer; set topics in [score], or give --http")
     follower = Follower(settings.learner)  # loads or compiles its loops: a group would not wait for that
-    form = settings.unlabelled_format
+    form = records or settings.unlabelled_format
     over_http = _OverHTTP(settings, follower) if score.http else None
     scorer = connector.scorer(score.name, settings.unlabelled, form)
     answers = Predictor(follower, form.stride, score.probabilities)

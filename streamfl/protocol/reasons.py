@@ -5,7 +5,7 @@ from typing import Self
 
 
 class ReasonCode(StrEnum):
-    """What is wrong with a record, where there is something that its writer can do."""
+    """What is wrong with a record."""
 
     NO_LABEL = "no-label"
     INFINITE = "infinite"
@@ -13,7 +13,10 @@ class ReasonCode(StrEnum):
     EMPTY = "empty"
     NOT_JSON = "not-json"
     NOT_PACKED = "not-packed"
+    UNREADABLE = "unreadable"
     NO_CLIENT = "no-client"
+    NO_KEY = "no-key"
+    BAD_LABEL = "bad-label"
     TOO_MANY_LABELS = "too-many-labels"
 
 
@@ -49,6 +52,15 @@ class Reason(str):
 def code_of(reason: str) -> ReasonCode | None:
     """Return the code of a reason; None if it has none."""
     return reason.code if isinstance(reason, Reason) else None
+
+
+def coded(reason: str, code: ReasonCode) -> Reason:
+    """Return a reason with its code, or with this one if it has none.
+
+    >>> coded("the metadata have no list of labels", ReasonCode.NOT_PACKED).code.value
+    'not-packed'
+    """
+    return reason if isinstance(reason, Reason) else Reason(reason, code)
 
 
 def known_code(text: str) -> ReasonCode | None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamfl.arrays import FloatArray
+from streamfl.arrays import FloatArray, IntArray
 from streamfl.records.request import Request
 from streamfl.records.table import Numbers, Table, Texts
 from streamfl.records.values.cells import listed
@@ -17,14 +17,16 @@ FEWEST = 50  # records by which a column is judged
 LOOKED_AT = 1000  # records by which most columns are found to be in order
 # A code repeats in this share of the records, and at least so often. In more than half of them it is the usual value.
 LEAST_SHARE, LEAST, MOST_SHARE = 0.001, 3, 0.5
-# How many times the spread of the other values a code lies outside them: a usual code, and any other number.
-FAR, VERY_FAR = 1.0, 10.0
-CODES = frozenset(
-    (-200.0, -9900.0, -7777.0, -8888.0, 7777.0, 8888.0, -32768.0, 32767.0, 65535.0, -(2.0**31), 2.0**31 - 1)
-)
+# How many times the spread of the other values a code lies outside them: a number that is written like a code; a
+# negative number where no other is negative; any other number, which is only reported; one that nothing measures.
+FAR, BELOW_ZERO, VERY_FAR, ABSURD = 1.0, 5.0, 10.0, 1e6
+# The ends of whole numbers of 16, 32 and 64 bits, as float64.
+LIMITS = frozenset(limit for k in (15, 16, 31, 32, 63, 64) for limit in (-(2.0**k), 2.0**k - 1.0))
 
-
-COUNTER = "only rises, or only falls, from record to record, as a counter does"
+COUNTER = "has whole numbers that only rise, or only fall, from record to record, as a counter does"
+TREND = "only rises, or only falls, from record to record, as the reading of a meter does, or a slow trend"
+CONSTANT = "has one value in all records"
+IDENTIFIER = "has another whole number in each record, as an identifier has"
 RATE = "if it matters how fast, add a column with the difference from the record before"
 
 
@@ -44,9 +46,13 @@ def looked_over(request: Request, table: Table) -> Table:
     table, notes = _without_codes(request, table), list[str]()
     numbers = _numbers(table)
     owners = None if request.keep is None else table.columns[request.keep]
-    counters = [j for j in numbers if counts_up(table.X[:, j], owners)]
+    one_way = [j for j in numbers if goes_one_way(table.X[:, j], owners)]
+    counters = [j for j in one_way if is_whole(table.X[:, j])]
+    trends = [table.features[j] for j in one_way if j not in counters]
+    if trends:
+        notes.append(_note(trends, f"{TREND}; it is kept; --drop {shlex.quote(','.join(trends))} leaves it out"))
     if counters and len(counters) < len(table.features):
-        notes.append(_note(table, counters, f"{COUNTER}, and is left out; {RATE}"))
+        notes.append(_note([table.features[j] for j in counters], f"{COUNTER}, and is left out; {RATE}"))
         stay = [j for j in range(len(table.features)) if j not in set(counters)]
         table = replace(
             table,
@@ -55,12 +61,12 @@ def looked_over(request: Request, table: Table) -> Table:
             left_out=(*table.left_out, *(table.features[j] for j in counters)),
         )
         numbers = _numbers(table)
-    constant = [j for j in numbers if _is_constant(table.X[:, j])]
+    constant = [j for j in numbers if is_constant(table.X[:, j])]
     if constant:
-        notes.append(_note(table, constant, "has one value in all records"))
-    names = [j for j in numbers if _names_records(table.X[:, j])]
+        notes.append(_note([table.features[j] for j in constant], CONSTANT))
+    names = [j for j in numbers if names_records(table.X[:, j])]
     if names:
-        notes.append(_note(table, names, "has another whole number in each record, as an identifier has"))
+        notes.append(_note([table.features[j] for j in names], IDENTIFIER))
     notes.extend(
         f"column {listed([table.features[j]])} equals column {listed([table.features[first]])}"
         for first, j in _twins(table.X, [j for j in numbers if j not in set(constant)])
@@ -77,9 +83,8 @@ def _numbers(table: Table) -> list[int]:
     return [j for j, name in enumerate(table.features) if name not in hot]
 
 
-def _note(table: Table, places: Sequence[int], what: str) -> str:
-    names = listed([table.features[j] for j in places])
-    return f"column {names} {what}" if len(places) == 1 else f"columns {names}: each {what}"
+def _note(names: Sequence[str], what: str) -> str:
+    return f"column {listed(names)} {what}" if len(names) == 1 else f"columns {listed(names)}: each {what}"
 
 
 def _without_codes(request: Request, table: Table) -> Table:
@@ -137,7 +142,15 @@ def _suspects(X: Numbers, places: Sequence[int]) -> Iterator[int]:
 
 
 def _may_be_code(end: float, sample: FloatArray) -> bool:
-    return _is_outside(end, sample[sample != end], (0.1, 0.9), FAR if is_code(end) else VERY_FAR)
+    others = sample[sample != end]
+    return _is_outside(end, others, (0.1, 0.9), _needed(end, others))
+
+
+def _needed(end: float, others: FloatArray) -> float:
+    """Return how many spreads a number has to lie outside the others in order to be a code."""
+    if is_code(end):
+        return FAR
+    return BELOW_ZERO if end < 0.0 and len(others) and others.min() >= 0.0 else VERY_FAR
 
 
 def codes(column: Numbers, kept: frozenset[float] = frozenset()) -> Iterator[Code]:
@@ -164,11 +177,17 @@ def codes(column: Numbers, kept: frozenset[float] = frozenset()) -> Iterator[Cod
 def _code(left: FloatArray, end: float, n: int) -> Code | None:
     if not _may_be_code(end, left[:: max(1, len(left) // LOOKED_AT)]):  # the common case, found by few values
         return None
-    usual, others = is_code(end), left[left != end]
+    others = left[left != end]
     found = len(left) - len(others)
-    if not max(LEAST, LEAST_SHARE * n) <= found <= MOST_SHARE * len(left) or len(np.unique(others)) < LEAST:
+    if found < max(LEAST, LEAST_SHARE * n) or len(np.unique(others)) < LEAST:
         return None
-    return Code(end, found / n, usual) if _is_outside(end, others, (0.01, 0.99), FAR if usual else VERY_FAR) else None
+    if found > MOST_SHARE * len(left) and not (is_code(end) and len(others) >= FEWEST):
+        return None
+    needed = _needed(end, others)
+    if not _is_outside(end, others, (0.01, 0.99), needed):
+        return None
+    usual = needed < VERY_FAR or _is_outside(end, others, (0.01, 0.99), ABSURD)
+    return Code(end, found / n, usual)
 
 
 def _is_outside(end: float, others: FloatArray, within: tuple[float, float], times: float) -> bool:
@@ -190,19 +209,31 @@ def _repeated_ends(column: Numbers, values: set[float]) -> Iterator[Code]:
 
 
 def is_code(value: float) -> bool:
-    """Return whether a number is often written for a missing value: two nines or more, or another usual code.
+    """Return whether a number is written like a code: nines, one digit four times, or an end of whole numbers.
 
-    >>> [is_code(value) for value in (-999.0, 9999.0, -99.9, -200.0, -9.0, 990.0)]
-    [True, True, True, True, False, False]
+    Nines are two or more; below zero, zeros may follow them.
+
+    >>> [is_code(value) for value in (-999.0, 9999.0, -99.9, -9900.0, 7777.0, 65535.0)]
+    [True, True, True, True, True, True]
+    >>> [is_code(value) for value in (-200.0, -9.0, 990.0, 777.0, 0.0)]
+    [False, False, False, False, False]
     """
     digits = f"{abs(value):.10g}".replace(".", "")
-    return value in CODES or (len(digits) > 1 and set(digits) == {"9"})
+    nines = digits.rstrip("0") if value < 0.0 else digits
+    same = len(set(digits)) == 1 and len(digits) >= 4
+    return value in LIMITS or same or (len(nines) > 1 and set(nines) == {"9"})
 
 
-def counts_up(column: Numbers, owners: Texts | None = None) -> bool:
+def is_whole(column: Numbers) -> bool:
+    """Return whether all numbers of a column are whole."""
+    known = column[np.isfinite(column)]
+    return bool((known == np.round(known)).all())
+
+
+def goes_one_way(column: Numbers, owners: Texts | IntArray | None = None) -> bool:
     """Return whether a column of so many records only rises, or only falls; with `owners`, within those of each.
 
-    >>> counts_up(np.arange(60.0)), counts_up(np.arange(60.0) % 50), counts_up(np.arange(5.0))
+    >>> goes_one_way(np.arange(60.0)), goes_one_way(np.arange(60.0) % 50), goes_one_way(np.arange(5.0))
     (True, False, False)
     """
     if owners is None:
@@ -225,7 +256,8 @@ def _is_monotone(steps: Numbers) -> bool:
     return max(up, down) > len(steps) / 2 and not min(up, down)
 
 
-def _is_constant(column: Numbers) -> bool:
+def is_constant(column: Numbers) -> bool:
+    """Return whether a column has one value, except where it is missing."""
     first = column[:LOOKED_AT]
     if first.min() != first.max():  # one of them may be NaN
         known = first[~np.isnan(first)]
@@ -235,7 +267,7 @@ def _is_constant(column: Numbers) -> bool:
     return len(known) > 0 and bool(known.min() == known.max())
 
 
-def _names_records(column: Numbers) -> bool:
+def names_records(column: Numbers) -> bool:
     """Return whether all values are whole numbers, and all differ."""
     return len(column) >= LOOKED_AT and _all_differ(column[:LOOKED_AT]) and _all_differ(column)
 

@@ -10,7 +10,21 @@ from typing import NamedTuple
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.records.doubts import COUNTER, FEWEST, RATE, Code, codes, codes_by_column, counts_up
+from streamfl.records.doubts import (
+    CONSTANT,
+    COUNTER,
+    FEWEST,
+    IDENTIFIER,
+    RATE,
+    TREND,
+    Code,
+    codes,
+    codes_by_column,
+    goes_one_way,
+    is_constant,
+    is_whole,
+    names_records,
+)
 from streamfl.records.values.cells import listed
 from streamfl.records.values.missing import kept
 
@@ -25,15 +39,39 @@ class Doubts(NamedTuple):
     of_target
         Such numbers among the targets.
     counters
-        Fields that only rise, or only fall.
+        Fields of whole numbers that only rise, or only fall.
+    others
+        What else is doubted, with the fields that it is true of.
     """
 
     codes: dict[str, list[Code]]
     of_target: list[Code]
     counters: list[str]
+    others: dict[str, list[str]]
+
+    def new(self, known: set[tuple[str, object]]) -> "Doubts":
+        """Return what is not among the known doubts, and add it to them.
+
+        >>> known = set()
+        >>> found = Doubts({"t": [Code(-999.0, 0.1, True)]}, [], ["no"], {})
+        >>> [len(list(found.new(known).told())) for _ in range(2)]
+        [2, 0]
+        """
+
+        def added(name: str, what: object) -> bool:
+            is_new = (name, what) not in known
+            known.add((name, what))
+            return is_new
+
+        return Doubts(
+            {name: [code for code in some if added(name, code.value)] for name, some in self.codes.items()},
+            [code for code in self.of_target if added("", code.value)],
+            [name for name in self.counters if added(name, COUNTER)],
+            {what: [name for name in names if added(name, what)] for what, names in self.others.items()},
+        )
 
     def told(self, written: Collection[float] = ()) -> Iterator[str]:
-        """Yield a sentence for each code and one for all counters; the settings have those that are `written`."""
+        """Yield a sentence for each code and each other doubt; the settings have the codes that are `written`."""
         for value in dict.fromkeys(code.value for some in self.codes.values() for code in some):
             at = [(name, code) for name, some in self.codes.items() for code in some if code.value == value]
             shares = listed([f"{name} ({code.share:.1%} of records)" for name, code in at])
@@ -48,8 +86,12 @@ class Doubts(NamedTuple):
                 "is not a measurement, add it to missing_values in [records]"
             )
         if self.counters:
-            each, them = (" each", "them") if len(self.counters) > 1 else ("", "it")
-            yield f"{listed(self.counters)}{each} {COUNTER}; leave {them} out with drop in [records.fields]; {RATE}"
+            each, it = ("each ", "them") if len(self.counters) > 1 else ("", "it")
+            yield f"{listed(self.counters)}: {each}{COUNTER}; leave {it} out with drop in [records.fields]; {RATE}"
+        for what, names in self.others.items():
+            if names:
+                each, it = ("each ", "them") if len(names) > 1 else ("", "it")
+                yield f"{listed(names)}: {each}{what}; drop in [records.fields] leaves {it} out if of no use"
 
     def usual(self, features: Sequence[str], X: FloatArray) -> list[float]:
         """Return the usual codes that no field has as a value among others."""
@@ -91,13 +133,20 @@ def doubts(
     (['no'], 't (16.7% of records): -999 repeats far outside the other values; if it stands for a missing value, ...')
     """
     if len(X) < FEWEST:
-        return Doubts({}, [], [])
+        return Doubts({}, [], [], {})
     places, values = [j for j, name in enumerate(features) if name not in hot], kept(missing_values)
     found = codes_by_column(X, places, values)
-    owners = np.array(clients) if clients else None
-    counters = [features[j] for j in places if counts_up(X[:, j], owners)]
+    owners = np.unique(clients, return_inverse=True)[1] if clients else None
+    one_way = [j for j in places if goes_one_way(X[:, j], owners)]
+    counters = [features[j] for j in one_way if is_whole(X[:, j])]
+    others = {
+        TREND: [features[j] for j in one_way if features[j] not in counters],
+        CONSTANT: [features[j] for j in places if is_constant(X[:, j])],
+        IDENTIFIER: [features[j] for j in places if names_records(X[:, j]) and features[j] not in counters],
+    }
     return Doubts(
         {features[j]: some for j, some in found.items() if some and features[j] not in counters},
         [] if targets is None else list(codes(targets, values)),
         counters if len(counters) < len(places) else [],
+        others,
     )

@@ -79,6 +79,14 @@ class Encoding:
         unit = self.units.get(column, "")
         return replace(reading, missing=missing, decimal=reading.decimal or mark, unit=unit)
 
+    def by_column(self, features: Sequence[str]) -> dict[str, list[int]]:
+        """Return by column the places of the features that it became."""
+        hot = {f"{column}={value}": column for column, values in self.categories.items() for value in values}
+        places = dict[str, list[int]]()
+        for j, name in enumerate(features):
+            places.setdefault(hot.get(name, name), []).append(j)
+        return places
+
     def encoded(
         self,
         given: Mapping[str, Cells],

@@ -12,8 +12,8 @@ from streamfl.learning.model import Task
 from streamfl.machines.client.intake.no_change import NoChange
 from streamfl.protocol.decisions import Predicted
 from streamfl.records.table import Table
-from streamfl.run.dealing.dealing import Log, usual_size
-from streamfl.run.dealing.order import arrival_times, period_in_order, row_times
+from streamfl.run.dealing.dealing import Log
+from streamfl.run.dealing.order import arrival_times, row_times, usual_rounds
 from streamfl.run.evaluation.by_client import Measure
 from streamfl.run.evaluation.compared import Compared, Misses
 from streamfl.run.model_file import ServedModel
@@ -222,10 +222,8 @@ def _run(
     table: Table, logs: Mapping[str, Log], settings: ReplaySettings, round_size: int | None
 ) -> tuple[Misses, ServedModel]:
     """Replay some clients in rounds that keep the order; return their errors, and the model."""
-    size = round_size or usual_size(len(table), len(logs), min_records=settings.min_records)
-    interval = settings.interval
-    if interval is None and len(logs) > 1:
-        interval = period_in_order(table, logs, size)
+    size, period = usual_rounds(table, logs, round_size, min_records=settings.min_records)
+    interval = period if settings.interval is None and len(logs) > 1 else settings.interval
     missed = RecordErrors()
     replay = Replay(table, logs, replace(settings, round_size=size, interval=interval), missed.add)
     model = replay.run().model

@@ -17,6 +17,7 @@ from streamfl.learning.model import Model, Task
 from streamfl.machines.client.follower import Follower
 from streamfl.machines.client.usable import LARGEST_WEIGHT
 from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.models.importances import importances
 from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.online_models import NativeOnlineModels
 from streamfl.online.native.served import ServedNative
@@ -28,6 +29,7 @@ from streamfl.protocol.registry import Registry, wrong_registry
 from streamfl.records.encoding import Encoding, columns_of
 from streamfl.records.values.cells import NAMES, Cells, listed, quoted, text, words
 from streamfl.run.settings import LearningSettings, ProfileSettings
+from streamfl.sampling import generator
 from streamfl.wire import codec, safe_file
 
 FORMAT = 3
@@ -469,6 +471,44 @@ class ServedModel:
             contributions=total,
             shares=shares,
         )
+
+    def importances(
+        self, X: Any, truth: Sequence[Any], features: Sequence[str] | None = None, *, seed: int = 0
+    ) -> dict[str, float]:
+        """Return by column how much worse the model predicts when the column's values change places among records.
+
+        It is the accuracy that is lost, or by how much the mean absolute error rises: the mean of five exchanges.
+        Take recent records that the model has not learnt. The first column matters most.
+
+        Parameters
+        ----------
+        X, features, truth, seed
+            Records, as in `predict`, with their labels or targets; and the seed of the exchanges.
+
+        Raises
+        ------
+        UsageError
+            As in `predict`; or there are fewer than two records, or not a label or target for each.
+
+        Examples
+        --------
+        >>> registry = Registry(1, ("x", "y"), ("no", "yes"), np.zeros(2), np.ones(2))
+        >>> records = [{"x": float(x), "y": float(y)} for x in (-1, 1) for y in range(20)]
+        >>> model = ServedModel("classification", "softmax", registry, np.diag([-1.0, 0.0, 0.0])[:, :2])
+        >>> model.importances(records, ["no"] * 20 + ["yes"] * 20)
+        {'x': 0.52, 'y': 0.0}
+        """
+        names, encoded, by_branch = self._encoded(X, features, "warn", "raise", None)
+        if len(truth) != len(encoded) or len(encoded) < 2:
+            raise UsageError(f"{len(encoded)} records, {len(truth)} truths: give two or more, one for each")
+        right = np.array(truth, float) if self.task == "regression" else np.array(list(map(str, truth)))
+
+        def quality(records: FloatArray) -> float:
+            predicted = np.array(self.decided(self.predictions(names, records, by_branch)))
+            wrong = np.abs(predicted - right) if self.task == "regression" else predicted != right
+            return -float(wrong.mean())
+
+        return importances(quality, encoded, self.encoding.by_column(names), generator(seed, "importances"))
 
     def _linear_by_rounds(self, features: tuple[str, ...], X: FloatArray, W: FloatArray) -> dict[str, FloatArray]:
         """Return what each feature, and the constant 1 (named ""), adds to the outputs of the model of rounds."""

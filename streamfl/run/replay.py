@@ -289,8 +289,7 @@ class Replay:
 
     def profile(self) -> Profile:
         """Return the profile in its first state."""
-        settings = self.settings
-        return settings.profile.create(self.horizon, settings.learning.learner(self.task, settings.seed))
+        return self.settings.profile.create(self.horizon, self._learner)
 
     @property
     def _largest_round(self) -> int:

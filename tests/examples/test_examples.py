@@ -15,7 +15,13 @@ DEAR = ("federate_numpy_model", "federate_sklearn_model")
 
 
 def test_the_examples_are_those_that_are_tested():
-    assert {path.stem for path in EXAMPLES} == {"embed_in_river", "federate_river_model", "replay_a_csv", *DEAR}
+    assert {path.stem for path in EXAMPLES} == {
+        "embed_a_federation",
+        "embed_in_river",
+        "federate_river_model",
+        "replay_a_csv",
+        *DEAR,
+    }
 
 
 @pytest.mark.parametrize(

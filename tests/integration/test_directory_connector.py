@@ -10,16 +10,21 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
 
+import streamfl
 from streamfl.errors import PeerError
+from streamfl.live.coordinator import serve_coordinator
 from streamfl.live.settings.connectors import connect
 from streamfl.live.settings.settings import FederationSettings, load
+from streamfl.live.stopping import Stop
 from streamfl.protocol.messages import Ended, Left
 from streamfl.records.formats import FieldMap, record_format
 from streamfl.run.model_file import ServedModel
+from streamfl.run.summary import RoundSummary
 from streamfl.testing import Kit, check_transport
 from streamfl.testing.transport import CHECKS
 
@@ -289,6 +294,38 @@ def test_a_misspelt_setting_or_a_missing_directory_is_reported_with_the_remedy(s
     ):
         settings.write_text(f"{SETTINGS}\n[directory]\n{text}\n")
         assert why in federation.run("coordinator", code=2)
+
+
+def test_functions_of_a_program_read_messages_on_a_log_as_they_do_in_memory(
+    loaded: FederationSettings, settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamfl.live.host_node.FOR_GOOD", 0.0)
+
+    def features(message: list[float]) -> dict[str, object]:
+        return {"x": message[0], "twice": 2.0 * message[1], "label": "oak" if message[0] > 0.0 else "fir"}
+
+    own = {"deserialize": lambda message: json.loads(message[2:]), "features": features}
+    heard: list[RoundSummary] = []
+    memory = streamfl.Federation(settings, **own, on_round=heard.append, clock=streamfl.ManualClock())
+    rng = np.random.default_rng(1)
+    writer = connect(loaded).writer(loaded.placement, [f"c{i}" for i in range(CLIENTS)])
+    for _ in range(3 * SIZE):
+        for client in (f"c{i}" for i in range(CLIENTS)):
+            message = b"v1" + json.dumps(rng.normal(size=2).tolist()).encode()
+            writer.write(client, message)
+            memory.learn(client, message)
+    writer.end()
+    stop, model = Stop(), settings.parent / "live.safetensors"
+    served = {"until_end": True, "model_out": model, "standby": False}
+    coordinator = Thread(target=serve_coordinator, args=(loaded, connect(loaded), stop), kwargs=served)
+    coordinator.start()
+    try:
+        streamfl.Federation(settings, **own).run(until_end=True)
+    finally:
+        stop.requested = True
+        coordinator.join()
+    assert len(heard) == 3
+    assert ServedModel.load(model).sha256 == heard[-1].model
 
 
 @pytest.mark.process

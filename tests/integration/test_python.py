@@ -2,7 +2,9 @@
 
 import json
 import re
+from importlib.util import find_spec
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import polars as pl
@@ -52,6 +54,18 @@ def test_a_data_frame_is_replayed_as_the_command_replays_its_file(frame, run, tm
     assert len(again.report()) == pytest.approx(len((tmp_path / "r.html").read_text()), abs=20)  # it says the rate
 
 
+def test_a_plot_has_accuracy_beside_no_change_and_says_what_it_needs(run):
+    drawn = Mock()
+    assert run.plot(drawn) is drawn
+    ((rounds, accuracy), _), ((_, no_change), _) = drawn.plot.call_args_list
+    assert (rounds, accuracy) == (list(range(1, 21)), run.rounds()["accuracy"].to_list())
+    assert no_change == run.rounds()["no_change"].to_list()
+    assert drawn.axvline.call_count == len(run.result.restarts)
+    if find_spec("matplotlib") is None:
+        with pytest.raises(UsageError, match="pip install matplotlib, or see report"):
+            run.plot()
+
+
 def test_a_notebook_shows_the_report(run):
     shown = run._repr_html_()
     assert shown.startswith("<iframe srcdoc=")
@@ -93,15 +107,17 @@ def test_a_table_is_read_by_the_rules_of_files(frame, tmp_path):
 
 def test_the_example_of_the_page_runs_and_gives_what_it_shows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (page,) = re.findall(r"```python\n(.*?)```", API.read_text(), re.DOTALL)
+    pages = re.findall(r"```python\n(.*?)```", API.read_text(), re.DOTALL)
+    assert len(pages) == 2
     shared: dict[str, object] = {}
-    for line in page.splitlines():
+    for line in "".join(pages).splitlines():
         call, _, shown = line.partition("  # ")
         if shown:
             assert str(eval(call, shared)) == shown  # the page's own code
         else:
             exec(line, shared)
     assert (tmp_path / "report.html").exists()
+    assert (tmp_path / "model.safetensors").exists()
 
 
 def test_the_names_of_the_package_are_on_the_page_of_python():

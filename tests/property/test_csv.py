@@ -112,7 +112,9 @@ def test_plain_lines_are_read_by_polars(
     assume(not {'"', "\r"} & set(text) and text.count(",") == 2 + 2 * len(rows) == 2 * text.count("\n"))
     fast, plain, by_polars = both(text)
     assert same(fast, plain)
-    assert by_polars == -(-len(rows) // 4)
+    # A line below the header may hold no record, as one of units does.
+    records = len(fast) + len(fast.rejected) if isinstance(fast, Table) else len(rows)
+    assert by_polars == -(-records // 4)
 
 
 @given(texts=st.lists(FLOATS | DIGITS, min_size=1, max_size=50))

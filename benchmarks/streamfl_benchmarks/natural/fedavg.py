@@ -11,8 +11,8 @@ from streamfl.learning.model import Model, gradient
 from streamfl.models import Linear
 from streamfl.records.table import Table
 from streamfl.run.compare import errors
-from streamfl.run.dealing.dealing import Log, usual_size
-from streamfl.run.dealing.order import arrival_times, period_in_order, row_times
+from streamfl.run.dealing.dealing import Log
+from streamfl.run.dealing.order import arrival_times, row_times, usual_rounds
 from streamfl.run.evaluation.compared import Misses
 from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, shares
 from streamfl_benchmarks.peers.local_work import copies, weighted
@@ -82,8 +82,7 @@ class LinearFedAvg:
     @cached_property
     def _rounds(self) -> list[list[tuple[str, IntArray]]]:
         """Return by round its clients and the places of their records."""
-        size = usual_size(len(self.table), len(self.logs), min_records=LEAST)
-        period = period_in_order(self.table, self.logs, size)
+        size, period = usual_rounds(self.table, self.logs, None, min_records=LEAST)
         at, found = row_times(self.table, self.logs), dict[int, list[tuple[str, IntArray]]]()
         for name, log in self.logs.items():
             places = np.arange(len(log.rows))

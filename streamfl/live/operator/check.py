@@ -1,7 +1,6 @@
 """`streamfl check`: whether a federation can run with its settings, and the remedy for each problem."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 
 from rich.console import Console
 
@@ -9,10 +8,9 @@ from streamfl.errors import UsageError
 from streamfl.live.identity import OPEN_TO_ALL, REMEDY, Process, signatures
 from streamfl.live.settings.connectors import connect
 from streamfl.live.settings.settings import FederationSettings
-from streamfl.records.doubts_of_messages import doubts
-from streamfl.records.formats import FieldMap
+from streamfl.records.formats.doubting import Doubting
 from streamfl.run.report.terminal import print_line
-from streamfl.runtime.ports import CheckResult, Decoded, RecordFormat
+from streamfl.runtime.ports import CheckResult
 
 STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
 
@@ -31,39 +29,6 @@ def findings(settings: FederationSettings) -> Sequence[CheckResult]:
     is_open = settings.federation.members == "open"
     has_errors = any(finding.state == "error" for finding in of_log)  # these come first: who may join can wait
     return [*of_log, *([] if is_open and has_errors else member_findings(settings))]
-
-
-@dataclass(slots=True)
-class Doubting:
-    """A format of records that also remarks what looks wrong in them: see `streamfl.records.doubts_of_messages`."""
-
-    form: RecordFormat
-    fields: FieldMap
-    stride: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.stride = self.form.stride
-
-    def decode(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> Decoded:
-        """Return the records of consecutive messages."""
-        found = self.form.decode(offsets, values)
-        told = doubts(
-            found.features,
-            found.X,
-            found.y if self.fields.task == "regression" and found.half is None else None,
-            found.clients,
-            missing_values=self.fields.missing_values,
-            hot=self.fields.category_features,
-        ).told()
-        return replace(found, remarks=(*found.remarks, *told))
-
-    def count(self, value: bytes | None) -> int:
-        """Return how many records a message has."""
-        return self.form.count(value)
-
-    def fresh(self) -> "Doubting":
-        """Return the same format for another partition."""
-        return Doubting(self.form.fresh(), self.fields)
 
 
 def member_findings(settings: FederationSettings) -> Sequence[CheckResult]:

@@ -27,8 +27,11 @@ REMEDIES: Mapping[ReasonCode | None, str] = {
     ReasonCode.NO_NUMBER: "write a number, or set the task to classification",
     ReasonCode.NOT_JSON: "write one JSON object per message, or correct [records] format",
     ReasonCode.NOT_PACKED: "write packed messages as docs/kafka.md says, or correct [records] format",
+    ReasonCode.UNREADABLE: "write messages that fit their schema, or that your own functions can read",
     ReasonCode.EMPTY: "leave empty messages out, or mark the end of a stream as docs/kafka.md says",
     ReasonCode.NO_CLIENT: "write the client's name into the field that [records.fields] client names",
+    ReasonCode.NO_KEY: "write the record's key into the field that [labels] key names: a short text or an integer",
+    ReasonCode.BAD_LABEL: "write one short text or number as the label; with a closed schema, one that is declared",
     ReasonCode.TOO_MANY_LABELS: "raise most_labels in [federation] if all are labels, or set the task to regression",
 }
 

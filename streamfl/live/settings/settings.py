@@ -106,7 +106,7 @@ class _Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
 
 
-class Federation(_Table):
+class FederationTable(_Table):
     """`[federation]`: what all processes of a federation must agree on."""
 
     name: str = Field(
@@ -440,7 +440,7 @@ class FederationSettings(BaseSettings):
         env_prefix=PREFIX, env_nested_delimiter="__", frozen=True, extra="forbid", hide_input_in_errors=True
     )
 
-    federation: Federation = Federation()
+    federation: FederationTable = FederationTable()
     rounds: RoundSettings = RoundSettings()
     records: Records
     labels: Labels = Labels()

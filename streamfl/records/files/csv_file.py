@@ -47,6 +47,15 @@ class Csv(FileFormat):
         return csv_file(request, path)
 
 
+class Tab(Csv):
+    """CSV whose columns are separated by tabs, unless another separator is named."""
+
+    @classmethod
+    def blocks(cls, request: Request, path: Path) -> AbstractContextManager[Blocks]:
+        """Open a file to be read block by block."""
+        return csv_file(replace(request, separator="\t") if request.separator == "," else request, path)
+
+
 @contextmanager
 def csv_file(request: Request, path: Path) -> Iterator[Blocks]:
     """Open a CSV file. Its first line names the columns; blank lines are skipped.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from streamfl.records.columns import LeftOutColumn
 from streamfl.records.files.lines import Lines, decoded
+from streamfl.records.files.orange_head import LINES, described
 from streamfl.records.request import Request
 from streamfl.records.values.cells import is_number, quoted, text
 
@@ -77,6 +78,8 @@ def head(request: Request, lines: Sequence[str]) -> Head | None:
     rows = [_fields(line, separator) for line in lines[start:]]
     table = [row for row in rows if row and not is_comment(row)]
     width = _width(table)
+    if (by_orange := _of_orange(request, start, table)) is not None:
+        return by_orange
     if mark := _suspected([line for line in lines[start:] if not line.lstrip().startswith(_MARKS)], separator):
         raise separator_refusal(request, mark)
     if not width:
@@ -103,6 +106,21 @@ def head(request: Request, lines: Sequence[str]) -> Head | None:
     if at == 0 and start + found_at == 0 and len(table[0]) == width and table[0][-1].strip():
         return None
     return _shaped(request, start + found_at, table[at], table[at + 1 :], width, at)
+
+
+def _of_orange(request: Request, skip: int, rows: list[list[str]]) -> Head | None:
+    """Return how a file of Orange begins, which says itself what its columns are."""
+    if len(rows) <= 1 + LINES:
+        return None
+    names = [name.strip() for name in rows[0]]
+    if (what := described(names, *rows[1 : 1 + LINES])) is None:
+        return None
+    if request.label in (None, what.label) and request.task == "auto" and what.task is not None:
+        request = replace(request, label=what.label, task=what.task)
+    left_out = tuple(
+        LeftOutColumn(name, f"is marked as {role} by the file") for name, role in what.no_feature.items()
+    )
+    return Head(request, skip, names, left_out, below=LINES)
 
 
 def _with_below(found: Head, first: list[str], below: int) -> Head:

@@ -2,7 +2,7 @@
 
 from streamfl.protocol.registered import Registered
 from streamfl.records.files.arff_file import Arff
-from streamfl.records.files.csv_file import Csv
+from streamfl.records.files.csv_file import Csv, Tab
 from streamfl.records.files.file_format import FileFormat
 from streamfl.records.files.json_file import Json
 from streamfl.records.files.jsonl_file import JsonLines
@@ -16,6 +16,8 @@ FILE_FORMATS = Registered[type[FileFormat]](
     {
         "csv": Csv,
         "csv.gz": Csv,
+        "tsv": Tab,
+        "tab": Tab,
         "jsonl": JsonLines,
         "ndjson": JsonLines,
         "json": Json,
@@ -42,6 +44,6 @@ def endings() -> str:
     """Return all endings as a text for people.
 
     >>> endings()
-    '.csv, .csv.gz, .jsonl, .ndjson, .json, .arff, .parquet or .npz'
+    '.csv, .csv.gz, .tsv, .tab, .jsonl, .ndjson, .json, .arff, .parquet or .npz'
     """
     return FILE_FORMATS.listing(".{}")

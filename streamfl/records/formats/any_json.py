@@ -105,7 +105,9 @@ class AnyJson:
             head = tuple(self._head(name, record.get(name)) for name in self.fields.head)
             return ReadRecord(head, *self._numbers(record))
         except RecursionError:
-            raise UnusableRecordError("objects or lists nested too deeply", client, key) from None
+            raise UnusableRecordError(
+                Reason("objects or lists nested too deeply", ReasonCode.NOT_JSON), client, key
+            ) from None
         except ValueError as error:
             raise UnusableRecordError(reason_of(error), client, key) from None
 
@@ -114,7 +116,7 @@ class AnyJson:
             raise ValueError(Reason("the message is empty", ReasonCode.EMPTY))
         message = message.removeprefix(BOM_UTF8)
         if not is_utf8(message):
-            raise ValueError("not UTF-8")
+            raise ValueError(Reason("not UTF-8", ReasonCode.NOT_JSON))
         try:
             record = _ANYTHING.decode(message)
         except msgspec.MsgspecError:  # the error may be in a field that is ignored
@@ -203,7 +205,7 @@ def _named(record: Object, field: str | None, what: str) -> str:
     if cell is None or (isinstance(cell, str | int) and not isinstance(cell, bool)):
         return client_text(cell)
     why = f"field {quoted(field)}: {quoted(cell)} names no {what}; write a text or an integer"
-    raise ValueError(Reason(why, ReasonCode.NO_CLIENT) if what == "client" else why)
+    raise ValueError(Reason(why, ReasonCode.NO_CLIENT if what == "client" else ReasonCode.NO_KEY))
 
 
 def _decoded(name: str, part: msgspec.Raw) -> object:
@@ -218,7 +220,7 @@ def _decoded(name: str, part: msgspec.Raw) -> object:
 def _cell(name: str, cell: object) -> Cell:
     if isinstance(cell, _CELL):
         return cell
-    raise ValueError(f"field {quoted(name)}: a list instead of one value")
+    raise ValueError(Reason(f"field {quoted(name)}: a list instead of one value", ReasonCode.BAD_LABEL))
 
 
 def _number(cell: object, reading: CellRules) -> float:
@@ -250,7 +252,7 @@ def _loaded(message: bytes) -> object:
     try:
         refuse_surrogates(found, message.decode())
     except UnicodeEncodeError:
-        raise ValueError("half a surrogate pair, which no text may hold") from None
+        raise ValueError(Reason("half a surrogate pair, which no text may hold", ReasonCode.NOT_JSON)) from None
     return found
 
 

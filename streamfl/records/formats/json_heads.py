@@ -7,7 +7,7 @@ import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.bounds import NAME_BYTES, is_name
-from streamfl.protocol.reasons import Reason, ReasonCode, within
+from streamfl.protocol.reasons import Reason, ReasonCode, coded, within
 from streamfl.records.formats.any_json import Cell, client_text
 from streamfl.records.formats.classes import classes
 from streamfl.records.formats.field_map import FieldMap
@@ -105,7 +105,7 @@ def _answers(fields: FieldMap, cells: Sequence[Cell]) -> tuple[FloatArray | IntA
 
 
 def _in_field(name: str | None, wrong: Mapping[int, str]) -> Errors:
-    return {i: within(reason, f"field {quoted(name)}: ") for i, reason in wrong.items()}
+    return {i: coded(within(reason, f"field {quoted(name)}: "), ReasonCode.BAD_LABEL) for i, reason in wrong.items()}
 
 
 def labels(cells: Sequence[Cell], reading: CellRules = USUAL) -> tuple[IntArray, tuple[str, ...], Errors]:
@@ -176,12 +176,12 @@ def clients(name: str, cells: Sequence[Cell], what: str = "client") -> tuple[lis
     return found, {i: within(_no_name(texts[cells[i]], what), f"field {quoted(name)}: ") for i in bad}
 
 
-def _no_name(name: str, what: str) -> str:
+def _no_name(name: str, what: str) -> Reason:
+    code = ReasonCode.NO_CLIENT if what == "client" else ReasonCode.NO_KEY
     if not name:
-        missing = f"the {what} is missing"
-        return Reason(missing, ReasonCode.NO_CLIENT) if what == "client" else missing
+        return Reason(f"the {what} is missing", code)
     said = what if what == "key" else f"name of the {what}"
-    return f"the {said} has more than {NAME_BYTES} bytes: {quoted(name)}"
+    return Reason(f"the {said} has more than {NAME_BYTES} bytes: {quoted(name)}", code)
 
 
 def one_hot(cells: Sequence[Cell], values: tuple[str, ...], reading: CellRules = USUAL) -> FloatArray:

@@ -97,7 +97,7 @@ class KnownLabels:
     def _accept(self, label: str) -> str:
         """Accept a new label and return "", or return the reason for refusing it."""
         if self.declared:
-            return f"{quoted(label)} is not declared under labels"
+            return Reason(f"{quoted(label)} is not declared under labels", ReasonCode.BAD_LABEL)
         if len(self._accepted) < self.limits.labels:
             self._accepted.add(label)
             return ""

@@ -10,7 +10,7 @@ import numpy as np
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.bounds import NAMED, Limits, is_name
 from streamfl.errors import UsageError
-from streamfl.protocol.reasons import Reason, ReasonCode, reason_of, within
+from streamfl.protocol.reasons import Reason, ReasonCode, coded, reason_of, within
 from streamfl.protocol.records import Rejection
 from streamfl.records.formats.classes import classes
 from streamfl.records.formats.field_map import FieldMap
@@ -209,7 +209,9 @@ class Packed(MessageFormat):
             try:
                 one = self._layout(value or b"")
             except ValueError as error:
-                block.refused.append(Rejection(int(offset) * self.stride, reason_of(error)))
+                block.refused.append(
+                    Rejection(int(offset) * self.stride, coded(reason_of(error), ReasonCode.NOT_PACKED))
+                )
                 continue
             self._take_names(block, one)
             block.offsets.append(offset)

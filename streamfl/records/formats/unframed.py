@@ -1,4 +1,4 @@
-"""What a message by a schema becomes: a JSON object, in bytes."""
+"""What a message in another form becomes: a JSON object, in bytes."""
 
 import datetime
 import decimal
@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import numpy as np
 
 Read = Callable[[bytes], bytes]
 """Makes a message without its head a JSON object."""
 
 
 class UnreadableError(Exception):
-    """A message does not fit its schema."""
+    """A message is no record: it does not fit its schema, or a function of the user's cannot read it."""
 
 
 def as_json(record: object) -> bytes:
@@ -36,6 +37,8 @@ def _finite(value: Any) -> Any:
 
 
 def _other(value: object) -> object:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
     if isinstance(value, datetime.date | datetime.time | decimal.Decimal | uuid.UUID):
         return str(value)
     raise UnreadableError(f"a value of type {type(value).__name__}")

@@ -11,7 +11,7 @@ import numpy as np
 
 from streamfl.arrays import FloatArray
 from streamfl.records.table import Table
-from streamfl.run.dealing.dealing import Log
+from streamfl.run.dealing.dealing import FEWEST, Log, usual_size
 
 # The times of a file are its order if at each client no more than this part of them lie before the one above.
 BACKWARDS = 0.05
@@ -127,7 +127,20 @@ def usual_period(logs: Mapping[str, Log], at: FloatArray, size: int, most: int) 
     return max(0.001, float(f"{lasted:.3g}")) if lasted else None
 
 
-def period_in_order(table: Table, logs: Mapping[str, Log], size: int) -> float | None:
-    """Return the length of rounds by time if rounds of `size` records of each client would not keep the order."""
+def usual_rounds(
+    table: Table, logs: Mapping[str, Log], given: int | None, *, min_records: int, fewest: int = FEWEST
+) -> tuple[int, float | None]:
+    """Return the records of a client's round, and the length of rounds by time where size would not keep the order.
+
+    Parameters
+    ----------
+    table, logs
+        The records, and those of each client.
+    given
+        The records of a round, if they were asked for.
+    min_records, fewest
+        As for `usual_size`.
+    """
+    size = given or usual_size(len(table), len(logs), min_records=min_records, fewest=fewest)
     at = row_times(table, logs)
-    return None if keeps_order(logs, at, size) else usual_period(logs, at, size, MOST_OF_PERIOD)
+    return size, None if keeps_order(logs, at, size) else usual_period(logs, at, size, MOST_OF_PERIOD)

@@ -28,6 +28,7 @@ from streamfl.protocol.registry import TargetUnit
 from streamfl.run.estimators.labels import MOST_LABELS
 from streamfl.run.estimators.saved import RecordPlace, SavedClient, SavedFederation, SavedRecords
 from streamfl.run.estimators.uninterrupted import Uninterrupted
+from streamfl.run.model_file import ServedModel
 from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.run.summary import RoundSummary
 from streamfl.runtime.clock import ManualClock
@@ -348,6 +349,21 @@ class EmbeddedFederation:
         placed = np.zeros((len(X), columns))
         placed[:, [self.labels.index(label) for label in labels]] = predicted
         return placed
+
+    def served(self, client_column: str) -> ServedModel:
+        """Return what all clients agree on after the last closed round.
+
+        Raises
+        ------
+        UsageError
+            No round was closed, or the model is of others.
+        """
+        external = self.learning.external_model(self.task)
+        if external is not None:
+            raise UsageError(f"{external.name} is a model of others, which no model file holds; save the estimator")
+        if self._coordinator is None:
+            raise UsageError("no round was closed yet; learn more records, or choose a smaller round_size")
+        return ServedModel.of(self._coordinator.machine, self.learning, client_column=client_column)
 
     def _middle_target(self, client: str) -> float:
         """Return the median of the last targets queued before the first round closes; 0 if there are none."""

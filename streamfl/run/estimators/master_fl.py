@@ -20,6 +20,7 @@ from streamfl.run.estimators import rows
 from streamfl.run.estimators.embedded import EmbeddedFederation
 from streamfl.run.estimators.labels import MOST_LABELS, MOST_WITH_FERNS, LearntLabels
 from streamfl.run.estimators.saved import RecordPlace, SavedEstimator
+from streamfl.run.model_file import ServedModel
 from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.sampling import generator
 
@@ -190,6 +191,31 @@ class _MasterFL(base.Estimator):
             weighed=self._weighed,
             federation=self._federation.saved(),
         ).save(Path(path))
+
+    def served(self) -> ServedModel:
+        """Return what all clients have agreed on after the last closed round, as a model file has it.
+
+        It can be saved for `streamfl predict`, explains a prediction (`explain`), and says which features matter
+        (`importances`). Its labels are texts. What a client alone knows is not in it, as the nearest records.
+
+        Raises
+        ------
+        UsageError
+            No round was closed, or `model` is not one of streamfl's own.
+
+        Examples
+        --------
+        >>> from river.datasets import Phishing
+        >>> estimator = MasterFLClassifier(features="rounds")
+        >>> records = list(Phishing().take(500))
+        >>> for x, y in records[:400]:
+        ...     estimator.learn_one(x, y)
+        >>> model = estimator.served()
+        >>> x, y = zip(*records[400:])
+        >>> list(model.importances(list(x), y))[0]
+        'empty_server_form_handler'
+        """
+        return self._federation.served(self.client or "")
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -34,6 +34,10 @@ class MemoryTransport:
         self._to_clients[name] = deque()
         return MemoryClientLink(self._to_coordinator, self._to_clients[name], self.observe)
 
+    def drop(self, name: str) -> None:
+        """Drop the link of a client: nothing more is kept for it."""
+        self._to_clients.pop(name, None)
+
     def coordinator(self) -> "MemoryCoordinatorLink":
         """Return the coordinator's link."""
         return MemoryCoordinatorLink(self)

@@ -5,7 +5,7 @@ import pytest
 from streamfl.live.coordinator import wrong_state
 from streamfl.live.settings import kept_settings
 from streamfl.live.settings.kept_settings import changes, is_fixed, to_keep, wrong
-from streamfl.live.settings.settings import Federation, FederationSettings, Records, RoundSettings
+from streamfl.live.settings.settings import FederationSettings, FederationTable, Records, RoundSettings
 from streamfl.run.settings import LearningSettings, ProfileSettings
 
 
@@ -29,8 +29,8 @@ def test_every_setting_of_the_federation_is_kept_by_its_name_and_nothing_of_one_
     [
         ({"learning": LearningSettings(features="rounds")}, "learning.features"),
         ({"profile": ProfileSettings(profile="paper")}, "profile.profile"),
-        ({"federation": Federation(task="regression")}, "federation.task"),
-        ({"federation": Federation(seed=3)}, "federation.seed"),
+        ({"federation": FederationTable(task="regression")}, "federation.task"),
+        ({"federation": FederationTable(seed=3)}, "federation.seed"),
         ({"rounds": RoundSettings(clock="records")}, "rounds.clock"),
     ],
 )
@@ -46,7 +46,7 @@ def test_settings_that_a_state_is_made_of_may_not_change(other, name):
 @pytest.mark.parametrize(
     "other",
     [
-        {"federation": Federation(min_clients=7, most_clients=3)},
+        {"federation": FederationTable(min_clients=7, most_clients=3)},
         {"rounds": RoundSettings(deadline=1.0, quorum=2, size=300)},
         {"learning": LearningSettings(bytes=2000.0, last_answer=False)},
     ],

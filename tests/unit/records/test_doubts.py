@@ -62,6 +62,21 @@ def test_extreme_values_that_are_measured_are_no_codes(values: np.ndarray) -> No
     assert list(codes(values)) == []
 
 
+@pytest.mark.parametrize("code", [-9900, -8888, 7777.0, -32768, -350, 1e20])
+def test_a_code_is_known_by_how_it_is_written_or_where_it_lies(code: float, tmp_path: Path) -> None:
+    table = csv(tmp_path, {"a": some(A, code, 5), "b": B, "y": LABELS})
+    assert np.isnan(table.X[::5, 0]).all()
+
+
+def test_a_code_in_most_records_is_one_but_the_usual_value_of_a_column_is_none(tmp_path: Path) -> None:
+    rain = np.where(np.arange(1000) % 10, -9900.0, np.arange(1000) % 300)
+    wide = np.where(np.arange(1000) % 5, np.arange(1000) * 80 % 77_000, -9900)
+    table = csv(tmp_path, {"rain": rain, "wide": wide, "y": np.arange(1000) % 3 % 2})
+    assert np.isnan(table.X).sum(axis=0).tolist() == [900, 200]
+    off = np.where(np.arange(1000) % 10, 0.0, 900.0 + np.arange(1000) % 300)
+    assert list(codes(off)) == [] == list(codes(-off))
+
+
 def test_a_number_that_is_no_usual_code_is_told_and_kept(tmp_path: Path) -> None:
     table = csv(tmp_path, {"a": some(A, 5000, 5), "b": B, "y": LABELS})
     assert not np.isnan(table.X).any()
@@ -82,7 +97,7 @@ def test_a_target_that_is_probably_no_measurement_is_told_with_the_option_that_l
 def test_a_counter_is_left_out_and_a_constant_and_a_duplicate_are_named_in_one_message(tmp_path: Path) -> None:
     columns = {
         "no": np.arange(1, N + 1),
-        "kwh": np.cumsum(np.abs(B)),
+        "kwh": np.cumsum(np.arange(N) % 7),
         "a": A,
         "unit": [7] * N,
         "twin": A,
@@ -92,13 +107,21 @@ def test_a_counter_is_left_out_and_a_constant_and_a_duplicate_are_named_in_one_m
     assert (table.features, table.left_out) == (("a", "unit", "twin"), ("no", "kwh"))
     (note,) = table.notes
     for part in (
-        "columns no, kwh: each only rises, or only falls, from record to record, as a counter does, and is left out",
+        "columns no, kwh: each has whole numbers that only rise, or only fall, from record to record, as a counter",
         "if it matters how fast, add a column with the difference from the record before",
         "column unit has one value in all records",
         "column twin equals column a",
         "--drop unit",
     ):
         assert part in note
+
+
+def test_a_trend_that_only_rises_is_told_and_kept_for_it_may_be_a_measurement(tmp_path: Path) -> None:
+    for trend in (np.linspace(20.1, 25.0, N), 3.0 - np.cumsum(np.abs(B))):
+        table = csv(tmp_path, {"wear": trend, "a": A, "y": LABELS})
+        assert table.features == ("wear", "a")
+        (note,) = table.notes
+        assert note.startswith("column wear only rises, or only falls,") and "--drop wear leaves it out" in note
 
 
 def test_a_column_of_numbers_that_names_the_record_is_told(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from streamfl.live.operator.check import Doubting
 from streamfl.records.doubts_of_messages import doubts
 from streamfl.records.files.readers import read
 from streamfl.records.formats import FieldMap, JsonRecords, Packed
+from streamfl.records.formats.doubting import Doubting, DoubtingOnce, Looks
 from streamfl.runtime.log.sample import judged
 
 N = 200
@@ -31,7 +31,8 @@ def test_codes_and_counters_are_remarked_once_by_field_and_are_a_warning():
     code, counter = told
     assert code.startswith("t (10.0% of records): -999 repeats far outside the other values; if it stands for a")
     assert (
-        counter.startswith("no only rises, or only falls, from record to record") and "with drop in [rec" in counter
+        counter.startswith("no: has whole numbers that only rise, or only fall, from record")
+        and "with drop in [rec" in counter
     )
     assert (finding.state, finding.remedy) == ("warning", f"{code}; {counter}")
 
@@ -51,7 +52,7 @@ def test_a_code_among_targets_is_remarked():
 def test_a_counter_of_each_client_is_one():
     records = [{"label": "ab"[i % 2], "no": i // 2 + 500 * (i % 2), "x": i % 9, "c": f"c{i % 2}"} for i in range(N)]
     (told,) = remarks(records, client="c")[0]
-    assert told.startswith("no only rises")
+    assert told.startswith("no: has whole numbers that only rise")
 
 
 def test_values_of_texts_are_not_looked_at_and_few_records_tell_nothing():
@@ -77,3 +78,38 @@ def test_files_and_messages_have_the_same_codes(code, tmp_path):
         dict(table.codes) or {"t": ()}
     )
     assert f"{code:.10g} repeats far outside the other values" in " ".join(table.notes)
+
+
+def test_a_process_remarks_each_doubt_once_whatever_its_partitions_and_reads_the_same():
+    n = 3000
+    rng = np.random.default_rng(1)
+    serial = rng.permutation(10 * n)
+    records = [
+        {"label": "ab"[i % 2], "t": WITH_CODE[i % N], "no": i, "unit": 7, "serial": int(serial[i])}
+        | {"level": 0.1 * i, "x": i % 9, "late": -7777 if i > 2200 and i % 3 else i % 11}
+        for i in range(n)
+    ]
+    values = [json.dumps(record).encode() for record in records]
+    form = DoubtingOnce(JsonRecords.of(FieldMap()), Looks(FieldMap()))
+    told = []
+    east, west, plain = form.fresh(), form.fresh(), JsonRecords.of(FieldMap()).fresh()
+    for i in range(0, n, 50):
+        reader, offsets = (east, west)[i // 50 % 2], range(i, i + 50)
+        found = reader.decode(offsets, values[i : i + 50])
+        same = plain.decode(offsets, values[i : i + 50])
+        np.testing.assert_array_equal(found.X[:, np.argsort(found.features)], same.X[:, np.argsort(same.features)])
+        told += found.remarks
+    assert len(told) == 5
+    for name, what in {
+        "t (10.0%": "-999 repeats",
+        "no": "as a counter",
+        "level": "as the reading of a meter",
+        "unit": "one value",
+        "serial": "as an identifier",
+    }.items():
+        assert any(remark.startswith(name) and what in remark for remark in told)
+    form.looks.next = 0
+    again = [
+        remark for i in range(1500, n, 50) for remark in east.decode(range(i, i + 50), values[i : i + 50]).remarks
+    ]
+    assert [remark[:10] for remark in again] == ["late (19.9"]

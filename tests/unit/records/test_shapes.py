@@ -239,3 +239,31 @@ def test_a_title_with_empty_cells_is_no_header(tmp_path: Path) -> None:
         "y",
         ("the 1 line before the header is left out",),
     )
+
+
+@pytest.mark.parametrize(
+    ("kinds", "roles"),
+    [
+        ("d\tdiscrete\tstring\tno yes", "\t\tmeta\tclass"),
+        ("d\td\ts\td", "\t\tm\tclass"),
+        ("\tm f\ttext\tcategorical", "\t\tignore\tc"),
+    ],
+)
+def test_a_file_of_orange_says_itself_what_its_columns_are(kinds: str, roles: str, tmp_path: Path) -> None:
+    header, rows = "age\tsex\tname\tsurvived\n", "adult\tm\tA\tyes\nchild\tf\tB\tno\n" * 3
+    table = of(tmp_path, f"{header}{kinds}\n{roles}\n{rows}", "f.tab")
+    plain = of(tmp_path, header + rows, "plain.tsv", drop=("name",))
+    same(table, plain)
+    assert (table.label, table.labels) == ("survived", ("no", "yes"))
+    assert table.notes == ("left out: column name is marked as " + roles.split("\t")[2] + " by the file",)
+    named = of(tmp_path, f"{header}{kinds}\n{roles}\n{rows}", "f.tab", label="sex")
+    assert (named.label, len(named)) == ("sex", 6)
+
+
+def test_a_class_of_numbers_in_a_file_of_orange_is_a_target(tmp_path: Path) -> None:
+    text = "a\tprice \nc\tc\n\tclass\n" + "".join(f"{i % 5}\t{i}\n" for i in range(9))
+    assert (of(tmp_path, text, "f.tab").labels, of(tmp_path, text, "f.tab").label) == ((), "price")
+
+
+def test_a_table_of_texts_that_begins_like_kinds_is_no_file_of_orange(tmp_path: Path) -> None:
+    assert len(of(tmp_path, "a\ty\nc\td\nx\tclass\nx\td\n", "f.tab")) == 3

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from streamfl import MasterFLClassifier
 from streamfl.errors import UsageError
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.merging.merging import after
@@ -356,7 +357,7 @@ def test_a_target_of_all_experts_is_explained_up_to_what_ferns_say():
         ),
         (lambda native: replace(native, settings=NativeSettings("ferns", neighbours=False)), "a client's own"),
         (lambda native: replace(native, settings=NativeSettings("ferns", last_answer=False)), "a client's own"),
-        (lambda native: replace(native, agreed=replace(native.agreed, labels=("u", "v", "x"))), "of other labels"),
+        (lambda native: replace(native, agreed=replace(native.agreed, labels=("u", "v", "x"))), "for other labels"),
         (lambda native: replace(native, agreed=replace(native.agreed, norms=np.full(2, np.nan))), "do not fit"),
     ],
 )
@@ -376,3 +377,37 @@ def test_a_file_whose_weights_do_not_fit_is_refused(tmp_path: Path):
 def test_the_page_says_which_formats_are_read():
     said = (Path(__file__).parents[3] / "docs" / "output.md").read_text()
     assert f"This version writes and reads files of format {FORMAT}, as" in said
+
+
+def test_what_a_model_looks_at_is_important_a_text_column_as_a_whole_and_nothing_else():
+    registry = Registry(1, ("n", "c=a", "c=b", "x"), (), np.zeros(4), np.ones(4))
+    W = np.array([[0.0], [-3.0], [3.0], [0.5], [0.0]])
+    model = ServedModel("regression", "squared", registry, W, categories={"c": ("a", "b")})
+    rng = np.random.default_rng(1)
+    records = [{"n": rng.normal(), "c": "ab"[i % 2], "x": rng.normal()} for i in range(60)]
+    truth = model.predict(records)
+    found = model.importances(records, truth)
+    assert list(found) == ["c", "x", "n"]
+    assert found["c"] > 5 * found["x"] > 0.0 == found["n"]
+    assert found == model.importances(records, truth)
+    for few in (records[:1], records[:5]):
+        with pytest.raises(UsageError, match="give two or more, one for each"):
+            model.importances(few, truth[:1])
+
+
+def test_an_estimators_shared_model_is_saved_and_predicts_what_it_learnt(tmp_path):
+    estimator = MasterFLClassifier(features="rounds", round_size=20, client="site")
+    with pytest.raises(UsageError, match="no round was closed yet"):
+        estimator.served()
+    rng = np.random.default_rng(2)
+    records = [{"x": rng.normal(), "site": i % 2} for i in range(200)]
+    for record in records:
+        estimator.learn_one(record, record["x"] > 0.0)
+    model = estimator.served()
+    answers = model.predict(records)
+    assert np.mean([answer == str(record["x"] > 0.0) for answer, record in zip(answers, records, strict=True)]) > 0.9
+    assert model.explain(records[0]).contributions["x"] != 0.0
+    model.save(tmp_path / "m.safetensors")
+    assert ServedModel.load(tmp_path / "m.safetensors").predict(records) == answers
+    with pytest.raises(UsageError, match="a model of others"):
+        MasterFLClassifier(model="river:linear_model.SoftmaxRegression").served()

@@ -1,21 +1,18 @@
 """The record format of messages with a schema in a registry: Avro, JSON Schema or Protobuf in Confluent's framing."""
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Self
 
 from streamfl.bounds import NAMED, Limits
 from streamfl.errors import UsageError
 from streamfl.records.formats.by_schema.registry import KeptSchemas, NoSchemaError, SchemaRegistry
 from streamfl.records.formats.field_map import FieldMap
-from streamfl.records.formats.json_records import JsonRecords
+from streamfl.records.formats.translated import Translated
 from streamfl.records.formats.unframed import Read, UnreadableError
-from streamfl.runtime.ports import Decoded
 
 _HEAD = 5  # bytes: a zero, and the number of the schema
 
 
-class Confluent(JsonRecords):
+class Confluent(Translated):
     """Messages that begin with a zero and the number of their schema in a registry.
 
     Their fields are read as those of JSON objects are. Logical types of Avro are numbers, or times as text.
@@ -42,32 +39,18 @@ class Confluent(JsonRecords):
         self._registry = registry or SchemaRegistry(fields.registry)
         self._readers: KeptSchemas[Read | str] = KeptSchemas()
 
-    def decode(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> Decoded:
-        """Return the records of consecutive messages.
-
-        Raises
-        ------
-        UsageError
-            The registry does not answer; no message counts as read.
-        """
-        plain, wrong = list[bytes | None](), dict[int, str]()
-        for offset, value in zip(offsets, values, strict=True):
-            try:
-                plain.append(self._plain(value))
-            except UnreadableError as error:
-                plain.append(None)
-                wrong[int(offset)] = str(error)
-        found = super().decode(offsets, plain)
-        if not wrong:
-            return found
-        rejected = tuple(replace(one, reason=wrong.get(one.position, one.reason)) for one in found.rejected)
-        return replace(found, rejected=rejected)
-
     def fresh(self) -> Self:
         """Return the same format without any names learnt from records."""
         return type(self)(self._fields, self._limits, self._registry)
 
-    def _plain(self, value: bytes | None) -> bytes | None:
+    def plain(self, value: bytes | None) -> bytes | None:
+        """Return a message as a JSON object, by its schema.
+
+        Raises
+        ------
+        UsageError
+            The registry does not answer.
+        """
         if not value:
             return value
         if len(value) < _HEAD or value[0]:

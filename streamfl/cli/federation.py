@@ -1,0 +1,319 @@
+"""A federation in a program: its coordinator and its clients, or a process of one on a log, by the same functions."""
+
+import logging
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import structlog
+
+from streamfl.arrays import FloatArray
+from streamfl.errors import UsageError
+from streamfl.live.client import serve_clients
+from streamfl.live.host_node import HostNode
+from streamfl.live.identity import signatures
+from streamfl.live.metrics.logs import configure
+from streamfl.live.model_out import shared_model
+from streamfl.live.score import serve_scores
+from streamfl.live.settings.connectors import connect
+from streamfl.live.settings.settings import FederationSettings, load
+from streamfl.live.stopping import Stop, stopped_by_signals
+from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.protocol.decisions import Refused
+from streamfl.protocol.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
+from streamfl.protocol.records import Batch, Span, without_infinity
+from streamfl.records.formats.doubting import DoubtingOnce, Looks
+from streamfl.records.formats.own import Deserialize, Features, OwnRecords
+from streamfl.records.formats.unframed import UnreadableError, as_json
+from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart
+from streamfl.run.model_file import ServedModel
+from streamfl.run.report.changes import Told, sentence
+from streamfl.run.summary import RoundSummary
+from streamfl.runtime.clock import SystemClock
+from streamfl.runtime.loop import settle
+from streamfl.runtime.nodes import CoordinatorNode
+from streamfl.runtime.ports import Clock
+from streamfl.runtime.transport.memory import MemoryTransport
+from streamfl.runtime.transport.memory_host import MemoryHost
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    Frame = pl.DataFrame
+
+# A record is a dict; or a message, which `deserialize` reads.
+Record = Mapping[str, Any] | bytes
+
+Process = Literal["client", "score"]
+
+
+class Federation:
+    """A federation in your program, with the settings and functions of one on a log.
+
+    Give it the records of each client, and ask it for predictions. Rounds close as `[rounds]` says: by numbers of
+    records, or by time. Then call `step` now and then; a test moves a `streamfl.ManualClock`.
+
+    Parameters
+    ----------
+    settings
+        A settings file, or its tables as dicts. `[records] topics` and the connector's section may be missing in
+        dicts: they matter to `run` alone.
+    deserialize
+        Returns what a message holds. None: a JSON object.
+    features
+        Returns the fields of that, or of a dict, as a dict. `[records.fields]` says which of them is the label.
+    on_round
+        Called with the numbers of each closed round, once it is closed.
+    on_drift
+        Called with a sentence about each drift, and the finding itself.
+    clock
+        The time, in seconds. None: that of this machine.
+
+    Raises
+    ------
+    UsageError
+        The settings cannot be used, or labels come later than their records, which needs a log.
+
+    Examples
+    --------
+    >>> import streamfl
+    >>> tables = {
+    ...     "federation": {"min_clients": 2},
+    ...     "rounds": {"clock": "records", "size": 20},
+    ...     "records": {"fields": {"label": "state"}},
+    ... }
+    >>> federation = streamfl.Federation(tables, on_round=lambda line: print(line.round, line.records, line.accuracy))
+    >>> for i in range(40):
+    ...     for site in ("east", "west"):
+    ...         federation.learn(site, {"t": float(i % 7), "state": "hot" if i % 7 > 3 else "cold"})
+    1 40 0.8
+    2 40 1.0
+    >>> federation.predict("east", {"t": 6.0}), federation.predict("east", [{"t": 0.0}, {"t": 5.0}])
+    ('hot', ['cold', 'hot'])
+    """
+
+    def __init__(
+        self,
+        settings: str | Path | Mapping[str, Any],
+        *,
+        deserialize: Deserialize | None = None,
+        features: Features | None = None,
+        on_round: Callable[[RoundSummary], None] | None = None,
+        on_drift: Callable[[str, Told], None] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._settings = _settings(settings)
+        self._functions = deserialize, features
+        self._on_round, self._on_drift = on_round, on_drift
+        self._clock = SystemClock() if clock is None else clock
+        self._events: list[FromCoordinator] = []
+        self._asked = self._reader(unlabelled=True)
+        own = _by_client(self._settings)
+        transport = MemoryTransport()
+        self._host = MemoryHost(transport, DoubtingOnce(self._reader(), Looks(own.field_map)))
+        self._stop = Stop()
+        self._node = HostNode(self._host, own.client_machine, self._stop, own.client.stop_within, until_end=False)
+        machine = Coordinator(own.coordinator_machine, own.first_state())
+        self._coordinator = CoordinatorNode(machine, transport.coordinator(), self._observe)
+        self._coordinator.start(self._clock.now())
+
+    @property
+    def rejected(self) -> Sequence[tuple[str, int, str]]:
+        """The last 100 records that could not be used: the client, the number of its record, and the reason."""
+        return tuple(self._host.rejected)
+
+    @property
+    def failed(self) -> Mapping[str, str]:
+        """The clients that have stopped, with the reason."""
+        return dict(self._node.failed)
+
+    def learn(self, client: str, records: "Record | Iterable[Record] | Frame") -> None:
+        """Give a client its next records. They count in the round that takes them.
+
+        Parameters
+        ----------
+        client
+            Its name. A new one joins.
+        records
+            A dict, a message, several of them, or a data frame. A record without a label is rejected.
+
+        Raises
+        ------
+        UsageError
+            A dict has a value that no message can hold.
+        """
+        self._host.append(client, list(map(self._message, _several(records))), self._clock.now())
+        self.step()
+
+    def predict(self, client: str, records: "Record | Iterable[Record] | Frame") -> Any:
+        """Return the label, or the target, that a client predicts for a record; for several, a list.
+
+        It is None before the federation has a model, and for a record that cannot be read. Nothing is learnt.
+        """
+        answers, labels = self._answers(client, list(_several(records)))
+        is_regression = self._settings.federation.task == "regression"
+        found = [None if p is None else float(p[0]) if is_regression else labels[int(p.argmax())] for p in answers]
+        return found[0] if _is_one(records) else found
+
+    def probabilities(self, client: str, records: "Record | Iterable[Record] | Frame") -> Any:
+        """Return the probability of each label, as `predict` returns labels."""
+        answers, labels = self._answers(client, list(_several(records)))
+        found = [None if p is None else dict(zip(labels, p.tolist(), strict=True)) for p in answers]
+        return found[0] if _is_one(records) else found
+
+    def model(self) -> ServedModel:
+        """Return the model that all clients share, as `streamfl coordinator --model-out` saves it.
+
+        Raises
+        ------
+        UsageError
+            No round was opened yet, or the model is not one of streamfl's own.
+        """
+        if self._coordinator.machine.state.agreement is None:
+            raise UsageError("there is no model yet; it comes when the first round opens")
+        return shared_model(self._coordinator.machine, self._settings)
+
+    def step(self) -> None:
+        """Do what is due: rounds that end by a time, and deadlines. `learn` does it as well."""
+        with _warnings():
+            settle([self._node, self._coordinator], self._clock)
+            self._node.settle()
+        events, self._events = self._events, []
+        for event in events:
+            self._call(event)
+
+    def run(self, process: Process = "client", *, until_end: bool = False) -> None:
+        """Run a process of this federation on its log until it is stopped; it reads messages by the same functions.
+
+        Ctrl-C stops it, so call it in the main thread.
+
+        Parameters
+        ----------
+        process
+            `client`: as `streamfl client`. `score`: as `streamfl score`, for records without labels.
+        until_end
+            Whether clients end when their records end.
+
+        Raises
+        ------
+        UsageError, PeerError
+            As of these commands.
+        """
+        settings = self._settings
+        if not structlog.is_configured():
+            configure(settings.logs.level, settings.logs.form)
+        connector = connect(settings, signatures(settings, "client" if process == "client" else "reader"))
+        with stopped_by_signals() as stop:
+            if process == "score":
+                serve_scores(settings, connector, stop, self._asked.fresh())
+            else:
+                serve_clients(settings, connector, stop, until_end=until_end, records=self._reader())
+
+    def _reader(self, *, unlabelled: bool = False) -> OwnRecords:
+        fields, settings = self._settings.field_map, self._settings
+        if unlabelled:
+            fields = fields.model_copy(update={"task": "unlabelled", "labels": ()})
+        return OwnRecords(fields, settings.limits, *self._functions)
+
+    def _message(self, record: Record) -> bytes:
+        """Return a record as a message that `_reader` reads."""
+        if isinstance(record, bytes):
+            return record
+        try:
+            return as_json(dict(record))
+        except (UnreadableError, TypeError, ValueError) as error:
+            raise UsageError(f"the record has {error}, which no field can hold; leave it out, or give text") from None
+
+    def _answers(self, client: str, records: Sequence[Record]) -> tuple[list[FloatArray | None], tuple[str, ...]]:
+        """Return what a client answers to each record, None where it cannot, and the labels."""
+        answers: list[FloatArray | None] = [None] * len(records)
+        found = self._asked.decode(range(len(records)), list(map(self._message, records)))
+        n, node = len(found.positions), self._node.nodes.get(client) or next(iter(self._node.nodes.values()), None)
+        if node is None or not n:
+            return answers, ()
+        X, _ = without_infinity(found.X)
+        P, labels = node.machine.answer(Batch(Span("", 0, n), np.arange(n), found.features, X, np.zeros(n)))
+        if P.shape[1]:
+            for i, answer in zip(found.positions.tolist(), P, strict=True):
+                answers[i] = answer
+        return answers, labels
+
+    def _observe(self, event: FromCoordinator | Refused) -> None:
+        if isinstance(event, RoundClosed | Restarted | LocalDrift):
+            self._events.append(event)
+
+    def _call(self, event: FromCoordinator) -> None:
+        """Call what the program wants to hear; an error of it stops no node, since all have been stepped."""
+        match event:
+            case RoundClosed() if event.records and self._on_round is not None:
+                is_regression = self._settings.federation.task == "regression"
+                self._on_round(RoundSummary.of(event, targets=is_regression))
+            case Restarted() if self._on_drift is not None:
+                self._tell(DatedRestart.of(event))
+            case LocalDrift(state="latched") if self._on_drift is not None:
+                self._tell(DatedLocalDrift.of(event))
+            case _:
+                pass
+
+    def _tell(self, found: Told) -> None:
+        if self._on_drift is not None:
+            self._on_drift(sentence(found, clients=len(self._node.nodes)), found)
+
+
+@contextmanager
+def _warnings() -> Iterator[None]:
+    """Let warnings alone through, to standard error, where the program has not said what becomes of logs."""
+    if structlog.is_configured():
+        yield
+        return
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    try:
+        yield
+    finally:
+        structlog.reset_defaults()
+
+
+def _settings(given: str | Path | Mapping[str, Any]) -> FederationSettings:
+    if not isinstance(given, Mapping):
+        settings = load(Path(given))
+    else:
+        tables = {**given, "records": {"topics": ("records-*",), **given.get("records", {})}}
+        try:
+            settings = FederationSettings(**tables)
+        except ValueError as error:
+            raise UsageError(f"the settings cannot be used: {error}") from None
+    if settings.labels.topic:
+        raise UsageError("[labels] topic: labels that come later than their records need a log; leave it out here")
+    return settings
+
+
+def _by_client(settings: FederationSettings) -> FederationSettings:
+    """Return settings in which each client has a partition of its own, whatever the topics are."""
+    records = settings.records.model_copy(update={"topics": ("*",), "clients": "topic"})
+    return settings.model_copy(update={"records": records})
+
+
+def _is_one(records: Any) -> bool:
+    return isinstance(records, Mapping | bytes)
+
+
+def _several(records: Any) -> Iterator[Record]:
+    """Yield the records of what a caller gives.
+
+    >>> list(_several({"a": 1})), list(_several([{"a": 1}, b"x"]))
+    ([{'a': 1}], [{'a': 1}, b'x'])
+    """
+    if _is_one(records):
+        yield records
+    elif hasattr(records, "iter_rows"):  # polars
+        yield from records.iter_rows(named=True)
+    elif hasattr(records, "to_dict"):  # pandas
+        yield from records.to_dict("records")
+    else:
+        yield from records
