@@ -117,6 +117,7 @@ class NativeLearner:
     _table: ClientTable = field(init=False)
     _last_prediction: LastPrediction | None = None
     _in_turn: list[float] = field(default_factory=list)  # the labels of the round
+    _branch: str = ""
 
     def __post_init__(self) -> None:
         settings = self.settings
@@ -159,7 +160,9 @@ class NativeLearner:
 
     # --- rounds --------------------------------------------------------------------------------------------------
 
-    def begin(self, agreed: NativeState, cells: IntArray | None = None, *, own: bool = True) -> None:
+    def begin(
+        self, agreed: NativeState, cells: IntArray | None = None, *, own: bool = True, branch: str = ""
+    ) -> None:
         """Continue from an agreed state, which replaces everything learnt since the last one.
 
         Parameters
@@ -171,6 +174,8 @@ class NativeLearner:
             all rows.
         own
             Whether to keep the client's own mixture, if it has learnt one.
+        branch
+            The name of the client's branch, whose mixture it continues; empty: that of all.
 
         Raises
         ------
@@ -204,17 +209,17 @@ class NativeLearner:
             centre=np.array([centre]),
         )
         codes = {label: code for code, label in enumerate(agreed.labels)}
-        shared, awake = self._awake(agreed)
-        self.agreed_mixture.begin(agreed.mixture, shared)
+        shared, awake = self._awake(agreed, branch)
+        self.agreed_mixture.begin(agreed.mixture_of(branch), shared)
         if own and self.mixture.has_learnt:
             self.mixture.wake(awake)
         else:
-            self.mixture.begin(agreed.mixture, awake, self.settings.shared)
+            self.mixture.begin(agreed.mixture_of(branch), awake, self.settings.shared)
         # An interruption from here on leaves arrays that do not fit the names: the next call raises.
         self._table.changes.arguments, self._last_prediction = None, None
         # The rows are in the table; a view would keep all of them.
         self._agreed = replace(agreed.published, table=agreed.table[:0].copy())
-        self._in_turn = []
+        self._in_turn, self._branch = [], branch
         self._ferns, self._scaler, self._models = ferns, scaler, models
         self.features, self.labels, self._codes = agreed.features, agreed.labels, codes
         self._rename_own()
@@ -239,9 +244,20 @@ class NativeLearner:
             weights[0, :, 0] += (agreed.centre - centre) / self.settings.sees
         return weights
 
-    def _awake(self, agreed: NativeState) -> tuple[BoolArray, BoolArray]:
-        """Return which of the agreed experts are awake, by the agreed state alone, and which of all."""
+    def mix_as(self, branch: str) -> None:
+        """Mix as the clients of a branch have agreed, or without a name as all others; it has learnt nothing."""
+        if branch != self._branch:
+            self._last_prediction = None
+            self.mixture.begin(self._agreed.mixture_of(branch), self._awake(self._agreed, branch)[1])
+            self._branch = branch
+
+    def _awake(self, agreed: NativeState, branch: str) -> tuple[BoolArray, BoolArray]:
+        """Return which of the agreed experts are awake, by the agreed state alone, and which of all.
+
+        The expert `rounds` of a branch is a model of its own, of which the sleep of all others says nothing.
+        """
         shared = np.array([not agreed.sleeps(expert) for expert in self.settings.agreed_experts])
+        shared[-1] |= bool(branch)
         shared = shared if shared.any() else ~shared  # the state may know other experts: at least one must serve
         awake = np.full(len(self.settings.experts), not self.rest.left)
         awake[self.settings.shared] = shared
@@ -380,7 +396,7 @@ class NativeLearner:
 
     def restore(self) -> None:
         """Go back to the agreed state."""
-        self.begin(self._agreed, np.zeros(0, np.int64))
+        self.begin(self._agreed, np.zeros(0, np.int64), branch=self._branch)
 
     def _changes(self) -> tuple[IntArray, IntArray, FloatArray]:
         """Return the rows of the table that this round changed, in order, the visits to each, and their changes."""

@@ -35,7 +35,7 @@ class NativeChange:
     cells, table
         The rows of the table that changed, rising, shape (rows,), whole numbers; and their changes, shape
         (rows, rates, columns).
-    seen, moments, norms, chain, rests, centre, mixture, steps, pairs
+    seen, moments, norms, chain, rests, centre, mixture, steps, pairs, branches
         As in `NativeState`.
 
     Examples
@@ -68,6 +68,7 @@ class NativeChange:
     steps: Steps = field(default_factory=Steps)
     each: float = 1.0
     pairs: FloatArray = field(default_factory=no_pairs)
+    branches: Mapping[str, AgreedMixture] = field(default_factory=dict)
 
     def fits(self, before: NativeState, rows: int) -> bool:
         """Tell whether it can be a change of some state, whose table has so many rows."""
@@ -101,6 +102,7 @@ class NativeChange:
             mixture=self.mixture,
             steps=self.steps,
             pairs=self.pairs,
+            branches=self.branches,
         )
 
     def _like_before(self, grown: NativeState) -> FloatArray:
