@@ -166,7 +166,8 @@ class NativeAtClient(AtClient):
         if self._asked is None or not others.size:
             return others
         own = self.learner.own_says(batch.features, batch.X, others)
-        return self._asked.mixed(batch.positions, others, own, self.learner.labels, self.learner.centre)
+        mixed = self._asked.mixed(batch.positions, others, own, self.learner.labels, self.learner.centre)
+        return self.learner.within_believed(mixed) if self.settings.targets else mixed
 
     def learn_next(self, batch: Batch, serving: Serving | None = None) -> None:
         """Learn the next records."""

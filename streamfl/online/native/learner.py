@@ -35,6 +35,7 @@ from streamfl.online.native.shared import Shared
 from streamfl.online.native.tables import NO_TABLE, NO_VISITS, ClientTable, wide
 from streamfl.protocol.moments import NOTHING, Moments
 from streamfl.protocol.native.change import NativeChange
+from streamfl.protocol.native.extremes import Extremes, believed, extremes, of_all
 from streamfl.protocol.native.learnt import NativeLearnt, sends_moments
 from streamfl.protocol.native.mixed import AgreedMixture
 from streamfl.protocol.native.models import NativeState
@@ -117,6 +118,7 @@ class NativeLearner:
     _table: ClientTable = field(init=False)
     _last_prediction: LastPrediction | None = None
     _in_turn: list[float] = field(default_factory=list)  # the labels of the round
+    _extremes: Extremes = ()  # of the targets of the round
     _branch: str = ""
 
     def __post_init__(self) -> None:
@@ -219,7 +221,7 @@ class NativeLearner:
         self._table.changes.arguments, self._last_prediction = None, None
         # The rows are in the table; a view would keep all of them.
         self._agreed = replace(agreed.published, table=agreed.table[:0].copy())
-        self._in_turn, self._branch = [], branch
+        self._in_turn, self._extremes, self._branch = [], (), branch
         self._ferns, self._scaler, self._models = ferns, scaler, models
         self.features, self.labels, self._codes = agreed.features, agreed.labels, codes
         self._rename_own()
@@ -352,6 +354,14 @@ class NativeLearner:
         X, centre = self._aligned(features, X), self.centre
         return self.own.says(self._ferns, X, others - centre, centre) + centre
 
+    def within_believed(self, targets: FloatArray) -> FloatArray:
+        """Return targets drawn into the range that is believed: the client's own so far, before any that of all."""
+        known = self._agreed.extremes
+        if self.own is not None:
+            records, _, _, *own = self.own.arrays.running[0].item()
+            known = tuple(own) if records else known
+        return targets.clip(*believed(known))
+
     def without_last(self) -> LastAnswer | None:
         """Return the experts on the last answer, and go on without them: labels come late, see `Asked`."""
         last, self.last = self.last, None
@@ -457,6 +467,7 @@ class NativeLearner:
             mixture=self.agreed_mixture.report() if self.records else AgreedMixture(),
             coarser=coarser,
             pairs=in_turn(np.array(self._in_turn)),
+            extremes=extremes(np.array(self._extremes)),
             **numbers._asdict(),
         )
 
@@ -565,6 +576,8 @@ class NativeLearner:
             raise BrokenInvariantError(NOT_FITTING)
         if len(truths) and not self.settings.targets:
             self._in_turn.extend(truths.tolist())
+        elif len(truths):
+            self._extremes = of_all((self._extremes, (float(truths.min()), float(truths.max()))))
         if self.near is not None:
             self.near.seen += len(truths)
             self._make_room_for(1)  # now: what is predicted next is learnt from the same arrays
@@ -597,6 +610,7 @@ class NativeLearner:
                 agreed=self.agreed_mixture.mixing,
                 agreed_predictions=room(len(settings.agreed_experts), columns),
                 targets=settings.targets,
+                believed=believed(self._agreed.extremes),
             )
             if not _is_sound(learning, len(self.features), columns):
                 raise BrokenInvariantError(NOT_FITTING)
@@ -706,6 +720,7 @@ def _is_sound(learning: Learning, features: int, columns: int) -> bool:
         and models.second.shape == models.inverse.shape == models.mean.shape
         and models.along.shape == models.mean.shape[:1]
         and models.centre.shape == (1,)
+        and learning.believed.shape == (2,)
         and (not near or _is_sound_memory(memory, features, 0 if learning.targets else columns))
         and learning.predictions.by_expert.shape == (count + near + 1, columns)
         and len(learning.mixing.best) == learning.mixing.stacked.shape[1] == count + near + 1

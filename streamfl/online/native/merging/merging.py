@@ -15,6 +15,7 @@ from streamfl.online.native.merging.placing import rows_of
 from streamfl.online.native.merging.way import Way
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.native.change import NativeChange
+from streamfl.protocol.native.extremes import of_all
 from streamfl.protocol.native.kept_back import KeptBack
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.mixed import AgreedMixture
@@ -103,6 +104,7 @@ def _nothing_learnt(agreed: NativeState, grown: NativeState) -> NativeChange:
         mixture=agreed.mixture,
         steps=agreed.steps,
         pairs=agreed.pairs,
+        extremes=agreed.extremes,
     )
 
 
@@ -140,6 +142,7 @@ def _change(
         mixture=mixture,
         steps=merged.steps,
         pairs=agreed_pairs.after_round(agreed.pairs, parts, grown.labels),
+        extremes=of_all([agreed.extremes, *(part.extremes for part in parts)]),
     )
     if settings is not None and settings.targets:
         change = _centred(change, agreed, parts, settings)
