@@ -341,7 +341,7 @@ def _own_topics_matched(matched: Mapping[str, Sequence[str]], own: Described) ->
         if taken:
             found = f"{name} also matches the federation's own {listed(taken)}, which have no records"
             remedy = (
-                "these are ignored; but better give topics of records a beginning of their own, such as "
+                "these are ignored; it is better to give topics of records a prefix of their own, such as "
                 "NAME.records.*"
             )
             yield CheckResult(name, "warning", found, remedy)

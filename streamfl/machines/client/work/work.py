@@ -7,7 +7,7 @@ import numpy as np
 from streamfl.learning.local_round import RoundRecords
 from streamfl.machines.client.budget import FIRST, SentSizes
 from streamfl.machines.client.intake.intake import Intake
-from streamfl.machines.client.ledger.evaluated import encode, natural, served_counts
+from streamfl.machines.client.ledger.evaluated import encode, in_original_units, served_counts
 from streamfl.machines.client.ledger.models import ClientModels
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.client.work.earlier_rounds import EarlierRounds
@@ -81,7 +81,7 @@ class Work:
         records = part.records
         result = part.work(models.weights(opened), earlier.history)
         models.learn(opened, batches)
-        truth = natural(records.y, records)
+        truth = in_original_units(records.y, records)
         repeated = earlier.no_change.predictions(truth, records.labels)
         if _knows_no_targets(opened, records):
             result.at_start = result.served = encode(repeated, (), records)
@@ -121,12 +121,12 @@ class Work:
         models, records = self.models, self._part(opened, batches, opened.registry).records
         models.hold()
         models.learn(opened, batches)
-        truth = natural(records.y, records)
+        truth = in_original_units(records.y, records)
         repeated = self.earlier.no_change.predictions(truth, records.labels)
         unknown = _knows_no_targets(opened, records)
         at_start = encode(repeated, (), records) if unknown else models.by_rounds(opened, records)
         served = models.served(records, at_start)
-        n = sum(len(batch) for batch in batches if batch.waited)
+        n = sum(len(batch) for batch in batches if batch.answered_early)
         told = Predicted(
             client=models.client,
             round=opened.round,
@@ -134,8 +134,8 @@ class Work:
             spans=spans(unanswered(batches)),
             truth=truth[n:],
             no_change=repeated[n:],
-            served=natural(served, records)[n:],
-            at_start=natural(at_start, records)[n:],
+            served=in_original_units(served, records)[n:],
+            at_start=in_original_units(at_start, records)[n:],
             labels=records.labels,
         )
         answers = Answers(told.served, told.no_change, records.labels)
@@ -159,10 +159,10 @@ class Work:
         if budget is None or update.round < FIRST:
             return []
         self.taken.add(update.round, budget.size_of(update), update.records)
-        a_record = self.taken.a_record
-        if a_record is None or a_record <= budget.a_record:
+        bytes_per_record = self.taken.bytes_per_record
+        if bytes_per_record is None or bytes_per_record <= budget.bytes_per_record:
             return []
-        return [OverBudget(update.client, update.round, a_record, budget.a_record)]
+        return [OverBudget(update.client, update.round, bytes_per_record, budget.bytes_per_record)]
 
     def scores(self, opened: RoundOpened, score: Score, sent: SentUpdate) -> Scores:
         """Score candidates on the records of the update in flight."""
