@@ -5,9 +5,10 @@ It has two implementations: native models (`online/native`), and an external mod
 """
 
 import abc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -21,6 +22,8 @@ from streamfl.protocol.records import Batch
 
 S = TypeVar("S", bound=AgreedState)
 L = TypeVar("L", bound=Learnt)
+
+NO_BRANCHES: Mapping[str, Collection[str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,7 @@ class OnlineModels(abc.ABC, Generic[S, L]):
         labels: tuple[str, ...],
         *,
         apart: AbstractSet[str] = frozenset(),
+        branches: Mapping[str, Collection[str]] = NO_BRANCHES,
         renewal: Renewal | None = None,
         limits: Limits,
     ) -> tuple[S, Any]:
@@ -132,6 +136,8 @@ class OnlineModels(abc.ABC, Generic[S, L]):
             All labels by now.
         apart
             The clients apart, whose results are not added.
+        branches
+            Those of them that have a branch, by its name: they may agree on how they mix what all have learnt.
         renewal
             The effect of a restart in this round; None if there was none.
         limits
@@ -237,12 +243,29 @@ class AtClient(abc.ABC):
         """Return whether it can learn from a version of the agreed state."""
 
     @abc.abstractmethod
-    def begin(self, version: int, epoch: int) -> None:
-        """Learn from a version of the agreed state in an epoch; pending records are learnt again from there."""
+    def begin(self, version: int, epoch: int, branch: str = "") -> None:
+        """Learn from a version of the agreed state; pending records are learnt again from there.
+
+        Parameters
+        ----------
+        version, epoch
+            The version, and its epoch.
+        branch
+            The name of the client's branch, empty without one.
+        """
 
     def follow(self, version: int) -> None:
         """Predict by a version of the agreed state, without anything of a client's own; it has learnt nothing."""
         self.begin(version, 0)
+
+    def mix_as(self, branch: str) -> bool:
+        """Predict by what has been followed as the clients of a branch do, or as all others: see `begin`.
+
+        Returns
+        -------
+        Whether it can. If not, the model of rounds of the branch answers alone.
+        """
+        return not branch
 
     @abc.abstractmethod
     def forget(self) -> None:

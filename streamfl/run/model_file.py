@@ -154,8 +154,10 @@ class ServedModel:
     native
         The models that learn record by record and their mixture; None if there are none.
     branches
-        The weights of the model of each client that has drifted alone, by client. It alone answers their records:
-        what learns online has learnt at the others, too.
+        The weights of the model of each client that has drifted alone, by client.
+    branch_of
+        The name of the branch of each of these clients, by client. Their records are answered with `native` as the
+        clients of the branch mix it; without a name by the model of the branch alone.
     provenance
         Where the model comes from; None if it is not known.
     label, left_out
@@ -184,6 +186,7 @@ class ServedModel:
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     native: ServedNative | None = None
     branches: Mapping[str, FloatArray] = field(default_factory=dict)
+    branch_of: Mapping[str, str] = field(default_factory=dict)
     provenance: Provenance | None = None
     label: str = ""
     left_out: tuple[str, ...] = ()
@@ -226,6 +229,7 @@ class ServedModel:
             chain=machine.state.online_digest,
             native=native,
             branches=branches,
+            branch_of=machine.branch_of() if native is not None else {},
             clients=tuple(sorted(machine.state.members)) if branches else (),
             **names,
         )
@@ -253,6 +257,12 @@ class ServedModel:
         if isinstance(online, NativeAtClient):
             native = ServedNative.of(online.settings, online.learner.agreed)
         groups = serving.opened.apart
+        branches = {
+            client: own.W
+            for group in groups
+            for client in group.clients
+            if (own := follower.serving(client)) is not serving  # it has arrived
+        }
         return cls(
             task=task,
             loss=learning.loss(task),
@@ -260,12 +270,8 @@ class ServedModel:
             weights=serving.W,
             chain="" if native is None else native.agreed.chain,
             native=native,
-            branches={
-                client: own.W
-                for group in groups
-                for client in group.clients
-                if (own := follower.serving(client)) is not serving  # it has arrived
-            },
+            branches=branches,
+            branch_of={} if native is None else {client: serving.opened.branch_of(client) for client in branches},
             **names,
         )
 
@@ -451,12 +457,12 @@ class ServedModel:
         """
         features, X, by_branch = self._encoded([record], None, missing, unknown, client)
         predictions = self.predictions(features, X, by_branch)
-        best, native = int(predictions[0].argmax()), self.native
-        W = self.branches[next(iter(by_branch))] if by_branch else self.weights
+        best, whose = int(predictions[0].argmax()), next(iter(by_branch), "")
+        W, native = self._models_of(whose)
         shares, parts = {"rounds": 1.0}, {"rounds": self._linear_by_rounds(features, X, W)}
-        if not by_branch and native is not None and native.agreed.seen:
-            added = native.contributions(features, X[0])
-            shares, parts = native.shares, {**parts, **{e: _named(native, part) for e, part in added.items()}}
+        if native is not None:
+            shares, added = native.shares(self.branch_of.get(whose, "")), native.contributions(features, X[0])
+            parts |= {expert: _named(native, part) for expert, part in added.items()}
         total = dict.fromkeys(("", *self.registry.features), 0.0)
         for expert, part in parts.items():
             for name, outputs in part.items():
@@ -644,20 +650,27 @@ class ServedModel:
         -------
         Probabilities, shape (n, labels), or targets, shape (n, 1).
         """
-        predictions = self._of_all(features, X)
+        predictions = self._predictions_of("", features, X)
         for client, rows in by_branch.items():
-            predictions[rows] = self._by_rounds(features, X[rows], self.branches[client])
+            predictions[rows] = self._predictions_of(client, features, X[rows])
         return predictions
 
-    def _of_all(self, features: tuple[str, ...], X: FloatArray) -> FloatArray:
-        """Return the predictions for records of clients that have not drifted alone."""
-        rounds = self._by_rounds(features, X, self.weights)
-        if self.native is None or not self.native.agreed.seen:
+    def _predictions_of(self, client: str, features: tuple[str, ...], X: FloatArray) -> FloatArray:
+        """Return the predictions of records of a client that has drifted alone; "": of all others."""
+        W, native = self._models_of(client)
+        rounds = self._by_rounds(features, X, W)
+        if native is None:
             return rounds
-        known = len(self.native.agreed.labels) or 1
+        known = len(native.agreed.labels) or 1
         predictions = np.zeros(rounds.shape)
-        predictions[:, :known] = self.native.predictions(features, X, rounds)
+        predictions[:, :known] = native.predictions(features, X, rounds, self.branch_of.get(client, ""))
         return predictions
+
+    def _models_of(self, client: str) -> tuple[FloatArray, ServedNative | None]:
+        """Return the model of rounds of a client that has drifted alone, or "" of all others, and what mixes it."""
+        W = self.branches.get(client, self.weights)
+        mixes = self.native is not None and self.native.agreed.seen and (not client or client in self.branch_of)
+        return W, self.native if mixes else None
 
     def _by_rounds(self, features: tuple[str, ...], X: FloatArray, W: FloatArray) -> FloatArray:
         """Return the predictions of a model that rounds train."""

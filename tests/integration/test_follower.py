@@ -25,6 +25,7 @@ from streamfl.protocol.records import Batch, Span
 from streamfl.protocol.registry import Registry
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import deal
+from streamfl.run.model_file import ServedModel
 from streamfl.run.replay import Replay, Replayed, ReplaySettings
 from streamfl.run.settings import LearningSettings
 from streamfl.runtime.log import tensors
@@ -68,15 +69,6 @@ class Run:
     def of_file(self, client: str = "") -> np.ndarray:
         model, X = self.replayed.model, self.table.X[:50].astype(np.float64)
         return model.predictions(self.table.features, X, model.rows_by_branch({}, len(X), client))
-
-
-def steady(n: int, targets: bool) -> Table:
-    """Return two classes, or a target, that never change."""
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(n, 3))
-    score = X @ [2.0, -1.0, 0.5]
-    y = score if targets else (score > 0).astype(np.float64)
-    return Table("steady", ("a", "b", "c"), X, y, () if targets else ("0", "1"), np.arange(n))
 
 
 def swapped(n: int, targets: bool) -> Table:
@@ -130,30 +122,57 @@ def test_a_follower_follows_every_round_and_answers_as_the_model_file(run):
         np.testing.assert_allclose(run.answers(follower), run.of_file(), rtol=1e-12)  # matrix products differ
 
 
+def curved(X: np.ndarray, targets: bool, turned: np.ndarray | bool) -> np.ndarray:
+    """Return two classes, or a target, to which one feature of three adds the opposite where it has turned."""
+    score = X[:, 0] * X[:, 1] + np.where(turned, -1.5, 1.5) * X[:, 2]
+    return score if targets else (score > 0).astype(np.float64)
+
+
 @pytest.mark.parametrize("targets", [False, True])
-def test_a_client_whose_labels_were_swapped_alone_is_answered_by_its_branch_alone(targets):
-    table, published = steady(9600, targets), Published()
+def test_a_client_of_a_branch_is_answered_as_well_as_by_the_best_expert_for_it_in_file_scorer_and_http(targets):
+    X, published = np.random.default_rng(3).normal(size=(5600, 3)), Published()
+    names = () if targets else ("0", "1")
+    table = Table("curved", ("a", "b", "c"), X, curved(X, targets, False), names, np.arange(len(X)))
     logs = deal(table, 4, "round-robin", 0)
     alone = logs["c3"]
-    y = np.where(np.arange(len(alone.y)) < 1200, alone.y, -alone.y if targets else 1.0 - alone.y)
+    y = np.where(np.arange(len(alone.y)) < 500, alone.y, curved(X[alone.rows], targets, True))
     logs["c3"] = replace(alone, y=y)
     learning = LearningSettings()
     replayed = Replay(table, logs, ReplaySettings(round_size=30, learning=learning), _traffic=published).run()
     run = Run(learning, table, tuple(published.sent), replayed)
-    follower = run.follower()
+    follower, file = run.follower(), replayed.model
     for message in map(messages.decode, published.sent):
         follower.take(message)
+    assert file.branches.keys() == {"c3"}
 
-    def error(answers: np.ndarray, turned: bool) -> float:
-        if targets:
-            return float(np.mean(np.abs(answers[:, 0] - (-1.0 if turned else 1.0) * table.y[:50])))
-        return float(np.mean(answers.argmax(axis=1) != (1.0 - table.y[:50] if turned else table.y[:50])))
+    # What a scorer answers on Kafka and over HTTP, and the file.
+    followed = ServedModel.followed(follower, learning, "regression" if targets else "classification")
+    over_http = followed.predictions(table.features, X[:50], followed.rows_by_branch({}, 50, "c3"))
+    np.testing.assert_allclose(run.answers(follower, "c3"), run.of_file("c3"), rtol=1e-12)
+    np.testing.assert_allclose(over_http, run.of_file("c3"), rtol=1e-12)
+    np.testing.assert_allclose(run.answers(follower, "c0"), run.of_file(), rtol=1e-12)
 
-    assert replayed.model.branches.keys() == {"c3"}
-    for answers in (run.answers(follower, "c3"), run.of_file("c3")):
-        assert error(answers, turned=True) < (0.3 if targets else 0.05)
-    for answers in (run.answers(follower, "c0"), run.of_file("c0"), run.of_file()):
-        assert error(answers, turned=False) < (0.3 if targets else 0.05)
+    def error(model: ServedModel) -> float:
+        rows = alone.rows[-400:]
+        predicted = model.predictions(table.features, X[rows], model.rows_by_branch({}, len(rows), "c3"))
+        wrong = np.abs(predicted[:, 0] - y[-400:]) if targets else predicted.argmax(axis=1) != y[-400:]
+        return float(wrong.mean())
+
+    by_expert = {expert: error(single(file, k)) for k, expert in enumerate(file.native.settings.experts)}
+    assert error(file) < min(by_expert.values()) + 0.01
+    assert error(file) < error(replace(file, branches={})) / 2  # as one of all others
+    if targets:  # a straight line cannot follow the curve, which the others still tell
+        assert error(file) < error(replace(file, branch_of={})) / 2
+
+
+def single(file: ServedModel, k: int) -> ServedModel:
+    """Return a file in which expert k answers alone for the clients of every branch."""
+    weights = np.eye(len(file.native.settings.experts))[k]
+    mixtures = {
+        name: replace(mixture, best=weights, stacked=np.array([weights, weights]))
+        for name, mixture in file.native.agreed.branches.items()
+    }
+    return replace(file, native=replace(file.native, agreed=replace(file.native.agreed, branches=mixtures)))
 
 
 def test_what_is_published_whole_changes_no_model_of_any_client(run, monkeypatch):

@@ -116,9 +116,11 @@ def test_a_delay_longer_than_the_stream_answers_everything_without_models(featur
 def test_a_delay_of_one_record_gives_the_same_answers_as_no_delay(targets):
     of = table(7 * ROUND + 5, targets=targets)
     runs = [replayed(of, delay, clients=2, features="auto") for delay in (0, 1)]
-    assert runs[0][1] == runs[1][1]
-    (without, _), (late, _) = runs
-    assert figures(late).prequential == figures(without).prequential
+    (without, first), (late, second) = runs
+    # A target is measured from the centre, and back again, once more where labels come late.
+    same = (lambda told: pytest.approx(told, rel=1e-12)) if targets else (lambda told: told)
+    assert {client: same(told) for client, told in first.items()} == second
+    assert figures(late).prequential == same(figures(without).prequential)
     assert figures(late).no_change == pytest.approx(figures(without).no_change, rel=1e-12)  # by another unit
     assert [told.records for told in late.rounds] == [told.records for told in without.rounds]
 

@@ -166,3 +166,35 @@ def test_records_whose_labels_come_later_are_not_all_answered_before_anything_is
     table, logs = stream(7)
     result = by_time(table, logs, label_delay=3).run().result
     assert result.unanswered < len(table) // 4
+
+
+# --- a record's own target ---------------------------------------------------------------------------------------
+
+
+def predictions(y: np.ndarray, row: int, learning: LearningSettings) -> list[float]:
+    """Return what is predicted of a row of targets, as it was served and by the model at the start of its round."""
+    X = np.random.default_rng(8).normal(size=(len(y), 2)).astype(np.float32)
+    table = Table("t", ("a", "b"), X, y, (), np.arange(len(y)))
+    replay, found = Replay(table, deal(table, 2, "round-robin", 0), ReplaySettings(10, learning=learning)), []
+
+    def observe(event):
+        if isinstance(event, Predicted):
+            ((client, start, end),) = [(span.partition, span.start, span.end) for span in event.spans]
+            told = replay.logs[client].rows[start:end].tolist()
+            if row in told:
+                found.extend([event.served[told.index(row)], event.at_start[told.index(row)]])
+
+    replay.observe = observe
+    replay.run()
+    return found
+
+
+@pytest.mark.parametrize(
+    "learning", [ROUNDS, LearningSettings(features="linear"), LearningSettings(features="rounds", local_batch=4)]
+)
+@pytest.mark.parametrize("row", [0, 4, 61])  # in the first round, and in a later one
+def test_what_is_predicted_of_a_record_does_not_depend_on_its_own_target(row, learning):
+    y = 50.0 + 10.0 * np.random.default_rng(7).normal(size=100)
+    low, high = (predictions(np.where(np.arange(100) == row, target, y), row, learning) for target in (10.0, 90.0))
+    assert len(low) == 2
+    assert low == high

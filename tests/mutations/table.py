@@ -499,14 +499,14 @@ OF_ANSWERS = (
         "streamfl/run/model_file.py",
         "        for client, rows in by_branch.items():\n",
         "        for client, rows in NO_BRANCHES.items():\n",
-        "a client that drifted alone is answered by its own model alone",
+        "a client that drifted alone is answered as its branch mixes all models",
     ),
     Mutation(
         "a follower answers a client that drifted alone by all models",
         CLIENT + "follower.py",
-        "if online is None or serving is not self.serving():",
-        "if online is None:",
-        "a client that drifted alone is answered by its own model alone",
+        'branch = serving.opened.branch_of(client) if serving is not self.serving() else ""',
+        'branch = ""',
+        "a client that drifted alone is answered as its branch mixes all models",
     ),
     Mutation(
         "a meter is said to have moved",

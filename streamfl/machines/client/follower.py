@@ -149,8 +149,8 @@ class Follower:
         batch
             The records; their truth is not used.
         client
-            Their client, if it is known. One that has drifted alone is answered by its own model of rounds, without
-            what learns online: that has learnt at the others, too.
+            Their client, if it is known. One that has drifted alone is answered with the model of its branch, and
+            with what learns online as the clients of the branch mix it.
 
         Returns
         -------
@@ -161,9 +161,9 @@ class Follower:
         PeerError
             There are no models yet.
         """
-        serving = self.serving(client)
-        online = self._models.online
-        if online is None or serving is not self.serving():
+        serving, online = self.serving(client), self._models.online
+        branch = serving.opened.branch_of(client) if serving is not self.serving() else ""
+        if online is None or not online.mix_as(branch):
             return serving.predictions(batch), serving.registry.labels
         return online.answer(batch, serving), online.labels
 

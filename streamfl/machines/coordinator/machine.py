@@ -171,8 +171,12 @@ class Coordinator:
         return self.state.registry, self._standing.open_round.serving
 
     def branches(self) -> dict[str, FloatArray]:
-        """Return the weights of the model that serves each client that has drifted alone, by client."""
+        """Return the weights of the model of the branch of each client that has one, by client."""
         return {} if self._unsaved.open is None else self._unsaved.open.branches
+
+    def branch_of(self) -> dict[str, str]:
+        """Return the name of the branch of each client that has one, by client."""
+        return {} if self._unsaved.open is None else self._unsaved.open.branch_of
 
     @property
     def waiting_names(self) -> Mapping[str, int]:

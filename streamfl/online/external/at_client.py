@@ -50,7 +50,7 @@ class ExternalAtClient(AtClient):
         """Tell whether it can continue from a version."""
         return version == self.version or self._published.get(version) is not None
 
-    def begin(self, version: int, _: int) -> None:
+    def begin(self, version: int, epoch: int, branch: str = "") -> None:
         """Continue from the agreed state of a version; pending records are then learnt again."""
         agreed = self._published.get(version)
         if version != self.version and agreed is not None:

@@ -1,11 +1,11 @@
 """External models behind the interface of `streamfl.learning.online_models`."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from streamfl.bounds import Limits
-from streamfl.learning.online_models import Covered, OnlineModels, Renewal
+from streamfl.learning.online_models import NO_BRANCHES, Covered, OnlineModels, Renewal
 from streamfl.online.external.admission import wrong_external
 from streamfl.online.external.agreed import agreed_after
 from streamfl.online.external.at_client import ExternalAtClient
@@ -53,6 +53,7 @@ class ExternalOnlineModels(OnlineModels[ExternalState, ExternalLearnt]):
         labels: tuple[str, ...],
         *,
         apart: AbstractSet[str] = frozenset(),
+        branches: Mapping[str, Collection[str]] = NO_BRANCHES,
         renewal: Renewal | None = None,
         limits: Limits,
     ) -> tuple[ExternalState, None]:

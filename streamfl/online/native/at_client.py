@@ -91,7 +91,7 @@ class NativeAtClient(AtClient):
         """Tell whether it can continue from a version."""
         return version == self.version or self._next(version) is not None
 
-    def begin(self, version: int, epoch: int) -> None:
+    def begin(self, version: int, epoch: int, branch: str = "") -> None:
         """Continue from the agreed state of a version; pending records are then learnt again.
 
         A restart wakes the client's own experts, as it wakes the agreed ones.
@@ -103,19 +103,24 @@ class NativeAtClient(AtClient):
         if self._epoch not in {None, epoch}:
             self.learner.rest = Rest()
         self._epoch = epoch
-        self._begin(version, own=True)
+        self._begin(version, own=True, branch=branch)
 
     def follow(self, version: int) -> None:
         """Continue from the agreed state of a version, with its mixture."""
         if version != self.version and self.has(version):
             self._begin(version, own=False)
 
-    def _begin(self, version: int, *, own: bool) -> None:
+    def mix_as(self, branch: str) -> bool:
+        """Predict as the clients of a branch do, or as all others."""
+        self.learner.mix_as(branch)
+        return True
+
+    def _begin(self, version: int, *, own: bool, branch: str = "") -> None:
         following = self._next(version)
         if isinstance(following, NativeChange):
-            self.learner.begin(*self.learner.following(following), own=own)
+            self.learner.begin(*self.learner.following(following), own=own, branch=branch)
         elif following is not None:
-            self.learner.begin(following, own=own)
+            self.learner.begin(following, own=own, branch=branch)
         if self._last is not None and self.learner.agreed_names[1]:
             self._last.over(self.learner.labels)
             self._last.follow(self.learner.agreed_pairs)
@@ -161,7 +166,8 @@ class NativeAtClient(AtClient):
         if self._asked is None or not others.size:
             return others
         own = self.learner.own_says(batch.features, batch.X, others)
-        return self._asked.mixed(batch.positions, others, own, self.learner.labels, self.learner.centre)
+        mixed = self._asked.mixed(batch.positions, others, own, self.learner.labels, self.learner.centre)
+        return self.learner.within_believed(mixed) if self.settings.targets else mixed
 
     def learn_next(self, batch: Batch, serving: Serving | None = None) -> None:
         """Learn the next records."""

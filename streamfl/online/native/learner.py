@@ -35,6 +35,7 @@ from streamfl.online.native.shared import Shared
 from streamfl.online.native.tables import NO_TABLE, NO_VISITS, ClientTable, wide
 from streamfl.protocol.moments import NOTHING, Moments
 from streamfl.protocol.native.change import NativeChange
+from streamfl.protocol.native.extremes import Extremes, believed, extremes, of_all
 from streamfl.protocol.native.learnt import NativeLearnt, sends_moments
 from streamfl.protocol.native.mixed import AgreedMixture
 from streamfl.protocol.native.models import NativeState
@@ -117,6 +118,8 @@ class NativeLearner:
     _table: ClientTable = field(init=False)
     _last_prediction: LastPrediction | None = None
     _in_turn: list[float] = field(default_factory=list)  # the labels of the round
+    _extremes: Extremes = ()  # of the targets of the round
+    _branch: str = ""
 
     def __post_init__(self) -> None:
         settings = self.settings
@@ -159,7 +162,9 @@ class NativeLearner:
 
     # --- rounds --------------------------------------------------------------------------------------------------
 
-    def begin(self, agreed: NativeState, cells: IntArray | None = None, *, own: bool = True) -> None:
+    def begin(
+        self, agreed: NativeState, cells: IntArray | None = None, *, own: bool = True, branch: str = ""
+    ) -> None:
         """Continue from an agreed state, which replaces everything learnt since the last one.
 
         Parameters
@@ -171,6 +176,8 @@ class NativeLearner:
             all rows.
         own
             Whether to keep the client's own mixture, if it has learnt one.
+        branch
+            The name of the client's branch, whose mixture it continues; empty: that of all.
 
         Raises
         ------
@@ -204,17 +211,17 @@ class NativeLearner:
             centre=np.array([centre]),
         )
         codes = {label: code for code, label in enumerate(agreed.labels)}
-        shared, awake = self._awake(agreed)
-        self.agreed_mixture.begin(agreed.mixture, shared)
+        shared, awake = self._awake(agreed, branch)
+        self.agreed_mixture.begin(agreed.mixture_of(branch), shared)
         if own and self.mixture.has_learnt:
             self.mixture.wake(awake)
         else:
-            self.mixture.begin(agreed.mixture, awake, self.settings.shared)
+            self.mixture.begin(agreed.mixture_of(branch), awake, self.settings.shared)
         # An interruption from here on leaves arrays that do not fit the names: the next call raises.
         self._table.changes.arguments, self._last_prediction = None, None
         # The rows are in the table; a view would keep all of them.
         self._agreed = replace(agreed.published, table=agreed.table[:0].copy())
-        self._in_turn = []
+        self._in_turn, self._extremes, self._branch = [], (), branch
         self._ferns, self._scaler, self._models = ferns, scaler, models
         self.features, self.labels, self._codes = agreed.features, agreed.labels, codes
         self._rename_own()
@@ -239,9 +246,20 @@ class NativeLearner:
             weights[0, :, 0] += (agreed.centre - centre) / self.settings.sees
         return weights
 
-    def _awake(self, agreed: NativeState) -> tuple[BoolArray, BoolArray]:
-        """Return which of the agreed experts are awake, by the agreed state alone, and which of all."""
+    def mix_as(self, branch: str) -> None:
+        """Mix as the clients of a branch have agreed, or without a name as all others; it has learnt nothing."""
+        if branch != self._branch:
+            self._last_prediction = None
+            self.mixture.begin(self._agreed.mixture_of(branch), self._awake(self._agreed, branch)[1])
+            self._branch = branch
+
+    def _awake(self, agreed: NativeState, branch: str) -> tuple[BoolArray, BoolArray]:
+        """Return which of the agreed experts are awake, by the agreed state alone, and which of all.
+
+        The expert `rounds` of a branch is a model of its own, of which the sleep of all others says nothing.
+        """
         shared = np.array([not agreed.sleeps(expert) for expert in self.settings.agreed_experts])
+        shared[-1] |= bool(branch)
         shared = shared if shared.any() else ~shared  # the state may know other experts: at least one must serve
         awake = np.full(len(self.settings.experts), not self.rest.left)
         awake[self.settings.shared] = shared
@@ -336,6 +354,14 @@ class NativeLearner:
         X, centre = self._aligned(features, X), self.centre
         return self.own.says(self._ferns, X, others - centre, centre) + centre
 
+    def within_believed(self, targets: FloatArray) -> FloatArray:
+        """Return targets drawn into the range that is believed: the client's own so far, before any that of all."""
+        known = self._agreed.extremes
+        if self.own is not None:
+            records, _, _, *own = self.own.arrays.running[0].item()
+            known = tuple(own) if records else known
+        return targets.clip(*believed(known))
+
     def without_last(self) -> LastAnswer | None:
         """Return the experts on the last answer, and go on without them: labels come late, see `Asked`."""
         last, self.last = self.last, None
@@ -380,7 +406,7 @@ class NativeLearner:
 
     def restore(self) -> None:
         """Go back to the agreed state."""
-        self.begin(self._agreed, np.zeros(0, np.int64))
+        self.begin(self._agreed, np.zeros(0, np.int64), branch=self._branch)
 
     def _changes(self) -> tuple[IntArray, IntArray, FloatArray]:
         """Return the rows of the table that this round changed, in order, the visits to each, and their changes."""
@@ -441,6 +467,7 @@ class NativeLearner:
             mixture=self.agreed_mixture.report() if self.records else AgreedMixture(),
             coarser=coarser,
             pairs=in_turn(np.array(self._in_turn)),
+            extremes=extremes(np.array(self._extremes)),
             **numbers._asdict(),
         )
 
@@ -549,6 +576,8 @@ class NativeLearner:
             raise BrokenInvariantError(NOT_FITTING)
         if len(truths) and not self.settings.targets:
             self._in_turn.extend(truths.tolist())
+        elif len(truths):
+            self._extremes = of_all((self._extremes, (float(truths.min()), float(truths.max()))))
         if self.near is not None:
             self.near.seen += len(truths)
             self._make_room_for(1)  # now: what is predicted next is learnt from the same arrays
@@ -581,6 +610,7 @@ class NativeLearner:
                 agreed=self.agreed_mixture.mixing,
                 agreed_predictions=room(len(settings.agreed_experts), columns),
                 targets=settings.targets,
+                believed=believed(self._agreed.extremes),
             )
             if not _is_sound(learning, len(self.features), columns):
                 raise BrokenInvariantError(NOT_FITTING)
@@ -690,6 +720,7 @@ def _is_sound(learning: Learning, features: int, columns: int) -> bool:
         and models.second.shape == models.inverse.shape == models.mean.shape
         and models.along.shape == models.mean.shape[:1]
         and models.centre.shape == (1,)
+        and learning.believed.shape == (2,)
         and (not near or _is_sound_memory(memory, features, 0 if learning.targets else columns))
         and learning.predictions.by_expert.shape == (count + near + 1, columns)
         and len(learning.mixing.best) == learning.mixing.stacked.shape[1] == count + near + 1

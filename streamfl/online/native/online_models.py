@@ -1,6 +1,6 @@
 """Native models behind the interface of `streamfl.learning.online_models`."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Optional
 
 from streamfl.bounds import Limits
 from streamfl.learning.influence import Sent
-from streamfl.learning.online_models import Covered, OnlineModels, Renewal
+from streamfl.learning.online_models import NO_BRANCHES, Covered, OnlineModels, Renewal
 from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.merging import influence
 from streamfl.online.native.merging.agreed_round import after_round
 from streamfl.online.native.merging.alone import ALONE
+from streamfl.online.native.merging.of_branches import with_branches
 from streamfl.online.native.merging.on_grids import ON_GRIDS
 from streamfl.online.native.merging.way import Way
 from streamfl.protocol.messages import OnlinePublished
@@ -82,6 +83,7 @@ class NativeOnlineModels(OnlineModels[NativeState, NativeLearnt]):
         labels: tuple[str, ...],
         *,
         apart: AbstractSet[str] = frozenset(),
+        branches: Mapping[str, Collection[str]] = NO_BRANCHES,
         renewal: Renewal | None = None,
         limits: Limits,
     ) -> tuple[NativeState, NativeChange | None]:
@@ -90,7 +92,8 @@ class NativeOnlineModels(OnlineModels[NativeState, NativeLearnt]):
         Native models forget on their own, so a restart does not reset them; it renames labels at most.
         """
         renamed = None if renewal is None else renewal.renamed
-        return after_round(agreed, learnt, labels, self.settings, apart=apart, renamed=renamed, way=self.way)
+        merged = after_round(agreed, learnt, labels, self.settings, apart=apart, renamed=renamed, way=self.way)
+        return with_branches(agreed, learnt, branches, *merged)
 
     def sent(self, learnt: Mapping[str, NativeLearnt], agreed: NativeState, seed: int) -> Mapping[str, Sent]:
         """Return what clients learnt as numbers to be compared: the linear weights, and the cells of ferns."""

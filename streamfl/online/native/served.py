@@ -78,7 +78,9 @@ class ServedNative:
         size = (1 + len(self.agreed.features)) * self.settings.has_linear
         return replace(self.agreed, second=np.zeros((size, size)))
 
-    def predictions(self, features: tuple[str, ...], X: FloatArray, rounds: FloatArray) -> FloatArray:
+    def predictions(
+        self, features: tuple[str, ...], X: FloatArray, rounds: FloatArray, branch: str = ""
+    ) -> FloatArray:
         """Return probabilities of `agreed.labels`, shape (n, labels), or targets, shape (n, 1).
 
         It may be called by several threads at once: each has arrays of its own.
@@ -89,14 +91,16 @@ class ServedNative:
             Names and values, shape (n, d); NaN is missing.
         rounds
             The predictions of the expert `rounds`, of the same shape as the result.
+        branch
+            The name of the branch of the records' client; empty without one.
         """
-        learner = self.learner
+        learner = self._mixing_as(branch)
         return learner.predicted(features, X, rounds if learner.mixture.mixing.awake[-1] else None)
 
-    @property
-    def shares(self) -> dict[str, float]:
+    def shares(self, branch: str = "") -> dict[str, float]:
         """Return the approximate share of each expert in the predictions, by name; they sum to 1."""
-        return dict(zip(self.settings.experts, self.learner.mixture.shares.tolist(), strict=True))
+        mixture = self._mixing_as(branch).mixture
+        return dict(zip(self.settings.experts, mixture.shares.tolist(), strict=True))
 
     def contributions(self, features: tuple[str, ...], x: FloatArray) -> dict[str, FloatArray]:
         """Return what the constant 1 and each of `agreed.features` adds to the outputs of each linear expert.
@@ -126,6 +130,11 @@ class ServedNative:
         if made is None:
             made = self._of_thread.learner = self._made()
         return made
+
+    def _mixing_as(self, branch: str) -> "NativeLearner":
+        learner = self.learner
+        learner.mix_as(branch)
+        return learner
 
     @cached_property
     def _of_thread(self) -> threading.local:

@@ -86,10 +86,13 @@ class BranchGroup:
         Their names.
     serves
         The slot of the model that serves them.
+    branch
+        The name of their branch; empty while they are latched.
     """
 
     clients: tuple[str, ...]
     serves: str
+    branch: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,6 +247,11 @@ class RoundOpened(Message):
         """Return the slot of the model that serves a client."""
         group = self.group_of(client)
         return self.serves if group is None else group.serves
+
+    def branch_of(self, client: str) -> str:
+        """Return the name of the branch of a client, empty without one."""
+        group = self.group_of(client)
+        return "" if group is None else group.branch
 
     def trained_by(self, client: str, slots: Sequence[Slot]) -> set[str]:
         """Return which of some slots a client trains, by name."""

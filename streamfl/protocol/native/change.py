@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from streamfl.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.protocol.moments import Moments
+from streamfl.protocol.native.extremes import Extremes
 from streamfl.protocol.native.mixed import AgreedMixture
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.pairs import are_sound, no_pairs
@@ -35,7 +36,7 @@ class NativeChange:
     cells, table
         The rows of the table that changed, rising, shape (rows,), whole numbers; and their changes, shape
         (rows, rates, columns).
-    seen, moments, norms, chain, rests, centre, mixture, steps, pairs
+    seen, moments, norms, chain, rests, centre, mixture, steps, pairs, branches, extremes
         As in `NativeState`.
 
     Examples
@@ -68,6 +69,8 @@ class NativeChange:
     steps: Steps = field(default_factory=Steps)
     each: float = 1.0
     pairs: FloatArray = field(default_factory=no_pairs)
+    branches: Mapping[str, AgreedMixture] = field(default_factory=dict)
+    extremes: Extremes = ()
 
     def fits(self, before: NativeState, rows: int) -> bool:
         """Tell whether it can be a change of some state, whose table has so many rows."""
@@ -101,6 +104,8 @@ class NativeChange:
             mixture=self.mixture,
             steps=self.steps,
             pairs=self.pairs,
+            branches=self.branches,
+            extremes=self.extremes,
         )
 
     def _like_before(self, grown: NativeState) -> FloatArray:

@@ -8,6 +8,7 @@ import numpy as np
 
 from streamfl.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.protocol.moments import NOTHING, Moments
+from streamfl.protocol.native.extremes import Extremes
 from streamfl.protocol.native.mixed import AgreedMixture
 from streamfl.protocol.native.pairs import no_pairs, over
 from streamfl.protocol.native.steps import Steps
@@ -67,6 +68,8 @@ class NativeLearnt:
         How often one label followed another among these records, shape (pairs, 3): see `pairs`.
     coarser
         So many times are the steps of its numbers doubled, to keep a budget of bytes.
+    extremes
+        The least and the largest target of the round, rounded outwards; empty for labels.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -92,6 +95,7 @@ class NativeLearnt:
     mixture: AgreedMixture = field(default_factory=AgreedMixture)
     coarser: int = 0
     pairs: FloatArray = field(default_factory=no_pairs)
+    extremes: Extremes = ()
 
     unlearnt: ClassVar[int] = 0  # they learn every good record
 

@@ -1,7 +1,7 @@
 """The agreed mixture: how the predictions of the experts that all clients share are mixed."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -65,6 +65,16 @@ class AgreedMixture:
         mixtures = 1 + len(STACKING)
         stacked = np.full((len(STACKING), experts), 1.0 / experts)
         return cls(stacked[0].copy(), stacked, np.full(mixtures, 1.0 / mixtures))
+
+    def of_last(self) -> "AgreedMixture":
+        """Return the mixture in which the last expert, the model that rounds train, has all the weight.
+
+        >>> AgreedMixture.equal(3).of_last().best
+        array([0., 0., 1.])
+        """
+        best, stacked = np.zeros(self.best.shape), np.zeros(self.stacked.shape)
+        best[-1:], stacked[..., -1:] = 1.0, 1.0
+        return replace(self, best=best, stacked=stacked)
 
     @property
     def is_known(self) -> bool:

@@ -10,6 +10,8 @@ import numpy as np
 from streamfl.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.protocol.early import Early
 from streamfl.protocol.moments import NOTHING, Moments
+from streamfl.protocol.native.extremes import Extremes
+from streamfl.protocol.native.extremes import are_sound as are_extremes
 from streamfl.protocol.native.kept_back import KeptBack
 from streamfl.protocol.native.mixed import AgreedMixture
 from streamfl.protocol.native.pairs import are_sound, no_pairs
@@ -52,6 +54,10 @@ class NativeState:
         meaning before the first record; until then each client measures from the mean of its own targets.
     mixture
         How the agreed experts' predictions are mixed.
+    branches
+        How they are mixed for the clients of each branch, by its name.
+    extremes
+        The least and the largest target of all clients so far; empty before any, and for labels.
     steps
         The grids on which clients send what they learnt from it.
     pairs
@@ -85,6 +91,12 @@ class NativeState:
     steps: Steps = field(default_factory=Steps)
     pairs: FloatArray = field(default_factory=no_pairs)
     kept_back: KeptBack = field(default_factory=KeptBack)
+    branches: Mapping[str, AgreedMixture] = field(default_factory=dict)
+    extremes: Extremes = ()
+
+    def mixture_of(self, branch: str) -> AgreedMixture:
+        """Return the mixture of a branch, which begins with its own model alone; without a name that of all."""
+        return self.branches.get(branch, self.mixture.of_last()) if branch else self.mixture
 
     def sleeps(self, expert: str) -> bool:
         """Tell whether an expert sleeps."""
@@ -132,9 +144,10 @@ class NativeState:
             and self.norms.shape == (2,)
             and self.table.shape == (rows, len(FERN), columns)
             and all(bool(np.isfinite(x).all()) for x in (self.weights, self.second, self.norms, self.table))
-            and self.mixture.is_sound(len(settings.agreed_experts))
+            and all(each.is_sound(len(settings.agreed_experts)) for each in (self.mixture, *self.branches.values()))
             and self.steps.are_sound(len(settings.names), KINDS)
             and are_sound(self.pairs, len(self.labels))
+            and are_extremes(self.extremes)
             and self.kept_back.is_sound(self.weights, self.table)
         )
 

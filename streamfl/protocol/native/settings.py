@@ -40,6 +40,10 @@ FARTHEST = 5.0
 # Rates of the steps by which the weights of stacked experts are learnt.
 STACKING = (0.03, 0.3)
 
+# Targets are predicted within the range of those known so far, and this part of it more.
+# docs/choices.md, "The outer mixture".
+MARGIN = 0.1
+
 # The window of running means, in records.
 WINDOW = 10_000
 

@@ -181,7 +181,7 @@ def test_an_alarm_may_show_a_return() -> None:
 
 
 def test_the_group_names_its_clients_and_the_model_that_serves_them() -> None:
-    assert branch().group() == BranchGroup(clients=("c0", "c1"), serves="branch-8/step 16")
+    assert branch().group() == BranchGroup(clients=("c0", "c1"), serves="branch-8/step 16", branch="branch-11")
 
 
 def test_a_branch_remembers_its_own_clients_records() -> None:

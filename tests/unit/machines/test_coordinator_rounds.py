@@ -596,6 +596,7 @@ def test_a_client_apart_scores_the_models_of_all_and_trains_only_its_own():
     # What it lost is left out of the models of all, and the step of those is c0's alone.
     assert closed.losses["step 16"] == pytest.approx(0.55)
     assert closed.losses["step 1"] == pytest.approx(0.5)
+    assert machine.branches() == machine.branch_of() == {}  # it is latched: a file answers it like all others
     weights = {model.slot: model.weights[0, 0] for model in broadcast(commit, ModelPublished)}
     assert weights["step 16"] == weights["shadow"] == pytest.approx(0.01, abs=1e-9)
     assert weights["step 1"] == pytest.approx(0.02, abs=1e-9)

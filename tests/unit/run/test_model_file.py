@@ -15,6 +15,7 @@ from streamfl.errors import UsageError
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.merging.merging import after
 from streamfl.online.native.served import ServedNative
+from streamfl.protocol.native.mixed import AgreedMixture
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.settings import NativeSettings
 from streamfl.protocol.registry import Registry, TargetUnit
@@ -275,7 +276,9 @@ RECORD = {"a": 5.5, "b": -3.0}
 
 
 @pytest.mark.compiles
-def test_what_learns_between_rounds_has_no_part_in_answers_to_a_client_that_has_drifted_alone():
+def test_a_client_that_has_drifted_alone_is_answered_by_its_model_as_its_branch_mixes_it_with_all_others(
+    tmp_path: Path,
+):
     model = native(NativeSettings())
     W = np.random.default_rng(2).normal(size=model.weights.shape)
     branched = replace(model, branches={"c7": W}, clients=("c0", "c7"))
@@ -285,7 +288,16 @@ def test_what_learns_between_rounds_has_no_part_in_answers_to_a_client_that_has_
     why = branched.explain(records[0], client="c7")
     assert why.shares == {"rounds": 1.0}
     assert why == alone.explain(records[0], client="")
-    assert branched.predict_proba(records, client="c0") == pytest.approx(model.predict_proba(records))
+    assert model.native is not None
+    mixture = AgreedMixture.equal(len(model.native.settings.experts))
+    agreed = replace(model.native.agreed, branches={"branch-4": mixture})
+    mixed = replace(branched, native=replace(model.native, agreed=agreed), branch_of={"c7": "branch-4"})
+    as_all = replace(model, weights=W, native=replace(model.native, agreed=replace(agreed, mixture=mixture)))
+    mixed.save(tmp_path / "model")
+    for file in (mixed, ServedModel.load(tmp_path / "model")):
+        assert file.predict_proba(records, client="c7") == pytest.approx(as_all.predict_proba(records))
+        assert file.explain(records[0], client="c7").shares == as_all.explain(records[0]).shares
+        assert file.predict_proba(records, client="c0") == pytest.approx(model.predict_proba(records))
 
 
 @pytest.mark.compiles

@@ -186,7 +186,7 @@ class Branch:
 
     def group(self) -> BranchGroup:
         """Return the group as the coordinator publishes it."""
-        return BranchGroup(clients=self.clients, serves=self.ladder.serves)
+        return BranchGroup(clients=self.clients, serves=self.ladder.serves, branch=self.name)
 
     def transform(self, change: Callable[[FloatArray], FloatArray]) -> None:
         """Re-express its models."""

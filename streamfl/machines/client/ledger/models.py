@@ -98,7 +98,7 @@ class ClientModels:
         """Start from the agreed state of the open round, once it has arrived."""
         online = self.online
         if online is not None and opened is not None and opened.online and online.has(opened.round):
-            online.begin(opened.round, opened.epoch)
+            online.begin(opened.round, opened.epoch, opened.branch_of(self.client))
 
     def learn_early(self, batch: Batch, opened: RoundOpened | None) -> None:
         """Learn the next records, before the rest of the round is read."""
@@ -109,7 +109,7 @@ class ClientModels:
         """Learn a round's records one by one from its agreed state; records learnt early are not learnt again."""
         if self.online is not None:
             if opened.online:
-                self.online.begin(opened.round, opened.epoch)
+                self.online.begin(opened.round, opened.epoch, opened.branch_of(self.client))
             self.online.learn(batches, self.serving(opened))
 
     def learn_more(self, batches: Sequence[Batch]) -> None:

@@ -4,9 +4,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from streamfl.learning.local_round import RoundRecords
 from streamfl.machines.client.budget import FIRST, SentSizes
 from streamfl.machines.client.intake.intake import Intake
-from streamfl.machines.client.ledger.evaluated import in_original_units, served_counts
+from streamfl.machines.client.ledger.evaluated import encode, in_original_units, served_counts
 from streamfl.machines.client.ledger.models import ClientModels
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.client.work.earlier_rounds import EarlierRounds
@@ -80,9 +81,11 @@ class Work:
         records = part.records
         result = part.work(models.weights(opened), earlier.history)
         models.learn(opened, batches)
-        result.served = models.served(records, result.served)
         truth = in_original_units(records.y, records)
         repeated = earlier.no_change.predictions(truth, records.labels)
+        if _knows_no_targets(opened, records):
+            result.at_start = result.served = encode(repeated, (), records)
+        result.served = models.served(records, result.served)
         result.served, repeated = self.intake.predictions(batches, records, result.served, repeated)
         kept, sample = part.sample()
         update = part.update(
@@ -118,9 +121,11 @@ class Work:
         models, records = self.models, self._part(opened, batches, opened.registry).records
         models.hold()
         models.learn(opened, batches)
-        at_start = models.by_rounds(opened, records)
-        served, truth = models.served(records, at_start), in_original_units(records.y, records)
+        truth = in_original_units(records.y, records)
         repeated = self.earlier.no_change.predictions(truth, records.labels)
+        unknown = _knows_no_targets(opened, records)
+        at_start = encode(repeated, (), records) if unknown else models.by_rounds(opened, records)
+        served = models.served(records, at_start)
         n = sum(len(batch) for batch in batches if batch.answered_early)
         told = Predicted(
             client=models.client,
@@ -178,3 +183,11 @@ class Work:
             before=self.earlier.comparison,
             radius=None if self.settings.noise is None else self.settings.noise.radius,
         )
+
+
+def _knows_no_targets(opened: RoundOpened, records: RoundRecords) -> bool:
+    """Tell whether the model of rounds predicts targets in a unit that these same targets have determined.
+
+    In round 1 the unit comes from the Joins, which are about the same records. Then NoChange stands for the model.
+    """
+    return opened.round == 1 and not records.labels

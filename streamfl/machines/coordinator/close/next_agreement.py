@@ -105,6 +105,7 @@ def _merge_online(
         },
         labels,
         apart=closing.opened.apart,
+        branches=closing.opened.clients_of_branches,
         renewal=None if restart is None else Renewal(restart.chosen == "incumbent", restart.permutation),
         limits=settings.limits,
     )

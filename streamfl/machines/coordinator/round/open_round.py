@@ -150,8 +150,13 @@ class OpenRound:
 
     @property
     def branches(self) -> dict[str, FloatArray]:
-        """Return the weights of the model that serves each client that has drifted alone, by client."""
-        return {client: self.weights[group.serves] for group in self.plan.apart for client in group.clients}
+        """Return the weights of the model of the branch of each client that has one, by client."""
+        return {client: self.weights[self.plan.served_by(client)] for client in self.branch_of}
+
+    @property
+    def branch_of(self) -> dict[str, str]:
+        """Return the name of the branch of each client that has one, by client; latched clients have none."""
+        return {client: name for name, clients in self.clients_of_branches.items() for client in clients}
 
     def digest(self, state: CoordinatorState) -> str:
         """Return the fingerprint of the model that serves."""
@@ -175,6 +180,11 @@ class OpenRound:
     def apart(self) -> frozenset[str]:
         """Return the clients that have a branch of their own."""
         return frozenset(client for group in self.message.apart for client in group.clients)
+
+    @property
+    def clients_of_branches(self) -> dict[str, tuple[str, ...]]:
+        """Return the clients of each branch, by its name."""
+        return {group.branch: group.clients for group in self.message.apart if group.branch}
 
     def all_messages(
         self, state: CoordinatorState, online: tuple[OnlinePublished, ...], now: float

@@ -60,7 +60,8 @@ class Learning(NamedTuple):
 
     `measured` is the record's features as distances to others are measured: on the client's own scale, if it has a
     model of its own. `agreed` is the mixture of the experts that all clients share, the models and `rounds`.
-    `mixing`, which serves, has the client's own experts beside them.
+    `mixing`, which serves, has the client's own experts beside them. `believed` are the least and the largest target
+    that are believed by those of all clients, shape (2,).
     """
 
     kinds: Kinds
@@ -77,6 +78,7 @@ class Learning(NamedTuple):
     agreed: Mixing
     agreed_predictions: Predictions
     targets: bool
+    believed: FloatArray
 
 
 @inner
@@ -117,9 +119,11 @@ def predict(learning: Learning, remembered: int, X: FloatArray, rounds: FloatArr
 def mix(learning: Learning, centre: float, is_next: bool) -> None:
     """Mix what all experts say of the record, then this with the client's own model and its last answer."""
     own, mixed = learning.own, learning.predictions.mixed
-    least, largest = least_believed(own) - centre, largest_believed(own) - centre
+    least = least_believed(own, learning.believed) - centre
+    largest = largest_believed(own, learning.believed) - centre
     if learning.targets:
         mix_targets(learning.mixing, learning.predictions, least, largest)
+        mixed[0] = min(max(mixed[0], least), largest)
     else:
         mix_labels(learning.mixing, learning.predictions)
     if len(own.weights):
@@ -313,6 +317,10 @@ def predict_and_learn(
                 mixed = learning.last.predictions.mixed
             for c in range(predicted.shape[1]):
                 predicted[i, c] = mixed[c] + centre
+            if learning.targets:
+                least = least_believed(learning.own, learning.believed)
+                largest = largest_believed(learning.own, learning.believed)
+                predicted[i, 0] = min(max(predicted[i, 0], least), largest)
         if len(truths):
             count_in(learning.scales, X, i)
             learn(learning, remembered, X, i, truths[i], seen + i + 1, touched)

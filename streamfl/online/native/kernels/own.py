@@ -14,7 +14,7 @@ from streamfl.online.native.kernels.compiled import compiled, inner
 from streamfl.online.native.kernels.ferns import Tests
 from streamfl.online.native.kernels.scaling import FIRST, Scales, count_in, scale
 from streamfl.online.native.kernels.steps import Table
-from streamfl.protocol.native.settings import DEPTHS, WINDOW
+from streamfl.protocol.native.settings import DEPTHS, MARGIN, WINDOW
 
 # The rates of normalised steps: of a linear model, and of ferns with half a linear part.
 LINEAR_RATE, FERN_RATE, HALF = 10.0, 1.0, 0.5
@@ -24,9 +24,6 @@ DEPTH, CELLS = DEPTHS[0]
 
 # Before so many records it says what all other experts say.
 FEWEST = 10
-
-# Targets are believed within the client's range so far, which is so much wider. docs/choices.md, "The outer mixture".
-MARGIN = 0.1
 
 # The records learnt, the running mean of the squared norm, the running mean of targets, the least and the largest.
 OWN_RUNNING = np.dtype([
@@ -149,17 +146,17 @@ def own_learns(own: Own, X: FloatArray, i: int, truth: float, centre: float, tar
 
 
 @inner
-def least_believed(own: Own) -> float:
-    """Return the least target that is believed."""
-    running = own.running[0]
-    return running.least - MARGIN * (running.largest - running.least) if running.records else -math.inf
+def least_believed(own: Own, of_all: FloatArray) -> float:
+    """Return the least target that is believed, by the client's own so far; before any by `of_all`, shape (2,)."""
+    running, least = own.running[0], float(of_all[0])
+    return running.least - MARGIN * (running.largest - running.least) if running.records else least
 
 
 @inner
-def largest_believed(own: Own) -> float:
-    """Return the largest target that is believed."""
-    running = own.running[0]
-    return running.largest + MARGIN * (running.largest - running.least) if running.records else math.inf
+def largest_believed(own: Own, of_all: FloatArray) -> float:
+    """Return the largest target that is believed: see `least_believed`."""
+    running, largest = own.running[0], float(of_all[1])
+    return running.largest + MARGIN * (running.largest - running.least) if running.records else largest
 
 
 @inner

@@ -9,6 +9,7 @@ from streamfl.learning.grid import second_steps
 from streamfl.learning.online_models import Covered
 from streamfl.online.native.merging.rounding import ROOM
 from streamfl.protocol.moments import LARGEST, Moments
+from streamfl.protocol.native.extremes import are_sound as are_extremes
 from streamfl.protocol.native.learnt import NativeLearnt, sends_moments
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.pairs import are_sound
@@ -167,6 +168,8 @@ def _wrong_numbers(learnt: NativeLearnt, members: int) -> str | None:
         return "online models have more values than there are records"
     if not abs(learnt.centre) <= LARGEST_TARGET:
         return "a centre of online models is out of the range of targets"
+    if not are_extremes(learnt.extremes) or (learnt.extremes and learnt.labels):
+        return "the extremes of online models are none of targets"
     # Standardised values are clipped, and a record touches one cell of each fern.
     if not 0.0 <= learnt.norms.min() <= learnt.norms.max() <= FERNS + 1.0 + FARTHEST**2 * len(learnt.features):
         return "norms of online models are out of range"

@@ -15,6 +15,7 @@ from streamfl.online.native.merging.placing import rows_of
 from streamfl.online.native.merging.way import Way
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.native.change import NativeChange
+from streamfl.protocol.native.extremes import of_all
 from streamfl.protocol.native.kept_back import KeptBack
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.mixed import AgreedMixture
@@ -103,6 +104,7 @@ def _nothing_learnt(agreed: NativeState, grown: NativeState) -> NativeChange:
         mixture=agreed.mixture,
         steps=agreed.steps,
         pairs=agreed.pairs,
+        extremes=agreed.extremes,
     )
 
 
@@ -124,7 +126,7 @@ def _change(
     norms = sum((part.records * np.minimum(part.norms, longest) for part in parts), np.zeros(2)) / total
     merged = way.merged(parts, agreed, grown)
     second, each = _second(grown, parts)
-    mixture = _mixed(agreed.mixture, parts)
+    mixture = mixed(agreed.mixture, parts)
     change = NativeChange(
         features=grown.features[len(agreed.features) :],
         labels=grown.labels[len(agreed.labels) :],
@@ -140,16 +142,17 @@ def _change(
         mixture=mixture,
         steps=merged.steps,
         pairs=agreed_pairs.after_round(agreed.pairs, parts, grown.labels),
+        extremes=of_all([agreed.extremes, *(part.extremes for part in parts)]),
     )
     if settings is not None and settings.targets:
         change = _centred(change, agreed, parts, settings)
     centre = [np.array([change.centre])] if change.centre else []
-    mixed = (mixture.best, mixture.stacked, mixture.outer, *([change.pairs] if len(change.pairs) else []))
-    chain = _chained(agreed.chain, change.weights, change.cells, change.table, *centre, *mixed)
+    weights = (mixture.best, mixture.stacked, mixture.outer, *([change.pairs] if len(change.pairs) else []))
+    chain = chained(agreed.chain, change.weights, change.cells, change.table, *centre, *weights)
     return replace(change, chain=chain), merged.kept_back
 
 
-def _mixed(agreed: AgreedMixture, parts: Sequence[NativeLearnt]) -> AgreedMixture:
+def mixed(agreed: AgreedMixture, parts: Sequence[NativeLearnt]) -> AgreedMixture:
     """Return the mean of the clients' weights, by records; the medians of what no client may move alone.
 
     >>> one, other = (AgreedMixture(np.array([p, 1.0 - p]), np.full((2, 2), p), np.ones(3) / 3.0) for p in (0.5, 1.0))
@@ -157,7 +160,7 @@ def _mixed(agreed: AgreedMixture, parts: Sequence[NativeLearnt]) -> AgreedMixtur
     >>> from streamfl.protocol.native.settings import NativeSettings
     >>> none = NativeLearner(NativeSettings("linear")).learnt()
     >>> parts = [replace(none, records=1, mixture=one), replace(none, records=3, mixture=other)]
-    >>> _mixed(AgreedMixture(), parts).best, _mixed(AgreedMixture(), parts).stacked[0]
+    >>> mixed(AgreedMixture(), parts).best, mixed(AgreedMixture(), parts).stacked[0]
     (array([0.875, 0.125]), array([0.875, 0.875]))
     """
     sent = [(part.records, part.mixture) for part in parts if part.mixture.is_known]
@@ -207,7 +210,7 @@ def _second(grown: NativeState, parts: Sequence[NativeLearnt]) -> tuple[FloatArr
     return sums, sum(part.records for part in parts) / of if of else 0.0
 
 
-def _chained(before: str, *changes: FloatArray | IntArray) -> str:
+def chained(before: str, *changes: FloatArray | IntArray) -> str:
     """Return a digest of all changes so far: a digest of the whole table would cost more than the round."""
     digest = hashlib.sha256(before.encode())
     for array in changes:
