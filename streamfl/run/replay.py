@@ -32,10 +32,10 @@ from streamfl.run.dealing.dealing import Log
 from streamfl.run.dealing.delayed import delayed
 from streamfl.run.dealing.order import MOST_OF_PERIOD, row_times
 from streamfl.run.dealing.source import TableSource
-from streamfl.run.epsilon import epsilon
 from streamfl.run.evaluation.ahead import Ahead
 from streamfl.run.evaluation.by_class import ClassCounts, largest
 from streamfl.run.evaluation.changes import Change, Changes, Kind
+from streamfl.run.evaluation.epsilon import epsilon
 from streamfl.run.evaluation.model_file import FileErrors
 from streamfl.run.evaluation.prequential import Prequential
 from streamfl.run.evaluation.result import (

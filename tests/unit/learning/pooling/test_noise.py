@@ -23,7 +23,7 @@ from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.messages import MomentsAsked, RoundOpened, Score, Slot, SlotLosses, TotalsAsked, Update
 from streamfl.protocol.records import Batch, Span
 from streamfl.protocol.registry import Registry
-from streamfl.run.epsilon import epsilon
+from streamfl.run.evaluation.epsilon import epsilon
 from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
 from streamfl.testing.fields import altered
 from streamfl.wire.masking import expand
