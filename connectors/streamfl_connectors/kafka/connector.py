@@ -12,7 +12,7 @@ from streamfl.errors import PeerError, UsageError
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.messages import Command, RoundOpened
 from streamfl.runtime.log import commands
-from streamfl.runtime.log.placement import places_of, topic_of
+from streamfl.runtime.log.placement import places_of, read_by_clients, topic_of
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import (
     Access,
@@ -49,7 +49,7 @@ from streamfl_connectors.kafka.hosts.scorer import KafkaScorer
 from streamfl_connectors.kafka.last_round import last_opened
 from streamfl_connectors.kafka.partitions import wrong_placement
 from streamfl_connectors.kafka.settings import KafkaSettings
-from streamfl_connectors.kafka.topics import WEEK, TopicPlan, plans
+from streamfl_connectors.kafka.topics import WEEK, TopicPlan, plans, regrouped
 from streamfl_connectors.kafka.watcher import KafkaWatcher
 from streamfl_connectors.kafka.writer import KafkaRecordWriter
 
@@ -144,6 +144,7 @@ class KafkaConnector:
         self, placement: Placement, records: RecordFormat, delayed_labels: LabelTopics | None, wrong: WrongState
     ) -> KafkaCoordinatorLink:
         self._require_rights("coordinator", self._federated(placement, delayed_labels))
+        placement, delayed_labels = read_by_clients(self._topics, placement, delayed_labels)
         if delayed_labels is not None:
             placement = replace(placement, topics=(*placement.topics, *delayed_labels.placement.topics))
         ends = Ends(self._connection, self._topics, placement, records.stride)
@@ -174,7 +175,7 @@ class KafkaConnector:
     def host(
         self, name: str, placement: Placement, records: RecordFormat, delayed_labels: LabelTopics | None = None
     ) -> KafkaHost:
-        """Join the group of hosts, once the topics of records and labels exist; make that of their answers."""
+        """Join the group of hosts, once the topics of records and labels exist; make those that hosts write."""
         self._require_rights("host", self._federated(placement, delayed_labels))
         there = self._connection.patiently("the topics of the records", lambda: self._records_there(placement))
         if delayed_labels is not None:
@@ -182,6 +183,9 @@ class KafkaConnector:
                 "the topics of the labels", lambda: self._records_there(delayed_labels.placement)
             )
             self._make_predictions(max(there.values(), default=1))
+        if placement.is_regrouped:
+            made = regrouped(self._topics, max(there.values()), with_labels=delayed_labels is not None)
+            self._connection.patiently("the topics of regrouped records", lambda: self._records_made(made))
         host = KafkaHost(self._connection, self._topics, name, placement, records, delayed_labels)
         with closed_if_it_fails(host):
             self._connection.patiently("the topics of the records", host.subscribe)
@@ -227,7 +231,7 @@ class KafkaConnector:
         """Return a writer of records, after making missing topics; wait for brokers for `patience` seconds."""
         topics = {client: topic_of(placement, client) for client in clients}
         self._require_rights("producer", Federated(self._topics, sorted(set(topics.values()))))
-        partitions = {"topic": 1, "partition": len(clients), "key": placement.partitions or 4}[placement.by]
+        partitions = {"topic": 1, "partition": len(clients)}.get(placement.by, placement.partitions or 4)
         plans = [TopicPlan(topic, None, partitions, {}) for topic in sorted(set(topics.values()))]
         there = self._connection.patiently("the topics of the records", lambda: self._records_made(plans))
         require(wrong_placement(placement, there))

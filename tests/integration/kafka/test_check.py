@@ -249,7 +249,7 @@ class TestSchema:
         make(broker, **{f"{name}.all": (2, {})})
         form = record_format("json", FieldMap(label="y", client="site", drop=("label",), task="regression"))
         write(broker, f"{name}.all", *(record(i, site=f"s{i % 3}") for i in range(8)), partition=1)
-        findings = found(broker, name, topics=(f"{name}.all",), records=form, by="key")
+        findings = found(broker, name, topics=(f"{name}.all",), records=form, by="field")
         assert of(findings, f"{name}.all/1").found == "8 records, 1 features, targets from 0 to 3.5, 3 clients"
         empty = next(finding for finding in findings if finding.state == "warning" and finding.subject == "records")
         assert empty.found == f"no record in {name}.all/0"

@@ -40,6 +40,9 @@ class Partitions:
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self.at[partition] = offset
 
+    def position(self, partition: TopicPartition) -> int:
+        return self.at[partition]
+
     def pause(self, partition: TopicPartition) -> None:
         self.paused.add(partition)
 
@@ -92,7 +95,7 @@ def test_a_batch_without_its_library_stops_its_client_before_it_and_no_other(pol
 def test_no_client_of_a_shared_partition_reads_on_behind_such_a_batch(polled: int) -> None:
     """It may hold records of any of them, and of clients that are not known yet."""
     log = Partitions({TopicPartition("r", 0): [GOOD, PACKED, GOOD.replace(b"d0", b"d1"), GOOD]}, polled)
-    reading = feed(log, Placement(("r",), by="key"), client="device")
+    reading = feed(log, Placement(("r",), by="field"), client="device")
     read(reading, 5)
     assert list(reading.sources) == ["d0"]
     assert reading.sources["d0"].next == 1

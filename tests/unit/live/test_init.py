@@ -156,7 +156,7 @@ class TestFile:
 
     def test_a_column_of_clients_makes_each_of_its_values_one(self, init):
         made = init("a.csv", "--client", "site", a_csv=csv("site,x,y", "n,1,a", "s,2,b", ",3,a", times=60))
-        assert (made.placement.by, made.records.fields.client) == ("key", "site")
+        assert (made.placement.by, made.records.fields.client) == ("field", "site")
         assert made.federation.min_clients == 3
         assert made.records.fields.categories == {}
         assert "--split column:site" in init.told
@@ -287,7 +287,7 @@ class TestTopics:
         records = [record | {"site": f"s{i % 4}"} for i, record in enumerate(SENSOR)]
         sample = TopicSample({"plant": 2}, {"plant/0": messages(*records)})
         made = of_topics(sample, "--topic", "plant", "--client", "site")
-        assert (made.placement.by, made.records.fields.client, made.federation.min_clients) == ("key", "site", 4)
+        assert (made.placement.by, made.records.fields.client, made.federation.min_clients) == ("field", "site", 4)
         # Two partitions of a record a second, four clients.
         assert made.rounds.interval == 300.0
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from streamfl.errors import UsageError
+from streamfl.runtime.ports import ClientBy
 
 # Records of a client that a round by the clock should have, and the seconds that a round may take for them.
 WANTED, ENOUGH = 100, 95
@@ -36,7 +37,7 @@ class RecordsLayout:
     """
 
     topics: Sequence[str]
-    clients: Literal["topic", "partition", "key"]
+    clients: ClientBy
     min_clients: int
     format: Literal["json", "packed"] = "json"
     partitions: int | None = None
@@ -57,9 +58,7 @@ def interval_of(rate: float | None) -> float | None:
     return next((length for length in LENGTHS if length * rate >= ENOUGH), LENGTHS[-1])
 
 
-def clients_of(
-    topics: Sequence[str], counts: Collection[int], client: str | None
-) -> Literal["topic", "partition", "key"]:
+def clients_of(topics: Sequence[str], counts: Collection[int], client: str | None) -> ClientBy:
     """Return what a client of these topics is.
 
     Parameters
@@ -77,10 +76,10 @@ def clients_of(
         A topic named with a * has several partitions.
 
     >>> clients_of(["plant.*"], [1, 1], None), clients_of(["all"], [12], None), clients_of(["all"], [12], "site")
-    ('topic', 'partition', 'key')
+    ('topic', 'partition', 'field')
     """
     if client is not None:
-        return "key"
+        return "field"
     if max(counts) == 1:
         return "topic"
     if any("*" in name for name in topics):

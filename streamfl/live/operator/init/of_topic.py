@@ -143,7 +143,7 @@ def _layout(
     min_clients = {
         "topic": len(sample.partitions),
         "partition": sum(sample.partitions.values()),
-        "key": len({*words(seen, NAMES)} - {""}),
+        "field": len({*words(seen, NAMES)} - {""}),
     }[clients]
     same = set(sample.partitions.values())
     rate = _rate(sample, read)

@@ -88,7 +88,8 @@ def _records(layout: RecordsLayout, request: Request) -> Iterator[str]:
     what = {
         "topic": "each topic is a client, of the name that * stands for",
         "partition": "each partition is a client",
-        "key": "each value of the field fields.client is a client: produce with it as the key",
+        "message-key": "each key of messages is a client",
+        "field": "each value of the field fields.client is a client",
     }[layout.clients]
     yield f"clients = {value(layout.clients)}  # {what}"
     if layout.partitions is not None:

@@ -43,7 +43,7 @@ def test_a_packed_message_is_one_letter_however_many_of_its_records_are_bad(coun
 
 def test_what_is_read_again_is_counted_and_kept_once(counts):
     fields = FieldMap(client="site", drop=("id",))
-    intake, reader = begun(counts, Placement(("f.*",), "key"), JsonRecords(fields))
+    intake, reader = begun(counts, Placement(("f.*",), "field"), JsonRecords(fields))
     block = [Message(0, b'{"x":1,"label":"a","site":"p"}'), Message(1, b"junk"), Message(2, b'{"x":1,"site":"p"}')]
     assert [letter.place[2] for letter in intake.take(reader, block, ())] == [1, 2]
     assert counts.unrouted == 1
