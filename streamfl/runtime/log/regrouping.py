@@ -6,17 +6,20 @@ label to the same partition of another topic. What it has written is the order o
 looks at the topics again. It reads messages by the time at which they were written, over all partitions, so an index
 of ids says whose a label is. The index holds the newest `window` records of each partition that is written.
 
-A label whose id is not known holds up its own partition until every partition of records has passed it by `GRACE`. It
-is then stray: its record never came, or was too long ago.
+A label whose id is not known is held until every partition of records has passed it by `GRACE`. It is then stray: its
+record never came, or was too long ago. Others pass it meanwhile, and it holds up its partition only if `MOST_HELD`
+are held before it.
 
-What is written, and how far was read, is one transaction. After a kill the index is filled again from what was
-written, so nothing is lost and nothing is written twice.
+What is written, and how far was read, is one transaction: for each partition the first offset that is not done, and
+which offsets behind it are not done either. After a kill the index is filled again from what was written, so nothing
+is lost and nothing is written twice.
 """
 
 import zlib
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Literal
 
 from streamfl.protocol.reasons import Reason, ReasonCode
@@ -25,6 +28,9 @@ from streamfl.runtime.ports import RecordFormat
 
 # Milliseconds by which clocks of those who write records and labels may differ.
 GRACE = 60_000
+
+# The labels of a partition that are held. Their offsets are told with the committed one, in at most 4 kB.
+MOST_HELD = 200
 
 # Milliseconds for which the others wait for a partition that is not at its end, and brings nothing.
 STALLED = 10_000
@@ -60,6 +66,46 @@ class Head:
 
 
 MARK = Head(is_mark=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a partition is done.
+
+    Parameters
+    ----------
+    offset
+        All before it is done.
+    upto, held
+        All before `upto` is done, too, but for the offsets `held`.
+
+    Examples
+    --------
+    >>> Progress(100, 130, (100, 117)).told, Progress.of(100, "30:0,17")
+    ('30:0,17', Progress(offset=100, upto=130, held=(100, 117)))
+    """
+
+    offset: int
+    upto: int
+    held: tuple[int, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """Return what is told beside the offset."""
+        held = ",".join(str(one - self.offset) for one in self.held)
+        return f"{self.upto - self.offset}:{held}" if held else ""
+
+    @classmethod
+    def of(cls, offset: int, told: str) -> "Progress":
+        """Return the progress at an offset of which this was told."""
+        upto, _, held = told.partition(":")
+        if not held:
+            return cls(offset, offset)
+        return cls(offset, offset + int(upto), tuple(offset + int(one) for one in held.split(",")))
+
+    def is_open(self, offset: int) -> bool:
+        """Tell whether the message at an offset is not done."""
+        return offset >= self.upto or offset in self.held
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +232,9 @@ class Ids:
 # --- the order -----------------------------------------------------------------------------------------------------
 
 
+_Read = tuple[LogMessage, Head, int]  # a message, its head, and when it was written
+
+
 @dataclass(slots=True)
 class _Queue:
     """What was read of a partition and not written yet.
@@ -194,25 +243,43 @@ class _Queue:
     ----------
     kind
         What it holds.
-    next
-        The offset after the last message that was read.
+    begun
+        What was done when it was taken.
     since
         Since when nothing was read, in milliseconds.
+    next
+        The offset after the last message that was read.
+    held
+        The labels that wait for their records, by offset.
     """
 
     kind: Kind
-    next: int
+    begun: Progress
     since: int
+    next: int = field(init=False)
     at_end: bool = False
-    messages: deque[tuple[LogMessage, Head, int]] = field(default_factory=deque)
+    messages: deque[_Read] = field(default_factory=deque)
+    held: dict[int, _Read] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.next = self.begun.offset
+
+    @property
+    def progress(self) -> Progress:
+        """Return how far it is done."""
+        upto = max(self.messages[0][0].offset if self.messages else self.next, self.begun.upto)
+        still = [one for one in self.begun.held if one >= self.next]  # not read again yet
+        early = takewhile(lambda at: at < upto, (message.offset for message, *_ in self.messages))
+        held = sorted({*self.held, *still, *early})
+        return Progress(held[0] if held else upto, upto, tuple(held))
 
     @property
     def has_ended(self) -> bool:
         """Tell whether all that is left is the mark of its end."""
-        return self.at_end and len(self.messages) == 1 and self.messages[0][1].is_mark
+        return self.at_end and not self.held and len(self.messages) == 1 and self.messages[0][1].is_mark
 
     @property
-    def first(self) -> tuple[LogMessage, Head, int]:
+    def first(self) -> _Read:
         """Return the next message, its head, and when it was written."""
         return self.messages[0]
 
@@ -229,10 +296,11 @@ class Regrouping:
     def __init__(self, ids: Ids) -> None:
         self._ids = ids
         self._queues: dict[Place, _Queue] = {}
+        self._awaited: defaultdict[str, list[tuple[Place, int]]] = defaultdict(list)  # held labels, by id
 
-    def begin(self, place: Place, kind: Kind, offset: int, now: int) -> None:
-        """Take a partition, from an offset on."""
-        self._queues[place] = _Queue(kind, offset, now)
+    def begin(self, place: Place, kind: Kind, progress: Progress, now: int) -> None:
+        """Take a partition, of which so much is done."""
+        self._queues[place] = _Queue(kind, progress, now)
 
     @property
     def places(self) -> Mapping[Place, Kind]:
@@ -244,34 +312,60 @@ class Regrouping:
         return len(self._queues[place].messages)
 
     @property
-    def offsets(self) -> dict[Place, int]:
-        """Return the offset of each partition before which all is taken."""
-        queues = self._queues.items()
-        return {place: queue.first[0].offset if queue.messages else queue.next for place, queue in queues}
+    def progress(self) -> dict[Place, Progress]:
+        """Return how far each partition is done."""
+        return {place: queue.progress for place, queue in self._queues.items()}
+
+    def next(self, place: Place) -> int:
+        """Return the offset after the last message of a partition that was read."""
+        return self._queues[place].next
 
     def arrived(self, place: Place, messages: Sequence[LogMessage], heads: Iterable[Head], now: int) -> None:
         """Take the next messages of a partition; a time that is ahead of the clock counts as now."""
         queue = self._queues[place]
         for message, head in zip(messages, heads, strict=True):
+            queue.next, queue.since = message.offset + 1, now
+            if not queue.begun.is_open(message.offset):
+                continue
             if queue.messages and queue.messages[-1][1].is_mark:
                 queue.messages.pop()  # it goes on: that was not the end
             time = now if message.timestamp < 0 else min(message.timestamp, now)
             queue.messages.append((message, head, time))
-            queue.next, queue.since = message.offset + 1, now
 
     def note_end(self, place: Place, *, at_end: bool) -> None:
         """Note whether all of a partition was read that has been written."""
         self._queues[place].at_end = at_end
 
     def take(self, now: int, most: int) -> list[Regrouped]:
-        """Return the next messages in order, at most so many; none while an earlier one may still come."""
-        taken: list[Regrouped] = []
+        """Return the next messages in order, about so many; none while an earlier one may still come."""
+        taken = [*self._given_up(now)]
         while len(taken) < most and (place := self._next(now)) is not None:
             queue = self._queues[place]
-            message, head, _ = queue.messages.popleft()
+            message, head, time = queue.messages.popleft()
             queue.since = now
+            if self._is_early(queue, head, time, now):
+                queue.held[message.offset] = message, head, time
+                self._awaited[head.id].append((place, message.offset))
+                continue
             taken.append(self._regrouped(queue.kind, place, message, head))
+            if queue.kind == "records":
+                taken += self._found(head.id)
         return taken or [*self._ends()]
+
+    def _given_up(self, now: int) -> Iterator[Regrouped]:
+        """Yield held labels whose records do not come any more."""
+        for place, queue in self._queues.items():
+            for message, head, time in [*queue.held.values()]:
+                if self._have_passed(time + GRACE, now):
+                    del queue.held[message.offset]
+                    self._awaited[head.id].remove((place, message.offset))
+                    yield self._regrouped(queue.kind, place, message, head)
+
+    def _found(self, record: str) -> Iterator[Regrouped]:
+        """Yield the held labels of a record."""
+        for place, offset in self._awaited.pop(record, ()):
+            message, head, _ = self._queues[place].held.pop(offset)
+            yield self._regrouped("labels", place, message, head)
 
     def _next(self, now: int) -> Place | None:
         """Return the partition with the message that is next; of a record and a label of one time, the record."""
@@ -283,9 +377,12 @@ class Regrouping:
 
     def _is_ready(self, queue: _Queue, now: int) -> bool:
         _, head, time = queue.first
-        if head.is_mark or queue.kind == "records":
-            return not head.is_mark
-        return bool(head.reason) or self._ids.client(head.id) is not None or self._have_passed(time + GRACE, now)
+        return not head.is_mark and (len(queue.held) < MOST_HELD or not self._is_early(queue, head, time, now))
+
+    def _is_early(self, queue: _Queue, head: Head, time: int, now: int) -> bool:
+        """Tell whether a message is a label whose record may still come."""
+        is_known = queue.kind == "records" or head.reason != "" or self._ids.client(head.id) is not None
+        return not is_known and not self._have_passed(time + GRACE, now)
 
     def _have_passed(self, time: int, now: int) -> bool:
         """Tell whether all partitions of records are beyond a time."""

@@ -21,6 +21,7 @@ from streamfl.runtime.log.regrouping import (
     Head,
     Ids,
     Kind,
+    Progress,
     Regrouped,
     Regrouping,
     heads_by_field,
@@ -49,6 +50,9 @@ PAUSE = 0.2
 LOOK_AGAIN, AGAIN = 5.0, 1.0
 
 POLL_MS = 100
+
+# What divides the number of partitions that are written from what else is told beside a committed offset.
+TO = ";"
 
 # The header of a regrouped record with its id, and that of any regrouped message with the place where it was read.
 ID, PLACE = "id", "from"
@@ -173,19 +177,19 @@ class _Session:
         partitions = self._partitions()
         ids = Ids(partitions, 0 if self._labels is None else self._labels.window)
         self._regrouping = Regrouping(ids)
-        self._metadata = str(partitions)
+        self._to = partitions
         if self._labels is not None:
             self._recall(ids, partitions)
         self._look()
         self._write([])  # where it has begun stays, even if nothing comes
-        LOG.info("regrouping", partitions={name_of(one): at for one, at in self._positions().items()}, to=partitions)
+        LOG.info("regrouping", partitions=len(self._regrouping.places), to=partitions)
 
     def _partitions(self) -> int:
         """Return how many partitions are written: as many as in the beginning, even if some were added."""
         for topic in self._kinds:
             committed = self._consumer.committed(TopicPartition(topic, 0), metadata=True)
-            if committed is not None and committed.metadata.isdecimal():
-                return int(committed.metadata)
+            if committed is not None:
+                return int(committed.metadata.partition(TO)[0])
         wanted = [self._targets[kind] for kind in dict.fromkeys(self._kinds.values())]
         return min(partition_counts(self._admin, wanted).values())
 
@@ -220,18 +224,21 @@ class _Session:
             return
         self._consumer.assign(there)
         for partition in new:
-            offset = self._first(partition)
-            self._consumer.seek(partition, offset)
+            progress = self._begun(partition)
+            self._consumer.seek(partition, progress.offset)
             place = (partition.topic, partition.partition)
-            self._regrouping.begin(place, self._kinds[partition.topic], offset, _now())
+            self._regrouping.begin(place, self._kinds[partition.topic], progress, _now())
 
-    def _first(self, partition: TopicPartition) -> int:
+    def _begun(self, partition: TopicPartition) -> Progress:
         begin, end = bounds(self._consumer, partition)
-        committed = self._consumer.committed(partition)
+        committed = self._consumer.committed(partition, metadata=True)
         if committed is not None:
-            return self._kept(partition, committed, begin, end)
+            progress = Progress.of(committed.offset, committed.metadata.partition(TO)[2])
+            kept = self._kept(partition, committed.offset, begin, end)
+            return progress if kept == committed.offset else Progress(kept, kept)
         is_new = all(self._consumer.committed(TopicPartition(topic, 0)) is None for topic in self._kinds)
-        return end if is_new and self._placement.start == "latest" else begin
+        first = end if is_new and self._placement.start == "latest" else begin
+        return Progress(first, first)
 
     def _kept(self, partition: TopicPartition, offset: int, begin: int, end: int) -> int:
         """Return where to go on: at an offset, or behind messages that were deleted if losses are allowed."""
@@ -247,9 +254,6 @@ class _Session:
         LOG.error("records lost", partition=name_of(partition), first=offset, last=begin - 1)
         return begin
 
-    def _positions(self) -> dict[TopicPartition, int]:
-        return {TopicPartition(*place): offset for place, offset in self._regrouping.offsets.items()}
-
     # --- one step ----------------------------------------------------------------------------------------------
 
     def step(self) -> float:
@@ -258,9 +262,8 @@ class _Session:
         if began >= self._look_at:
             self._look()
         self._read()
-        before = self._positions()
         taken = self._regrouping.take(_now(), MOST)
-        if taken or self._positions() != before:
+        if taken:
             self._write(taken)
         return 0.0 if len(taken) >= MOST else max(0.0, began + PAUSE - time.monotonic())
 
@@ -311,7 +314,10 @@ class _Session:
                 self._note_stray(one)
             else:
                 self._send(one)
-        offsets = {place: OffsetAndMetadata(at, self._metadata, -1) for place, at in self._positions().items()}
+        offsets = {
+            TopicPartition(*place): OffsetAndMetadata(done.offset, f"{self._to}{TO}{done.told}", -1)
+            for place, done in self._regrouping.progress.items()
+        }
         self._producer.send_offsets_to_transaction(offsets, self._topics.regroup_group)
         self._producer.commit_transaction()
 
