@@ -104,9 +104,8 @@ class KafkaConnector:
         return True
 
     def _federated(self, placement: Placement, delayed_labels: LabelTopics | None) -> Federated:
-        return Federated(
-            self._topics, placement.topics, delayed_labels.placement.topics if delayed_labels is not None else ()
-        )
+        labels = delayed_labels.placement.topics if delayed_labels is not None else ()
+        return Federated(self._topics, placement.topics, labels, is_regrouped=placement.is_regrouped)
 
     def _prepared(self) -> bool | None:
         settings = self._connection.settings
@@ -317,7 +316,8 @@ class KafkaConnector:
         servers = self._connection.settings.bootstrap_servers
         connect = ["--bootstrap-server", servers if isinstance(servers, str) else ",".join(servers)]
         connect += ["--command-config", config] if config is not None else []
-        return access(Federated(self._topics, placement.topics, labels, unlabelled), role, principal, connect)
+        federated = Federated(self._topics, placement.topics, labels, unlabelled, is_regrouped=placement.is_regrouped)
+        return access(federated, role, principal, connect)
 
     def users(self, accesses: Sequence[Access], cluster: str) -> str:
         """Return what makes a log-in with these rights for each role in Kubernetes, for Strimzi's operator."""

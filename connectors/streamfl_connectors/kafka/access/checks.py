@@ -175,6 +175,9 @@ class _Check:
         """Check the topic of the labels of each topic of records, and that of the clients' answers."""
         if self._delayed_labels is None:
             return
+        if self._placement.is_regrouped:
+            yield from self._labels_of_any_records(self._delayed_labels.placement.topics[0])
+            return
         there = {name: topic for name, topic in self._of_records.items() if not topic["error_code"]}
         labels = {name: labels_of(self._delayed_labels.placement, self._placement, name) for name in there}
         self._of_labels = described(self._admin, sorted(labels.values())) if labels else {}
@@ -194,6 +197,20 @@ class _Check:
         if labels and not wrong:
             yield CheckResult("labels", "ok", f"{len(labels)} topics: {listed(sorted(labels.values()))}")
 
+    def _labels_of_any_records(self, name: str) -> Iterator[CheckResult]:
+        """Check the topic of labels whose records may be in any partitions, and that of the clients' answers."""
+        self._of_labels = described(self._admin, [name])
+        self._to_answer = described(self._admin, [self._topics.predictions])
+        topic = self._of_labels[name]
+        if topic["error_code"]:
+            what = "does not exist" if self._is(self._of_labels, name, UNKNOWN) else "is hidden"
+            yield CheckResult(
+                name, "error", f"topic {name} of labels {what}", "make it, or correct topic in [labels]"
+            )
+            return
+        yield from durability(topic, {}, self._brokers)
+        yield CheckResult("labels", "ok", f"{name}, {len(topic['partitions'])} partitions")
+
     def _unlabelled_topics(self) -> Iterator[CheckResult]:
         unlabelled = self._asked[0].topics if self._asked is not None else ()
         self._to_answer = described(self._admin, sorted({*unlabelled, self._topics.predictions}))
@@ -211,7 +228,9 @@ class _Check:
     def _rights(self) -> Iterable[CheckResult]:
         labels = self._delayed_labels.placement.topics if self._delayed_labels is not None else ()
         unlabelled = self._asked[0] if self._asked is not None else Unlabelled(())
-        federated = Federated(self._topics, self._placement.topics, labels, unlabelled)
+        federated = Federated(
+            self._topics, self._placement.topics, labels, unlabelled, is_regrouped=self._placement.is_regrouped
+        )
         scorer = ["scorer"] if unlabelled.topics else []
         return LogInRights(self._admin, federated).findings(["host", "coordinator", *scorer, *SMALL])
 
