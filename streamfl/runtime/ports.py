@@ -172,7 +172,7 @@ class Placement:
     by
         `topic`: every topic is a client and has one partition. `partition`: every partition is a client, named
         `topic/number`. `message-key`: every key of messages is a client. `field`: every value of a field of the
-        records is one. The records of the last two may be in any partitions: see `regrouping.py` in `runtime/log`.
+        records is one. The records of the last two may be in any partitions: see `runtime/log/regrouping`.
     partitions
         How many partitions each topic must have; None allows any number.
     start

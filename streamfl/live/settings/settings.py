@@ -210,7 +210,8 @@ class Records(_Table):
     of messages (`message-key`), or each value of the field that `fields.client` names (`field`); with the last two a
     client's records may be in any partitions."""
     partitions: int | None = Field(None, ge=1, le=MOST, json_schema_extra={"unset": "not checked", "decides": False})
-    """The number of partitions that each topic must have."""
+    """The number of partitions that each topic must have; with `clients = "message-key"` or `"field"` any number
+    will do, and only `produce` takes this one."""
     format: str = Field("json", json_schema_extra={"enum": list(RECORD_FORMATS.own), "registered": True})
     """`json`: one JSON object per message; `packed`: many records per message, as a safetensors file; `confluent`:
     one record per message in Avro, JSON Schema or Protobuf, by its schema in a registry (extra `registry`)."""
@@ -284,12 +285,14 @@ class Labels(_Table):
         "", max_length=249, json_schema_extra={"unequal": "with a topic, unless `features` is `rounds`"}
     )
     """The topics with the labels, with a `*` if the topics of the records have one, where partition n has the labels
-    of partition n of the records; empty: labels come with their records."""
+    of partition n of the records; with `clients = "message-key"` or `"field"` one topic, in any partitions; empty:
+    labels come with their records."""
     key: str = Field("id", min_length=1, max_length=256)
     """The field by which a label finds its record: it is in both, and holds a text or a whole number."""
     window: int = Field(10_000, ge=1, le=1_000_000, json_schema_extra={"unit": "records"})
     """How many later records of its client a record waits for its label; it is given up when a label of a record even
-    later than these comes."""
+    later than these comes. With `clients = "message-key"` or `"field"`, records of all clients in its partition of
+    `NAME.client-records` count."""
 
     @property
     def an_example(self) -> str:

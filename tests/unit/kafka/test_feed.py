@@ -91,6 +91,17 @@ def test_a_batch_without_its_library_stops_its_client_before_it_and_no_other(pol
     assert reading.backlog() == {"r.c0/0": 2, "r.c1/0": 0}, "what was not read is told"
 
 
+def test_the_marker_of_a_transaction_at_the_end_of_a_log_is_no_backlog() -> None:
+    log = Partitions({C0: [GOOD]}, 9)
+    reading = feed(log, Placement(("r.*",)), drop=("device",))
+    read(reading, 1)
+    log.log[C0].append(b"a marker, which no poll brings")
+    assert reading.backlog() == {"r.c0/0": 1}
+    log.at[C0] = 2
+    assert reading.backlog() == {"r.c0/0": 0}
+    assert not reading.is_behind
+
+
 @pytest.mark.parametrize("polled", [1, 9], ids=["one by one", "all at once"])
 def test_no_client_of_a_shared_partition_reads_on_behind_such_a_batch(polled: int) -> None:
     """It may hold records of any of them, and of clients that are not known yet."""

@@ -16,18 +16,10 @@ from kafka import errors as kafka_errors
 
 from streamfl.errors import PeerError, TakenOverError, UsageError
 from streamfl.runtime.log.dead_letters import DeadLetter
-from streamfl.runtime.log.regrouping import (
-    MARK,
-    Head,
-    Ids,
-    Kind,
-    Progress,
-    Regrouped,
-    Regrouping,
-    heads_by_field,
-    heads_by_key,
-    heads_of_labels,
-)
+from streamfl.runtime.log.regrouping.ids import Ids
+from streamfl.runtime.log.regrouping.order import Kind, Regrouped, Regrouping
+from streamfl.runtime.log.regrouping.progress import PartitionProgress
+from streamfl.runtime.log.regrouping.whose import MARK, Whose, whose_by_field, whose_by_key, whose_labels
 from streamfl.runtime.log.tally import Tally
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import LabelTopics, Placement, RecordFormat
@@ -229,16 +221,16 @@ class _Session:
             place = (partition.topic, partition.partition)
             self._regrouping.begin(place, self._kinds[partition.topic], progress, _now())
 
-    def _begun(self, partition: TopicPartition) -> Progress:
+    def _begun(self, partition: TopicPartition) -> PartitionProgress:
         begin, end = bounds(self._consumer, partition)
         committed = self._consumer.committed(partition, metadata=True)
         if committed is not None:
-            progress = Progress.of(committed.offset, committed.metadata.partition(TO)[2])
+            progress = PartitionProgress.of(committed.offset, committed.metadata.partition(TO)[2])
             kept = self._kept(partition, committed.offset, begin, end)
-            return progress if kept == committed.offset else Progress(kept, kept)
+            return progress if kept == committed.offset else PartitionProgress(kept, kept)
         is_new = all(self._consumer.committed(TopicPartition(topic, 0)) is None for topic in self._kinds)
         first = end if is_new and self._placement.start == "latest" else begin
-        return Progress(first, first)
+        return PartitionProgress(first, first)
 
     def _kept(self, partition: TopicPartition, offset: int, begin: int, end: int) -> int:
         """Return where to go on: at an offset, or behind messages that were deleted if losses are allowed."""
@@ -277,7 +269,7 @@ class _Session:
             return
         for partition, messages in polled.items():
             place = (partition.topic, partition.partition)
-            self._regrouping.arrived(place, messages, self._heads(self._kinds[partition.topic], messages), _now())
+            self._regrouping.arrived(place, messages, self._whose(self._kinds[partition.topic], messages), _now())
         for place in self._regrouping.places:
             partition = TopicPartition(*place)
             end = self._consumer.highwater(partition)
@@ -295,17 +287,17 @@ class _Session:
         self._consumer.resume(*(self._paused - full))
         self._paused = full
 
-    def _heads(self, kind: Kind, messages: Sequence[Any]) -> list[Head]:
+    def _whose(self, kind: Kind, messages: Sequence[Any]) -> list[Whose]:
         whole = [message for message in messages if not is_end(message)]
-        found = dict(zip([message.offset for message in whole], self._heads_of(kind, whole), strict=True))
+        found = dict(zip([message.offset for message in whole], self._whose_of(kind, whole), strict=True))
         return [found.get(message.offset, MARK) for message in messages]
 
-    def _heads_of(self, kind: Kind, messages: Sequence[Any]) -> list[Head]:
+    def _whose_of(self, kind: Kind, messages: Sequence[Any]) -> list[Whose]:
         if kind == "labels" and self._labels is not None:
-            return heads_of_labels(messages, self._labels.records.fresh())
+            return whose_labels(messages, self._labels.records.fresh())
         if self._placement.by == "field":
-            return heads_by_field(messages, self._records.fresh())
-        return heads_by_key(messages, None if self._labels is None else self._records.fresh())
+            return whose_by_field(messages, self._records.fresh())
+        return whose_by_key(messages, None if self._labels is None else self._records.fresh())
 
     def _write(self, taken: Sequence[Regrouped]) -> None:
         self._producer.begin_transaction()

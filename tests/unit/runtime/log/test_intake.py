@@ -53,6 +53,15 @@ def test_what_is_read_again_is_counted_and_kept_once(counts):
     assert counts.unrouted == 2
 
 
+def test_the_key_of_a_message_is_the_client_of_its_good_and_bad_records(counts):
+    intake, reader = begun(counts, Placement(("f",), "message-key"))
+    nobodys = Message(2, b'{"x":1,"label":"a"}', None)
+    intake.take(reader, [Message(0, b'{"x":1,"label":"a"}', b"m7"), Message(1, b"junk", b"m7"), nobodys], ())
+    assert list(reader.clients) == ["m7"]
+    (batch,) = reader.clients["m7"].poll(9)
+    assert (batch.positions.tolist(), [bad.position for bad in batch.rejected]) == ([0], [1])
+
+
 def test_what_is_read_again_in_parts_is_kept_once(counts):
     intake, reader = begun(counts)
     block = [Message(0, b"junk"), good(1), Message(2, b"junk")]

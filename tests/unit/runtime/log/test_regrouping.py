@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cache
 
 import hypothesis.strategies as st
 import pytest
@@ -10,22 +11,10 @@ from hypothesis import given
 
 from streamfl.protocol.reasons import code_of
 from streamfl.records.formats import FieldMap, JsonRecords, LabelMap
-from streamfl.runtime.log.regrouping import (
-    GRACE,
-    MARK,
-    MOST_HELD,
-    NO_RECORD,
-    Head,
-    Ids,
-    Kind,
-    Progress,
-    Regrouped,
-    Regrouping,
-    heads_by_field,
-    heads_by_key,
-    heads_of_labels,
-    partition_of_client,
-)
+from streamfl.runtime.log.regrouping.ids import Ids, partition_of_client
+from streamfl.runtime.log.regrouping.order import GRACE, MOST_HELD, NO_RECORD, Kind, Regrouped, Regrouping
+from streamfl.runtime.log.regrouping.progress import PartitionProgress
+from streamfl.runtime.log.regrouping.whose import MARK, Whose, whose_by_field, whose_by_key, whose_labels
 
 WRITTEN = 3
 RECORDS = JsonRecords(FieldMap(label="quality", key="part", client="machine.id", task="unlabelled"))
@@ -65,7 +54,7 @@ class Log:
                 ids.add(one.id, one.client)
         regrouping = Regrouping(ids)
         for place in self.source:
-            regrouping.begin(place, kind_of(place), Progress.of(*self.committed.get(place, (0, ""))), now)
+            regrouping.begin(place, kind_of(place), PartitionProgress.of(*self.committed.get(place, (0, ""))), now)
         return regrouping
 
     def read(self, regrouping: Regrouping, most: int = 1000, now: int = 0) -> None:
@@ -73,7 +62,7 @@ class Log:
         for place, messages in self.source.items():
             at = regrouping.next(place)
             some = messages[at : at + most]
-            regrouping.arrived(place, some, heads(place, some), now)
+            regrouping.arrived(place, some, [said(place[0], one) for one in some], now)
             regrouping.note_end(place, at_end=at + len(some) == len(messages))
 
     def commit(self, regrouping: Regrouping, taken: list[Regrouped]) -> None:
@@ -94,10 +83,12 @@ def kind_of(place: tuple[str, int]) -> Kind:
     return "records" if place[0] == "readings" else "labels"
 
 
-def heads(place: tuple[str, int], messages: list[Message]) -> list[Head]:
-    read = [message for message in messages if message.value is not None]
-    of = iter(heads_by_field(read, RECORDS) if place[0] == "readings" else heads_of_labels(read, LABELS))
-    return [MARK if message.value is None else next(of) for message in messages]
+@cache
+def said(topic: str, message: Message) -> Whose:
+    if message.value is None:
+        return MARK
+    (found,) = whose_by_field([message], RECORDS) if topic == "readings" else whose_labels([message], LABELS)
+    return found
 
 
 def reading(part: str, machine: str) -> dict[str, object]:
@@ -134,9 +125,9 @@ def check_whole(log: Log, parts: int = 30) -> None:
 )
 def test_a_kill_between_read_and_write_loses_and_doubles_nothing(later, polls, most, kills):
     """Labels come after their records, or before by the clocks of those who write them."""
-    log = plant(later=later)
+    log = plant(parts=14, later=later)
     regrouping, step = log.begun(), 0
-    while len(log.written) < 60:
+    while len(log.written) < 28:
         log.read(regrouping, polls[step % len(polls)], now=10**6)
         taken = regrouping.take(10**6, most)
         if step in kills:
@@ -144,7 +135,7 @@ def test_a_kill_between_read_and_write_loses_and_doubles_nothing(later, polls, m
         else:
             log.commit(regrouping, taken)
         step += 1
-    check_whole(log)
+    check_whole(log, 14)
 
 
 def test_a_label_finds_its_record_whatever_the_partitions_and_however_long_the_backlog():
@@ -200,7 +191,7 @@ def test_records_of_a_client_may_move_to_a_partition_that_was_added():
     log.read(regrouping, now=10**6)
     log.commit(regrouping, regrouping.take(10**6, 100))
     log.source["readings", 4] = []
-    regrouping.begin(("readings", 4), "records", Progress(0, 0), 10**6)
+    regrouping.begin(("readings", 4), "records", PartitionProgress(0, 0), 10**6)
     log.add(("readings", 4), "m0", reading("P14", "m0"), 14_000)
     log.read(regrouping, now=10**6)
     log.commit(regrouping, regrouping.take(10**6, 100))
@@ -211,7 +202,8 @@ def test_nothing_is_taken_while_an_earlier_message_may_still_come_but_not_for_ev
     log = plant()
     regrouping = log.begun()
     place = ("readings", 0)
-    regrouping.arrived(place, log.source[place][:1], heads(place, log.source[place][:1]), 0)
+    first = log.source[place][0]
+    regrouping.arrived(place, [first], [said("readings", first)], 0)
     assert regrouping.take(9_999, 10) == []
     assert [one.id for one in regrouping.take(10_001, 10)] == ["P0"]
 
@@ -242,35 +234,35 @@ def test_a_mark_with_messages_behind_it_was_no_end():
 
 
 @pytest.mark.parametrize(
-    ("value", "head"),
+    ("value", "expected"),
     [
         (b'{"part": 7, "machine": {"id": "m1"}, "force": 1}', ("m1", "7", "")),
         (b'{"part": "P7", "machine": {"id": "m1"}, "force": "ERR"}', ("m1", "P7", "")),
         (b'{"machine": {"id": "m1"}, "force": 1}', ("m1", "", "")),
     ],
 )
-def test_a_record_that_clients_reject_still_has_its_client_and_its_id(value, head):
-    (found,) = heads_by_field([Message(0, None, value)], RECORDS)
-    assert (found.client, found.id, found.reason) == head
-    (found,) = heads_by_key([Message(0, b"m1", value)], KEYED)
-    assert (found.client, found.id, found.reason) == head
+def test_a_record_that_clients_reject_still_has_its_client_and_its_id(value, expected):
+    (found,) = whose_by_field([Message(0, None, value)], RECORDS)
+    assert (found.client, found.id, found.reason) == expected
+    (found,) = whose_by_key([Message(0, b"m1", value)], KEYED)
+    assert (found.client, found.id, found.reason) == expected
 
 
 @pytest.mark.parametrize("value", [b"", b"{", b'{"part": "P7", "force": 1}', b"[1]"])
 def test_a_record_without_a_client_is_stray_and_says_why(value):
-    (found,) = heads_by_field([Message(0, None, value)], RECORDS)
+    (found,) = whose_by_field([Message(0, None, value)], RECORDS)
     assert not found.client
     assert found.reason
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\xff", b"x" * 257])
 def test_a_record_whose_key_is_no_name_is_stray(key):
-    (found,) = heads_by_key([Message(0, key, b"{}")], None)
+    (found,) = whose_by_key([Message(0, key, b"{}")], None)
     assert code_of(found.reason) == "no-client"
 
 
 def test_a_label_that_says_nothing_goes_to_its_client_and_one_without_an_id_is_stray():
-    missing, nameless = heads_of_labels(
+    missing, nameless = whose_labels(
         [Message(0, None, b'{"part": "P1"}'), Message(1, None, b'{"quality": "ok"}')], LABELS
     )
     assert (missing.id, missing.reason) == ("P1", "")
