@@ -148,7 +148,7 @@ class _Session:
         self._labels, self._bury = labels, bury
         if labels is not None:
             self._kinds |= dict.fromkeys(labels.placement.topics, "labels")
-        self._records = records
+        self._records = records.fresh()
         self._stray = Tally(LOG, "a message of no client")
         self._paused: set[TopicPartition] = set()
         self._look_at = 0.0
@@ -294,10 +294,10 @@ class _Session:
 
     def _whose_of(self, kind: Kind, messages: Sequence[Any]) -> list[Whose]:
         if kind == "labels" and self._labels is not None:
-            return whose_labels(messages, self._labels.records.fresh())
+            return whose_labels(messages, self._labels.records)
         if self._placement.by == "field":
-            return whose_by_field(messages, self._records.fresh())
-        return whose_by_key(messages, None if self._labels is None else self._records.fresh())
+            return whose_by_field(messages, self._records)
+        return whose_by_key(messages, None if self._labels is None else self._records)
 
     def _write(self, taken: Sequence[Regrouped]) -> None:
         self._producer.begin_transaction()
