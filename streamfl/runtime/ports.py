@@ -791,10 +791,13 @@ class TopicSample:
     messages
         By the name of a partition its messages: when each was written, in seconds since 1970, and its value. Not all
         partitions need be there.
+    keys
+        The keys of these messages, if they were asked for.
     """
 
     partitions: Mapping[str, int]
     messages: Mapping[str, Sequence[tuple[float, bytes]]]
+    keys: Mapping[str, Sequence[bytes | None]] = field(default_factory=dict)
 
 
 @runtime_checkable
@@ -809,6 +812,15 @@ class Sampled(Protocol):
         UsageError
             There is no such topic, or this log-in may not read it.
         """
+        ...
+
+
+@runtime_checkable
+class SampledAtBothEnds(Protocol):
+    """A connector whose topics of records and of labels can be compared before there is a federation."""
+
+    def sample_ends(self, topics: Sequence[str], most: int) -> tuple[TopicSample, TopicSample]:
+        """Return the newest and the oldest messages of all partitions, in all about so many of each, with keys."""
         ...
 
 

@@ -301,6 +301,15 @@ class KafkaConnector:
         with explained(self._connection.settings.bootstrap_servers):
             return sample(self._connection, there)
 
+    def sample_ends(self, topics: Sequence[str], most: int) -> tuple[TopicSample, TopicSample]:
+        """Return the newest and the oldest messages of all partitions, in all about so many of each, with keys."""
+        from streamfl_connectors.kafka.access.sample import ends_of, matching  # noqa: PLC0415  only `init` needs it
+
+        with self._connection.administered() as admin:
+            there = matching(admin, topics, self._topics.own)
+        with explained(self._connection.settings.bootstrap_servers):
+            return ends_of(self._connection, there, most)
+
     def access(
         self,
         placement: Placement,

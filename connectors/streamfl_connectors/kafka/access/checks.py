@@ -254,10 +254,8 @@ class _Check:
         records, of_labels = self._readable(self._of_records), self._readable(self._of_labels)
         if not records:
             return
-        ends = [
-            _with_times(partitions, self._whose)
-            for partitions in sample.at_both_ends(self._connection, records, MOST_RECORDS)
-        ]
+        found = sample.at_both_ends(self._connection, records, MOST_RECORDS)
+        ends = [_with_times(partitions, self._whose) for partitions in found]
         yield sampled.clients_seen([*ends[0], *ends[1]])
         if labels is None or not of_labels:
             return
@@ -265,7 +263,8 @@ class _Check:
             _with_times(partitions, lambda messages: whose_labels(messages, labels.records))
             for partitions in sample.at_both_ends(self._connection, of_labels, MOST_LABELS)
         ]
-        newest, oldest = (sampled.joined(*both) for both in zip(ends, told, strict=True))
+        rates = [sampled.rate_of([one.timestamp for one in some] for some in partitions) for partitions in found]
+        newest, oldest = (sampled.joined(*both) for both in zip(ends, told, rates, strict=True))
         yield from sampled.labels_fit(newest, oldest, labels.window, max(records.values()))
 
     def _whose(self, messages: Sequence[Any]) -> Sequence[Whose]:

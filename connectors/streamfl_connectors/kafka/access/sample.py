@@ -107,6 +107,18 @@ def _newest(consumer: KafkaConsumer, partition: TopicPartition, begin: int, end:
     return found
 
 
+def ends_of(connection: Connection, topics: Mapping[str, int], most: int) -> tuple[TopicSample, TopicSample]:
+    """Return the newest and the oldest messages of all partitions of topics, with their keys."""
+    newest, oldest = (_sampled(topics, end) for end in at_both_ends(connection, topics, most))
+    return newest, oldest
+
+
+def _sampled(topics: Mapping[str, int], partitions: Sequence[Sequence[Any]]) -> TopicSample:
+    named = {f"{found[0].topic}/{found[0].partition}": found for found in partitions if found}
+    messages = {name: [(one.timestamp / 1000, one.value or b"") for one in found] for name, found in named.items()}
+    return TopicSample(topics, messages, {name: [one.key for one in found] for name, found in named.items()})
+
+
 def at_both_ends(
     connection: Connection, topics: Mapping[str, int], most: int
 ) -> tuple[Sequence[Sequence[Any]], Sequence[Sequence[Any]]]:

@@ -13,6 +13,15 @@ LENGTHS = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3
 
 
 @dataclass(frozen=True, slots=True)
+class LabelsLayout:
+    """Where labels are that come later: their topic, the field with the id of the record, and the window."""
+
+    topic: str
+    key: str
+    window: int
+
+
+@dataclass(frozen=True, slots=True)
 class RecordsLayout:
     """Where records are, and how rounds close.
 
@@ -34,6 +43,8 @@ class RecordsLayout:
         The seconds of a round by the clock; None: the default.
     rate
         The records a second of a client, if the log tells.
+    labels
+        Where labels are that come later; None: with their records.
     """
 
     topics: Sequence[str]
@@ -45,6 +56,7 @@ class RecordsLayout:
     rounds: int | None = None
     interval: float | None = None
     rate: float | None = None
+    labels: LabelsLayout | None = None
 
 
 def interval_of(rate: float | None) -> float | None:

@@ -1,6 +1,6 @@
 """What a sample of records and labels says of a federation that regroups them: its clients, and which labels fit."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -47,21 +47,27 @@ class Joined:
         return len(self.delays) / self.labels if self.labels else 0.0
 
 
-def joined(records: Read, labels: Read) -> Joined:
+def rate_of(partitions: Iterable[Sequence[float]]) -> float:
+    """Return the messages a second, from when those of each partition were written, in milliseconds.
+
+    >>> rate_of([[0, 1000, 2000], [0, 500], [7], []])
+    3.0
+    """
+    return sum(1000 * (len(times) - 1) / (max(times) - min(times)) for times in partitions if len({*times}) > 1)
+
+
+def joined(records: Read, labels: Read, rate: float = 0.0) -> Joined:
     """Join labels to records by their ids.
 
     >>> found = joined([(Whose("m1", "P1"), 0), (Whose("m2", "P2"), 1000)], [(Whose("", "P2"), 5000)])
-    >>> found.labels, found.delays, found.rate
-    (1, (4.0,), 1.0)
+    >>> found.labels, found.delays
+    (1, (4.0,))
     """
     at: dict[str, int] = {}
     for one, time in records:
         at.setdefault(one.id, time)
     ids = [(one.id, time) for one, time in labels if one.id]
     delays = sorted((time - at[key]) / 1000 for key, time in ids if key in at and key)
-    times = [time for _, time in records]
-    span = (max(times) - min(times)) / 1000 if times else 0.0
-    rate = (len(times) - 1) / span if span > 0 else 0.0
     first = next((one.id for one, _ in records if one.id), "")
     return Joined(
         sum(bool(one.id) for one, _ in records), len(ids), tuple(delays), rate, (first, ids[0][0] if ids else "")
@@ -136,7 +142,7 @@ def labels_fit(newest: Joined, oldest: Joined, window: int, partitions: int) -> 
 def needed_window(found: Joined, partitions: int) -> int:
     """Return how many records of a partition come until nearly all labels have, and in a minute more.
 
-    >>> needed_window(joined([(Whose("m1", "P1"), 0), (Whose("m2", "P2"), 1000)], [(Whose("", "P2"), 5000)]), 1)
+    >>> needed_window(joined([(Whose("m1", "P1"), 0)], [(Whose("", "P1"), 4000)], rate=1.0), partitions=1)
     384
     """
     # One position more for each transaction, of which there are at most five a second.

@@ -39,10 +39,10 @@ def test_labels_may_be_too_late_for_the_newest_records_and_fit_at_the_other_end(
 
 
 def test_a_window_that_labels_outlast_is_told_with_one_that_is_enough():
-    (told,) = labels_fit(joined(*machine(200, later=600)), NOTHING, window=100, partitions=2)
+    (told,) = labels_fit(joined(*machine(200, later=600), rate=1.0), NOTHING, window=100, partitions=2)
     assert told.state == "warning"
     assert "raise window in [labels] to 3630 or more" in told.remedy
-    (told,) = labels_fit(joined(*machine(200, later=600)), NOTHING, window=3630, partitions=2)
+    (told,) = labels_fit(joined(*machine(200, later=600), rate=1.0), NOTHING, window=3630, partitions=2)
     assert told.state == "ok"
 
 
