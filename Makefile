@@ -92,7 +92,7 @@ bench-drift: setup
 	  --method adaptive,adaptive-auto,adaptive-fedomd,adaptive-never,adaptive-plain,newton,paper,paper-best,paper-warm-best,limit,oracle,fedavg,fedavg-10,fedprox,fednova,fedavg-glr,fedavg-adwin,adaptive-fedavg \
 	  --json results/drift.json --markdown results/drift.md --figure results/drift.svg
 
-# Beside River and CapyMOA, one record at a time. River's forests take most of the time; runs are kept as above. DATA is the
+# Compared with River and CapyMOA, one record at a time. River's forests take most of the time; runs are kept as above. DATA is the
 # folder of elec2.npz; CAPYMOA an interpreter that has CapyMOA, without which its two methods are left out.
 bench-river: setup
 	@mkdir -p results

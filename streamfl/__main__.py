@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> None:
-    """Run a command; while what it needs is imported, which takes a while, it may be interrupted, too."""
+    """Run a command; while what it needs is imported, which takes a while, it may be interrupted as well."""
     try:
         from streamfl.cli.main import main as run  # noqa: PLC0415
     except KeyboardInterrupt:

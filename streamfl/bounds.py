@@ -8,7 +8,7 @@ NAME_BYTES = 256
 # Characters of a reason, as announced, logged and kept with a dead letter.
 REASON_CHARS = 500
 
-# A client is evicted after its messages were refused for so many entries in a row.
+# A client is evicted after its messages were refused for this many entries in a row.
 REFUSALS_IN_A_ROW = 3
 
 # More positions than any log has.
@@ -18,6 +18,9 @@ MOST_POSITIONS = 2**63
 # for bytes that are held: of these more than machines have.
 SHORTEST, LONGEST = 0.001, 1e9
 MOST, MOST_BYTES = 10**9, 2**40
+
+# By how many records a label may come later, in a replay.
+MOST_DELAY = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +59,11 @@ class Limits:
     weights: int = 2**20
 
     def most_labels(self, features: int) -> int:
-        """Return the most labels beside so many features."""
+        """Return the most labels with this many features."""
         return min(self.labels, self.weights // (features + 1))
 
     def most_features(self, labels: int) -> int:
-        """Return the most features beside so many labels."""
+        """Return the most features with this many labels."""
         return min(self.features, max(0, self.weights // max(1, labels) - 1))
 
 

@@ -295,7 +295,7 @@ class MasterTests(LossDetector):
     - Test 2, after every round: over the block, losses lie above the optimistic losses. Losses rose.
 
     The paper's thresholds lie above anything that a loss can reach. Here they are calibrated in the first block, in
-    which nothing is tested, on blocks drawn from its rounds. After an alarm calibration begins anew, and changes
+    which nothing is tested, on blocks drawn from its rounds. After an alarm calibration begins again, and changes
     during it are missed. False alarms are about as frequent as `run_length` asks for.
 
     Parameters

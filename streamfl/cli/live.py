@@ -74,7 +74,15 @@ def _loaded(path: Path, assignments: tuple[str, ...]) -> "FederationSettings":
     with warnings.catch_warnings(record=True) as renamed:
         warnings.simplefilter("always", FutureWarning)
         settings = load(path, merge([flag(text) for text in assignments]))
-    configure(settings.logs.level, settings.logs.form)
+    role = click.get_current_context().info_name or ""
+    host = {"client": settings.client.host, "score": settings.score.name}.get(role)
+    configure(
+        settings.logs.level,
+        settings.logs.form,
+        federation=settings.federation.name,
+        role=role,
+        **({} if host is None else {"host": host}),
+    )
     log_renamed(str(warning.message) for warning in renamed)
     return settings
 
@@ -201,12 +209,33 @@ def _score_in_federation(path: Path, assignments: tuple[str, ...], given: Mappin
 
 @click.command()
 @_service
+def alert(path: Path, assignments: tuple[str, ...]) -> None:
+    """Tell people when a federation drifts, stands still or misses a client, as [alerts] says."""
+    from streamfl.live.alerts.service import HISTORY, AlertService, channels, outbox, rules  # noqa: PLC0415
+    from streamfl.live.identity import signatures  # noqa: PLC0415
+    from streamfl.live.operator.watch import reader  # noqa: PLC0415
+    from streamfl.live.settings.connectors import connect  # noqa: PLC0415
+    from streamfl.live.stopping import stopped_by_signals  # noqa: PLC0415
+
+    settings = _loaded(path, assignments)
+    outboxes = [outbox(channel) for channel in channels(settings.alerts)]
+    connector = connect(settings, signatures(settings, "reader"))
+    with (
+        closing(reader(lambda: connector.watcher(last=HISTORY, letters=False), terminal())) as watcher,
+        stopped_by_signals() as stop,
+    ):
+        AlertService(watcher, rules(settings), settings.alerts.kinds, outboxes).run(stop)
+
+
+@click.command()
+@_service
 @click.option("--rounds", type=click.IntRange(1, MOST), help="End after this many rounds.")
 @click.option("--from-start", is_flag=True, help="Begin with the oldest round that is still in the log.")
-def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_start: bool) -> None:
+@click.option("--json", "programs", is_flag=True, help="Write a line of JSON for each, for programs.")
+def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_start: bool, programs: bool) -> None:
     """Show a federation's rounds and restarts as they happen."""
     from streamfl.live.identity import signatures  # noqa: PLC0415
-    from streamfl.live.operator.watch import heard, reader, standing  # noqa: PLC0415
+    from streamfl.live.operator.watch import as_json, heard, reader, standing  # noqa: PLC0415
     from streamfl.live.operator.watch import watch as show  # noqa: PLC0415
     from streamfl.live.settings.connectors import connect  # noqa: PLC0415
 
@@ -214,6 +243,10 @@ def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_
     connector = connect(settings, signatures(settings, "reader"))
     console, last = terminal(), None if from_start else 0
     with closing(reader(lambda: connector.watcher(last=last, letters=False), console)) as watcher:
+        if programs:
+            for line in as_json(heard(watcher), rounds):
+                write_output(line)
+            return
         opened = None if from_start else connector.open_round()
         if not from_start:
             print_line(console, standing(settings.federation.name, opened))
@@ -649,6 +682,7 @@ COMMANDS = (
     score,
     produce,
     watch,
+    alert,
     page,
     check,
     members,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streamfl import __version__
-from streamfl.bounds import LONGEST, MOST, SHORTEST
+from streamfl.bounds import LONGEST, MOST, MOST_DELAY, SHORTEST
 from streamfl.cli.live import COMMANDS
 from streamfl.cli.names import REGISTRIES, NamingCommand, registry
 from streamfl.cli.reading import reading, reads_a_table, reads_times, rejects_records
@@ -35,9 +35,6 @@ for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 DEMO_SWAPS = "class-swap@30,55,80"
 
-# As in `streamfl.run.replay`, which is imported when it is needed.
-MOST_DELAY = 1_000_000
-
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, package_name="streamfl", message="streamfl %(version)s")
@@ -51,11 +48,11 @@ if find_spec("streamfl_benchmarks") is not None:  # only a checkout has benchmar
     cli.add_command(import_module("streamfl_benchmarks.commands").bench)
 
 
-def _named(what: str) -> Callable[[click.Context, click.Parameter, str], str]:
+def _named(what: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
     """Return a callback that refuses a name that is not registered; the default is not looked up, to save time."""
 
-    def check(context: click.Context, parameter: click.Parameter, name: str) -> str:
-        if name != parameter.default:
+    def check(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
+        if name is not None and name != parameter.default:
             try:
                 registry(REGISTRIES[f"{{{what}s}}"]).find(name)
             except UsageError as error:
@@ -279,8 +276,9 @@ def demo(**options: Any) -> None:
 )
 @click.option(
     "--mirror",
-    type=click.Choice(["euclidean", "hypentropic", "p-norm"]),
-    help="fedomd: the mirror map. Default: p-norm. With euclidean it is fedavg.",
+    metavar="NAME",
+    callback=_named("mirror"),
+    help="fedomd: the mirror map: {mirrors}. Default: p-norm. With euclidean it is fedavg.",
 )
 @click.option(
     "--average",

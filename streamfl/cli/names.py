@@ -1,4 +1,4 @@
-"""Commands whose help names what is registered: what other packages add, too."""
+"""Commands whose help names what is registered: what other packages add as well."""
 
 from importlib import import_module
 from typing import Any
@@ -11,6 +11,7 @@ REGISTRIES = {
     "{algorithms}": "streamfl.plugins.algorithms:ALGORITHMS",
     "{detectors}": "streamfl.plugins.detectors:DETECTORS",
     "{profiles}": "streamfl.plugins.profiles:PROFILES",
+    "{mirrors}": "streamfl.learning.algorithms.mirror_maps:MIRROR_MAPS",
     "{aggregations}": "streamfl.machines.coordinator.aggregators:AGGREGATORS",
 }
 ENDINGS = "{endings}"

@@ -26,10 +26,10 @@ from streamfl.protocol.messages import (
 )
 from streamfl.records.labels import amounts, identifier
 from streamfl.records.table import Table
-from streamfl.run.compare import Missed, Ways
+from streamfl.run.compare import Alternatives, RecordErrors
 from streamfl.run.dealing.dealing import FEWEST, Log, client_column, deal, usual_size
 from streamfl.run.dealing.imposed_drift import Injection, inject
-from streamfl.run.dealing.order import follow_each_other, moments, period_in_order
+from streamfl.run.dealing.order import follow_each_other, period_in_order, row_times
 from streamfl.run.evaluation.result import Result
 from streamfl.run.page.report import render
 from streamfl.run.predictions.answers_file import AnswersFile
@@ -45,7 +45,7 @@ ALONE = "--min-records 1: an update may concern a single record, and the record 
 COMPARING = "comparing with each client alone and with all records in one place: this takes about twice as long again"
 
 ONE_BY_ONE = (
-    "the rows of one client follow those of another, as if it had begun when the other had ended; if both recorded "
+    "the rows of one client follow those of another, as if it had begun after the other had ended; if both recorded "
     "at the same time, name the column of times with --time"
 )
 
@@ -187,7 +187,7 @@ def run_replay(
         logs = inject(table, logs, injection, size, settings.seed)
     elif settings.interval is None and answers is None:
         settings = replace(settings, interval=_period(table, logs, size, console))
-    ways = Ways(table, logs, asked, round_size) if compare else None
+    ways = Alternatives(table, logs, asked, round_size) if compare else None
     replay = Replay(
         table,
         logs,
@@ -222,7 +222,7 @@ def _finish(
 
 @contextmanager
 def _page(name: str, address: str | None, console: Console) -> Iterator[Callable[[FromCoordinator], None]]:
-    """Show a run as a page, if there is an address: while the block goes on, and until Ctrl-C after it.
+    """Show a run as a page, if there is an address: while the block continues, and until Ctrl-C after it.
 
     Yields
     ------
@@ -312,7 +312,7 @@ def _period(table: Table, logs: dict[str, Log], size: int, console: Console) -> 
     period = period_in_order(table, logs, size)
     if period is None:
         return None
-    at = moments(table, logs)
+    at = row_times(table, logs)
     length = f"{period:g} seconds" if at is table.times else f"{period:g} rows of the file"
     print_line(console, f"clients have records at different rates, so a round takes those of {length}")
     if at is not table.times and follow_each_other(logs, at):
@@ -334,9 +334,9 @@ def _watched(
     outputs: Outputs,
     console: Console,
     show: Callable[[FromCoordinator], None],
-    ways: Ways | None,
+    ways: Alternatives | None,
 ) -> Replayed:
-    missed = None if ways is None else Missed()
+    missed = None if ways is None else RecordErrors()
     told, drifts = replay.history, dict.fromkeys(injection.rounds, injection.kind) if injection else {}
     with (
         Progress(console, replay.horizon, _title(replay)) as progress,

@@ -12,7 +12,7 @@ import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
 
-# Steps of gradients, with up to so many numbers a record, and of second moments; as powers of two, in units of
+# Steps of gradients, with up to this many numbers a record, and of second moments; as powers of two, in units of
 # s sqrt(n). Steps of published weights, in units of 1 / s. docs/choices.md, "Grids".
 GRADIENT, ROWS, SECOND, WEIGHT = -4, 55, -2, -6
 

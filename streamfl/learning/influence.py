@@ -29,13 +29,13 @@ from streamfl.sampling import generator
 SIZE, HISTORY = 3.0, 3.0
 
 # The middle of few numbers of few clients is uncertain, and honest ones lie further from it: both bounds are wider by
-# one part in so many numbers and clients, at most twice. docs/choices.md, "Influence".
+# one part in this many numbers and clients, at most twice. docs/choices.md, "Influence".
 CHANCE, WIDEST = 10.0, 2.0
 
 # How much of the history is left after a round, and of how many numbers it is. docs/choices.md, "Influence".
 KEEPS, NUMBERS = 0.9, 64
 
-# A client counts as at most so many times as many records as the middle one: rates of 1 to 30 in geometric steps
+# A client counts as at most this many times as many records as the middle one: rates of 1 to 30 in geometric steps
 # pass. docs/choices.md, "Influence".
 HEAVIEST = 10
 
@@ -47,8 +47,8 @@ FEWEST = 4
 # records perfectly, the others are not liars. docs/choices.md, "Influence".
 LEAST = 0.1
 
-# From so many deviations between clients on, a client's losses are outliers, and the least such deviation. A
-# deviation is so many times the middle distance from the middle, if they are Gaussian. docs/choices.md, "Influence".
+# From this many deviations between clients on, a client's losses are outliers, and the least such deviation. A
+# deviation is this many times the middle distance from the middle, for a Gaussian. docs/choices.md, "Influence".
 ODD, LEAST_SPREAD, DEVIATION = 6.0, 0.002, 1.4826
 
 History = Mapping[str, FloatArray]
@@ -110,7 +110,7 @@ class Secret(Protocol):
 
 
 def are_compared(clients: int) -> bool:
-    """Tell whether so many clients are compared with each other: of fewer nobody can tell which is far off."""
+    """Tell whether this many clients are compared with each other: of fewer nobody can tell which is far off."""
     return clients >= FEWEST
 
 

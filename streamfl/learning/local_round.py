@@ -216,7 +216,7 @@ class LocalRound:
         Parameters
         ----------
         history
-            The sampled old rounds on which slots may be scored, too.
+            The sampled old rounds on which slots may be scored as well.
         relabel
             Slots for which S is computed: how well each label fits the records of each label.
         """

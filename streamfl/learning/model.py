@@ -17,6 +17,9 @@ from streamfl.arrays import FloatArray
 
 Link = Literal["softmax", "logistic", "identity"]
 
+# What models predict: labels or numbers.
+Task = Literal["classification", "regression"]
+
 
 def score_bound(labels: int) -> float:
     """Return 2 ln K, K = max(2, labels): the cross-entropy in nats that scores 1, twice that of a uniform guess.

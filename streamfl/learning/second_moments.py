@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.protocol.registry import Registry, change_of_coordinates, scaled_anew
+from streamfl.protocol.registry import Registry, change_of_coordinates, rescaled_features
 
 # The records over which an old record's weight falls by a factor of e: 0.95 for each round of 2000.
 # docs/choices.md, "Whitened steps".
@@ -98,11 +98,11 @@ class SecondMoments:
     def re_expressed(self, old: Registry, new: Registry) -> "SecondMoments":
         """Return the moments of the same records in the coordinates of a newer registry.
 
-        Features that are scaled anew get variance 1 and no covariance, since their past values no longer apply.
+        Features that are scaled again get variance 1 and no covariance, since their past values no longer apply.
         """
         change = change_of_coordinates(old, new)
         total: FloatArray = change @ self.total @ change.T
-        anew = np.flatnonzero(scaled_anew(old, new))
+        anew = np.flatnonzero(rescaled_features(old, new))
         total[anew, anew] = self.records
         return SecondMoments(total, self.records)
 

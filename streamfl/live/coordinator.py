@@ -61,7 +61,7 @@ Observed = FromCoordinator | Refused | RoundSummary
 # Seconds without a closed round before a log line says which clients are waited for; the interval then doubles.
 QUIET = 30.0
 
-# After so many entries a log line says how many bytes a record takes.
+# After this many entries a log line says how many bytes a record takes.
 BYTES_EVERY = 100
 
 # The most clients named in one log line.
@@ -188,7 +188,7 @@ class CoordinatorLog:
 
     @property
     def bytes_a_record(self) -> dict[str, float]:
-        """Return the bytes a record since this coordinator began.
+        """Return the bytes per record since this coordinator began.
 
         `up`: of clients' messages, those that were refused or forged included; `down`: of what was written for
         clients; `raw`: of features as floats of 32 bits.
@@ -214,7 +214,7 @@ class CoordinatorLog:
         if state.held:
             LOG.warning("held by an operator", round=state.round, seconds=round(seconds), remedy="streamfl resume")
         elif state.agreement is None:
-            there, needed = machine.introduced, machine.settings.min_clients
+            there, needed = machine.waiting_clients, machine.settings.min_clients
             LOG.warning("waiting for clients to join", joined=there, expected=needed, seconds=round(seconds))
         elif waited:
             LOG.warning(
@@ -500,7 +500,7 @@ def _with_settings(state: CoordinatorState, settings: FederationSettings) -> Coo
 def _close(machine: Coordinator, bytes_a_record: dict[str, float]) -> None:
     """Log how many records were read, accepted and rejected since the federation began, from the ledger.
 
-    Bytes a record count since this coordinator began.
+    Bytes per record count since this coordinator began.
     """
     state = machine.state
     accepted = sum(member.accepted for member in state.members.values())

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from streamfl.live.metrics.barren import Barren
-from streamfl.live.metrics.measures import Measure, Named, counter, counters, gauge, gauges, plain
+from streamfl.live.metrics.measures import Durations, Measure, Named, counter, counters, gauge, gauges, plain
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.protocol.decisions import Refused
 from streamfl.protocol.messages import (
@@ -59,6 +59,8 @@ class CoordinatorMeasures:
     _refused: Named = field(default_factory=Named)
     _refused_clients: Named = field(default_factory=Named)
     _seconds: dict[str, float] = field(default_factory=lambda: {"gathering": 0.0, "scoring": 0.0})
+    _durations: Durations = field(default_factory=Durations)
+    _opened: float | None = None  # when the open round was opened
     _phase: str = "gathering"
     _round: int = 0
     _scored: tuple[int, int] = (0, 0)  # the entry whose candidates are scored, and the stage
@@ -92,7 +94,10 @@ class CoordinatorMeasures:
 
         What is published again for clients that join begins none, nor does an entry that only moves positions.
         """
-        now, self._round, self._scored = self.now(), round_, scored
+        now = self.now()
+        if round_ != self._round:
+            self._opened = now
+        self._round, self._scored = round_, scored
         if self._since is not None:
             self._seconds[self._phase] += max(0.0, now - self._since)
         self._phase, self._since = phase, now
@@ -102,6 +107,8 @@ class CoordinatorMeasures:
             self._counts["empty"] += 1
         else:
             self.last = closed
+            if self._opened is not None:
+                self._durations.add(self.now() - self._opened)
             self._counts["rounds"] += 1
             self._restarts.update(dict.fromkeys(closed.readings.keys() - {NO_CAUSE}, 0))
         counts = self._counts
@@ -131,6 +138,9 @@ class CoordinatorMeasures:
             "streamfl_unlearnt_records_total", "Records that the model could not learn.", counts["unlearnt"]
         )
         yield counters("streamfl_round_seconds_total", "Seconds of rounds by phase.", "phase", self._seconds)
+        yield self._durations.measure(
+            "streamfl_round_duration_seconds", "Seconds from a round's opening to its entry."
+        )
         since = 0.0 if self._since is None else self.now() - self._since
         yield gauge("streamfl_phase_age_seconds", "Seconds since the present phase of the round began.", since)
         yield from self._of_last_round()
@@ -163,7 +173,7 @@ class CoordinatorMeasures:
         )
         yield counters(
             "streamfl_notices_total",
-            "Changes that are no drift, such as another mix of classes.",
+            "Changes that are not drift, such as another mix of classes.",
             "cause",
             dict(self._notices),
         )
@@ -207,4 +217,4 @@ class CoordinatorMeasures:
         """Return why the coordinator is not ready: the federation has not begun, or learns nothing."""
         if machine.state.agreement is not None:
             return self.barren.reason
-        return f"{machine.introduced} of {machine.settings.min_clients} clients have joined"
+        return f"{machine.waiting_clients} of {machine.settings.min_clients} clients have joined"

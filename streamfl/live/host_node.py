@@ -39,7 +39,7 @@ SETTLE_EVERY = 5.0
 # Seconds for which a label waits for its record before the log says so.
 STANDS = 60.0
 
-# Why labels are rejected for want of a record: see `Watermark`.
+# Why labels are rejected because they had no record: see `Watermark`.
 RELEASED = ("unmatched", "repeated", "unusable")
 
 # Seconds after which a client is started again whose place another start has taken. If another host has been assigned
@@ -169,7 +169,7 @@ class HostNode:
 
     @property
     def _ends_at(self) -> float | None:
-        """Return when the federation counts as over, None while it goes on.
+        """Return when the federation counts as over, None while it continues.
 
         It is over when the coordinator has ended, or when all clients have left, and none here has records.
         """
@@ -194,7 +194,7 @@ class HostNode:
             if node.machine.evicted and name not in self.failed:
                 self._fail(name, node, f"evicted: {node.machine.evicted}")
             if node.machine.superseded and name not in self._superseded:
-                LOG.warning("client superseded", client=name, reason="another start of it joined later")
+                LOG.warning("client superseded", client=name, reason="a later start of the same client joined")
                 self._superseded[name] = now + COMES_BACK
             self._complain(name, node.machine)
             self._note_standing(name, node.machine, now)
@@ -243,7 +243,7 @@ class HostNode:
     def _may_come_back(self, client: str, node: ClientNode, now: float) -> bool:
         """Tell whether a client has left and has records again; a failed client does not come back."""
         has_failed = client in self.failed or node.machine.evicted or now < self._superseded.get(client, now)
-        return node.finished and not node.source.ended and not has_failed and not node.machine.is_alone
+        return node.finished and not node.source.ended and not has_failed and not node.machine.has_too_few_peers
 
     @property
     def _that_come_back(self) -> list[str]:
@@ -266,7 +266,7 @@ class HostNode:
                         "updates over budget",
                         client=client,
                         round=event.round,
-                        bytes_a_record=round(event.a_record, 1),
+                        bytes_a_record=round(event.bytes_per_record, 1),
                         budget=event.budget,
                         times=over,
                         remedy="raise learning.bytes, or make rounds larger",
@@ -316,7 +316,7 @@ class HostNode:
             case Ended():
                 self._ended_at = now if self._ended_at is None else self._ended_at
             case Joined() | Left() | Refusal() | RoundOpened() | RoundClosed():
-                self._ended_at = None  # it goes on, or another one does
+                self._ended_at = None  # it continues, or another one does
         match message:
             case Joined():
                 self._taking_part.add(message.client)
@@ -330,6 +330,11 @@ class HostNode:
             case _:
                 return
         self._all_left_at = None if self._taking_part else now
+
+    @property
+    def is_spare(self) -> bool:
+        """Tell whether all clients that take part are on other hosts: it takes some if one of these ends."""
+        return not self.nodes and bool(self._taking_part)
 
     @property
     def _partitions(self) -> set[str]:
@@ -374,7 +379,7 @@ class HostNode:
             LOG.warning("refused in a client's name", client=refusal.client, reason=refusal.reason)
 
     def _complain(self, client: str, machine: Client) -> None:
-        """Log a client's first labels that were rejected for want of a record; then as often as they have doubled."""
+        """Log a client's first labels that found no record, then each time their number has doubled."""
         total = sum(machine.unpaired)
         if total.bit_length() > self._unpaired.get(client, 0).bit_length():
             why = dict(zip(RELEASED, machine.unpaired, strict=True))

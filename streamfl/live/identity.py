@@ -155,5 +155,10 @@ def _coordinators(
         raise UsageError(f"{settings.federation.members_file}: [coordinator] key is missing; add its public key")
     if process == "coordinator" and own is not None:
         return Listed.of([own.public])
-    path = settings.client.key
-    return Pinned(path.with_name(path.name + PINNED) if process == "client" and path is not None else None)
+    return Pinned(_where_pinned(settings) if process == "client" else None)
+
+
+def _where_pinned(settings: "FederationSettings") -> Path | None:
+    """Return where a host keeps the key of the coordinator that spoke first."""
+    own, named = settings.client.key, settings.client.coordinator_key
+    return named if named is not None or own is None else own.with_name(own.name + PINNED)

@@ -44,7 +44,7 @@ class _Named(_MembersTable):
 
 
 class ListedCoordinator(_MembersTable):
-    """`[coordinator]`: its public key, and former ones, with which a state that it goes on from may be signed."""
+    """`[coordinator]`: its public key, and former ones, with which a state that it continues from may be signed."""
 
     key: Public
     former: tuple[Public, ...] = Field((), max_length=MOST_PATTERNS)

@@ -15,7 +15,7 @@ from streamfl.run.model_file import Provenance, ServedModel, settings_told
 
 LOG = structlog.get_logger("streamfl.coordinator")
 
-# Seconds between two files while rounds go on: a killed coordinator leaves one that is at most so old.
+# Seconds between two files while rounds continue: a killed coordinator leaves one that is at most so old.
 EVERY = 60.0
 
 
@@ -98,8 +98,8 @@ class ModelOut:
             rounds=state.round - 1,
             sha256=machine.digest(),
             settings=settings_told(
-                settings.learning.beside(settings.profile, settings.privacy),
-                settings.profile.beside(settings.privacy),
+                settings.learning.resolved_with(settings.profile, settings.privacy),
+                settings.profile.resolved_with(settings.privacy),
                 round_size=settings.rounds.size,
                 min_records=settings.rounds.min_records,
                 seed=settings.federation.seed,

@@ -12,7 +12,7 @@ from streamfl.errors import UsageError
 from streamfl.live.answering import Answering
 from streamfl.live.answers import Predictor
 from streamfl.live.metrics.exposure import exposed, unwatched
-from streamfl.live.metrics.measures import Measure, counter, gauge
+from streamfl.live.metrics.measures import Durations, Measure, counter, gauge
 from streamfl.live.settings.settings import FederationSettings, address
 from streamfl.live.stopping import Stop
 from streamfl.machines.client.follower import Follower
@@ -37,8 +37,8 @@ NO_ROUND = (
     "start the coordinator again, which writes it again"
 )
 NOT_FITTING = (
-    "rounds are learnt, but their models are not all here, or are none of these settings: "
-    "give [learning] and [federation] task as the coordinator has them"
+    "rounds are learnt, but not all of their models have arrived, or they do not fit these settings: "
+    "use the coordinator's [learning] and [federation] task"
 )
 BEGUN_AGAIN = (
     "its models are of a later round than the federation has, so the federation has started again; start "
@@ -60,12 +60,16 @@ class ScoringNode:
         How many rounds its models may be behind those of the federation; beyond that it is not ready.
     on_models
         Called when the models of another round begin to answer.
+    seconds
+        Returns monotonic seconds.
     """
 
     scorer: Scorer
     answers: Predictor
     most_behind: int
     on_models: Callable[[], None] = lambda: None
+    seconds: Callable[[], float] = time.monotonic
+    _durations: Durations = field(default_factory=Durations)
     _unusable: Tally = field(default_factory=lambda: Tally(LOG, "unusable message"))
     _round: int = 0
     _was_ready: bool | None = None
@@ -103,7 +107,10 @@ class ScoringNode:
             return
         asked = self.scorer.read()
         if asked:
-            self.scorer.answer([answer for part in asked for answer in self.answers.to(part)])
+            began = self.seconds()
+            answers = [answer for part in asked for answer in self.answers.to(part)]
+            self.scorer.answer(answers)
+            self._durations.add(self.seconds() - began, len(answers))
 
     def _follow(self) -> None:
         opened = self.follower.opened
@@ -137,6 +144,9 @@ class ScoringNode:
         behind = self.follower.behind
         yield gauge("streamfl_behind_rounds", "How many rounds its models are behind the federation.", behind)
         yield counter("streamfl_answers_total", "Records answered.", counts.answered)
+        yield self._durations.measure(
+            "streamfl_answer_duration_seconds", "Seconds from the reading of a record to its answer in the log."
+        )
         yield counter("streamfl_rejected_records_total", "Bad records.", counts.rejected)
         yield counter("streamfl_dead_letters_total", "Messages written as dead letters.", counts.dead_letters)
         yield counter("streamfl_lost_messages_total", "Messages deleted before they were read.", counts.lost)
@@ -244,7 +254,7 @@ class _OverHTTP:
         fields = settings.field_map
         model = ServedModel.followed(
             self.follower,
-            settings.learning.beside(settings.profile, settings.privacy),
+            settings.learning.resolved_with(settings.profile, settings.privacy),
             settings.federation.task,
             categories=dict(fields.categories),
             label=fields.label,

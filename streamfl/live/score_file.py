@@ -28,7 +28,7 @@ def serve_file(path: Path, http: str, stop: Stop, names: Collection[str] = ()) -
     stop
         Set when the process is to end.
     names
-        Names under which it may be asked, beside any address and the machine's name.
+        Names under which it may be asked, besides any address and the machine's name.
 
     Raises
     ------

@@ -3,20 +3,19 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isqrt
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.bounds import NAMED
 from streamfl.errors import UsageError
+from streamfl.learning.model import Task
 from streamfl.online.external.admission import unusable
 from streamfl.online.external.increments import pooled
 from streamfl.protocol.external.state import ExternalLearnt, ExternalState
 from streamfl.protocol.external.tables import Exported, ExportedTable
 from streamfl.protocol.records import Batch, aligned
-
-Task = Literal["classification", "regression"]
 
 MOMENTS = ("count", "mean", "variance")
 

@@ -95,13 +95,15 @@ def name_of(detector: base.Base) -> str:
     kind = type(detector)
     name = next((key for key, known in river_detectors().items() if known is kind), None)
     if name is None:
-        raise UsageError(f"{kind.__name__} is no detector of river.drift; take one, or the name of one: 'excess'")
+        raise UsageError(
+            f"{kind.__name__} is not a detector of river.drift; give one of these, or a name such as 'excess'"
+        )
     defaults = {key: given.default for key, given in inspect.signature(kind).parameters.items()}
     chosen = {key: value for key, value in detector._get_params().items() if value != defaults[key]}
     for key, value in chosen.items():
         if not isinstance(value, bool | int | float | str):
             raise UsageError(
-                f"{kind.__name__}: {key} is no plain value, and detectors are built from their parameters"
+                f"{kind.__name__}: {key} is not a plain value, and detectors are built from their parameters"
             )
     arguments = ", ".join(f"{key}={value!r}" for key, value in chosen.items())
     return f"{RIVER}{name}({arguments})" if arguments else f"{RIVER}{name}"

@@ -1,9 +1,9 @@
 """The models by name: those of this package, and those that other packages register."""
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from streamfl.errors import UsageError
-from streamfl.learning.model import Model
+from streamfl.learning.model import Model, Task
 from streamfl.models import RIVER
 from streamfl.models.linear import Huber, Linear
 from streamfl.models.logistic import Logistic
@@ -62,9 +62,7 @@ def check_model(model: object) -> None:
         given(model)
 
 
-def external_model(
-    model: object, task: Literal["classification", "regression"]
-) -> "FederatedRiverModel | FederatedWeights | None":
+def external_model(model: object, task: Task) -> "FederatedRiverModel | FederatedWeights | None":
     """Return the model of others to federate, or None.
 
     Raises

@@ -9,11 +9,11 @@ from streamfl.arrays import FloatArray
 from streamfl.errors import PeerError
 from streamfl.protocol.messages import BEFORE, NOTHING, ModelsChanged
 
-# Differences are below so many steps, and steps within so many powers of two. docs/choices.md, "Grids".
+# Differences are below this many steps, and steps within this many powers of two. docs/choices.md, "Grids".
 MOST_STEPS, FARTHEST = 2.0**31, 128
 
-# One round in so many is published whole, for readers that begin later and ask for nothing: they follow the changes
-# since then. With 20 clients of 100 records of covtype that costs 0.4 bytes a record, of 12.
+# One round in this many is published whole, for readers that begin later and ask for nothing: they follow the changes
+# since then. With 20 clients of 100 records of covtype that costs 0.4 bytes per record, of 12.
 WHOLE_EVERY = 256
 
 # The digits of the digest. It finds what was forged or lost on the way; guessing it would gain nothing.
@@ -95,7 +95,7 @@ def followed(message: ModelsChanged, before: Mapping[str, FloatArray]) -> Mappin
             return models
     found = _led_to(message, before)
     if found is None:
-        raise PeerError("models that are not those of their digest")
+        raise PeerError("the models do not match their digest")
     message.known[:] = [(bases, found)]
     return found
 
@@ -134,14 +134,14 @@ def wrong(message: ModelsChanged) -> str | None:
 
     >>> steps, numbers = np.zeros(1), np.zeros((2, 1))
     >>> wrong(ModelsChanged(version=2, slots=("a", "b"), bases=(-1, 1), exponents=steps, numbers=numbers, digest=""))
-    'models that do not fit one another'
+    'the models do not fit one another'
     """
     exponents, numbers, slots = message.exponents, message.numbers, message.slots
     if exponents.ndim != 1 or numbers.ndim != 2 or not np.abs(numbers).max(initial=0.0) < MOST_STEPS:
-        return "changes of models that are no matrix of finite numbers, or far too large"
+        return "changes of models are not a matrix of finite numbers, or are far too large"
     fits = len(set(slots)) == len(slots) == len(message.bases) and len(slots) * len(exponents) == len(numbers)
     if not fits or not all(NOTHING <= base < i for i, base in enumerate(message.bases)):
-        return "models that do not fit one another"
+        return "the models do not fit one another"
     if not (np.abs(exponents) <= FARTHEST).all() or (np.rint(exponents) != exponents).any():
-        return "steps of models that are no powers of two, or far too large"
+        return "steps of models are not powers of two, or are far too large"
     return None

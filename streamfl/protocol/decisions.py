@@ -119,13 +119,13 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class OverBudget:
-    """Client: its latest updates take more bytes a record than the budget allows, however coarse; they were sent.
+    """Client: its latest updates take more bytes per record than the budget allows, however coarse; they were sent.
 
     Parameters
     ----------
     client, round
         Those of the last one.
-    a_record
+    bytes_per_record
         Their bytes for each good record.
     budget
         The most that they may take.
@@ -133,7 +133,7 @@ class OverBudget:
 
     client: str
     round: int
-    a_record: float
+    bytes_per_record: float
     budget: float
 
 

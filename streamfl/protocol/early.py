@@ -10,12 +10,12 @@ from streamfl.protocol.moments import FEWEST, NOTHING, Moments, merged
 # The first values are glitches if their spread is more than so many times that of the values after them.
 FARTHER = 20.0
 
-# Glitches among the first values leave their mean within so many deviations of the later mean. If the whole feature
+# Glitches among the first values leave their mean within this many deviations of the later mean. If the whole feature
 # moved, it may lie farther.
 NEAR = 0.5
 
-# Beyond so many values a glitch weighs little. Besides, the spread of all values of a feature that moves all the time
-# is that much larger than the spread of its last few.
+# Beyond this many values a glitch weighs little. Besides, the spread of all values of a feature that moves all the
+# time is that much larger than the spread of its last few.
 FEW = FARTHER * FEWEST
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
+from functools import cache
 
 import numpy as np
 
@@ -22,12 +23,20 @@ def memory(value: object) -> int:
     >>> memory(np.zeros((1000, 2))), memory(("ab", "c")), memory({"a": 1})
     (16064, 195, 193)
     """
+    kind = type(value)
+    if kind is float or kind is int or value is None:
+        return OBJECT
     if isinstance(value, np.ndarray):
         return OBJECT + value.nbytes
     if isinstance(value, str | bytes):
         return OBJECT + len(value)
-    if is_dataclass(value):
-        return OBJECT + sum([memory(getattr(value, part.name)) for part in fields(value)])
+    if is_dataclass(kind):
+        return OBJECT + sum([memory(getattr(value, name)) for name in _names(kind)])
     if isinstance(value, Mapping):
         return OBJECT + sum([memory(key) + memory(part) for key, part in value.items()])
     return OBJECT + (sum(map(memory, value)) if isinstance(value, Sequence | Set) else 0)
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(part.name for part in fields(kind))

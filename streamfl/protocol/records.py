@@ -92,7 +92,7 @@ class Batch:
         return len(self.positions)
 
     @property
-    def waited(self) -> bool:
+    def answered_early(self) -> bool:
         """Tell whether the records came with their labels, were answered, and were too few to be sent then."""
         return self.answers is not None and self.beside is None
 
@@ -169,7 +169,7 @@ class Batch:
         >>> kept.features, kept.X, kept.y, kept.labels
         (('y',), array([[1.]]), array([0.]), ('b',))
         >>> kept.rejected
-        (Rejection(position=0, reason='a label beyond the 1 that the federation takes: a', count=1),)
+        (Rejection(position=0, reason='its label is beyond the limit of 1 labels: a', count=1),)
         """
         batch = self
         if features is not None and not set(features).issuperset(self.features):
@@ -187,7 +187,7 @@ class Batch:
         place = np.full(len(self.labels), -1.0)
         place[kept] = np.arange(len(kept))
         y = place[self.y.astype(np.intp)]
-        what = f"a label beyond the {len(labels)} that the federation takes"
+        what = f"its label is beyond the limit of {len(labels)} labels"
         wrong = [
             Rejection(position, bounded(f"{what}: {self.labels[int(code)]}"))
             for position, code in zip(self.positions[y < 0.0].tolist(), self.y[y < 0.0].tolist(), strict=True)

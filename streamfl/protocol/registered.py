@@ -27,7 +27,7 @@ class Registered(Mapping[str, T]):
         Those of this package by name, one that is slow to import as `module:name`. No other package can take these
         names.
     others
-        What may be named beside them, for error messages.
+        What else may be named, for error messages.
     methods
         What a class must have that does not derive from `root`; empty: it must derive from it.
 

@@ -167,8 +167,8 @@ class Registry:
             at += len(batch)
         Z[:, -1] = 0.0
         # The last column becomes (0 - -1) * 1 = 1: whole rows are faster than all columns but one.
-        Z -= np.append(self.mean, -1.0)
-        Z *= np.append(1.0 / self.scale, 1.0)
+        Z -= _with_last(self.mean, -1.0)
+        Z *= _with_last(1.0 / self.scale, 1.0)
         norms = np.einsum("ij,ij->i", Z, Z)
         if not norms.max(initial=0.0) <= self.farthest * self.farthest:  # a value is missing, or may need clipping
             if np.isnan(norms).any():
@@ -189,6 +189,13 @@ class Registry:
         at = {label: i for i, label in enumerate(labels)}
         codes = [np.array([at.get(label, -1) for label in batch.labels], dtype=np.float64) for batch in batches]
         return np.concatenate([c[b.y.astype(np.intp)] for c, b in zip(codes, batches, strict=True)])
+
+
+def _with_last(values: FloatArray, last: float) -> FloatArray:
+    """Return values and one more: `np.append` takes four times as long."""
+    row = np.empty(len(values) + 1)
+    row[:-1], row[-1] = values, last
+    return row
 
 
 def ordered(labels: Iterable[str]) -> tuple[str, ...]:
@@ -262,7 +269,7 @@ def re_expression(old: Registry, new: Registry, columns: int) -> Callable[[Float
 def change_of_coordinates(old: Registry, new: Registry) -> FloatArray:
     """Return M with z' = M z, z the features of a record under an old registry and z' under a newer one.
 
-    The row of a feature with an unusable old scale is 0: see `scaled_anew`.
+    The row of a feature with an unusable old scale is 0: see `rescaled_features`.
 
     >>> old = Registry(1, ("x",), ("a",), np.array([0.0]), np.array([1.0]))
     >>> change_of_coordinates(old, Registry(2, ("x",), ("a",), np.array([10.0]), np.array([2.0])))
@@ -273,12 +280,12 @@ def change_of_coordinates(old: Registry, new: Registry) -> FloatArray:
     M = np.zeros((new.rows, old.rows))
     M[:d, :d] = np.diag(old.scale / new.scale[:d])
     M[:d, -1] = np.nan_to_num(old.mean - new.mean[:d]) / new.scale[:d]  # a feature without a scale was at its mean
-    M[:d][scaled_anew(old, new)] = 0.0
+    M[:d][rescaled_features(old, new)] = 0.0
     M[-1, -1] = 1.0
     return M
 
 
-def scaled_anew(old: Registry, new: Registry) -> BoolArray:
+def rescaled_features(old: Registry, new: Registry) -> BoolArray:
     """Return the features whose old scale was unusable, if the newer registry is right; shape (d,)."""
     stretched = FARTHER * new.scale[: len(old.scale)] < old.scale
     return _all_far_out(old, new) | (stretched & ~np.isnan(old.mean))
@@ -314,10 +321,10 @@ def wrong_registry(registry: Registry) -> str | None:
     """Return why a registry cannot be used, or None."""
     d, target = len(registry.features), registry.target
     if len(set(registry.features)) != d or len(set(registry.labels)) != len(registry.labels):
-        return "a registry with a name twice"
+        return "the registry has a name twice"
     if registry.mean.shape != (d,) or registry.scale.shape != (d,):
-        return "a scaler that does not fit its features"
+        return "the scaler does not fit its features"
     scales = (*registry.scale.tolist(), registry.farthest)
     unit = isfinite(target.centre) and isfinite(target.scale) and target.scale >= 0.0  # 0: none is known yet
     known = unit and registry.farthest <= FARTHEST_UNSCALED and all(isfinite(one) and one > 0.0 for one in scales)
-    return None if known and not np.isinf(registry.mean).any() else "a scaler, or a unit of targets, that is none"
+    return None if known and not np.isinf(registry.mean).any() else "the scaler, or the unit of targets, is not valid"

@@ -11,8 +11,8 @@ from streamfl.protocol.records import union
 # Of fewer clients none can be told from the others.
 FEWEST = 4
 
-# Values count as at most so many times as many as those of the middle client; means and deviations may lie so many
-# deviations from the middle. docs/choices.md, "Influence".
+# Values count as at most this many times as many as those of the middle client; means and deviations may lie this
+# many deviations from the middle. docs/choices.md, "Influence".
 HEAVIEST, FAR = 10.0, 10.0
 
 # The part of the clients whose deviations are not the largest: a feature may be constant at most of them.
@@ -58,7 +58,7 @@ def tempered(parts: Sequence[Moments]) -> list[Moments]:
 
 
 def beside(part: Moments, known: Moments, values: float) -> Moments:
-    """Return moments that do not lie far beyond those of all earlier values, of features with at least so many.
+    """Return moments that do not lie far beyond those of all earlier values, of features with at least this many.
 
     >>> known = Moments(("x",), np.array([200.0]), np.array([1.0]), np.array([200.0]))
     >>> beside(Moments(("x",), np.array([9.0]), np.array([1e9]), np.array([1e9])), known, 160.0).mean

@@ -45,7 +45,7 @@ class Doubts(NamedTuple):
         for code in self.of_target:
             yield (
                 f"the target is {code.value:.10g} in {code.share:.1%} of the records, far outside the others; if it "
-                "is no measurement, add it to missing_values in [records]"
+                "is not a measurement, add it to missing_values in [records]"
             )
         if self.counters:
             each, them = (" each", "them") if len(self.counters) > 1 else ("", "it")

@@ -34,9 +34,8 @@ def label_of(request: Request, last: str, blocks: Iterator[RowBlock]) -> tuple[s
     others = [name for name, cells in reversed(list(first.features.items())) if _may_be_label(name, cells)]
     if not why or not others:
         return last, "", all_
-    note = (
-        f"the last column, {listed([last])}, {why}, so it is no label; {listed([others[0]])} is taken for the label"
-    )
+    instead = f"{listed([others[0]])} is taken as the label"
+    note = f"the last column, {listed([last])}, {why}, so it is not the label; {instead}"
     return others[0], f"{note}; name another one with --label", (_with_label(block, others[0]) for block in all_)
 
 

@@ -8,15 +8,16 @@ import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.errors import UsageError
+from streamfl.learning.model import Task
 from streamfl.machines.client.intake.no_change import NoChange
 from streamfl.protocol.decisions import Predicted
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import Log, usual_size
-from streamfl.run.dealing.order import came, moments, period_in_order
+from streamfl.run.dealing.order import arrival_times, period_in_order, row_times
 from streamfl.run.evaluation.by_client import Measure
 from streamfl.run.evaluation.compared import Compared, Misses
 from streamfl.run.model_file import ServedModel
-from streamfl.run.replay import Replay, ReplaySettings, Task
+from streamfl.run.replay import Replay, ReplaySettings
 from streamfl.run.settings import PrivacySettings
 
 # The model that stops learning has learnt one in so many records.
@@ -30,10 +31,10 @@ PLACE = "c0"
 
 
 @dataclass
-class Missed:
+class RecordErrors:
     """Collects the error of each record as a replay predicts it.
 
-    >>> missed, truth, guess = Missed(), np.array([0.0, 1.0]), np.array([0.0, 0.0])
+    >>> missed, truth, guess = RecordErrors(), np.array([0.0, 1.0]), np.array([0.0, 0.0])
     >>> missed.add(Predicted("c0", 1, "a", (), truth, guess, guess, guess, ("x", "y")))
     >>> missed.of({"c0": Log(np.arange(3), np.zeros(3))})["c0"]
     array([ 0.,  1., nan])
@@ -52,7 +53,7 @@ class Missed:
 
 
 @dataclass
-class Ways:
+class Alternatives:
     """What could predict the records of some clients. Each way sees them in the order in which they came.
 
     Parameters
@@ -144,8 +145,8 @@ class Ways:
     @cached_property
     def _order(self) -> IntArray:
         """Return the order in which the records came, those of one client after those of another at first."""
-        at = moments(self.table, self.logs)
-        when = [np.maximum.accumulate(came(log, at)) for log in self.logs.values()]
+        at = row_times(self.table, self.logs)
+        when = [np.maximum.accumulate(arrival_times(log, at)) for log in self.logs.values()]
         return np.argsort(np.concatenate(when), kind="stable")
 
     @cached_property
@@ -225,7 +226,7 @@ def _run(
     interval = settings.interval
     if interval is None and len(logs) > 1:
         interval = period_in_order(table, logs, size)
-    missed = Missed()
+    missed = RecordErrors()
     replay = Replay(table, logs, replace(settings, round_size=size, interval=interval), missed.add)
     model = replay.run().model
     return missed.of(logs), model

@@ -13,7 +13,7 @@ import numpy as np
 
 from streamfl.arrays import HOLDS_ARRAYS, FloatArray, IntArray
 from streamfl.errors import PeerError, UsageError
-from streamfl.learning.model import Model
+from streamfl.learning.model import Model, Task
 from streamfl.machines.client.follower import Follower
 from streamfl.machines.client.usable import LARGEST_WEIGHT
 from streamfl.machines.coordinator.machine import Coordinator
@@ -27,7 +27,7 @@ from streamfl.protocol.records import Batch, Span
 from streamfl.protocol.registry import Registry, wrong_registry
 from streamfl.records.encoding import Encoding, columns_of
 from streamfl.records.values.cells import NAMES, Cells, listed, quoted, text, words
-from streamfl.run.settings import LearningSettings, ProfileSettings, Task
+from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.wire import codec, safe_file
 
 FORMAT = 3
@@ -173,7 +173,7 @@ class ServedModel:
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
-    task: Literal["classification", "regression"]
+    task: Task
     loss: str
     registry: Registry
     weights: FloatArray
@@ -221,7 +221,7 @@ class ServedModel:
             loss=learning.loss(settings.task),
             registry=registry,
             weights=W,
-            chain=machine.state.chain,
+            chain=machine.state.online_digest,
             native=native,
             branches=branches,
             clients=tuple(sorted(machine.state.members)) if branches else (),
@@ -306,19 +306,19 @@ class ServedModel:
         if wrong := wrong_registry(registry):
             return wrong
         if self.loss not in MODELS.names() or loss_of(self.loss) is None:
-            return f"the loss {quoted(self.loss)}, and known are {', '.join(MODELS)}"
+            return f"the loss {quoted(self.loss)}, but it must be one of {', '.join(MODELS)}"
         if (self.model.link == "identity") != (self.task == "regression"):
             return f"the loss {self.loss}, which is not for {self.task}"
         shape = registry.rows, self.model.columns(len(self.labels))
         if any(W.shape != shape for W in (self.weights, *self.branches.values())):
             return "weights that do not fit its names"
         if not all(np.abs(W).max(initial=0.0) <= LARGEST_WEIGHT for W in (self.weights, *self.branches.values())):
-            return "weights that are no finite numbers, or far too large"
+            return "weights that are not finite, or far too large"
         if native is None:
             return None
         known = native.agreed.labels == self.labels[: len(native.agreed.labels)]
         if not known or native.settings.targets != (self.task == "regression"):
-            return "online models of other labels"
+            return "online models for other labels"
         return native.wrong()
 
     @cached_property

@@ -11,9 +11,10 @@ import numpy as np
 
 from streamfl import __version__
 from streamfl.arrays import FloatArray
-from streamfl.bounds import NAME_BYTES, NAMED, is_name
+from streamfl.bounds import MOST_DELAY, NAME_BYTES, NAMED, is_name
 from streamfl.errors import BrokenInvariantError, PeerError, UsageError
 from streamfl.learning.local_round import Learner
+from streamfl.learning.model import Task
 from streamfl.learning.profiles.base import Profile
 from streamfl.machines.client.intake.period import AGREEING
 from streamfl.machines.client.machine import Client
@@ -29,7 +30,7 @@ from streamfl.records.values.cells import quoted
 from streamfl.records.values.times import iso
 from streamfl.run.dealing.dealing import Log
 from streamfl.run.dealing.delayed import delayed
-from streamfl.run.dealing.order import MOST_OF_PERIOD, moments
+from streamfl.run.dealing.order import MOST_OF_PERIOD, row_times
 from streamfl.run.dealing.source import TableSource
 from streamfl.run.epsilon import epsilon
 from streamfl.run.evaluation.ahead import Ahead
@@ -63,9 +64,6 @@ from streamfl.runtime.transport.traffic import Traffic
 from streamfl.sampling import generator
 from streamfl.wire import messages
 from streamfl.wire.masking import MaskKeys, expand
-
-# The longest delay of labels, in records of a client.
-MOST_DELAY = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -116,8 +114,8 @@ class ReplaySettings:
     count_bytes: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "learning", self.learning.beside(self.profile, self.privacy))
-        object.__setattr__(self, "profile", self.profile.beside(self.privacy))
+        object.__setattr__(self, "learning", self.learning.resolved_with(self.profile, self.privacy))
+        object.__setattr__(self, "profile", self.profile.resolved_with(self.privacy))
         AGGREGATORS.find(self.aggregation)
         if not 0 <= self.label_delay <= MOST_DELAY:
             raise UsageError(f"a label delay of {self.label_delay} records: give 0 to {MOST_DELAY:,}")
@@ -126,7 +124,6 @@ class ReplaySettings:
 
 
 Line = TypeVar("Line", bound=DatedFinding)
-Task = Literal["classification", "regression"]
 Observer = Callable[[FromCoordinator | Refused | Predicted | PostUpdate], None]
 
 
@@ -153,7 +150,7 @@ class RunHistory:
     by_row: bool = False
 
     def add(self, event: FromCoordinator | Predicted | PostUpdate) -> None:
-        """Add one event beside the entries of the ledger."""
+        """Add one event next to the entries of the ledger."""
         match event:
             case Predicted() | PostUpdate():
                 self.figures.add(event)
@@ -302,7 +299,7 @@ class Replay:
         return max(sizes) if self.settings.interval is None else MOST_OF_PERIOD
 
     def _rounds(self, records: int) -> int:
-        """Return the number of rounds for so many records; a remainder of `min_records` or more is a round."""
+        """Return the number of rounds for this many records; a remainder of `min_records` or more is a round."""
         whole, rest = divmod(records, self.settings.round_size)
         return whole + (rest >= self.settings.min_records)
 
@@ -356,7 +353,7 @@ class Replay:
     @cached_property
     def _moments(self) -> FloatArray:
         """Return what tells the order in which the records of the table came."""
-        return moments(self.table, self.logs)
+        return row_times(self.table, self.logs)
 
     def _time_of(self, closed: RoundSummary) -> str | None:
         times = self.table.times
@@ -557,7 +554,7 @@ class Replay:
         """Return the bytes of messages and of raw features, a record; None without messages, or if not counted."""
         if not self._counts_bytes:
             return None
-        up, down = self._traffic.a_record
+        up, down = self._traffic.bytes_per_record
         return BytesARecord(up=round(up, 1), down=round(down, 1), raw=4.0 * len(self.table.features))
 
     def _in_time(self, clients: Sequence[Client]) -> dict[str, int | None]:
@@ -605,7 +602,7 @@ class Replay:
     def _unread(self, client: Client) -> int:
         """Return the records of a client that has left because too few others were left to mask its sums."""
         log = self.logs[client.name]
-        return len(log) - (client.accounted or 0) - client.pending if client.is_alone else 0
+        return len(log) - (client.accounted or 0) - client.pending if client.has_too_few_peers else 0
 
     def _counted(self, clients: Sequence[Client]) -> tuple[int, int]:
         """Return the records read, and those of them that no entry names yet; every other one is in one entry."""

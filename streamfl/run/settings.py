@@ -10,13 +10,22 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from streamfl.bounds import MOST
 from streamfl.errors import UsageError
-from streamfl.learning.algorithms.base import RADIUS, Algorithm, AlgorithmOptions
+from streamfl.learning.algorithms.base import RADIUS, Algorithm, AlgorithmOptions, Average
+from streamfl.learning.algorithms.mirror_maps import MIRROR_MAPS
 from streamfl.learning.local_round import Learner
+from streamfl.learning.model import Task
 from streamfl.learning.online_models import OnlineModels
 from streamfl.learning.pooling.masks import FEWEST as FEWEST_CLIENTS
 from streamfl.learning.pooling.masks import Sums
 from streamfl.learning.pooling.noise import Noise
-from streamfl.learning.profiles.base import HIGHEST_ORDER, Profile, ProfileOptions
+from streamfl.learning.profiles.base import (
+    HIGHEST_ORDER,
+    Optimistic,
+    OrderAfterAlarm,
+    Profile,
+    ProfileOptions,
+    Start,
+)
 from streamfl.machines.client.budget import Budget
 from streamfl.online.external.online_models import ExternalOnlineModels
 from streamfl.online.native.online_models import NativeOnlineModels
@@ -28,8 +37,6 @@ from streamfl.protocol.external.interface import ExternalModel
 from streamfl.protocol.messages import Update
 from streamfl.protocol.native.settings import NativeSettings
 from streamfl.protocol.registered import Registered
-
-Task = Literal["classification", "regression"]
 
 # Options that only some algorithms use.
 OF_SOME = {option.name for option in fields(AlgorithmOptions)} - {"radius"}
@@ -69,9 +76,9 @@ class LearningSettings(_Settings):
     package, whose weights are averaged after each round."""
     algorithm: str = Field("fedavg", json_schema_extra=_registered(ALGORITHMS))
     """The base algorithm with which clients train in a round."""
-    mirror: Literal["euclidean", "hypentropic", "p-norm"] = "p-norm"
+    mirror: str = Field("p-norm", json_schema_extra=_registered(MIRROR_MAPS))
     """The mirror map of `fedomd`; with `euclidean` it is FedAvg."""
-    average: Literal["primal", "dual"] = "primal"
+    average: Average = "primal"
     """The space in which `fedomd` averages the clients' models."""
     l1: float = Field(0.0, ge=0.0, allow_inf_nan=False)
     """The weight of the L1 penalty of `fedomd`."""
@@ -119,6 +126,12 @@ class LearningSettings(_Settings):
         ALGORITHMS.find(name)
         return name
 
+    @field_validator("mirror")
+    @classmethod
+    def _mirror_exists(cls, name: str) -> str:
+        MIRROR_MAPS.find(name)
+        return name
+
     @field_validator("bytes", mode="before")
     @classmethod
     def _parse_bytes(cls, value: object) -> object:
@@ -146,13 +159,13 @@ class LearningSettings(_Settings):
             )
         return self
 
-    def beside(self, profile: "ProfileSettings", privacy: "PrivacySettings") -> Self:
+    def resolved_with(self, profile: "ProfileSettings", privacy: "PrivacySettings") -> Self:
         """Return the settings as they hold with a profile, and with what is told of records.
 
         Unless `features` is given, it is `rounds` with a profile other than `adaptive`, or with a step of its own, or
         where only sums over all clients are told.
 
-        >>> LearningSettings().beside(ProfileSettings(profile="paper"), PrivacySettings()).features
+        >>> LearningSettings().resolved_with(ProfileSettings(profile="paper"), PrivacySettings()).features
         'rounds'
         """
         plain = profile.profile == "adaptive" and profile.step is None and privacy.secure_aggregation == "off"
@@ -165,7 +178,7 @@ class LearningSettings(_Settings):
         return None if self.bytes == "auto" else Budget(self.bytes, size_of)
 
     def check_budget(self, size: int | None) -> None:
-        """Check that a budget can be kept with these settings, which are those beside a profile.
+        """Check that a budget can be kept with these settings, which hold with a profile.
 
         Parameters
         ----------
@@ -175,7 +188,7 @@ class LearningSettings(_Settings):
         Raises
         ------
         UsageError
-            The models cannot be rounded more coarsely, or no update of so many records keeps the budget.
+            The models cannot be rounded more coarsely, or no update of this many records keeps the budget.
 
         >>> LearningSettings(bytes=12.5).check_budget(64)
         >>> LearningSettings(bytes=12.5).check_budget(63)  # doctest: +ELLIPSIS
@@ -384,13 +397,11 @@ class ProfileSettings(_Settings):
     rho_scale: float = Field(1.0, ge=0.0)
     """Profile `paper`: the factor by which the thresholds of its tests are multiplied; smaller values make the tests
     more sensitive."""
-    optimistic: Literal["history", "regret"] = "history"
+    optimistic: Optimistic = "history"
     """Profile `paper`: whether to estimate the lowest possible loss from old records or from the regret bound."""
-    start: Literal["scratch", "warm"] | None = Field(
-        None, json_schema_extra={"unset": "scratch with `paper`, warm with `experts`"}
-    )
+    start: Start | None = Field(None, json_schema_extra={"unset": "scratch with `paper`, warm with `experts`"})
     """Whether new models start untrained (`scratch`), or from the model that predicted last (`warm`)."""
-    order_after_alarm: Literal["reset", "continue"] = "reset"
+    order_after_alarm: OrderAfterAlarm = "reset"
     """Profile `paper`: whether the order of blocks starts again at 0 after an alarm, or continues."""
     max_order: int | Literal["none"] = 8
     """The cap on blocks of `paper` and instances of `experts`, which have at most 2^max_order rounds (0 to 20), so
@@ -425,10 +436,10 @@ class ProfileSettings(_Settings):
             )
         return text if text == "none" else int(text)
 
-    def beside(self, privacy: PrivacySettings) -> Self:
+    def resolved_with(self, privacy: PrivacySettings) -> Self:
         """Return the settings as they hold with what is told of records: see `detector`.
 
-        >>> ProfileSettings().beside(PrivacySettings(secure_aggregation="masked")).detector
+        >>> ProfileSettings().resolved_with(PrivacySettings(secure_aggregation="masked")).detector
         'glr'
         """
         given = privacy.secure_aggregation == "off" or "detector" in self.model_fields_set

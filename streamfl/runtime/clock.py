@@ -13,7 +13,7 @@ LONGEST_WAIT = 0.5
 
 @dataclass(frozen=True)
 class SystemClock:
-    """The system's monotonic clock: nobody sets it, so rounds go on when the time of day is set, ahead or back."""
+    """The system's monotonic clock: nobody sets it, so rounds continue when the time of day is set, ahead or back."""
 
     def now(self) -> float:
         """Return the time, in seconds from when this machine was started, or the like."""
@@ -31,7 +31,7 @@ class ListeningClock(SystemClock):
     Parameters
     ----------
     listen
-        Returns when a message may have arrived, or after so many seconds.
+        Returns when a message may have arrived, or after this many seconds.
     """
 
     listen: Callable[[float], None]

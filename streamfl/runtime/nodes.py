@@ -113,7 +113,7 @@ class ClientNode:
             self.handle(event, now)
         return self._read(now) or self._tick(now) or bool(events)
 
-    def due(self, now: float) -> None:
+    def close_round(self, now: float) -> None:
         """Close the round with the records that are there."""
         self.step(now)
         self.handle(BufferDue(), now)

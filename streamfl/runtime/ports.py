@@ -261,20 +261,21 @@ class CoordinatorLink(Protocol):
 
 
 class ServedCoordinatorLink(CoordinatorLink, Protocol):
-    """The link of a coordinator that runs as a service.
+    """The link of a coordinator that runs as a service."""
 
-    Attributes
-    ----------
-    bytes_read
-        The bytes of clients' messages that were read since the link was made, by any writer, unusable ones included.
-    bytes_written
-        The bytes of messages that were written for clients since the link was made, each counted where it is encoded
-        (`streamfl.wire.messages.size_on_log`). A message that the log has already, and that is not written again,
-        does not count. Saved states do not count.
-    """
+    @property
+    def bytes_read(self) -> int:
+        """Return the bytes of all messages that were read since the link was made, unusable ones included."""
+        ...
 
-    bytes_read: int
-    bytes_written: int
+    @property
+    def bytes_written(self) -> int:
+        """Return the bytes of the messages that were written for clients since the link was made.
+
+        Each is counted where it is encoded (`streamfl.wire.messages.size_on_log`). A message that the log has
+        already, and that is not written again, does not count. Saved states do not count.
+        """
+        ...
 
     def ends(self, partitions: Collection[str]) -> Mapping[str, int | None]:
         """Return the position after the last record of each of some partitions, by their names in the ledger.

@@ -31,7 +31,7 @@ class ReadCounts:
     _begins: Mapping[str, int] = field(default_factory=dict)
 
     def begins(self, accounted: int, positions: Mapping[str, int]) -> None:
-        """Begin anew: the ledger accounts for so many records, which lie before these positions."""
+        """Begin again: the ledger accounts for this many records, which lie before these positions."""
         self.total, self._begins = accounted, positions
 
     def returned(self, batches: Iterable[Batch]) -> None:

@@ -53,7 +53,7 @@ def keeps_shapes_and_numbers(make: Callable[[], Algorithm]) -> None:
 
 
 def leaves_its_inputs_unchanged(make: Callable[[], Algorithm]) -> None:
-    """The model and the slope stay as they are, since they are used elsewhere, too."""
+    """The model and the slope stay as they are, since they are used elsewhere as well."""
     W, slope = _drawn()
     before = W.tobytes(), slope.tobytes()
     _results(make(), W, slope)

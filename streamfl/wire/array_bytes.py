@@ -185,12 +185,12 @@ def read(
     if form == ROWS and dimensions > 1:
         return _from_rows(data, shape, size)
     if not form & GRID or form & ~(GRID | SYMMETRIC | ZERO_SUM | RELATIVE | WHOLE | RISING) or not size:
-        raise PeerError("an array of unknown form")
+        raise PeerError("an array has an unknown form")
     x = _from_grid(data, shape, form)
     if form & RELATIVE:
         before = (first or {}).get(shape)
         if before is None:
-            raise PeerError("an array like another that there is not")
+            raise PeerError("an array refers to another one that does not exist")
         x = before + x
     return x
 
@@ -199,20 +199,20 @@ def _from_slices(data: Bytes, shape: tuple[int, ...], size: int) -> FloatArray:
     x = np.empty(shape)
     for k in range(shape[1]):
         if data.peek() == SLICES or (part := read(data, most=size)).shape != (shape[0], shape[2]):
-            raise PeerError("a slice of another shape than its array")
+            raise PeerError("a slice does not have the shape of its array")
         x[:, k] = part
     return x
 
 
 def _from_rows(data: Bytes, shape: tuple[int, ...], size: int) -> FloatArray:
     if data.peek() == ROWS or (filled := read(data, most=shape[0])).ndim != 1 or data.peek() == ROWS:
-        raise PeerError("rows of an array that are none")
+        raise PeerError("the rows of an array are not valid")
     rows, places = read(data, most=size), filled.astype(np.int64)
     rising = np.array_equal(places, filled) and (np.diff(places) > 0).all()
     if not rising or (len(places) and not 0 <= places[0] <= places[-1] < shape[0]):
-        raise PeerError("rows that an array does not have")
+        raise PeerError("an array does not have these rows")
     if rows.shape != (len(places), *shape[1:]):
-        raise PeerError("rows of another shape than their array")
+        raise PeerError("rows do not have the shape of their array")
     x = np.zeros(shape)
     x[places] = rows
     return x
@@ -228,7 +228,7 @@ def _from_grid(data: Bytes, shape: tuple[int, ...], form: int) -> FloatArray:
         RISING: len(shape) == 1 and bool(form & WHOLE),
     }
     if not fits.get(facts):
-        raise PeerError("an array of impossible form")
+        raise PeerError("an array has an impossible form")
     exponents = np.zeros((rows, columns), np.int64) if form & WHOLE else _read_exponents(data, rows, columns)
     m = np.zeros((rows, columns))
     if facts == SYMMETRIC:
@@ -251,6 +251,6 @@ def _from_grid(data: Bytes, shape: tuple[int, ...], form: int) -> FloatArray:
 def _read_exponents(data: Bytes, rows: int, columns: int) -> IntArray:
     e, f = whole_numbers.read(data, 1, rows), whole_numbers.read(data, 1, columns)
     if max(np.abs(e).max(), np.abs(f).max()) > FARTHEST:
-        raise PeerError("an array with exponents of no float")
+        raise PeerError("the exponents of an array are out of range")
     exponents: IntArray = e.reshape(rows, 1) + f
     return exponents

@@ -151,7 +151,7 @@ def _unpacked(data: Bytes) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     require_few_values(text)
     plain = json.loads(text, parse_constant=_refused)
     if not isinstance(plain, dict):
-        raise PeerError("not a compact value: its text is no object")
+        raise PeerError("not a compact value: its text is not an object")
     refuse_surrogates(plain, text)
     numbers = _Numbers(iter(floats_read(data)), iter(whole_read(data)))
     plain = _filled(plain, "", numbers)

@@ -33,7 +33,7 @@ PLACES = DIGITS ** np.arange(TOGETHER - 1, -1, -1)
 MOST_COLUMNS = 24
 
 # Exponents of arrays and other tables of few numbers come again and again, and most of the time for them goes into
-# choosing a form: what so many of the latest were written as is kept, one kilobyte each at most.
+# choosing a form: what this many of the latest were written as is kept, one kilobyte each at most.
 FEW, KEPT = 64, 4096
 
 # With more columns, there are more moves than a byte has room for. OTHER is any row that is none.
@@ -174,7 +174,7 @@ def read(data: Bytes, rows: int, columns: int) -> IntArray:
         widths = [min(TOGETHER, columns - at) for at in range(0, columns, TOGETHER)]
         u = _beyond(data, np.hstack([_read_symbols(data, rows, width) for width in widths]))
     else:
-        raise PeerError("whole numbers of unknown form")
+        raise PeerError("whole numbers have an unknown form")
     m: IntArray = np.where(u & 1, -(u >> 1) - 1, u >> 1) if form & SIGNED else u
     return m
 
@@ -184,10 +184,10 @@ def _read_moves(data: Bytes, rows: int, columns: int) -> IntArray:
     moves = _read_plane(data, rows).astype(np.int64)
     others = np.flatnonzero(moves == OTHER)
     if not 1 < columns <= MOST_MOVED or data.peek() == MOVES:
-        raise PeerError("rows of whole numbers of unknown form")
+        raise PeerError("rows of whole numbers have an unknown form")
     up, down = np.divmod(np.where(moves == OTHER, 0, moves), columns + 1)
     if len(up) and int(up.max()) > columns:
-        raise PeerError("a move to a column that is not there")
+        raise PeerError("a row moves to a column that does not exist")
     whole = np.zeros((rows, columns + 1), np.int64)
     whole[range(rows), up] += 1
     whole[range(rows), down] -= 1
@@ -206,10 +206,10 @@ def _read_planes(data: Bytes, count: int) -> IntArray:
 
 
 def _read_symbols(data: Bytes, rows: int, width: int) -> IntArray:
-    """Return the numbers of so many symbols, shape (rows, width)."""
+    """Return the numbers of this many symbols, shape (rows, width)."""
     symbols = _read_plane(data, rows).astype(np.int64)
     if len(symbols) and int(symbols.max()) >= DIGITS**width:
-        raise PeerError("a symbol of no whole numbers")
+        raise PeerError("a symbol stands for no whole numbers")
     group = np.empty((rows, width), np.int64)
     for at in reversed(range(width)):
         symbols, group[:, at] = np.divmod(symbols, DIGITS)
@@ -226,5 +226,5 @@ def _beyond(data: Bytes, u: IntArray) -> IntArray:
 def _read_plane(data: Bytes, count: int) -> npt.NDArray[np.uint8]:
     plane = inflated(data.take(data.varint()), count)
     if len(plane) != count:
-        raise PeerError("fewer numbers than an array has")
+        raise PeerError("an array has more numbers than there are")
     return np.frombuffer(plane, np.uint8)

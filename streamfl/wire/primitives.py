@@ -41,7 +41,7 @@ class Bytes:
         return self.data[self.at] if self.left else -1
 
     def varint(self, bits: int = 63) -> int:
-        """Return the next whole number, written by `varint`, of at most so many bits, a multiple of 7."""
+        """Return the next whole number, written by `varint`, of at most this many bits, a multiple of 7."""
         number = 0
         for shift in range(0, bits, 7):
             (byte,) = self.take(1)
@@ -77,7 +77,7 @@ def deflated(data: bytes, strategy: int = zlib.Z_DEFAULT_STRATEGY, dictionary: b
 
 
 def inflated(data: bytes, most: int, dictionary: bytes = b"") -> bytes:
-    """Return what `deflated` compressed, at most so many bytes.
+    """Return what `deflated` compressed, at most this many bytes.
 
     Raises
     ------
@@ -88,9 +88,9 @@ def inflated(data: bytes, most: int, dictionary: bytes = b"") -> bytes:
     try:
         whole: bytes = unpacker.decompress(data, most + 1)
     except zlib.error as error:
-        raise PeerError(f"bytes that deflate did not write: {error}") from error
+        raise PeerError(f"the compressed bytes are damaged: {error}") from error
     if len(whole) > most or not unpacker.eof or unpacker.unused_data:
-        raise PeerError("deflated bytes that are too many, or not all there")
+        raise PeerError("the compressed bytes are too many, or incomplete")
     return whole
 
 
@@ -125,7 +125,7 @@ def floats_read(data: Bytes) -> list[float]:
     shorts = int(np.count_nonzero(~long))
     heads = inflated(data.take(data.varint()), shorts)
     if len(heads) != shorts:
-        raise PeerError("fewer floats than there should be")
+        raise PeerError("there are fewer floats than there should be")
     planes = np.empty((shorts, 4), np.uint8)
     planes[:, 3] = np.frombuffer(heads, np.uint8)
     planes[:, :3] = np.frombuffer(data.take(3 * shorts), np.uint8).reshape(-1, 3)
@@ -158,6 +158,6 @@ def whole_read(data: Bytes) -> list[int]:
     """
     count = data.varint()
     if count > data.left:
-        raise PeerError("fewer whole numbers than there should be")
+        raise PeerError("there are fewer whole numbers than there should be")
     folded = [data.varint(FOLDED) for _ in range(count)]
     return [-(n >> 1) - 1 if n & 1 else n >> 1 for n in folded]

@@ -1,4 +1,4 @@
-"""Writes a file beside the one that it replaces: a process that is killed leaves the old one, never half of one."""
+"""Writes a file next to the one that it replaces: a process that is killed leaves the old one, never half of one."""
 
 import os
 import stat
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Write a file, or all of it anew; a file that was there keeps who may read it.
+    """Write a file, or all of it again; a file that was there keeps who may read it.
 
     Raises
     ------

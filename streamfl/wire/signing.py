@@ -37,8 +37,9 @@ NAMED_BY = {BY_ID: ID_BYTES, BY_KEY: KEY_BYTES}
 # A signature for another purpose, or of a later version, begins otherwise.
 DOMAIN = b"streamfl signature 1"
 
-# Rights of a file that only its owner has.
-OTHERS = stat.S_IRWXG | stat.S_IRWXO
+# Rights of a private key's file that nobody but its owner may have. If another user owns the file, its group may read
+# it: so an orchestrator gives a key to a process. The process could not change who reads it anyway.
+OTHERS, GROUP_READS = stat.S_IRWXG | stat.S_IRWXO, stat.S_IRGRP
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ class PrivateKey:
         return self._key.sign(data)
 
     def secret(self, purpose: str, size: int) -> bytes:
-        """Return so many bytes for one purpose, which nobody without the key can tell; the key does not show in them.
+        """Return this many bytes for one purpose, which nobody can compute without the key, nor the key from them.
 
         >>> key = PrivateKey(bytes(32))
         >>> key.secret("a", 4).hex(), key.secret("b", 4).hex()
@@ -143,16 +144,18 @@ def read_key(path: Path) -> PrivateKey:
     Raises
     ------
     UsageError
-        It cannot be read, others than its owner may read it, or it holds no key.
+        It cannot be read, others may use it (of a file of another user, more than that its group may read it), or it
+        holds no key.
     """
     try:
         with path.open("rb") as file:
-            mode, text = os.fstat(file.fileno()).st_mode, file.read(256)
+            status, text = os.fstat(file.fileno()), file.read(256)
     except OSError as error:
         raise UsageError(
             f"{path}: cannot be read: {error.strerror}; make it: streamfl members key --out F"
         ) from error
-    if mode & OTHERS:
+    granted = GROUP_READS if status.st_uid != os.geteuid() else 0
+    if status.st_mode & OTHERS & ~granted:
         raise UsageError(f"{path}: others than its owner may use this private key; chmod 600 {path}, or make another")
     raw = _decoded(text.decode("ascii", "replace").strip(), PRIVATE_PREFIX)
     if raw is None:
@@ -232,7 +235,7 @@ class Verifier:
     (73, True)
     >>> Verifier(listed, "client", "meadow").signer("updates", digest, stamp)
     Traceback (most recent call last):
-    streamfl.errors.PeerError: a signature that is not right
+    streamfl.errors.PeerError: the signature is not valid
     """
 
     keys: Keys
@@ -251,12 +254,12 @@ class Verifier:
             raise PeerError("it is not signed")
         named = NAMED_BY.get(stamp[:1])
         if named is None or len(stamp) != 1 + named + SIGNATURE_BYTES:
-            raise PeerError("a signature of an unknown form")
+            raise PeerError("the signature has an unknown form")
         key = self.keys.named(stamp[1 : 1 + named])
         if key is None:
             raise PeerError(f"signed with a key that is not listed: {stamp[1 : 1 + named].hex()}")
         if not key.has_signed(_statement(self.role, self.federation, place, digest), stamp[1 + named :]):
-            raise PeerError("a signature that is not right")
+            raise PeerError("the signature is not valid")
         self.keys.took(key)
         return str(key)
 

@@ -79,5 +79,5 @@ def _renamed(fields: Any, old: str, new: str) -> Any:
 def _unpacked(data: Bytes) -> tuple[dict[str, object], dict[str, FloatArray]]:
     plain = json.loads(inflated(data.take(data.varint()), MOST_TEXT))
     if not isinstance(plain, dict):
-        raise PeerError("not a coordinator state: its text is no object")
+        raise PeerError("its text is not an object")
     return plain, arrays_read(data, MOST_NUMBERS)

@@ -10,13 +10,14 @@ import pytest
 from streamfl.arrays import FloatArray
 from streamfl.learning.algorithms.base import Algorithm, AlgorithmOptions
 from streamfl.learning.algorithms.fedavg import FedAvg, onto_ball
+from streamfl.learning.algorithms.mirror_maps import MIRROR_MAPS
 from streamfl.plugins.algorithms import ALGORITHMS
 from streamfl.testing import Violation, check_algorithm
 from streamfl.testing.algorithms import CHECKS, ignores_the_order_of_clients
 
 OPTIONS = {
     f"{mirror} {average} {l1:g}": AlgorithmOptions(mirror=mirror, average=average, l1=l1)  # type: ignore[arg-type]
-    for mirror, average, l1 in product(("p-norm", "euclidean", "hypentropic"), ("primal", "dual"), (0.0, 0.01))
+    for mirror, average, l1 in product(MIRROR_MAPS, ("primal", "dual"), (0.0, 0.01))
 }
 
 

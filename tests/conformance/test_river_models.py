@@ -206,7 +206,7 @@ def test_an_optimizers_state_stays_with_the_model_that_is_imported_into(kind: ty
 @pytest.mark.parametrize("kind", TAKEN, ids=lambda kind: kind.__name__)
 def test_an_optimizer_that_overwrites_merged_weights_is_refused(kind: type[Any], optimizer: str) -> None:
     made = optim.Averager(optim.SGD()) if optimizer == "Averager" else OPTIMIZERS[optimizer]()
-    with pytest.raises(UsageError, match=f"optim.{optimizer} makes the weights from its own sums.*take optim.SGD"):
+    with pytest.raises(UsageError, match=f"optim.{optimizer} computes the weights from its own sums.*take optim.SGD"):
         federable(pre.StandardScaler() | kind(made))
 
 

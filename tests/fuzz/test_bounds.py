@@ -157,7 +157,7 @@ def test_a_model_file_with_weights_that_no_model_has_is_refused(value):
     weights = plain["weights"]["$array"]
     other = arrays[weights].copy()
     other.flat[0] = value
-    with pytest.raises(UsageError, match="no finite numbers, or far too large"):
+    with pytest.raises(UsageError, match="not finite, or far too large"):
         DECODERS["model"].read(_saved(plain, {**arrays, weights: other}))
 
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from streamfl.cli.main import cli
 from streamfl.records.table import Table
-from streamfl.run.compare import Ways
+from streamfl.run.compare import Alternatives
 from streamfl.run.dealing.dealing import Log, deal
 from streamfl.run.replay import Replay, ReplaySettings
 from streamfl.run.settings import LearningSettings
@@ -35,7 +35,7 @@ def uneven(table: Table) -> dict[str, Log]:
 @pytest.mark.parametrize("targets", [False, True])
 def test_every_way_predicts_every_record_of_every_client(targets: bool) -> None:
     table = records(targets=targets)
-    told = Ways(table, uneven(table), LINEAR).compare()
+    told = Alternatives(table, uneven(table), LINEAR).compare()
     assert [(line.client, line.records) for line in told.clients] == [("c0", 299), ("c1", 100), ("c2", 1)]
     assert told.total.records == len(table)
     for line in (told.total, *told.clients):
@@ -46,7 +46,7 @@ def test_the_federation_and_no_change_have_the_figures_of_the_replay() -> None:
     table = records()
     logs = deal(table, 4, "round-robin", 0)
     result = Replay(table, logs, ReplaySettings(round_size=20, learning=LINEAR.learning)).run().result
-    told = Ways(table, logs, LINEAR, round_size=20).compare()
+    told = Alternatives(table, logs, LINEAR, round_size=20).compare()
     assert result.accuracy is not None
     assert (told.total.federated, told.total.no_change) == (result.accuracy.prequential, result.accuracy.no_change)
 
@@ -61,7 +61,7 @@ def test_a_client_alone_has_the_figures_of_its_own_replay() -> None:
         .run()
         .result
     )
-    alone = Ways(table, logs, LINEAR, round_size=20).alone()
+    alone = Alternatives(table, logs, LINEAR, round_size=20).alone()
     assert result.accuracy is not None
     assert 1.0 - alone["c2"].mean() == result.accuracy.prequential
 
@@ -72,7 +72,7 @@ def test_a_client_alone_has_no_columns_that_never_change_there() -> None:
     whose = np.eye(4)[np.arange(160) % 4]  # as where the column that names the client is a feature
     wide = replace(table, features=("a", "b", *"wxyz"), X=np.hstack([table.X, whose]))
     ferns = ReplaySettings(learning=LearningSettings(features="ferns"))
-    narrow_missed, wide_missed = (Ways(each, logs, ferns).alone() for each in (table, wide))
+    narrow_missed, wide_missed = (Alternatives(each, logs, ferns).alone() for each in (table, wide))
     assert {name: own.tolist() for name, own in wide_missed.items()} == {
         name: own.tolist() for name, own in narrow_missed.items()
     }
@@ -83,7 +83,7 @@ def test_in_one_place_it_does_not_matter_whose_records_they_are() -> None:
     by_row = []
     for logs in (deal(table, 4, "round-robin", 0), uneven(table)):
         missed = np.empty(len(table))
-        for name, own in Ways(table, logs, LINEAR).central().items():
+        for name, own in Alternatives(table, logs, LINEAR).central().items():
             missed[logs[name].rows] = own
         by_row.append(missed.tolist())
     assert by_row[0] == by_row[1]
@@ -93,7 +93,7 @@ def test_a_static_model_learns_the_first_tenth_alone() -> None:
     table = records(500)
     y = np.where(np.arange(500) < 50, table.y, 1.0 - table.y)  # from then on labels are swapped
     swapped = Table("t", table.features, table.X, y, table.labels, table.places)
-    ways = Ways(swapped, deal(swapped, 3, "round-robin", 0), LINEAR)
+    ways = Alternatives(swapped, deal(swapped, 3, "round-robin", 0), LINEAR)
     static, central = (np.concatenate(list(missed.values())).mean() for missed in (ways.static(), ways.central()))
     assert static > 0.8
     assert central < 0.2

@@ -233,7 +233,7 @@ def test_messages_that_wait_are_bounded_and_forged_ones_change_nothing():
         assert follower.take(ModelPublished(slot="m", version=10**9 + version, registry=1, weights=weights)) == []
     assert len(follower._waiting) == MOST_WAITING
     (error,) = follower.take(ModelPublished(slot="m", version=2, registry=1, weights=np.array([[np.nan]])))
-    assert "no matrix of finite numbers" in str(error)
+    assert "not a matrix of finite numbers" in str(error)
     assert follower.opened is None
 
 

@@ -13,7 +13,7 @@ from streamfl.protocol.messages import RoundClosed
 from streamfl.protocol.records import Rejection
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import Log, deal
-from streamfl.run.dealing.order import keeps_order, moments, usual_period
+from streamfl.run.dealing.order import keeps_order, row_times, usual_period
 from streamfl.run.replay import Replay, ReplaySettings
 from streamfl.run.settings import LearningSettings
 
@@ -63,14 +63,14 @@ def ahead(replay: Replay) -> tuple[int, list[int]]:
 
 
 def by_time(table: Table, logs: dict[str, Log], **settings) -> Replay:
-    period = usual_period(logs, moments(table, logs), 10, 10_000)
+    period = usual_period(logs, row_times(table, logs), 10, 10_000)
     return Replay(table, logs, ReplaySettings(10, interval=period, **({"learning": ROUNDS} | settings)))
 
 
 @pytest.mark.parametrize("seed", [1, 2, *map(full, range(3, 15))])
 def test_no_record_is_predicted_by_a_model_that_has_learnt_a_later_one(seed):
     table, logs = stream(seed, timed=seed % 2 == 1)
-    assert not keeps_order(logs, moments(table, logs), 10)
+    assert not keeps_order(logs, row_times(table, logs), 10)
     most, predicted = ahead(by_time(table, logs))
     assert most == 0
     assert sorted(predicted) == list(range(len(table)))  # each record once, the last ones of every client, too
@@ -94,7 +94,7 @@ def test_rounds_of_as_many_records_of_each_client_look_ahead_and_the_result_says
 def test_where_rates_are_equal_rounds_of_equal_numbers_keep_the_order(clients):
     table, _ = stream(3)
     logs = deal(table, clients, "round-robin", 0)
-    at = moments(table, logs)
+    at = row_times(table, logs)
     assert all(keeps_order(logs, at, size) for size in (1, 10, 33))
     most, predicted = ahead(Replay(table, logs, ReplaySettings(10, learning=ROUNDS)))
     assert (most, sorted(predicted)) == (0, list(range(len(table))))
@@ -106,21 +106,21 @@ def test_a_bad_record_in_a_file_that_is_dealt_in_turn_does_not_change_its_rounds
     bad = tuple(Rejection(row, "no label") for row in (17, 18, 130))
     damaged = Table("t", table.features, table.X[kept], table.y[kept], table.labels, kept, rejected=bad)
     logs = deal(damaged, 4, "round-robin", 0)
-    assert keeps_order(logs, moments(damaged, logs), 10)
+    assert keeps_order(logs, row_times(damaged, logs), 10)
     assert ahead(Replay(damaged, logs, ReplaySettings(10, learning=ROUNDS)))[0] < 40
 
 
 def test_clients_one_after_another_are_not_taken_for_clients_in_turn():
     table, _ = stream(3)
     logs = {"c0": Log(np.arange(200), table.y[:200]), "c1": Log(np.arange(200, 400), table.y[200:])}
-    assert not keeps_order(logs, moments(table, logs), 10)
+    assert not keeps_order(logs, row_times(table, logs), 10)
 
 
 def test_times_that_run_backwards_are_not_the_order_of_a_file():
     table, logs = stream(4, timed=True)
-    assert moments(table, logs) is table.times
+    assert row_times(table, logs) is table.times
     backwards = Table("t", table.features, table.X, table.y, table.labels, table.places, times=table.times[::-1])
-    assert moments(backwards, logs).tolist() == table.places.tolist()
+    assert row_times(backwards, logs).tolist() == table.places.tolist()
 
 
 @pytest.mark.parametrize("times", [np.repeat(np.arange(4.0) * 86400.0, 100), np.append(np.arange(399.0), 1e12)])

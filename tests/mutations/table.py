@@ -451,22 +451,22 @@ OF_LOG = (
 OF_KAFKA = (
     Mutation(
         "a transaction saves the state without the offsets of what was handled",
-        KAFKA + "coordinator/link.py",
-        "state, state_topic.PLACE)\n            self._move_on()\n",
+        KAFKA + "coordinator/transactions.py",
+        "state, state_topic.PLACE)\n            self._incoming.commit_handled(self._producer)\n",
         "state, state_topic.PLACE)\n",
         "a coordinator handles each message once, also after a kill",
     ),
     Mutation(
         "every state is written under the same key",
-        KAFKA + "coordinator/link.py",
+        KAFKA + "coordinator/transactions.py",
         "KEYS[self._saves % len(KEYS)]",
         "KEYS[0]",
         "compaction leaves the state before the last one, too",
     ),
     Mutation(
         "a failed transaction is repeated although it was committed",
-        KAFKA + "coordinator/link.py",
-        "return self._renew(state) != self._saved",
+        KAFKA + "coordinator/transactions.py",
+        "return self._renew(state) != self.saved",
         "self._renew(state)\n        return False",
         "an entry is in the log exactly once",
     ),

@@ -144,10 +144,10 @@ def test_rows_in_which_units_move_come_back(seed, columns, rows):
 @pytest.mark.parametrize(
     ("columns", "moves", "reason"),
     [
-        (1, [0], "rows of whole numbers of unknown form"),
-        (15, [0], "rows of whole numbers of unknown form"),
-        (2, [9], "a move to a column that is not there"),
-        (2, [255], "bytes that deflate did not write|not all there|end"),
+        (1, [0], "rows of whole numbers have an unknown form"),
+        (15, [0], "rows of whole numbers have an unknown form"),
+        (2, [9], "a row moves to a column that does not exist"),
+        (2, [255], "compressed bytes are damaged|incomplete|end"),
     ],
 )
 def test_moves_that_no_row_makes_are_refused(columns, moves, reason):
@@ -206,24 +206,24 @@ def test_spoilt_bytes_are_an_array_or_refused(x, data):
         (b"\x42\x01\x01", "impossible form"),
         (b"\x0e\x02\x02\x02\x00\x00\x00", "impossible form"),
         (b"\x06\x02\x02\x03\x00\x00\x00", "impossible form"),
-        (b"\x12\x01\x01" + bytes(6), "like another that there is not"),
+        (b"\x12\x01\x01" + bytes(6), "refers to another one that does not exist"),
         (b"\x02\x01\x01\x00\x05", "whole numbers of 5 bytes"),
-        (b"\x02\x01\x01\x09", "whole numbers of unknown form"),
-        (b"\x22\x01\x01\x02" + sized(deflated(b"\xd8")), "a symbol of no whole numbers"),
-        (b"\x03\x03\x01\x01\x01" + b"\x03\x03\x01\x01\x01" * 9, "a slice of another shape"),
-        (b"\x05\x02\x01\x01" + b"\x05\x02\x01\x01" * 9, "rows of an array that are none"),
+        (b"\x02\x01\x01\x09", "whole numbers have an unknown form"),
+        (b"\x22\x01\x01\x02" + sized(deflated(b"\xd8")), "a symbol stands for no whole numbers"),
+        (b"\x03\x03\x01\x01\x01" + b"\x03\x03\x01\x01\x01" * 9, "a slice does not have the shape"),
+        (b"\x05\x02\x01\x01" + b"\x05\x02\x01\x01" * 9, "the rows of an array are not valid"),
         (
             b"\x05\x02\x01\x01" + written(np.array([1.0])) + written(np.ones((1, 1))),
-            "rows that an array does not have",
+            "an array does not have these rows",
         ),
         (
             b"\x05\x02\x01\x01" + written(np.array([0.5])) + written(np.ones((1, 1))),
-            "rows that an array does not have",
+            "an array does not have these rows",
         ),
         (b"\x05\x02\x01\x01" + written(np.array([0.0])) + written(np.ones((1, 2))), "2 numbers; at most 1"),
-        (b"\x05\x02\x01\x02" + written(np.array([0.0])) + written(np.ones((1, 1))), "rows of another shape"),
+        (b"\x05\x02\x01\x02" + written(np.array([0.0])) + written(np.ones((1, 1))), "rows do not have the shape"),
         (b"\x00\x01\x02" + bytes(15), "end before"),
-        (b"\x02\x01\x01\x00\x01" + varint(3) + b"abc", "deflate"),
+        (b"\x02\x01\x01\x00\x01" + varint(3) + b"abc", "compressed bytes are"),
     ],
 )
 def test_impossible_arrays_are_refused_by_name(data, reason):

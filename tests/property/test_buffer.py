@@ -52,7 +52,7 @@ def test_dropping_the_head_leaves_exactly_the_rest(records: list[Recorded], cut:
     assert buffer.pending == len(left)
     assert buffer.size == sum(r.good for r in left)
     ends = {s.partition: s.end for s in spans(head)}
-    assert all(s.start == ends.get(s.partition, 5) for s in buffer.covers())
+    assert all(s.start == ends.get(s.partition, 5) for s in buffer.held_spans())
 
 
 @given(recordings(), cuts(), st.lists(st.integers(1, 9), max_size=20))
@@ -102,4 +102,4 @@ def test_room_is_what_capacity_leaves(records: list[Recorded], cut: set[int], ca
     buffer.add(batches_of(records, cut))
     assert buffer.room == max(0, capacity - len(records))
     buffer.clear()
-    assert (buffer.room, buffer.size, buffer.covers()) == (capacity, 0, ())
+    assert (buffer.room, buffer.size, buffer.held_spans()) == (capacity, 0, ())

@@ -24,6 +24,7 @@ OWN = {name: one for name, one in COMPOSE["services"].items() if one["image"] ==
 COMMANDS = ("coordinator", "client", "score", "page", "produce")
 WITHOUT_METRICS = ("page", "produce")
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+KEYS = DEPLOY / "systemd" / "keys"
 
 
 def image(instruction: str) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -99,6 +100,7 @@ def test_the_image_is_made_of_files_that_are_there_with_extras_that_there_are() 
     copied = [path for flags, words in image("COPY") if not flags for path in words[:-1]]
     assert copied
     assert all((ROOT / path).exists() for path in copied)
+    assert "--constraint requirements/lock.txt" in image("RUN")[0][1][0]
     install, _, compile_ = (words[0] for _, words in image("RUN"))
     assert set(re.findall(r'"\.\[(.*)\]"', install)[0].split(",")) <= project["optional-dependencies"].keys()
     assert parse(compile_.split()[1:]) == "compile"
@@ -115,8 +117,8 @@ def test_a_unit_runs_a_command_that_there_is_on_a_port_of_its_own(unit: Path) ->
     (line,) = re.findall(r"^ExecStart=/opt/streamfl/bin/streamfl (.*)$", text, re.MULTILINE)
     assert unit.name.startswith(f"streamfl-{parse(line.replace('%i', 'a').split())}")
     where = [re.findall(r"(?:TELEMETRY__ADDRESS=|--address )(\S+)", other.read_text()) for other in UNITS]
-    ports = [address(port)[1] for (port,) in where]
-    assert len(set(ports)) == len(UNITS) == 4
+    ports = [address(port)[1] for named in where for port in named]
+    assert len(set(ports)) == len(ports) == len(UNITS) - 1 == 4, "all but the one that sends alerts listen"
 
 
 @pytest.mark.process
@@ -125,11 +127,29 @@ def test_a_unit_runs_a_command_that_there_is_on_a_port_of_its_own(unit: Path) ->
 def test_systemd_finds_no_fault_with_a_unit(unit: Path, tmp_path: Path) -> None:
     copy = tmp_path / unit.name.replace("@", "@a")
     copy.write_text(unit.read_text().replace("/opt/streamfl/bin/streamfl", "/bin/true"))
+    if (keys := KEYS / f"{unit.name}.d").exists():
+        shutil.copytree(keys, tmp_path / f"{copy.name}.d")
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(copy)], check=False, capture_output=True, text=True
     )
     about = [line for line in done.stderr.splitlines() if copy.stem in line]
     assert about == []
+
+
+@pytest.mark.parametrize("unit", sorted(KEYS.iterdir()), ids=lambda unit: unit.name)
+def test_a_unit_names_the_key_that_systemd_hands_it_as_the_setting_of_its_process(
+    unit: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, (role,) = (unit / "key.conf").read_text(), re.findall(r"-(\w+)", unit.name)
+    (given,) = re.findall(r"^LoadCredential=(\w+):/etc/streamfl/keys/\S+\.key$", text, re.MULTILINE)
+    assert UNITS[0].with_name(unit.name.removesuffix(".d")).is_file()
+    for name, value in re.findall(r"^Environment=(\w+)=(\S+)$", text, re.MULTILINE):
+        monkeypatch.setenv(name, value.replace("%d", "/run/keys"))
+    assert getattr(load(DEPLOY / "federation.toml"), role).key == Path("/run/keys") / given
+
+
+def test_two_machines_may_run_the_coordinator() -> None:
+    assert "--standby" in (DEPLOY / "systemd" / "streamfl-coordinator.service").read_text()
 
 
 def test_the_settings_of_the_example_are_those_of_the_composition() -> None:

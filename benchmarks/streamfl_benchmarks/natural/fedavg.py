@@ -12,7 +12,7 @@ from streamfl.models import Linear
 from streamfl.records.table import Table
 from streamfl.run.compare import errors
 from streamfl.run.dealing.dealing import Log, usual_size
-from streamfl.run.dealing.order import came, moments, period_in_order
+from streamfl.run.dealing.order import arrival_times, period_in_order, row_times
 from streamfl.run.evaluation.compared import Misses
 from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, shares
 from streamfl_benchmarks.peers.local_work import copies, weighted
@@ -84,10 +84,10 @@ class LinearFedAvg:
         """Return by round its clients and the places of their records."""
         size = usual_size(len(self.table), len(self.logs), min_records=LEAST)
         period = period_in_order(self.table, self.logs, size)
-        at, found = moments(self.table, self.logs), dict[int, list[tuple[str, IntArray]]]()
+        at, found = row_times(self.table, self.logs), dict[int, list[tuple[str, IntArray]]]()
         for name, log in self.logs.items():
             places = np.arange(len(log.rows))
-            of = places // size if period is None else np.floor(came(log, at) / period).astype(np.int64)
+            of = places // size if period is None else np.floor(arrival_times(log, at) / period).astype(np.int64)
             for round_ in np.unique(of):
                 found.setdefault(int(round_), []).append((name, places[of == round_]))
         return [found[round_] for round_ in sorted(found)]

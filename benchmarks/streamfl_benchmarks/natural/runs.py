@@ -6,7 +6,7 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
-from streamfl.run.compare import Ways
+from streamfl.run.compare import Alternatives
 from streamfl.run.evaluation.compared import by_client, in_total
 from streamfl.run.replay import ReplaySettings
 from streamfl_benchmarks import run_file
@@ -46,7 +46,7 @@ def key(run: run_file.Row) -> Key:
 def run(source: Source, seed: int, records: int | None) -> dict[str, Any]:
     """Return the figures of one federation, by way, in total and by client."""
     table, logs = source.dealt(records)
-    ways = Ways(table, logs, ReplaySettings(seed=seed))
+    ways = Alternatives(table, logs, ReplaySettings(seed=seed))
     constants, averaged = LinearFedAvg(table, logs).best()
     misses = ways.misses() | {"fedavg": averaged, "forest": forests(table, logs, seed)}
     clients = [{"client": name, **figures} for name, figures in by_client(ways.measure, misses).items()]

@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 
 from streamfl.errors import UsageError
+from streamfl.learning.model import Task
 from streamfl.records.files.covtype import covtype
 from streamfl.records.files.readers import read
 from streamfl.records.table import Table, shuffled
 from streamfl.run.dealing.dealing import Log, deal
-from streamfl.run.replay import Task
 
 # Columns of every source besides its features.
 CLIENT, TARGET = "client", "y"

@@ -45,7 +45,7 @@ class Absence:
 
 
 def let_go(producer: KafkaProducer, seconds: float) -> None:
-    """Close a producer within so many seconds, even if it has messages that it cannot send."""
+    """Close a producer within this many seconds, even if it has messages that it cannot send."""
     try:
         producer.close(timeout=seconds)
     except kafka_errors.KafkaTimeoutError:

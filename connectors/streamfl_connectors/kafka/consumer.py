@@ -17,7 +17,7 @@ class LibraryMissingError(UsageError):
     Parameters
     ----------
     unpacked
-        What was polled, of each partition up to the first of these messages: for a reader that can go on.
+        What was polled, of each partition up to the first of these messages: for a reader that can continue.
     wrong
         By partition, where the first of these messages is, and what to do.
     """

@@ -79,9 +79,9 @@ class LastingProducer:
         return True
 
     def flush(self, seconds: float) -> None:
-        """Wait until all messages are stored or lost, or for so many seconds."""
+        """Wait until all messages are stored or lost, or for this many seconds."""
         self._producer.flush(timeout=seconds)
 
     def close(self, seconds: float) -> None:
-        """Close the connection within so many seconds."""
+        """Close the connection within this many seconds."""
         let_go(self._producer, seconds)

@@ -1,4 +1,4 @@
-"""Filters noise from kafka-python's log: slow tasks, and connections that are used after they were closed."""
+"""Filters noise from kafka-python's log: slow tasks, closed connections that are used, groups that move."""
 
 import logging
 from typing import Any
@@ -9,12 +9,18 @@ from kafka.net.transport import KafkaTCPTransport
 CLOSED = ("Invalid file descriptor: -1", "Invalid file object: None")
 
 
-def is_relevant(record: logging.LogRecord) -> bool:
-    """Tell whether a log record says more than that a connection was used after it was closed.
+# What it says when another broker coordinates a group from now on, which it finds by itself.
+MOVED = "Marking the coordinator dead"
 
-    kafka-python 3.0.12 logs that with a traceback. It has no consequence: all requests on the connection failed when
-    it was closed.
+
+def is_relevant(record: logging.LogRecord) -> bool:
+    """Tell whether a log record says more than that a connection was used after it was closed, or that a group moved.
+
+    kafka-python 3.0.12 logs the first with a traceback. Neither has a consequence: all requests on the connection
+    failed when it was closed, and a broker that stays away makes a process wait, which is logged.
     """
+    if str(record.msg).startswith(MOVED):
+        return False
     if not record.exc_info:
         return True
     if record.name == "kafka.net.selector":
@@ -32,5 +38,5 @@ def leave_out_noise() -> None:
     """Filter noise from kafka-python's log."""
     # It warns of every task that takes a tenth of a second; a busy machine has many, without a consequence.
     logging.getLogger("kafka.net.selector").setLevel(logging.ERROR)
-    for name in ("kafka.net.selector", "kafka.net.transport"):
+    for name in ("kafka.net.selector", "kafka.net.transport", "kafka.coordinator"):
         logging.getLogger(name).addFilter(is_relevant)  # adding the same filter again has no effect

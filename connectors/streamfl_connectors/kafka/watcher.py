@@ -25,14 +25,14 @@ LETTERS = 2000
 
 
 class KafkaWatcher:
-    """`streamfl.runtime.ports.Watcher`: reads the control topic from an offset on, and dead letters beside it.
+    """`streamfl.runtime.ports.Watcher`: reads the control topic from an offset on, and dead letters next to it.
 
     Parameters
     ----------
     connection, topics
         How to reach the federation, and its topics.
     last
-        Begin so many offsets before the end of the control topic; None begins at its start.
+        Begin this many offsets before the end of the control topic; None begins at its start.
     letters
         Whether dead letters are read.
     """

@@ -15,6 +15,10 @@ from streamfl.learning.model import Model, gradient
 RADIUS = 1e3
 
 
+# The space in which clients' models are averaged: see `FedOMD`.
+Average = Literal["primal", "dual"]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalProblem:
     """The records of one client's round and the loss on them.
@@ -91,8 +95,8 @@ class AlgorithmOptions:
     """
 
     radius: float = RADIUS
-    mirror: Literal["euclidean", "hypentropic", "p-norm"] = "p-norm"
-    average: Literal["primal", "dual"] = "primal"
+    mirror: str = "p-norm"
+    average: Average = "primal"
     l1: float = 0.0
 
 

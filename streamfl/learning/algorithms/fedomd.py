@@ -1,13 +1,13 @@
 """FedOMD: online mirror descent at the clients, averaged in the primal or in the dual space."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.learning.algorithms.base import Algorithm, AlgorithmOptions
-from streamfl.learning.algorithms.mirror_maps import MAPS, Euclidean, MirrorMap
+from streamfl.learning.algorithms.base import Algorithm, AlgorithmOptions, Average
+from streamfl.learning.algorithms.mirror_maps import MIRROR_MAPS, Euclidean, MirrorMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ class FedOMD(Algorithm):
     takes: ClassVar[tuple[str, ...]] = ("mirror", "average", "l1")
 
     mirror: MirrorMap = field(default_factory=Euclidean)
-    average: Literal["primal", "dual"] = "primal"
+    average: Average = "primal"
     l1: float = 0.0
 
     @classmethod
     def of(cls, options: AlgorithmOptions) -> Self:
         """Return FedOMD with the chosen map, average and penalty."""
-        return cls(MAPS[options.mirror](radius=options.radius), options.average, options.l1)
+        return cls(MIRROR_MAPS.find(options.mirror)(radius=options.radius), options.average, options.l1)
 
     @property
     def may_be_whitened(self) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 from streamfl.arrays import FloatArray
 from streamfl.learning.algorithms.base import RADIUS
 from streamfl.learning.algorithms.fedavg import onto_ball
+from streamfl.protocol.registered import Registered
 
 
 class MirrorMap(Protocol):
@@ -171,8 +172,10 @@ class Hypentropic:
         return np.sign(theta) * self.beta * np.sinh(np.maximum(w, 0.0))
 
 
-# The maps by the names of their option; each is made with a radius.
-MAPS: dict[str, Callable[..., MirrorMap]] = {"euclidean": Euclidean, "hypentropic": Hypentropic, "p-norm": PNorm}
+# The maps by name; each is made with a `radius`.
+MIRROR_MAPS = Registered[Callable[..., MirrorMap]](
+    "mirror map", None, "streamfl.mirror_maps", {"euclidean": Euclidean, "hypentropic": Hypentropic, "p-norm": PNorm}
+)
 
 
 def _norm(x: FloatArray, p: float) -> float:

@@ -172,7 +172,7 @@ class Masks:
     def masked(self, sums: IntArray, stage: int, attempt: str, spans: tuple[Span, ...] = ()) -> IntArray | None:
         """Return masked sums; None if an attempt of this name was masked before: two would show what differs.
 
-        None, too, for scores of other records than those that seeds were told about: no total of them may be told.
+        None as well, for scores of other records than those that seeds were told about: no total of them may be told.
 
         Parameters
         ----------

@@ -64,7 +64,7 @@ class Noise:
         match kind:
             case "losses":  # the score, its square and the proper score of each model, in [0, 1]
                 return math.sqrt(3 * block.shape[0])
-            case "served":  # right or not; and the record after it is compared with it, too
+            case "served":  # right or not; and the record after it is compared with it as well
                 return math.sqrt(5.0)
             case "norm":
                 return self.radius**2

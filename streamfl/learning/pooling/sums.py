@@ -1,6 +1,6 @@
 """A client's numbers about its records as one vector of sums, and the update that the total of all clients makes.
 
-What stays beside the vector is what the ledger needs, which each client answers for: positions, counts, names.
+What stays next to the vector is what the ledger needs, which each client answers for: positions, counts, names.
 """
 
 import base64
@@ -78,7 +78,7 @@ def sums_of(update: Update, opened: RoundOpened, layout: Layout, registry: Regis
 
 
 def sums_of_scores(scores: Scores, asked: Score, layout: Layout, registry: Registry, trained: int) -> IntArray:
-    """Return the numbers of a client's scores, of an update that was trained on so many records."""
+    """Return the numbers of a client's scores, of an update that was trained on this many records."""
     parts: dict[str, Any] = _of_slots(scores, asked.slots, trained, registry)
     parts |= {f"labels {name}": fits for name, fits in scores.relabelling.items()}
     return layout.packed(parts)
@@ -165,7 +165,7 @@ def pooled(
 
 
 def pooled_scores(total: IntArray, asked: Score, layout: Layout, *, records: int, trained: int, more: int) -> Scores:
-    """Return the scores that all clients together have sent, of so many records; `more` labels are new."""
+    """Return the scores that all clients together have sent, of this many records; `more` labels are new."""
     parts = layout.unpacked(total)
     return Scores(
         client=EVERYBODY,

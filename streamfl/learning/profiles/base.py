@@ -22,7 +22,10 @@ from streamfl.protocol.alarm import Alarm, Reading
 from streamfl.protocol.kinds import Kind
 from streamfl.protocol.messages import BranchGroup, HoldoutRule, LocalDrift
 
+# Values of options of profiles: see `PaperSettings`.
 Start = Literal["scratch", "warm"]
+Optimistic = Literal["history", "regret"]
+OrderAfterAlarm = Literal["reset", "continue"]
 
 # Blocks of a million rounds: a block's schedule is drawn at once, and no known stream is longer.
 # docs/choices.md, "Bounds and rounding".
@@ -163,9 +166,9 @@ class ProfileOptions:
     horizon: int
     detector: Callable[[], Detector]
     rho_scale: float = 1.0
-    optimistic: Literal["history", "regret"] = "history"
+    optimistic: Optimistic = "history"
     start: Start | None = None
-    order_after_alarm: Literal["reset", "continue"] = "reset"
+    order_after_alarm: OrderAfterAlarm = "reset"
     max_order: int | None = 8
     step: float | None = None
 

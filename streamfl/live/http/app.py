@@ -25,7 +25,7 @@ from streamfl.runtime.log.tally import Tally
 
 HEADER = "Inference-Header-Content-Length"
 
-# Requests are decoded and answered so many at a time: either takes memory, and most of it holds the interpreter.
+# Requests are decoded and answered this many at a time: either takes memory, and most of it holds the interpreter.
 THREADS = 2
 
 DEFAULT = RequestLimits()

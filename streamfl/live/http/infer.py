@@ -45,7 +45,7 @@ class RequestLimits:
         The most records in it.
     at_once
         The most requests that are answered at the same time; others are refused until one has ended. All that are
-        read have at most so many times `most_bytes`.
+        read have at most this many times `most_bytes`.
     seconds
         The longest that a body may take to arrive.
     """
@@ -158,7 +158,7 @@ class InferRequest:
         """
         header = len(body) if header is None else header
         if header > len(body):
-            raise PeerError(f"the JSON of {header} bytes is longer than the body of {len(body)}")
+            raise PeerError(f"the JSON should have {header} bytes, but the body has only {len(body)}")
         try:
             request = _REQUEST.decode(memoryview(body)[:header])
         except RecursionError:
@@ -222,7 +222,7 @@ def _columns(
         else:
             columns[tensor.name] = cells.ravel() if isinstance(cells, np.ndarray) else cells
     if at != len(binary):
-        raise PeerError(f"the inputs name {at} bytes after the JSON, where {len(binary)} are")
+        raise PeerError(f"the inputs name {at} bytes after the JSON, but there are {len(binary)}")
     return columns, records or 0
 
 
@@ -253,7 +253,7 @@ def _cells(tensor: _Input, shape: Shape, binary: memoryview, encoding: Encoding)
     if (size is None) == (tensor.data is msgspec.UNSET):
         raise PeerError("it needs either data, or bytes after the JSON, named by the parameter binary_data_size")
     if size is not None and size != len(binary):
-        raise PeerError(f"{size} bytes are named, of which {len(binary)} are after the JSON")
+        raise PeerError(f"it names {size} bytes, but only {len(binary)} follow the JSON")
     if datatype not in (TEXTS, *NUMBERS):
         raise PeerError(f"there is no such datatype: {quoted(datatype)}; use one of {', '.join((TEXTS, *NUMBERS))}")
     is_text = tensor.name in encoding.categories
@@ -293,7 +293,7 @@ def predicted(asked: InferRequest, model: ServedModel) -> FloatArray:
     """
     features, X, _ = model.encoding.encoded(asked.columns)
     if len(set(features)) != len(features):
-        raise PeerError("a text column is there as texts and as numbers of its values: send one of them")
+        raise PeerError("a text column is sent both as texts and as numbers of its values: send one of them")
     with np.errstate(over="ignore"):  # what is that far out is clipped
         return model.predictions(features, X, model.rows_by_branch(asked.columns, asked.records, asked.client))
 

@@ -53,7 +53,7 @@ class UnderItsNames:
     app
         What answers the others.
     names
-        Its names, beside those of this machine.
+        Its names, besides those of this machine.
     """
 
     def __init__(self, app: ASGIApp, names: Collection[str] = ()) -> None:

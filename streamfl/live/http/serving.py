@@ -1,4 +1,4 @@
-"""Serves an ASGI app on an address of this machine, beside whatever else the process does."""
+"""Serves an ASGI app on an address of this machine, next to whatever else the process does."""
 
 import asyncio
 import math
@@ -84,7 +84,7 @@ class ImpatientProtocol(H11Protocol):
         self._make_room()
 
     def resume_writing(self) -> None:
-        """Go on to answer."""
+        """Continue to answer."""
         super().resume_writing()
         held = self._is_held()
         self._forget_reader()
@@ -172,7 +172,7 @@ def serving(app: ASGIApp, host: str = "127.0.0.1", port: int = 8000, names: Coll
     port
         The port; 0 takes any that is free.
     names
-        Names under which it may be asked, beside those of this machine and any address.
+        Names under which it may be asked, besides those of this machine and any address.
 
     Yields
     ------

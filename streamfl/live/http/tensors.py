@@ -50,7 +50,7 @@ def numbers_of_bytes(data: memoryview, datatype: str, shape: Shape) -> FloatArra
     """
     layout = NUMBERS[datatype]
     if len(data) != (needed := prod(shape) * layout.itemsize):
-        raise PeerError(f"{len(data)} bytes, where shape {list(shape)} of {datatype} has {needed}")
+        raise PeerError(f"{len(data)} bytes, but shape {list(shape)} of {datatype} needs {needed}")
     values = np.frombuffer(data, layout).reshape(shape)
     if datatype == "BOOL" and values.max(initial=0) > 1:
         raise PeerError("a byte of BOOL is neither 0 nor 1")
@@ -75,17 +75,17 @@ def numbers_of_json(data: bytes, datatype: str, shape: Shape) -> FloatArray:
     n, nested = shape[0], data[1:].lstrip()[:1] == b"["
     if (told := data.count(b",") + 1) != prod(shape) or data.count(b"[") != (n + 1 if nested else 1):
         # Counted before they are decoded: millions of empty lists are small in JSON only.
-        raise PeerError(f"{told} elements, where shape {list(shape)} has {prod(shape)}")
+        raise PeerError(f"{told} elements, but shape {list(shape)} needs {prod(shape)}")
     kind: Any = {"B": bool, "F": float}.get(datatype[0], int) | None
     rows = _decoded(data, list[list[kind]] if nested else list[kind])
     flat = [value for row in rows for value in row] if nested else rows
     if (nested and any((len(row),) != shape[1:] for row in rows)) or len(flat) != prod(shape):
-        raise PeerError(f"rows of other lengths than shape {list(shape)} has")
+        raise PeerError(f"rows do not have the lengths of shape {list(shape)}")
     layout = NUMBERS[datatype]
     if kind == int | None:
         bounds = np.iinfo(layout)
         if any(value is not None and not bounds.min <= value <= bounds.max for value in flat):
-            raise PeerError(f"a number is beyond {datatype}")
+            raise PeerError(f"a number is out of the range of {datatype}")
     values = np.array(flat, np.float64)
     if layout.kind == "f":
         with np.errstate(over="ignore"):  # beyond the datatype it is infinite, which is missing
@@ -113,13 +113,13 @@ def texts_of_bytes(data: memoryview, n: int) -> list[str]:
             break
         (length,) = _LENGTH.unpack_from(data, at)
         if (at := start + length) > len(data):
-            raise PeerError(f"text {len(texts)} has {length} bytes, of which {len(data) - start} are there")
+            raise PeerError(f"text {len(texts)} has {length} bytes, but only {len(data) - start} are there")
         try:
             texts.append(str(data[start:at], "utf-8"))
         except UnicodeDecodeError:
             raise PeerError(f"text {len(texts)} is not in UTF-8") from None
     if len(texts) != n or at != len(data):
-        raise PeerError(f"{len(data)} bytes, which are not exactly {n} texts, each after its length in 4 bytes")
+        raise PeerError(f"{len(data)} bytes are not exactly {n} texts, each after its length in 4 bytes")
     return texts
 
 
@@ -140,7 +140,7 @@ def texts_of_json(data: bytes, shape: Shape) -> list[str | None]:
     rows = _decoded(data, list[tuple[str | None]] if nested else list[str | None])
     texts: list[str | None] = [row[0] for row in rows] if nested else rows
     if len(texts) != prod(shape):
-        raise PeerError(f"{len(texts)} elements, where shape {list(shape)} has {prod(shape)}")
+        raise PeerError(f"{len(texts)} elements, but shape {list(shape)} needs {prod(shape)}")
     return texts
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import structlog
 from prometheus_client import CollectorRegistry, GCCollector, Metric, PlatformCollector, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from streamfl.live.http.serving import serving
-from streamfl.live.metrics.measures import Measure
+from streamfl.live.metrics.measures import Measure, gauge
 
 LOG = structlog.get_logger("streamfl.telemetry")
 
@@ -37,12 +37,15 @@ class Endpoint:
         Returns the measures; called by the loop.
     not_ready
         Returns why the process is not ready, None if it is; called by the loop.
+    federation
+        The name of the federation, which each sample has as a label.
     seconds
         Returns monotonic seconds.
     """
 
     measured: Callable[[], Iterable[Measure]]
     not_ready: Callable[[], str | None]
+    federation: str = ""
     seconds: Callable[[], float] = time.monotonic
     _shown: tuple[Measure, ...] = ()
     _reason: str | None = "it has just started"
@@ -53,7 +56,7 @@ class Endpoint:
         self._turned = self.seconds()
 
     def turn(self) -> None:
-        """Note that the loop goes on; now and then look at the measures."""
+        """Note that the loop continues; now and then look at the measures."""
         now = self._turned = self.seconds()
         if now >= self._due:
             self._due = now + EVERY
@@ -67,17 +70,23 @@ class Endpoint:
 
     def collect(self) -> Iterator[Metric]:
         """Yield the measures that were shown last, for prometheus_client."""
-        for measure in self._shown:
-            labels = list(measure.samples[0][0]) if measure.samples else []
-            family: Metric
-            if measure.kind == "counter":
-                family = CounterMetricFamily(measure.name, measure.what, labels=labels)
-            else:
-                family = GaugeMetricFamily(measure.name, measure.what, labels=labels)
-            for of, value in measure.samples:
-                family.add_metric([of[label] for label in labels], value)
-            yield family
-        yield GaugeMetricFamily("streamfl_ready", "Whether the process is ready.", value=self._is_ready)
+        for measure in (*self._shown, gauge("streamfl_ready", "Whether the process is ready.", self._is_ready)):
+            yield self._family(measure)
+
+    def _family(self, measure: Measure) -> Metric:
+        """Return a measure, each sample with the name of the federation."""
+        name, what, of = measure.name, measure.what, {"federation": self.federation}
+        if measure.kind == "histogram":
+            histogram = HistogramMetricFamily(name, what, labels=list(of))
+            buckets = [(labels["le"], count) for labels, count in measure.samples]
+            histogram.add_metric(list(of.values()), buckets, measure.total)
+            return histogram
+        kind = CounterMetricFamily if measure.kind == "counter" else GaugeMetricFamily
+        labels = list(of | dict(measure.samples[0][0])) if measure.samples else list(of)
+        family = kind(name, what, labels=labels)
+        for own, value in measure.samples:
+            family.add_metric([(of | dict(own))[label] for label in labels], value)
+        return family
 
     @property
     def _is_ready(self) -> float:

@@ -50,8 +50,8 @@ def exposed(
     from streamfl.live.metrics.endpoint import Endpoint, shown  # noqa: PLC0415  needs the extra telemetry
 
     name = settings.federation.name
-    info = gauge("streamfl_info", "The process.", 1.0, version=__version__, federation=name, role=role)
-    endpoint = Endpoint(lambda: (info, *measured()), not_ready)
+    info = gauge("streamfl_info", "The process.", 1.0, version=__version__, role=role)
+    endpoint = Endpoint(lambda: (info, *measured()), not_ready, name)
     apps = ((where.address, endpoint.app()), (where.health, endpoint.app(metrics=False)))
     with ExitStack() as stack:
         for place, app in apps:

@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import structlog
@@ -14,7 +14,7 @@ LOG = structlog.get_logger("streamfl.settings")
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
-def configure(level: str, form: Literal["auto", "json", "text"]) -> None:
+def configure(level: str, form: Literal["auto", "json", "text"], **process: str) -> None:
     """Set up structlog, and log other libraries' warnings in the same form.
 
     Parameters
@@ -23,6 +23,8 @@ def configure(level: str, form: Literal["auto", "json", "text"]) -> None:
         The lowest level that is logged.
     form
         `json`, `text`, or `auto`: text on a terminal.
+    process
+        What every line of JSON says of the process: federation, role and host. A person knows whose terminal it is.
     """
     as_text = form == "text" or (form == "auto" and sys.stderr.isatty())
     renderer: structlog.typing.Processor = (
@@ -34,8 +36,7 @@ def configure(level: str, form: Literal["auto", "json", "text"]) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
     ]
-    if as_text:
-        shared.append(_printable)
+    shared.append(_printable if as_text else _in_order(process))
     structlog.configure(
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
@@ -51,6 +52,16 @@ def log_renamed(remedies: Iterable[str]) -> None:
     """Log that settings were given by their old names: what `streamfl.run.renamed` warns of."""
     for remedy in remedies:
         LOG.warning("setting renamed", remedy=remedy)
+
+
+def _in_order(process: Mapping[str, str]) -> structlog.typing.Processor:
+    """Return what puts the time, the event and the process first: lines are read from the left."""
+    first = dict.fromkeys(("timestamp", "level", "event"))
+
+    def ordered(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        return {**first, **process, **event}
+
+    return ordered
 
 
 def _printable(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

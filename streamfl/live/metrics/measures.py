@@ -1,7 +1,9 @@
 """Measures of a process: numbers for people who watch it, as its loop has them."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Literal, NamedTuple
 
 # The most samples of one measure: names of clients and reasons come from others.
@@ -9,6 +11,9 @@ MOST_SAMPLES = 1000
 
 # What is beyond them is counted together under this name.
 OTHERS = "others"
+
+# The sizes by which durations are counted, in seconds.
+BOUNDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1800.0)
 
 # The most characters of a reason.
 MOST_OF_REASON = 80
@@ -24,15 +29,19 @@ class Measure(NamedTuple):
     what
         What it is, in one sentence.
     kind
-        A `counter` only grows while the process lives; a `gauge` may fall.
+        A `counter` only grows while the process lives; a `gauge` may fall; a `histogram` counts values.
     samples
-        The labels and the value of each sample; all have labels of the same names.
+        The labels and the value of each sample; all have labels of the same names. Of a histogram: how many values
+        were at most the label `le`.
+    total
+        Of a histogram, the sum of its values.
     """
 
     name: str
     what: str
-    kind: Literal["counter", "gauge"]
+    kind: Literal["counter", "gauge", "histogram"]
     samples: tuple[tuple[Mapping[str, str], float], ...]
+    total: float = 0.0
 
 
 def counter(name: str, what: str, value: float, **labels: str) -> Measure:
@@ -43,6 +52,38 @@ def counter(name: str, what: str, value: float, **labels: str) -> Measure:
 def gauge(name: str, what: str, value: float, **labels: str) -> Measure:
     """Return a gauge with one sample."""
     return Measure(name, what, "gauge", ((labels, value),))
+
+
+@dataclass
+class Durations:
+    """Counts durations in seconds by their size, from a millisecond to half an hour.
+
+    Examples
+    --------
+    >>> durations = Durations()
+    >>> durations.add(0.004, 3)
+    >>> durations.add(2.0)
+    >>> measure = durations.measure("answer_seconds", "Seconds.")
+    >>> [(le["le"], count) for le, count in measure.samples if le["le"] in ("0.003", "0.01", "3", "+Inf")]
+    [('0.003', 0.0), ('0.01', 3.0), ('3', 4.0), ('+Inf', 4.0)]
+    >>> measure.total
+    2.012
+    """
+
+    total: float = 0.0
+    _counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
+
+    def add(self, seconds: float, times: int = 1) -> None:
+        """Count a duration."""
+        self._counts[bisect_left(BOUNDS, seconds)] += times
+        self.total += seconds * times
+
+    def measure(self, name: str, what: str) -> Measure:
+        """Return them as a histogram."""
+        bounds = (*(f"{bound:g}" for bound in BOUNDS), "+Inf")
+        counts = accumulate(self._counts)
+        samples = tuple(({"le": bound}, float(n)) for bound, n in zip(bounds, counts, strict=True))
+        return Measure(name, what, "histogram", samples, self.total)
 
 
 def counters(name: str, what: str, label: str, values: Mapping[str, float]) -> Measure:

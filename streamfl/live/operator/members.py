@@ -51,12 +51,12 @@ def order(
         changed = _changed(connector.state())
         if changed is not None and changed.number >= command.number:
             if (changed.number, changed.action, changed.client) != (command.number, action, client):
-                raise PeerError("another command came first; look at streamfl members list, then repeat this one")
+                raise PeerError("another command came first; check streamfl members list, then repeat yours")
             return changed
         time.sleep(LOOK_EVERY)
     raise PeerError(
-        f"no coordinator has carried out the command within {patience:g} s: start one, which will; or your key is "
-        "not that of an operator in its list of members, which its log says"
+        f"no coordinator has carried out the command within {patience:g} s: start one, and it will; if one runs, "
+        "your key may not be an operator's in its list of members, which its log then says"
     )
 
 

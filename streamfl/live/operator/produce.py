@@ -15,7 +15,7 @@ from streamfl.records.formats import FieldMap, JsonRecords, Packed
 from streamfl.records.formats.packed_layout import Task
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import Log
-from streamfl.run.dealing.order import came, moments
+from streamfl.run.dealing.order import arrival_times, row_times
 from streamfl.runtime.ports import Connector, Placement, RecordWriter
 
 # Records per packed message.
@@ -72,9 +72,9 @@ class Production:
         >>> [(client, part.start, part.stop) for client, part in Production(table, logs).messages(pack=2)]
         [('c0', 0, 2), ('c1', 0, 2), ('c0', 2, 3)]
         """
-        left, at, clients = self.records, moments(self.table, self.logs), list(self.logs)
+        left, at, clients = self.records, row_times(self.table, self.logs), list(self.logs)
         ends = [np.arange(pack, len(log.rows) + pack, pack).clip(max=len(log.rows)) for log in self.logs.values()]
-        last = [came(log, at)[end - 1] for log, end in zip(self.logs.values(), ends, strict=True)]
+        last = [arrival_times(log, at)[end - 1] for log, end in zip(self.logs.values(), ends, strict=True)]
         owners = np.repeat(np.arange(len(clients)), [len(end) for end in ends])
         stops, moment = np.concatenate([[0], *ends])[1:], np.concatenate([[0.0], *last])[1:]
         for i in np.lexsort((owners, moment)).tolist():

@@ -1,12 +1,16 @@
-"""`streamfl watch`: the rounds and restarts of a live federation, in a terminal."""
+"""`streamfl watch`: the rounds and restarts of a live federation, in a terminal or as lines of JSON."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from time import monotonic, sleep
+from typing import Any
 
+from pydantic_core import to_jsonable_python
 from rich.console import Console
 
 from streamfl.errors import PeerError
+from streamfl.printable import printable
 from streamfl.protocol.messages import (
     Ended,
     FromCoordinator,
@@ -27,6 +31,7 @@ from streamfl.run.report.terminal import print_line
 from streamfl.run.report.words import count
 from streamfl.run.summary import RoundSummary
 from streamfl.runtime.ports import LoggedMessage, Watcher
+from streamfl.wire.messages import TYPES
 
 # Seconds without a line after which one says what is waited for; the time then doubles.
 QUIET = 30.0
@@ -45,7 +50,7 @@ def reader(opened: Callable[[], Watcher], console: Console, sleep: Callable[[flo
     console
         Where to say it, each reason once.
     sleep
-        Waits so many seconds.
+        Waits this many seconds.
     """
     told = ""
     while True:
@@ -108,6 +113,38 @@ def watch(
             return
 
 
+def as_json(messages: Iterable[FromCoordinator | None], rounds: int | None = None) -> Iterator[str]:
+    """Yield what `watch` shows as lines of JSON: `type`, `text`, and for rounds, restarts and drifts their fields.
+
+    >>> print(*as_json([None, Left(client="c3", nonce="7f")]))
+    {"type": "left", "text": "c3 left"}
+    """
+    seen = 0
+    for message in messages:
+        texts, _ = lines(message) if message is not None else ((), "")
+        if message is None or not texts:
+            continue
+        told = {"type": TYPES[type(message)], "text": printable("; ".join(texts)), **_fields(message)}
+        yield json.dumps(to_jsonable_python(told, inf_nan_mode="null"))
+        seen += isinstance(message, RoundClosed)
+        if rounds is not None and seen >= rounds:
+            return
+
+
+def _fields(message: FromCoordinator) -> dict[str, Any]:
+    """Return the fields of a round or an announcement, under the names that the result of a replay has for them."""
+    match message:
+        case RoundClosed():
+            return asdict(RoundSummary.of(message).line)
+        case Restarted():
+            return DatedRestart.of(message).model_dump()
+        case LocalDrift():
+            return DatedLocalDrift.of(message).model_dump()
+        case Noticed():
+            return DatedNotice.of(message).model_dump()
+    return {}
+
+
 @dataclass
 class WaitingReport:
     """Says what a federation waits for, as far as its log tells.
@@ -166,9 +203,15 @@ class WaitingReport:
         if silent < self._wait:
             return ""
         self._wait = 2.0 * silent
-        return f"for {silent:.0f} s: {self._waits_for()}"
+        return f"for {silent:.0f} s: {self.waits_for()}"
 
-    def _waits_for(self) -> str:
+    @property
+    def is_paused(self) -> bool:
+        """Tell whether nothing is expected to happen: an operator has paused learning, or all has ended."""
+        return self._held or self._wait == float("inf")
+
+    def waits_for(self) -> str:
+        """Return what the federation waits for."""
         if self.opened is None:
             return "no round is open; the coordinator waits for clients to join, and logs each one that joins"
         round_ = f"round {count(self.opened.round)} is open"

@@ -54,7 +54,7 @@ def app(source: PageSource, *, ending: Callable[[], bool] = lambda: False) -> AS
     source
         What the page shows.
     ending
-        Whether the process is to end: streams end then, too.
+        Whether the process is to end: streams end then as well.
     """
     page = _Page(source, ending)
     static = [Route(path, _file(*file)) for path, file in STATIC.items()]

@@ -16,13 +16,13 @@ from streamfl.protocol.messages import Finding, FromCoordinator
 from streamfl.run.page.events import AnnouncedChange, AnyEvent, Entry, Opened, event_of, packed, unpacked
 from streamfl.run.page.view import View
 
-# A chunk has at most so many events, and its entries at most so many updates and spans of positions.
+# A chunk has at most this many events, and its entries at most this many updates and spans of positions.
 EVENTS, UPDATES = 1000, 20_000
 
 # Bytes of chunks; beyond them the oldest are forgotten.
 MOST_BYTES = 256 * 1024 * 1024
 
-# Events beside one entry; what is beyond them is counted, and not shown. Ten thousand clients may join.
+# Events next to one entry; what is beyond them is counted, and not shown. Ten thousand clients may join.
 BESIDE = 50_000
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -122,7 +122,7 @@ class PageHistory:
     def _in_order(self, event: AnyEvent) -> list[AnyEvent]:
         """Return the events that follow: an entry that does not follow the last waits for one that follows it.
 
-        One forged entry so moves nothing, and a coordinator that began anew is followed from its second entry on.
+        One forged entry so moves nothing, and a coordinator that began again is followed from its second entry on.
         """
         if not _is_possible(event, self.now.entry):
             self.out_of_order += 1
@@ -142,7 +142,7 @@ class PageHistory:
         self._beside, self._strange = 0, None
         self.out_of_order -= 2
         if before.summary.entry <= self.now.entry:
-            self.now = View()  # a ledger that began anew has nothing in common with the one before
+            self.now = View()  # a ledger that began again has nothing in common with the one before
         self._next_chunk()  # no chunk has two entries of one number
         return [before, event]
 
@@ -191,7 +191,7 @@ class PageHistory:
             chunk = None if found is None else replace(self._chunks[found])
             events = [] if chunk is None else chunk.events.copy()
         if chunk is not None and not events:
-            events = chunk.all_events()  # unpacked without the lock: the reader of the log goes on
+            events = chunk.all_events()  # unpacked without the lock: the reader of the log continues
         return next((one for one in events if isinstance(one, Entry) and one.summary.entry == number), None)
 
     def _chunk_of(self, entry: int) -> int | None:
@@ -201,7 +201,7 @@ class PageHistory:
 
 
 def _is_possible(event: AnyEvent, entry: int) -> bool:
-    """Tell whether an event can be true, beside the last entry: an entry closes at most a round and ends an epoch.
+    """Tell whether an event can be true, next to the last entry: an entry closes at most a round and ends an epoch.
 
     >>> from streamfl.run.page.events import Opened
     >>> _is_possible(Opened(0, entry=8, round=7, epoch=2, resumed=False), 7)

@@ -27,7 +27,7 @@ LOG = structlog.get_logger("streamfl.page")
 # Messages of the control topic from which the first page is made, while the whole log is read.
 FIRST = 100
 
-# While the whole log is read, its end is looked at once in so many reads.
+# While the whole log is read, its end is looked at once in this many reads.
 END_EVERY = 10
 
 # Seconds until a log that did not answer is asked again.
@@ -113,7 +113,7 @@ def serve_page(name: str, connector: Connector, where: str, stop: Stop, names: C
     stop
         Set when the process is to end.
     names
-        Names under which browsers may ask for it, beside those of this machine and any address.
+        Names under which browsers may ask for it, besides those of this machine and any address.
 
     Raises
     ------

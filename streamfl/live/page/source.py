@@ -8,7 +8,7 @@ from typing import Any
 
 from streamfl.live.page.history import PageHistory
 from streamfl.live.page.letters import LetterKind, Letters
-from streamfl.run.page.health import silent
+from streamfl.run.page.health import stalled_minutes
 from streamfl.run.page.sections import Sections, sections, update_row
 
 
@@ -46,7 +46,7 @@ class PageSource:
     def version(self) -> tuple[int, int, int, int, str]:
         """Return what differs whenever the page would show something else."""
         history = self.history
-        minutes = silent(history.now, self._milliseconds)
+        minutes = stalled_minutes(history.now, self._milliseconds)
         return id(history), history.changes, self.letters.changes, minutes, repr(self.status())
 
     @property

@@ -66,7 +66,7 @@ def reference(table: str | None = None) -> str:
 
 
 def tables() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the name and the JSON schema of each table, that of inner tables and of connectors, too."""
+    """Yield the name and the JSON schema of each table, that of inner tables and of connectors as well."""
     for name, field in FederationSettings.model_fields.items():
         yield from _with_inner(name, field.annotation)
     for name in sorted(installed()):

@@ -33,6 +33,7 @@ from pydantic_settings import (
 from streamfl.bounds import LONGEST, MOST, NAMED, SHORTEST, Limits, bounded
 from streamfl.errors import UsageError, did_you_mean
 from streamfl.learning.local_round import Learner
+from streamfl.learning.model import Task
 from streamfl.live.settings.installed import connector_named, installed, section
 from streamfl.live.settings.validation import first_of
 from streamfl.machines.client.settings import ClientSettings
@@ -52,6 +53,9 @@ from streamfl.wire import messages
 from streamfl.wire.masking import expand
 
 PREFIX = "STREAMFL_"
+
+# What `streamfl alert` can tell.
+AlertKind = Literal["drift", "local-drift", "notice", "stalled", "silent", "evicted", "ended"]
 
 # The most records that a client holds if the clock closes rounds: the number per interval is not known.
 MANY = 10_000
@@ -119,7 +123,7 @@ class Federation(_Table):
         json_schema_extra={"unit": "clients", "unequal": "if below the number of clients", "decides": False},
     )
     """The number of clients that must have joined before round 1 opens."""
-    task: Literal["classification", "regression"] = Field(
+    task: Task = Field(
         "classification", json_schema_extra={"unequal": "with `regression`, unless `features` is `rounds`"}
     )
     """Whether labels are classes (`classification`) or numbers (`regression`)."""
@@ -315,6 +319,9 @@ class ClientProcess(_Table):
 
     key: Path | None = Field(None, json_schema_extra={"unset": "messages are not signed"})
     """The file with its private key."""
+    coordinator_key: Path | None = Field(None, json_schema_extra={"unset": "`key` with `.coordinator` at its end"})
+    """Where the host keeps the key of the coordinator that it heard first, with `members = "trust_on_first_use"`; the
+    process must be able to write there."""
     host: str = Field(default_factory=socket.gethostname, json_schema_extra={"unset": "the machine's name"})
     """The name of this host, which must differ from that of every other host and stay the same after a restart."""
     buffer: int | None = Field(
@@ -398,6 +405,35 @@ class Telemetry(_Table):
     empty: no traces."""
 
 
+class Alerts(_Table):
+    """`[alerts]`: what `streamfl alert` sends to people, and where to."""
+
+    webhook: str = Field("", pattern=r"^(https?://[!-~]+)?$", max_length=2000)
+    """The address to which each alert is posted; empty: none; a secret one belongs in the environment, as
+    `STREAMFL_ALERTS__WEBHOOK`."""
+    form: Literal["json", "slack"] = "json"
+    """`json`: an object with the alert's fields; `slack`: an object with its text alone, which Slack and Mattermost
+    take."""
+    secret: Path | None = Field(None, json_schema_extra={"unset": "not signed"})
+    """A file with the key that signs what is posted."""
+    command: tuple[str, ...] = ()
+    """A program and its arguments, which is run for each alert and reads it from standard input as a line of JSON."""
+    kinds: tuple[AlertKind, ...] = ("drift", "local-drift", "stalled", "silent", "evicted")
+    """The kinds of alerts that are sent; there are also `notice` and `ended`."""
+    stalled_after: float | None = Field(
+        None,
+        ge=SHORTEST,
+        le=LONGEST,
+        json_schema_extra={
+            "unit": "seconds",
+            "unset": 'ten times `interval`, at least a minute; never with `clock = "records"`',
+        },
+    )
+    """The federation is reported as stalled if no record was learnt for so long."""
+    silent_after: int = Field(10, ge=1, le=MOST, json_schema_extra={"unit": "rounds"})
+    """A client is reported as silent if it has sent no record for so many rounds in which others did."""
+
+
 class Logs(_Table):
     """`[logs]`: what processes log on standard error."""
 
@@ -430,6 +466,7 @@ class FederationSettings(BaseSettings):
     client: ClientProcess = Field(default_factory=ClientProcess)
     score: ScoreSettings = Field(default_factory=ScoreSettings)
     telemetry: Telemetry = Telemetry()
+    alerts: Alerts = Alerts()
     logs: Logs = Logs()
     _section: BaseModel = PrivateAttr()
 
@@ -478,7 +515,7 @@ class FederationSettings(BaseSettings):
         self.learning.external_model(self.federation.task)
         learning = self._learning
         learning.check_budget(size if self.rounds.clock == "records" else None)
-        profile = self.profile.beside(self.privacy)
+        profile = self.profile.resolved_with(self.privacy)
         self.privacy.check(learning, profile, self.federation.task, self.rounds.aggregation)
         self.privacy.check_noise(learning, profile, scaling=self.federation.scaling)
         return self
@@ -535,7 +572,7 @@ class FederationSettings(BaseSettings):
     @property
     def _learning(self) -> LearningSettings:
         """Return how to learn, as it holds with the other settings."""
-        return self.learning.beside(self.profile, self.privacy)
+        return self.learning.resolved_with(self.profile, self.privacy)
 
     @property
     def coordinator_machine(self) -> CoordinatorSettings:
@@ -628,6 +665,13 @@ class FederationSettings(BaseSettings):
         )
 
     @property
+    def stalled_after(self) -> float | None:
+        """Return the seconds without a learnt record after which people are told; None: never."""
+        if self.alerts.stalled_after is not None or self.rounds.clock == "records":
+            return self.alerts.stalled_after
+        return max(60.0, 10.0 * self.rounds.interval)
+
+    @property
     def record_format(self) -> RecordFormat:
         """Return the format of records in messages; if labels come later, of records without them."""
         fields = self.feature_map if self.labels.topic else self.field_map
@@ -710,7 +754,7 @@ class FederationSettings(BaseSettings):
 
     def first_state(self) -> CoordinatorState:
         """Return the state of a coordinator that has never committed."""
-        profile = self.profile.beside(self.privacy)
+        profile = self.profile.resolved_with(self.privacy)
         return CoordinatorState(profile.create(self.federation.horizon, self.learner))
 
 

@@ -132,7 +132,7 @@ class CoordinatorTraces:
         self._told = {**numbers, **counts}
 
     def _write(self) -> None:
-        """Write the first span of the entry that has closed: what is announced beside it is known by now."""
+        """Write the first span of the entry that has closed: what is announced next to it is known by now."""
         if self._opened is not None and self._told:
             self.spans.entry(*self._opened, self._told)
         self._opened, self._told = None, {}

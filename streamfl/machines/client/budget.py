@@ -13,7 +13,7 @@ FIRST = 5
 # characters, and what the client served, which depends on its own memory.
 AGAIN = 176
 
-# A budget is kept if so many updates of a client keep it together: two of them have second moments.
+# A budget is kept if this many updates of a client keep it together: two of them have second moments.
 TOGETHER = 16
 
 
@@ -40,12 +40,12 @@ class SentSizes:
             del self.latest[min(self.latest)]
 
     @property
-    def a_record(self) -> float | None:
-        """Return the mean bytes a record; None as long as there are too few updates.
+    def bytes_per_record(self) -> float | None:
+        """Return the mean bytes per record; None as long as there are too few updates.
 
         >>> taken = SentSizes({round_: (900, 10) for round_ in range(5, 5 + TOGETHER)})
         >>> taken.add(5 + TOGETHER, 2500, 10)
-        >>> taken.a_record, SentSizes({5: (900, 10)}).a_record
+        >>> taken.bytes_per_record, SentSizes({5: (900, 10)}).bytes_per_record
         (100.0, None)
         """
         if len(self.latest) < TOGETHER:
@@ -59,22 +59,22 @@ class Budget:
 
     Parameters
     ----------
-    a_record
+    bytes_per_record
         Bytes for each good record of the update.
     size_of
         Returns the bytes of an update as it is sent.
     """
 
-    a_record: float
+    bytes_per_record: float
     size_of: Callable[[Update], int]
 
     def of(self, records: int) -> int:
-        """Return the most bytes of an update about so many records.
+        """Return the most bytes of an update about this many records.
 
         >>> Budget(12.5, lambda update: 0).of(75)
         937
         """
-        return int(self.a_record * records)
+        return int(self.bytes_per_record * records)
 
     def fit(self, update: Update, coarser: Callable[[Update, int], Update], coarsest: int) -> Update:
         """Return an update as exact as the budget allows; the coarsest one if none keeps it.
@@ -86,7 +86,7 @@ class Budget:
         update
             The update without rounding for the budget.
         coarser
-            Returns it with what was learnt so many times coarser.
+            Returns it with what was learnt this many times coarser.
         coarsest
             The most times.
         """

@@ -10,7 +10,7 @@ records. `phase.py` has the whole table. `state.py` derives the phase from the s
 
 There is one way to recover from every fault: a client that does not know its place sends Join, and Joined answers. It
 does not know its place after it starts, after it missed an entry, after another update was accepted under its name,
-after its update was refused, and after Ended, which a coordinator that goes on contradicts by its answer. It also
+after its update was refused, and after Ended, which a coordinator that continues contradicts by its answer. It also
 asks when no message has come for a while (`patience.py`). `wakes_at` is the time of the next Tick; it is a function
 of the state, so no timer can be lost.
 
@@ -87,7 +87,7 @@ from streamfl.protocol.messages import (
 )
 from streamfl.protocol.records import Batch
 
-# A client whose totals fail again and again reads more records beyond those that it has told about, up to so many
+# A client whose totals fail again and again reads more records beyond those that it has told about, up to this many
 # times as many as it usually holds.
 MOST_DISCLOSED = 8
 
@@ -120,7 +120,7 @@ class Client(ClientState):
     evicted
         The reason of its eviction; empty unless it was evicted. Then it has finished, and its records are pending.
     superseded
-        Whether another start of the client has taken its place. Then it has finished, too.
+        Whether another start of the client has taken its place. Then it has finished as well.
 
     Examples
     --------
@@ -186,7 +186,7 @@ class Client(ClientState):
     def _is_awaited(self, event: ClientEvent) -> bool:
         """Tell whether an event is what the client waits for, so that it need not ask yet.
 
-        While it waits for Joined or Left, only these count: the federation goes on without it.
+        While it waits for Joined or Left, only these count: the federation continues without it.
         """
         match event:
             case Joined():
@@ -249,7 +249,7 @@ class Client(ClientState):
                 self._patience = self._patience.loses()
                 self._flight.refused = 0
         elif self.wakes_at is not None and now >= self._patience.ends_at_last:
-            self._patience = self._patience.waits_anew(now)
+            self._patience = self._patience.waits_again(now)
             return [Send(self._join())]
         return []
 
@@ -404,7 +404,7 @@ class Client(ClientState):
             self._ended = False
             self._models.forget_pending()
             decisions.append(Seek({**self._begun, **joined.positions, **again_at}, needed))
-        if self._earlier.lacks(joined):
+        if self._earlier.differs_from(joined):
             decisions.append(Fetch(self._earlier.await_records(joined)))
         return decisions + [Send(message) for message in again]
 
@@ -540,7 +540,7 @@ class Client(ClientState):
 
     def _within(self, opened: RoundOpened) -> None:
         """Reject records whose label the registry cannot take, before they are counted: they do not fill a round."""
-        self._buffer.within(self._models.published.registry(opened.registry), self.settings.limits)
+        self._buffer.drop_unregistered_names(self._models.published.registry(opened.registry), self.settings.limits)
 
     def _scores(self) -> Scores | None:
         """Score the candidates on the records of the update, once the candidates have arrived."""

@@ -5,7 +5,7 @@ from typing import Literal
 
 Question = Literal["join", "leave"]
 
-# A client asks again after `retry` seconds; the interval doubles at most so many times, to 32 times `retry`.
+# A client asks again after `retry` seconds; the interval doubles at most this many times, to 32 times `retry`.
 MOST_DOUBLINGS = 5
 
 
@@ -57,7 +57,7 @@ class Patience:
         """Return the value after the client has asked, or sent what counts as a question: it waits from now on."""
         return replace(self, since=now, asked=question)
 
-    def waits_anew(self, now: float) -> "Patience":
+    def waits_again(self, now: float) -> "Patience":
         """Return the value with the wait started again."""
         return replace(self, since=now)
 

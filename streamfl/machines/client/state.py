@@ -114,7 +114,7 @@ class ClientState:
     @property
     def answered(self) -> int:
         """Count the pending records that were answered where they are, because they were too few to be sent."""
-        return self._buffer.waited
+        return self._buffer.answered_early
 
     @property
     def expired(self) -> int:
@@ -124,7 +124,7 @@ class ClientState:
 
     @property
     def unpaired(self) -> tuple[int, int, int]:
-        """Count the labels that the ledger has rejected for want of a record; see `Watermark.released`."""
+        """Count the labels that the ledger has rejected because they had no record; see `Watermark.released`."""
         place = self._ledger.place
         return (0, 0, 0) if place is None or place.watermark is None else place.watermark.released
 
@@ -135,7 +135,7 @@ class ClientState:
         return 0 if opened is None else opened.entry
 
     @property
-    def is_alone(self) -> bool:
+    def has_too_few_peers(self) -> bool:
         """Tell whether it has left because too few clients take part for their sums to be masked."""
         return self._left and self._is_alone()
 
@@ -187,7 +187,7 @@ class ClientState:
     def _is_alone(self) -> bool:
         """Tell whether too few clients take part: then nothing can be sent."""
         opened = self._ledger.open_round
-        return opened is not None and self.sending.is_alone(opened)
+        return opened is not None and self.sending.has_too_few_peers(opened)
 
     def _is_done(self) -> bool:
         """Tell whether the client has nothing left to send and may leave."""
@@ -221,7 +221,9 @@ class ClientState:
         if opened is None or told is None or repeats(opened, told):
             return self._buffer.has_sendable
         is_new = are_new(self._buffer.batches, told, self.settings.min_records)
-        return self._buffer.has_sendable and (is_new or any(batch.read for batch in self._buffer.leading()))
+        return self._buffer.has_sendable and (
+            is_new or any(batch.read for batch in self._buffer.leading_bad_records())
+        )
 
     def _has_to_join(self) -> bool:
         """Tell whether the client has the records for Join, or cannot wait for them."""

@@ -44,14 +44,14 @@ def unusable(message: FromCoordinator, online: OnlineModels[Any, Any] | None) ->
     >>> import numpy as np
     >>> model = ModelPublished(slot="m", version=1, registry=1, weights=np.array([[np.nan]]))
     >>> unusable(model, None)
-    'the weights are no matrix of finite numbers, or are far too large'
+    'the weights are not a matrix of finite numbers, or are far too large'
     """
     match message:
         case RegistryPublished(registry=registry):
             return wrong_registry(registry)
         case ModelPublished():
             possible = message.largest_weight <= LARGEST_WEIGHT  # false also of NaN
-            return None if possible else "the weights are no matrix of finite numbers, or are far too large"
+            return None if possible else "the weights are not a matrix of finite numbers, or are far too large"
         case ModelsChanged():
             return wrong(message)
         case OnlinePublished() if online is not None:
@@ -81,7 +81,9 @@ def unprotected(opened: RoundOpened, settings: ClientSettings) -> str | None:
     """Return why a round tells more of a client's records than its settings allow, or None."""
     sums = ("masked" if opened.totals.roster else "pooled") if opened.totals.pooled else "off"
     if sums != settings.secure_aggregation:
-        return f"a round with sums {sums}, and this client's settings say {settings.secure_aggregation}"
+        return (
+            f"the round has secure_aggregation {sums}, but this client's settings have {settings.secure_aggregation}"
+        )
     if opened.scores_again and sums == "masked":
         return "the round scores old records again, and two totals could tell about one client"
     if settings.noise is None:
@@ -97,7 +99,7 @@ def unprotected(opened: RoundOpened, settings: ClientSettings) -> str | None:
 def _wrong_roster(roster: Roster) -> str | None:
     """Return why there can be no such roster; a key that is none is found out when it is used."""
     if not 0 < roster.version < MOST_POSITIONS or len(roster.keys) > NAMED.clients:
-        return "the roster has far too many clients, or no number"
+        return "the roster has far too many clients, or its number is missing"
     named = all(is_name(client) and len(key) == KEY_DIGITS for client, key in roster.keys.items())
     return None if named else "the roster has a client without a name or a key"
 
@@ -105,13 +107,13 @@ def _wrong_roster(roster: Roster) -> str | None:
 def _wrong_slots(message: RoundOpened | Score) -> str | None:
     if len({slot.name for slot in message.slots}) != len(message.slots):
         return "a model twice"
-    return None if all(isfinite(slot.eta) for slot in message.slots) else "a step is no number"
+    return None if all(isfinite(slot.eta) for slot in message.slots) else "a step is not a number"
 
 
 def _wrong_opening(opened: RoundOpened) -> str | None:
     held = opened.earlier.held.per_label if opened.earlier.held is not None else 0
     if opened.period is not None and not abs(opened.period) < MOST_POSITIONS:
-        return "no time lies in the period of the round"
+        return "the period of the round is out of the range of times"
     if min(opened.entry, opened.round) < 1 or min(opened.known_labels, opened.earlier.keep, held) < 0:
         return "the round has impossible numbers"
     named = {opened.serves, opened.tested or opened.serves, *(group.serves for group in opened.apart)}

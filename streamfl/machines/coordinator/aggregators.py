@@ -23,7 +23,7 @@ STEPS, NEAREST = 16, 0.1
 
 
 def mean(X: FloatArray, natural: FloatArray, records: FloatArray) -> FloatArray:
-    """Return the mean, weighted by records. The coordinator takes it as an exact sum, see `Aggregation`.
+    """Return the mean, weighted by records. The coordinator takes it as an exact sum, see `RoundAggregation`.
 
     >>> mean(np.array([[1.0], [4.0]]), np.zeros((2, 1)), np.array([1.0, 2.0]))
     array([3.])
@@ -56,7 +56,8 @@ def median(X: FloatArray, natural: FloatArray, records: FloatArray) -> FloatArra
 def krum(X: FloatArray, natural: FloatArray, records: FloatArray) -> FloatArray:
     """Return the mean over the seven tenths of the clients that are nearest to their neighbours.
 
-    Multi-Krum (Blanchard et al. 2017): a client's score is the sum of its squared distances to so many of the others.
+    Multi-Krum (Blanchard et al. 2017): a client's score is the sum of its squared distances to this many of the
+    others.
 
     >>> x = np.array([[1.0], [2.0], [3.0], [900.0]])
     >>> krum(x, x, np.ones(4))

@@ -37,12 +37,12 @@ def wrong_command(command: Command, state: CoordinatorState, limits: Limits) -> 
         return f"command {command.number}, where {following} is the next: it was sent before, or another came first"
     known = state.members.keys() | state.keys.keys() | set(state.barred)
     if command.client and command.client not in known and len(known) >= limits.clients:
-        return f"one client more than the {limits.clients} that the federation takes"
+        return f"the limit of {limits.clients} clients is reached"
     return None
 
 
 def carry_out(ordered: Ordered, state: CoordinatorState) -> Member | None:
-    """Change the state as a command says; return the client's account if that changes, too."""
+    """Change the state as a command says; return the client's account if that changes as well."""
     command, client = ordered.command, ordered.command.client
     state.changed = MemberChanged(
         action=command.action,

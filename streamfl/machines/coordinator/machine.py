@@ -27,7 +27,7 @@ from streamfl.machines.coordinator.gate.partitions import LogEnds, LogIds, Parti
 from streamfl.machines.coordinator.gate.senders import sender_of
 from streamfl.machines.coordinator.opening import messages, open_round
 from streamfl.machines.coordinator.phase import Phase
-from streamfl.machines.coordinator.progress import close_if_due, closes_at, go_on, is_present, waited_for
+from streamfl.machines.coordinator.progress import close_if_due, close_if_ready, closes_at, is_present, waited_for
 from streamfl.machines.coordinator.recovery import Recovery, reason_unhandled
 from streamfl.machines.coordinator.round.refusals import UNUSABLE
 from streamfl.machines.coordinator.round.unsaved import Unsaved
@@ -148,7 +148,7 @@ class Coordinator:
         """
         if self.phase is Phase.GATHERING:
             return []
-        self._standing.keep_online()
+        self._standing.drop_other_online_state()
         open_round(self._standing, now)
         published = messages(self._standing, now)
         if not self._standing.kind.resumes:
@@ -236,10 +236,10 @@ class Coordinator:
 
     def _follow(self, step: Callable[[], list[CoordinatorDecision]], now: float) -> list[CoordinatorDecision]:
         """Take a step, close what is ready then, and make the changes that waited for an alarm if it is settled."""
-        decisions = [*step(), *go_on(self._recovery, now)]
+        decisions = [*step(), *close_if_ready(self._recovery, now)]
         while self._unsaved.changes_wait and not self.is_scoring:
             for change in self._unsaved.take_changes():
-                decisions += [*self._change_membership(change, now), *go_on(self._recovery, now)]
+                decisions += [*self._change_membership(change, now), *close_if_ready(self._recovery, now)]
         return decisions
 
     def _step(self, event: CoordinatorEvent, now: float) -> list[CoordinatorDecision]:
@@ -289,7 +289,7 @@ class Coordinator:
         if client in self.state.barred:
             self._unsaved.introductions.pop(client, None)
         if ordered.command.action == "resume" and self._unsaved.open is not None:
-            self._unsaved.wait_again(now)
+            self._unsaved.restart_deadline(now)
         if account is not None:
             self._change(client, account)
         if account is None or ordered.command.action == "reset":  # the client is to come back
@@ -376,7 +376,7 @@ class Coordinator:
     def _join(self, join: Join, now: float) -> list[CoordinatorDecision]:
         if self.phase is Phase.GATHERING:
             self._unsaved.introductions[join.client] = join
-            return self._recovery.begin(now) if self.introduced >= self.settings.min_clients else []
+            return self._recovery.begin(now) if self.waiting_clients >= self.settings.min_clients else []
         member = self.state.members.get(join.client)
         if member is None:
             return self._take_up(join, Member(awaited=False), now)
@@ -453,7 +453,7 @@ class Coordinator:
         return [] if stays else [Finished()]
 
     @property
-    def introduced(self) -> int:
+    def waiting_clients(self) -> int:
         """Count the clients that wait for the federation to begin."""
         return len(self._unsaved.introductions)
 
@@ -506,7 +506,7 @@ class Coordinator:
         self.state.refused = self._unsaved.refused
         self._unsaved.refusals.count += 1
         if client not in self._told and len(self._told) < MOST_TOLD:
-            told = self._told[client] = bounded(reason + self._admission.meant(client, self.state))
+            told = self._told[client] = bounded(reason + self._admission.suggestion(client, self.state))
             refusal = Refusal(client=client, incarnation=0, entry=self.state.entry, reason=told)
             self._unsaved.refusals.warn(refusal, self.state.members)
         told = self._told.get(client, "")

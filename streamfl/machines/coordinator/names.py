@@ -19,11 +19,11 @@ from streamfl.learning.influence import FEWEST
 from streamfl.protocol.messages import Scores, Update
 from streamfl.protocol.registry import Registry
 
-# What a client may bring alone: at first, and one more in so many rounds; or so many times as much as the middle
-# client. A label costs as much as so many features. docs/choices.md, "Names of one client".
+# What a client may bring alone: at first, and one more in this many rounds; or this many times as much as the middle
+# client. A label costs as much as this many features. docs/choices.md, "Names of one client".
 AT_FIRST, ONE_MORE_IN, TIMES, LABEL = 64, 20, 2, 4
 
-# Names that more than one client in so many brings in the same round cost nobody.
+# Names that more than one client in this many brings in the same round cost nobody.
 ONE_IN = 5
 
 
@@ -44,7 +44,7 @@ class Name(NamedTuple):
 
 
 def with_room(names: Iterable[str], known: Collection[str], most: int) -> tuple[str, ...]:
-    """Return the new names that are registered beside the known ones: the first, as many as there is room for.
+    """Return the new names that are registered next to the known ones: the first, as many as there is room for.
 
     >>> with_room(["d", "b", "d", "c", "a"], ("a",), 3)
     ('d', 'b')
@@ -115,7 +115,7 @@ def affordable(own: Mapping[str, Sequence[Name]], spent: Mapping[str, int], t: i
 
 
 def named_by(messages: Iterable[Iterable[str]], fewest: int) -> tuple[str, ...]:
-    """Return the names that at least so many messages name, in the order in which they are named first.
+    """Return the names that at least this many messages name, in the order in which they are named first.
 
     What a total holds of a feature or label that one client alone names is about that client.
 

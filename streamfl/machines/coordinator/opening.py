@@ -16,7 +16,7 @@ def begin(standing: Standing, joins: Sequence[Join], now: float) -> list[Coordin
     """Open round 1: the Joins of all clients determine features, labels and scale."""
     state, settings = standing.state, standing.settings
     state.agreement = Agreement.of(
-        joins, scaling=settings.scaling, limits=settings.limits, fewest=standing.kind.named_by
+        joins, scaling=settings.scaling, limits=settings.limits, fewest=standing.kind.min_clients_per_name
     )
     state.members = {join.client: replace(Member().held_by(join.nonce), key=join.key) for join in joins}
     state.known_labels = len(state.registry.labels)
@@ -46,7 +46,7 @@ def open_round(standing: Standing, now: float) -> OpenRound:
     for name, member in state.members.items():
         member.retain(plan.sampled, held_since=plan.held.since_at(name) if plan.held else None)
     state.roster = kind.roster(state)
-    state.repeats = kind.repeats(state)
+    state.repeats = kind.entry_to_repeat(state)
     opened = OpenRound.of(
         state,
         plan,

@@ -18,7 +18,7 @@ class Readiness(Enum):
     ABORT = "nothing can be learnt in this entry"
 
 
-def go_on(recovery: Recovery, now: float) -> list[CoordinatorDecision]:
+def close_if_ready(recovery: Recovery, now: float) -> list[CoordinatorDecision]:
     """Close the round or settle its alarm, unless a client is still waited for."""
     match readiness(recovery.standing, now):
         case Readiness.CLOSE:
@@ -37,7 +37,7 @@ def close_if_due(recovery: Recovery, now: float) -> list[CoordinatorDecision]:
         return []
     if standing.phase is not Phase.COLLECTING or _has_something(standing):
         return recovery.close(now)
-    standing.unsaved.wait_again(now)
+    standing.unsaved.restart_deadline(now)
     return []
 
 
@@ -72,7 +72,7 @@ def waited_for(standing: Standing) -> Iterator[str]:
     unsaved, members, scoring = standing.unsaved, standing.state.members, standing.is_scoring
     at_fault = unsaved.refusals.at_fault
     if unsaved.enquiry is not None:
-        asked = unsaved.enquiry.lacking
+        asked = unsaved.enquiry.missing_clients
         yield from (name for name in asked if not members[name].left and _is_listed(standing, name, at_fault))
         return
     have = unsaved.scores if scoring else unsaved.updates

@@ -50,7 +50,7 @@ class Recovery:
         state.refused = unsaved.refused
         state.members.update({client: member.copy() for client, member in unsaved.members.items()})
         if state.agreement is not None:
-            standing.keep_online()
+            standing.drop_other_online_state()
         if unsaved.pending_alarm is not None:
             deliberation = self._deliberate_again(unsaved.pending_alarm)
             unsaved.pending_alarm = replace(unsaved.pending_alarm, deliberation=deliberation)
@@ -58,7 +58,7 @@ class Recovery:
     def _deliberate_again(self, pending_alarm: PendingAlarm) -> Deliberation:
         """Take the profile of the last Commit to the same point of its deliberation; the result is the same."""
         state, observed = self.standing.state, pending_alarm.closing.observed
-        alarm = None if observed is None else state.with_order(state.profile.close(observed))
+        alarm = None if observed is None else state.alarm_or_order(state.profile.close(observed))
         if observed is None or alarm is None:
             raise BrokenInvariantError("a round that had an alarm has none")
         deliberation = state.profile.deliberate(alarm, observed, self.standing.untrained)

@@ -1,11 +1,11 @@
 """How a coordinator works."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from streamfl.bounds import NAMED, Limits
 from streamfl.learning.influence import Secret
 from streamfl.learning.local_round import Learner
+from streamfl.learning.model import Task
 from streamfl.learning.pooling.masks import FEWEST, Expand, Sums
 from streamfl.learning.pooling.noise import Noise
 from streamfl.machines.coordinator.aggregators import Aggregator
@@ -72,7 +72,7 @@ class CoordinatorSettings:
     by_event_time: bool = False
     aggregation: Aggregator = "mean"
     round_size: int | None = None
-    task: Literal["classification", "regression"] = "classification"
+    task: Task = "classification"
     scaling: bool = True
     warm_up: int | None = 8
     limits: Limits = NAMED

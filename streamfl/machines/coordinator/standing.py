@@ -77,7 +77,7 @@ class Standing:
         columns = self.settings.learner.model.columns(len(self.state.registry.labels))
         return np.zeros((self.state.registry.rows, columns))
 
-    def keep_online(self) -> None:
+    def drop_other_online_state(self) -> None:
         """Drop a saved state of online models other than the present ones, which then begin with the next round."""
         online, kept = self.settings.learner.online, self.state.online
         self.state.online = None if online is None else online.taken(kept)

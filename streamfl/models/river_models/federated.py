@@ -3,13 +3,14 @@
 import math
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from river import base
 
 from streamfl.arrays import FloatArray
 from streamfl.errors import PeerError, UsageError
+from streamfl.learning.model import Task
 from streamfl.models.river_models.composites import described
 from streamfl.models.river_models.kind import ModelKind, federable
 from streamfl.models.river_models.river_pass import RiverPass
@@ -18,8 +19,6 @@ from streamfl.online.external.admission import unusable
 from streamfl.protocol.external.state import ExternalLearnt, ExternalState
 from streamfl.protocol.external.tables import Exported
 from streamfl.protocol.records import Batch
-
-Task = Literal["classification", "regression"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +78,7 @@ class FederatedRiverModel:
         """
         if self._kind.binary and len(labels) > 2:
             raise UsageError(
-                f"{self.name} tells two labels apart, and there are {len(labels)}: take "
+                f"{self.name} distinguishes two labels, but there are {len(labels)}: take "
                 "linear_model.SoftmaxRegression, or put it into multiclass.OneVsRestClassifier"
             )
 
@@ -90,8 +89,8 @@ class FederatedRiverModel:
     def begin(self, agreed: ExternalState) -> "FederatedRiverPass":
         """Return a model that continues from an agreed state.
 
-        Its optimizer begins anew: with a kept state, a client that was killed and restarted would continue in another
-        way than one that was not.
+        Its optimizer begins again: with a kept state, a client that was killed and restarted would continue in
+        another way than one that was not.
         """
         return FederatedRiverPass(self.model.clone(), self._kind, agreed)
 

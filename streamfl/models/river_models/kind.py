@@ -93,7 +93,9 @@ def _one_vs_rest(model: Any) -> ModelKind:
     kind = federable(model.classifier)
     if kind.task != "classification" or not kind.binary:
         name = described(model.classifier)
-        raise _refused(model, f"{name} is no classifier of two labels; if it knows more by itself, take it alone")
+        raise _refused(
+            model, f"{name} is not a classifier of two labels; if it handles more labels itself, use it alone"
+        )
     return ModelKind("classification", False, kind.merging)
 
 

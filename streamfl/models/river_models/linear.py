@@ -20,7 +20,8 @@ def _obstacle(model: Any) -> str | None:
     if isinstance(model.optimizer, (optim.FTRLProximal, optim.Averager)):
         name = type(model.optimizer).__name__
         return (
-            f"optim.{name} makes the weights from its own sums, so merged ones are lost: take optim.SGD or optim.Adam"
+            f"optim.{name} computes the weights from its own sums, so it would discard merged ones: "
+            "take optim.SGD or optim.Adam"
         )
     return None
 

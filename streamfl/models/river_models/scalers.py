@@ -13,9 +13,7 @@ from streamfl.protocol.external.tables import ExportedTable, Rule
 def _windowed(model: Any) -> str | None:
     if model.window_size is None:
         return None
-    return (
-        "clients' records have no common order, so a window of the last ones cannot be merged: leave out window_size"
-    )
+    return "clients' records have no common order, so their last windows cannot be merged: leave out window_size"
 
 
 def _standard_tables(model: Any) -> Tables:
@@ -55,7 +53,7 @@ def _set_max_abs(model: Any, tables: Tables) -> None:
 
 
 def _extremes(rule: Rule, extremes: Mapping[Hashable, Any], untaught: float) -> ExportedTable:
-    """Return each feature's extreme, without features that were only looked up: River stores these, too."""
+    """Return each feature's extreme, without features that were only looked up: River stores these as well."""
     return ExportedTable.column(rule, rule, {f: e.get() for f, e in extremes.items() if e.get() != untaught})
 
 

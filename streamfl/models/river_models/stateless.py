@@ -8,7 +8,7 @@ from streamfl.models.river_models.form import Form
 
 
 def _unseeded(model: Any) -> str | None:
-    return "every client would hash in another way: give a seed" if model.seed is None else None
+    return "every client would hash differently: give a seed" if model.seed is None else None
 
 
 def _learns_values(model: Any) -> str | None:

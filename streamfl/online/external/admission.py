@@ -52,7 +52,7 @@ def _named_too_much(state: Exported, limits: Limits) -> str | None:
     Names of rows may be derived: a product of features has the names of both.
     """
     if state.names > limits.external_names:
-        return f"{state.names} names, where {limits.external_names} are the most"
+        return f"{state.names} names, but at most {limits.external_names} are allowed"
     names = (name for path, table in state.tables.items() for name in (path, *table.rows, *table.columns))
     fit = all(is_name(name, DERIVED * limits.name_bytes) for name in names)
     return None if fit else "names are too long"

@@ -63,9 +63,9 @@ class ServedNative:
         """Return why a file cannot hold these models, or None."""
         cells, rows = self.cells, self.settings.table_rows
         if cells.ndim != 1 or len(set(cells.tolist())) != len(cells):
-            return "rows of online models that are none"
+            return "rows of online models that are not valid"
         if self.settings.neighbours or self.settings.last_answer:
-            return "models of a client's own, which no file holds"
+            return "a client's own models, which a model file never holds"
         if not ((cells >= 0) & (cells < rows) & (cells == np.floor(cells))).all():
             return "rows that the table of online models does not have"
         sound = self._with_second.is_sound(self.settings, len(cells))

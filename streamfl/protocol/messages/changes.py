@@ -55,7 +55,7 @@ class Finding(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Restarted(Finding):
-    """Coordinator: a new epoch begins. Published beside the entry of the round that raised the alarm.
+    """Coordinator: a new epoch begins. Published next to the entry of the round that raised the alarm.
 
     Parameters
     ----------

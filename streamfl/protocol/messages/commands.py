@@ -14,7 +14,7 @@ Action = MemberAction | Literal["hold", "resume", "restart"]
 
 @dataclass(frozen=True, kw_only=True)
 class Command(Message):
-    """Operator: changes who may take part, or how the federation goes on.
+    """Operator: changes who may take part, or how the federation continues.
 
     Parameters
     ----------

@@ -22,8 +22,8 @@ class Watermark:
     expired
         Records that were written off: no label came in time. In an update those of its round, else all so far.
     unmatched, repeated, unusable
-        Rejected labels whose record was not found, of a record that had one, and of a record that was rejected, too;
-        like `expired` of a round, or all.
+        Rejected labels whose record was not found, of a record that had one, and of a record that was rejected as
+        well; like `expired` of a round, or all.
     """
 
     partition: str

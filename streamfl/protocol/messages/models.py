@@ -64,8 +64,8 @@ BEFORE, NOTHING = -1, -2
 class ModelsChanged(Message):
     """Coordinator: all models of a round, as differences from those of the round before and from one another.
 
-    Published in place of `ModelPublished` while rounds go on. A client that lacks a model asks with `Join`, and gets
-    all of them whole.
+    Published in place of `ModelPublished` while rounds continue. A client that lacks a model asks with `Join`, and
+    gets all of them whole.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ class FileFormat(abc.ABC):
         ------
         UsageError
             If the file or a column cannot be used, or a record is bad and the request is to stop. While blocks are
-            read, too.
+            read as well.
         """
 
     @classmethod

@@ -20,7 +20,7 @@ class Lines(Protocol):
     """A file that is read line by line."""
 
     def readline(self, size: int = -1, /) -> bytes:
-        """Return the next line, of at most so many bytes."""
+        """Return the next line, of at most this many bytes."""
         ...
 
 
@@ -120,14 +120,14 @@ class Begun:
         self._begin = io.BytesIO(data + self._begin.read())
 
     def readline(self, size: int = -1, /) -> bytes:
-        """Return the next line, of at most so many bytes."""
+        """Return the next line, of at most this many bytes."""
         begin = self._begin.readline(size)
         if begin.endswith(b"\n") or len(begin) == size:
             return begin
         return begin + self._rest.readline(size if size < 0 else size - len(begin))
 
     def read(self, size: int) -> bytes:
-        """Return so many bytes or a little more, fewer at the end of the file."""
+        """Return this many bytes or a little more, fewer at the end of the file."""
         parts, missing = [self._begin.read(size)], size
         while (missing := missing - len(parts[-1])) > 0:
             more = self._more(missing)

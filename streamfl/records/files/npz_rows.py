@@ -15,7 +15,7 @@ from numpy.lib import format as npy
 
 from streamfl.records.request import Request
 
-# The most bytes of one row, and of an array that is read as a whole beside them: the names of columns.
+# The most bytes of one row, and of an array that is read as a whole next to them: the names of columns.
 MOST_ROW, MOST_WHOLE = 2**22, 2**26
 
 Array = npt.NDArray[np.generic]

@@ -62,7 +62,7 @@ def read(
         integers that are written with a fraction.
     on_bad_record
         Whether a bad record (a wrong number of fields, no label) is rejected and listed, or is an error. Then text in
-        a column of numbers is an error, too; otherwise it is a missing value.
+        a column of numbers is an error as well; otherwise it is a missing value.
     keep
         A column that the table keeps as text, feature or not, so that records can be dealt by it.
     separator
@@ -137,7 +137,7 @@ def blocks(request: Request, stdin: BinaryIO | None = None) -> Iterator[Blocks]:
     Raises
     ------
     UsageError
-        If the file or a column cannot be used. While blocks are read, too.
+        If the file or a column cannot be used. While blocks are read as well.
 
     >>> with blocks(Request("winter.xls", labelled=False)) as opened:
     ...     pass

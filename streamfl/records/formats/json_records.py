@@ -260,7 +260,7 @@ class JsonRecords(MessageFormat):
         return refused, ignored
 
     def _report_new(self, names: Sequence[str]) -> None:
-        """Report features that first come after so many records, up to a limit."""
+        """Report features that first come after this many records, up to a limit."""
         for name in names[: max(0, MOST_REPORTED - len(self._new))]:
             self._new.add(name)
             self._remarks.add(f"new {name}", f"field {quoted(name)} is new, and a feature from here on")
@@ -273,7 +273,7 @@ class JsonRecords(MessageFormat):
                 return
             if (short := name[:NAME_BYTES]) not in self._odd:
                 self._odd.add(short)
-                becomes = "such cells count as missing" if name in known else "the field is no feature"
+                becomes = "such cells count as missing" if name in known else "the field is not a feature"
                 remedy = "declare its values under categories, or drop it"
                 self._remarks.add(f"odd {short}", f"field {quoted(name)}: {why}; {becomes}; {remedy}")
 

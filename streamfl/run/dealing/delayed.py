@@ -76,7 +76,7 @@ class HalvesSource:
         return self._due == self._told and not self.features_ended
 
     def poll_halves(self, labels: int, features: int, *, waits: bool = False) -> Sequence[Batch]:
-        """Return the next halves in their order, at most so many labels and positions of features.
+        """Return the next halves in their order, at most this many labels and positions of features.
 
         It ends with the last of these labels: features after it are answered with the models of the next round. But
         if labels that were read wait for features, and no more labels can be taken, the next features come first.

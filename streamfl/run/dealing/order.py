@@ -16,21 +16,21 @@ from streamfl.run.dealing.dealing import Log
 # The times of a file are its order if at each client no more than this part of them lie before the one above.
 BACKWARDS = 0.05
 
-# Clients follow each other if their records last, added up, at most so many times as long as all of them.
+# Clients follow each other if their records last, added up, at most this many times as long as all of them.
 TOGETHER = 1.25
 
 # The most records of a client in a round by event time, as in a live federation.
 MOST_OF_PERIOD = 10_000
 
-# A client can have so many times its usual records in a period before its buffer is full.
+# A client can have this many times its usual records in a period before its buffer is full.
 ROOM = 2
 
 
-def moments(table: Table, logs: Mapping[str, Log]) -> FloatArray:
+def row_times(table: Table, logs: Mapping[str, Log]) -> FloatArray:
     """Return when each row came: its time, or its place in the file if there are no times in order; shape (n,).
 
     >>> table = Table("t", (), np.zeros((3, 0)), np.zeros(3), (), np.array([0, 1, 4]))
-    >>> moments(table, {"c0": Log(np.array([0, 2]), np.zeros(2)), "c1": Log(np.array([1]), np.zeros(1))})
+    >>> row_times(table, {"c0": Log(np.array([0, 2]), np.zeros(2)), "c1": Log(np.array([1]), np.zeros(1))})
     array([0., 1., 4.])
     """
     times = table.times
@@ -44,7 +44,7 @@ def _is_in_order(times: FloatArray) -> bool:
     return bool(np.count_nonzero(np.diff(times) < 0.0) <= BACKWARDS * len(times))
 
 
-def came(log: Log, at: FloatArray) -> FloatArray:
+def arrival_times(log: Log, at: FloatArray) -> FloatArray:
     """Return when each good record of a client came, shape (n,).
 
     What an imposed drift has put into another order came in that order. A time that is not known is that of the
@@ -71,7 +71,7 @@ def keeps_order(logs: Mapping[str, Log], at: FloatArray, size: int) -> bool:
     rounds = max((-(-len(log.rows) // size) for log in logs.values()), default=0)
     first, last = np.full(rounds, np.inf), np.full(rounds, -np.inf)
     for log in logs.values():
-        when, starts = came(log, at), np.arange(0, len(log.rows), size)
+        when, starts = arrival_times(log, at), np.arange(0, len(log.rows), size)
         if len(starts):
             n = len(starts)
             first[:n] = np.fmin(first[:n], np.fmin.reduceat(when, starts))
@@ -88,7 +88,7 @@ def follow_each_other(logs: Mapping[str, Log], at: FloatArray) -> bool:
     >>> follow_each_other(logs, np.arange(6.0)), follow_each_other(logs, np.array([1.0, 3.0, 5.0, 2.0, 4.0, 6.0]))
     (True, False)
     """
-    ends = [(when.min(), when.max()) for when in (came(log, at) for log in logs.values()) if len(when)]
+    ends = [(when.min(), when.max()) for when in (arrival_times(log, at) for log in logs.values()) if len(when)]
     if len(ends) < 2:
         return False
     first, last = np.array(ends).T
@@ -98,7 +98,7 @@ def follow_each_other(logs: Mapping[str, Log], at: FloatArray) -> bool:
 def usual_period(logs: Mapping[str, Log], at: FloatArray, size: int, most: int) -> float | None:
     """Return the length of a period with about `size` records of a client on average; None if all came at once.
 
-    It is the median length of so many records of all clients, so that neither gaps nor false clocks matter.
+    It is the median length of this many records of all clients, so that neither gaps nor false clocks matter.
 
     Parameters
     ----------
@@ -129,5 +129,5 @@ def usual_period(logs: Mapping[str, Log], at: FloatArray, size: int, most: int) 
 
 def period_in_order(table: Table, logs: Mapping[str, Log], size: int) -> float | None:
     """Return the length of rounds by time if rounds of `size` records of each client would not keep the order."""
-    at = moments(table, logs)
+    at = row_times(table, logs)
     return None if keeps_order(logs, at, size) else usual_period(logs, at, size, MOST_OF_PERIOD)

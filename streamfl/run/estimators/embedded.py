@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from streamfl.arrays import FloatArray
 from streamfl.bounds import Limits
 from streamfl.errors import BrokenInvariantError, UsageError
 from streamfl.learning.local_round import Learner
+from streamfl.learning.model import Task
 from streamfl.machines.client.machine import Client
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.coordinator.machine import Coordinator
@@ -37,7 +38,6 @@ from streamfl.runtime.transport.memory import MemoryTransport
 if TYPE_CHECKING:
     from streamfl.online.native.learner import NativeLearner
 
-Task = Literal["classification", "regression"]
 
 # Clients in one process. Each has its own models.
 MOST_CLIENTS = 100
@@ -463,7 +463,7 @@ class EmbeddedFederation:
         newcomers = [name for name in self._clients if name not in self._joined]
         for names in (newcomers, [name for name in self._clients if name in self._joined]):
             for name in names:
-                self._clients[name].due(self._clock.now())
+                self._clients[name].close_round(self._clock.now())
             if names and names is newcomers and self._joined:
                 self._settle()
         self._settle()
@@ -519,7 +519,7 @@ class EmbeddedFederation:
 
     def _take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
         match event:
-            case Refused():  # nothing is late or lost here, so every later round would fail, too
+            case Refused():  # nothing is late or lost here, so every later round would fail as well
                 raise BrokenInvariantError(
                     f"the estimator cannot learn any more, because an update was refused: {event.reason}"
                 )

@@ -13,10 +13,11 @@ from river import base
 
 from streamfl.arrays import FloatArray
 from streamfl.errors import UsageError
+from streamfl.learning.model import Task
 from streamfl.protocol.messages import LocalDrift, Restarted
 from streamfl.protocol.records import LARGEST_TARGET
 from streamfl.run.estimators import rows
-from streamfl.run.estimators.embedded import EmbeddedFederation, Task
+from streamfl.run.estimators.embedded import EmbeddedFederation
 from streamfl.run.estimators.labels import MOST_LABELS, MOST_WITH_FERNS, LearntLabels
 from streamfl.run.estimators.saved import RecordPlace, SavedEstimator
 from streamfl.run.settings import LearningSettings, ProfileSettings

@@ -1,1 +1,1 @@
-"""Evaluation of a run: prequential metrics beside NoChange, and the result that is written as JSON."""
+"""Evaluation of a run: prequential metrics next to NoChange, and the result that is written as JSON."""

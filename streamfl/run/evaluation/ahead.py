@@ -9,7 +9,7 @@ import numpy as np
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.protocol.records import Span
 from streamfl.run.dealing.dealing import Log
-from streamfl.run.dealing.order import came
+from streamfl.run.dealing.order import arrival_times
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Ahead:
     @cached_property
     def _ranks(self) -> dict[str, IntArray]:
         """Return the place of each good record of a client among the times of all."""
-        when = [came(log, self.at) for log in self.logs.values()]
+        when = [arrival_times(log, self.at) for log in self.logs.values()]
         ranks = np.unique(np.concatenate([np.zeros(0), *when]), return_inverse=True)[1]
         ends = np.cumsum([len(each) for each in when])
         return dict(zip(self.logs, np.split(ranks, ends[:-1]), strict=True)) if when else {}

@@ -9,7 +9,7 @@ import numpy as np
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.run.evaluation.part import ResultPart
 
-# The result lists so many classes, and sums up the others. The confusion matrix grows with their square.
+# The result lists this many classes, and sums up the others. The confusion matrix grows with their square.
 MOST_CLASSES, IN_MATRIX = 50, 20
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from streamfl.run.evaluation.errors import Errors
 from streamfl.run.evaluation.part import ResultPart
 
-# A federation may have thousands of clients: the result lists so many, and sums up the others.
+# A federation may have thousands of clients: the result lists this many, and sums up the others.
 MOST_CLIENTS = 50
 
 Measure = Literal["accuracy", "mae"]

@@ -17,22 +17,23 @@ from streamfl.run.evaluation.part import ResultPart
 from streamfl.run.summary import RoundSummary
 
 # A mean has moved if it differs by half a standard deviation, and by more than chance explains: three standard errors
-# beyond the largest of so many means. The result names the features that moved most.
+# beyond the largest of this many means. The result names the features that moved most.
 LEAST, SURE, MOST = 0.5, 3.0, 3
 # That none has moved is not said if chance alone may move a mean by a whole deviation.
 ENOUGH = 1.0
-# Compared are the newest records before a change and before its alarm: so many rounds back, and so many values.
+# Compared are the newest records before a change and before its alarm: this many rounds back, and this many values.
 ROUNDS, VALUES = 64, 500_000
 # Bars of a histogram.
 BARS = 12
-# A value is far out if it lies so many times as far from the median as three quarters of the values; if these are all
-# equal, as all but a fortieth. Far values, such as -9999 for "no value", are left out.
+# A value is far out if it lies this many times as far from the median as three quarters of the values; if these are
+# all equal, as all but a fortieth. Far values, such as -9999 for "no value", are left out.
 FAR, NEAR, NEARLY_ALL = 10.0, 0.75, 0.975
 # Up to this part of a stretch they are left out; more of them only if both stretches have about as many, by a factor:
 # else it is they that moved.
 RARE, ALIKE = 0.025, 2.0
-# A feature is a counter if so many steps from record to record, and half of all, are changes, of which this part goes
-# the same way, and at most one in a stretch of a client does not: a meter that was exchanged, or that began again.
+# A feature is a counter if this many steps from record to record, and half of all, are changes, of which this part
+# goes the same way, and at most one in a stretch of a client does not: a meter that was exchanged, or that began
+# again.
 CHANGES, OFTEN, ONE_WAY = 8, 0.5, 0.95
 # A clock is set back by at least this part of its range, and its other steps are smaller.
 FAR_BACK = 0.5
@@ -203,7 +204,7 @@ def _mean(X: FloatArray) -> FloatArray:
 
 
 def _chance(before: IntArray, since: IntArray) -> FloatArray:
-    """Return by how many deviations means of so many values, shape (d,), may differ by chance; infinite for none."""
+    """Return by how many deviations means of these counts, shape (d,), may differ by chance; infinite for 0."""
     with np.errstate(divide="ignore"):
         error = np.sqrt(1.0 / before + 1.0 / since)
     chance: FloatArray = (SURE + math.sqrt(2.0 * math.log(max(len(error), 1)))) * error

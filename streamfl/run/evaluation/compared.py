@@ -20,10 +20,10 @@ Worth = Literal["yes", "level", "unsure", "no"]
 WAYS = ("federated", "alone", "central", "static", "majority", "no_change")
 
 # A client is better off alone if its accuracy is so much higher, or its error lower by this part; and only then if it
-# has so many records: differences over fewer are mostly chance.
+# has this many records: differences over fewer are mostly chance.
 WORSE, ENOUGH = 0.02, 200
 
-# The records, one client after another, in so many stretches: neighbours are alike, stretches less so.
+# The records, one client after another, in this many stretches: neighbours are alike, stretches less so.
 STRETCHES = 30
 
 # Over all records so much makes no difference: of the accuracy, and as a part of the error.

@@ -1,4 +1,4 @@
-"""What the model file is worth: its predictions of the last rounds, beside those that were served."""
+"""What the model file is worth: its predictions of the last rounds, besides those that were served."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from streamfl.run.dealing.dealing import Log
 from streamfl.run.evaluation.errors import Errors
 from streamfl.run.model_file import ServedModel
 
-# The file is measured on a tenth of the rounds, but on so many at least: its predictions cost as much as a round.
+# The file is measured on a tenth of the rounds, but on this many at least: its predictions cost as much as a round.
 PART, LEAST = 10, 10
 
 

@@ -1,4 +1,4 @@
-"""Prequential (test-then-train) metrics of a run, with NoChange beside them."""
+"""Prequential (test-then-train) metrics of a run, with NoChange next to them."""
 
 from dataclasses import dataclass, field
 

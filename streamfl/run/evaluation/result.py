@@ -77,7 +77,7 @@ class Privacy(ResultPart):
     """What the coordinator was told of the numbers about records: see docs/trust.md.
 
     With `noise`, the noise multiplier, `epsilon` is what is promised at `delta` to each record, of whose round the
-    clients sent at most so many `messages`.
+    clients sent at most this many `messages`.
     """
 
     _take_old_keys = model_validator(mode="before")(result_now)
@@ -257,4 +257,4 @@ def read_result(path: Path) -> Result:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
-        raise UsageError(f"{path} is no result of replay or demo (--json): {where}: {first['msg']}") from None
+        raise UsageError(f"{path} is not a result of replay or demo (--json): {where}: {first['msg']}") from None

@@ -339,7 +339,7 @@ def _dated(message: Announced) -> Dated:
 
 
 def change_of(found: Dated, at: int = 0, clients: int | None = None) -> AnnouncedChange:
-    """Return the event of an announcement, which the log took at a time, in a federation of so many clients."""
+    """Return the event of an announcement, which the log took at a time, in a federation of this many clients."""
     kinds = {DatedRestart: "restart", DatedLocalDrift: "local drift", DatedNotice: "notice"}
     candidates, of_candidates = _candidates(found)
     concerned = () if isinstance(found, DatedNotice) else found.clients

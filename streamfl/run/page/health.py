@@ -8,17 +8,17 @@ from streamfl.records.values.times import iso
 from streamfl.run.page.view import ClientView, View
 from streamfl.run.report.words import count, counted, ending, listed, measured
 
-# A federation has stalled if its log is silent for so many times as long as usual, and for a minute at least.
+# A federation has stalled if its log is silent for this many times as long as usual, and for a minute at least.
 TIMES, MINUTE = 10, 60_000
 
-# A client is missing after so many rounds; so large a part of rejected records is worth a look.
+# A client is missing after this many rounds; so large a part of rejected records is worth a look.
 MISSING, REJECTED = 3, 0.1
 
 # Clients that are named.
 NAMED = 3
 
 
-def silent(view: View, now: int | None) -> int:
+def stalled_minutes(view: View, now: int | None) -> int:
     """Return for how many minutes a federation has stalled; 0 if it has not, or if nobody can tell.
 
     Parameters
@@ -45,7 +45,7 @@ def health(view: View, now: int | None = None) -> tuple[str, str]:
 
     Nothing is said before the first round and after the last.
     """
-    if minutes := silent(view, now):
+    if minutes := stalled_minutes(view, now):
         usual = f"usually one comes every {_length(_usual(view))}"
         what = f"no entry has come since {iso(view.time / 1000.0)}, for {counted(minutes, 'minute')}; {usual}"
         return f"Stalled: {what}. {_waits(view)}", "stalled"

@@ -295,7 +295,7 @@ def astray_words(counts: Sequence[int]) -> str:
 
 
 def update_row(taken: Taken) -> list[Any]:
-    """Return what the row of an update has: client, records, rejected, spans, and how good beside NoChange.
+    """Return what the row of an update has: client, records, rejected, spans, and how good next to NoChange.
 
     >>> from streamfl.run.page.events import Measured
     >>> update_row(Taken("c0", 100, 2, (("r/0", 5, 107),), Measured(100, right=87.0, naive=40.0)))

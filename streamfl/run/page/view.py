@@ -30,10 +30,10 @@ POINTS, RECENT = 4096, 2048
 # Announcements, epochs, and entries of the ledger that are kept.
 CHANGES, EPOCHS, ENTRIES = 200, 500, 50
 
-# Rounds whose mean is told beside the last round's.
+# Rounds whose mean is told next to the last round's.
 LATELY = 20
 
-# What a client is told to be right in lately: twice so many of its rounds at most, and more than half of that.
+# What a client is told to be right in lately: twice this many of its rounds at most, and more than half of that.
 HALF = 10
 
 # What later states of a local drift a card keeps.
@@ -291,7 +291,7 @@ class View(msgspec.Struct):
             self.points = [*_halved(self.points[:-RECENT]), *self.points[-RECENT:]][-POINTS:]
 
     def _measure(self, measured: Measured) -> None:
-        """Tell labels from targets by each round anew: of labels some are right, of targets errors are added up."""
+        """Tell labels from targets by each round again: of labels some are right, of targets errors are added up."""
         if measured.records:
             self.is_regression = measured.error > 0.0 or (self.is_regression and measured.right == 0.0)
 

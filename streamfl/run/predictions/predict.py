@@ -101,7 +101,7 @@ class PredictRequest:
 
 @dataclass
 class PredictionQuality:
-    """How good the predictions are, beside NoChange: it repeats the label, or the target, of the record before."""
+    """How good the predictions are, next to NoChange: it repeats the label, or the target, of the record before."""
 
     task: str
     records: int = 0
@@ -175,7 +175,7 @@ class _Part(NamedTuple):
 
 
 def ahead(pool: Executor, function: Callable[[T], R], items: Iterable[T], most: int) -> Iterator[tuple[T, R]]:
-    """Yield each item with what a function returns for it, in order, with at most so many under way."""
+    """Yield each item with what a function returns for it, in order, with at most this many under way."""
     waiting: deque[tuple[T, Future[R]]] = deque()
     for item in items:
         waiting.append((item, pool.submit(function, item)))

@@ -10,7 +10,7 @@ from streamfl.run.report.changes import sentence
 from streamfl.run.report.compared import verdict
 from streamfl.run.report.words import LOCAL, count, counted, listed, model_named, quantity, serves, share
 
-# A further restart within so many rounds after a drift still answers it; benchmarks count the same way.
+# A further restart within this many rounds after a drift still answers it; benchmarks count the same way.
 _STILL = 5
 _SHOWN = 6
 _MUCH = 0.02  # warn if the accuracy of the model file is that much below the prequential one
@@ -273,8 +273,8 @@ def _others(result: Result) -> Iterator[Sentence]:
     if result.notices:
         rounds = listed(sorted({notice.round for notice in result.notices}))
         yield Sentence(
-            f"The mix of classes changed (found in round {rounds}). This is no concept drift, so there was no "
-            "restart."
+            f"The mix of classes changed (found in round {rounds}). This is not concept drift, so there was "
+            "no restart."
         )
 
 
@@ -300,7 +300,7 @@ def _records(result: Result) -> Iterator[Sentence]:
     if result.rejected:
         yield Sentence(f"{counted(result.rejected, 'bad record')} {_was(result.rejected)} rejected.", warns=True)
     if result.left_out:
-        yield Sentence(f"These columns were left out, because they are no features: {listed(result.left_out)}.")
+        yield Sentence(f"These columns were left out, because they are not features: {listed(result.left_out)}.")
     if result.infinite:
         yield Sentence(f"{counted(result.infinite, 'infinite value')} {_was(result.infinite)} treated as missing.")
     if result.unanswered:

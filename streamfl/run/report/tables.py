@@ -15,7 +15,7 @@ from streamfl.run.report.words import MISSING, count, counted, measured, quantit
 # how dark it is, and `full`, a second look.
 Table = dict[str, Any]
 
-_FEW = 6  # columns of a matrix that stands beside another table
+_FEW = 6  # columns of a matrix that stands next to another table
 
 _MOMENTS = (
     ("prequential", "each record predicted just before it is learnt, by the model that predicts then"),

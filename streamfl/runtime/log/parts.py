@@ -21,7 +21,7 @@ BUDGET, STRANGERS = 512 * 1024 * 1024, 16 * 1024 * 1024
 # The most unfinished values: a sender that starts thousands and finishes none must not fill the memory.
 MOST_UNDER_WAY = 4096
 
-# An unfinished value is dropped after so many messages without a part of it.
+# An unfinished value is dropped after this many messages without a part of it.
 EXPIRES_AFTER = 100_000
 
 # The bytes of a header that are read; a digest has 64.
@@ -188,7 +188,7 @@ class PartAssembly:
 
     def _refuse_wrong_size(self, name: str, number: int, count: int, size: int, most: int) -> None:
         if count > most // self.least + 1:
-            raise PeerError(f"{name!r} sends a value in {count} parts; at most {most // self.least + 1} are taken")
+            raise PeerError(f"{name!r} sends a value in {count} parts; at most {most // self.least + 1} are accepted")
         if size < self.least and number < count - 1:
             raise PeerError(f"{name!r} sends a part of {size} bytes; all but the last have at least {self.least}")
 

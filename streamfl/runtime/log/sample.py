@@ -58,7 +58,7 @@ def judged(name: str, decoded: Decoded, stride: int, dead_letters: str) -> Check
         return CheckResult(name, "ok", _described(decoded))
     reasons = _reasons(decoded.rejected, stride)
     if not good:
-        remedy = "correct format or [records.fields] in the settings, or what is written there"
+        remedy = "correct format or [records.fields] in the settings, or the program that writes there"
         return CheckResult(name, "error", f"none of {bad} records can be used: {reasons}", remedy)
     found = f"{bad} of {good + bad} records cannot be used: {reasons}; the others: {_described(decoded)}"
     remedy = f"correct what writes them, or [records.fields]; the clients put them into {dead_letters}"

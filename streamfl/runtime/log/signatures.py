@@ -44,7 +44,7 @@ def signer_of(verifier: Verifier, place: str, headers: Headers, value: bytes | N
     by_name = dict(headers)
     stamp = by_name.get(SIGNATURE)
     if isinstance(stamp, bytes) and len(stamp) > LONGEST:
-        raise PeerError("a signature of an unknown form")
+        raise PeerError("the signature has an unknown form")
     return verifier.signer(place, _digest(by_name, value), stamp)
 
 

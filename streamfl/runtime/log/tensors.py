@@ -13,7 +13,7 @@ STAYING = frozenset((REGISTRY, MODELS, CHANGES, WHOLE))
 # The key under which the end of a federation is kept among the models. Keys of slots also hold a version.
 END = "ended"
 
-# A model's key holds its version modulo this: so many newest versions of every slot survive compaction. Of changes
+# A model's key holds its version modulo this: this many newest versions of every slot survive compaction. Of changes
 # those since the last round that was published whole do.
 VERSIONS, CHANGED = 2, WHOLE_EVERY + 2
 

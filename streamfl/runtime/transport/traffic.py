@@ -19,14 +19,14 @@ OfRound = ModelPublished | ModelsChanged | OnlinePublished
 # The first entries are all encoded, and from then on one in so many: to encode all would slow a replay down.
 FIRST, EVERY = 4, 8
 
-# Of an entry so many messages of clients are encoded, and from then on one in so many. One client in eight in turn
+# Of an entry this many messages of clients are encoded, and from then on one in so many. One client in eight in turn
 # sends more than others: with seven, all turns are counted.
 MOST, ONE_IN = 64, 7
 
 
 @dataclass
 class Traffic:
-    """The bytes a record of what clients send and of what the coordinator publishes.
+    """The bytes per record of what clients send and of what the coordinator publishes.
 
     The messages of some rounds are encoded to be counted: of the first four entries all, then of every eighth, with
     eight times the weight. Of these the messages of 64 clients, and of every seventh client more, with seven times
@@ -39,7 +39,7 @@ class Traffic:
     >>> from streamfl.protocol.messages import Leave
     >>> traffic = Traffic()
     >>> traffic.add(Leave(client="c0", nonce="7f"))
-    >>> traffic.up, traffic.a_record
+    >>> traffic.up, traffic.bytes_per_record
     (53, (0.0, 0.0))
     """
 
@@ -69,6 +69,6 @@ class Traffic:
             self._entry, self._sent = message.entry, 0
 
     @property
-    def a_record(self) -> tuple[float, float]:
+    def bytes_per_record(self) -> tuple[float, float]:
         """Return the bytes that clients sent and that the coordinator published, each over the records of all."""
         return (self.up / self.records, self.down / self.records) if self.records else (0.0, 0.0)

@@ -47,7 +47,7 @@ def scale_100(message: Message, seed: int) -> Message:
 
 
 def random(message: Message, seed: int) -> Message:
-    """Return random differences, ten times as large as the honest ones, anew for each message."""
+    """Return random differences, ten times as large as the honest ones, again for each message."""
     key = ("random", message.client, message.entry)
     return _moved(message, lambda x, name: 10.0 * _like(x, seed, *key, name))
 
@@ -180,7 +180,7 @@ def _weighed(losses: SlotLosses, times: int) -> SlotLosses:
 
 
 def _with_weight(update: Update, times: int) -> Update:
-    """Return an update as of so many times as many records; none is held out."""
+    """Return an update as of this many times as many records; none is held out."""
     more = (times - 1) * update.records
     spans = (*(_ending_later(first, more) for first in update.spans[:1]), *update.spans[1:])  # none if it is empty
     numbers = update.numbers
@@ -210,7 +210,7 @@ def _with_weight(update: Update, times: int) -> Update:
 
 
 def _ending_later(span: Span, more: int) -> Span:
-    """Return a span that ends so many positions later."""
+    """Return a span that ends this many positions later."""
     return Span(span.partition, span.start, span.end + more)
 
 

@@ -176,7 +176,7 @@ class Account:
 
 @dataclass
 class Accounts:
-    """What the ledger has said of one client, entry by entry, beside what its log holds.
+    """What the ledger has said of one client, entry by entry, next to what its log holds.
 
     Parameters
     ----------

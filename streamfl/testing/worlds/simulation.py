@@ -211,7 +211,7 @@ class Simulation:
         return self._finished()
 
     def _turns(self, nodes: Sequence[Node]) -> Iterator[Node]:
-        """Yield the world, then every machine, in random order; then the run has ended, or goes on."""
+        """Yield the world, then every machine, in random order; then the run has ended, or continues."""
         world, *machines = nodes
         yield world
         by_name = {machine.name: machine for machine in machines if isinstance(machine, Machine)}
@@ -343,7 +343,7 @@ class Simulation:
             self.audit.refuses(event)
 
     def _accounts(self) -> dict[str, Accounts]:
-        """Return empty accounts of the honest clients beside what their logs hold, if labels come later."""
+        """Return empty accounts of the honest clients next to what their logs hold, if labels come later."""
         if self.halves is None:
             return {}
         logs = {

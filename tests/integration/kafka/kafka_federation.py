@@ -170,9 +170,10 @@ class Process:
             return json.load(reply)
 
     def measures(self) -> dict[tuple[str, ...], float]:
-        """Return its metrics by name and labels."""
+        """Return its metrics by name and labels, without that of the federation, which all have."""
         families = text_string_to_metric_families(self.shows("/metrics")[1])
-        return {(one.name, *sorted(one.labels.values())): one.value for of in families for one in of.samples}
+        found = [(one, {**one.labels, "federation": None}.values()) for of in families for one in of.samples]
+        return {(one.name, *sorted(filter(None, labels))): one.value for one, labels in found}
 
 
 @dataclass

@@ -15,7 +15,8 @@ from streamfl.cli.main import main
 from streamfl.protocol.events import RecordsRead
 from streamfl.protocol.messages import RoundClosed, Scores, Update
 from streamfl.runtime import nodes
-from streamfl_connectors.kafka.coordinator import link as coordinator_link
+from streamfl_connectors.kafka.coordinator.link import KafkaCoordinatorLink
+from streamfl_connectors.kafka.coordinator.transactions import Transactions
 from streamfl_connectors.kafka.hosts import client_answers, client_links, regrouper, scorer
 
 Die = Callable[[], None]
@@ -59,9 +60,9 @@ def scores_sent(die: Die) -> None:
 
 def between_parts(die: Die) -> None:
     """Coordinator: some parts of a model are in the log, in a transaction that never ends."""
-    write = coordinator_link.KafkaCoordinatorLink._write_parts
+    write = Transactions._write_parts
 
-    def killing(self: coordinator_link.KafkaCoordinatorLink, topic: str, key: str, data: bytes, place: str) -> int:
+    def killing(self: Transactions, topic: str, key: str, data: bytes, place: str) -> int:
         if topic.endswith(".models") and len(data) > self._settings.part_bytes:
             first = self._settings.part_bytes
             write(self, topic, key, data[:first], place)
@@ -69,33 +70,33 @@ def between_parts(die: Die) -> None:
             die()
         return write(self, topic, key, data, place)
 
-    coordinator_link.KafkaCoordinatorLink._write_parts = killing
+    Transactions._write_parts = killing
 
 
 def inside_transaction(die: Die) -> None:
     """Coordinator: all of a round's messages are in the log, and not committed."""
-    write = coordinator_link.KafkaCoordinatorLink._write
+    write = Transactions._write
 
-    def killing(self: coordinator_link.KafkaCoordinatorLink, told: tuple, state: bytes | None) -> dict:
+    def killing(self: Transactions, told: tuple, state: bytes | None) -> dict:
         written = write(self, told, state)
         if any(isinstance(message, RoundClosed) for message in told):
             self._producer.flush()
             die()
         return written
 
-    coordinator_link.KafkaCoordinatorLink._write = killing
+    Transactions._write = killing
 
 
 def round_closed(die: Die) -> None:
     """Coordinator: a round is committed, and nothing else has happened."""
-    commit = coordinator_link.KafkaCoordinatorLink.commit
+    commit = KafkaCoordinatorLink.commit
 
-    def killing(self: coordinator_link.KafkaCoordinatorLink, told: tuple, state: object) -> None:
+    def killing(self: KafkaCoordinatorLink, told: tuple, state: object) -> None:
         commit(self, told, state)
         if any(isinstance(message, RoundClosed) for message in told):
             die()
 
-    coordinator_link.KafkaCoordinatorLink.commit = killing
+    KafkaCoordinatorLink.commit = killing
 
 
 def answers_written(die: Die) -> None:

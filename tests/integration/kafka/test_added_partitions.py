@@ -13,7 +13,7 @@ from streamfl.records.formats.field_map import LabelMap
 from streamfl.runtime.ports import LabelTopics, Placement
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.connector import KafkaConnector
-from streamfl_connectors.kafka.coordinator import link as coordinator_link
+from streamfl_connectors.kafka.coordinator import incoming
 from streamfl_connectors.kafka.hosts import records
 from streamfl_connectors.kafka.hosts.client_links import ClientLinks
 from streamfl_connectors.kafka.settings import KafkaSettings
@@ -59,7 +59,7 @@ def test_a_host_takes_a_new_partition_when_its_labels_have_one_too(broker, monke
 
 
 def test_a_coordinator_reads_partitions_that_are_added_to_the_topic_of_updates(broker, monkeypatch):
-    monkeypatch.setattr(coordinator_link, "LOOK_AGAIN", 0.5)
+    monkeypatch.setattr(incoming, "LOOK_AGAIN", 0.5)
     name = f"added-{uuid.uuid4().hex[:8]}"
     connector = KafkaConnector(name, settings(broker))
     connector.prepare()

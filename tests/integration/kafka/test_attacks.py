@@ -362,7 +362,7 @@ LIES: Mapping[str, Callable[[Update], Update]] = {
 
 WHY = {
     "a norm that overflows": "a norm is out of range",
-    "a step that is not finite": "that is not finite",
+    "a step that is not finite": "is not finite",
 }
 
 

@@ -137,4 +137,4 @@ def test_a_state_that_goes_while_a_coordinator_runs_is_no_other_coordinator() ->
     link = begun(log := Log(state=(0, 1, states(8))))
     log.topics["f.state"] = (0, 0, [])
     with pytest.raises(UsageError, match="has no state any more"):
-        link._renew(b"next")
+        link._transactions._renew(b"next")

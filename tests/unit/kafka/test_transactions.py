@@ -14,7 +14,7 @@ from streamfl.protocol.messages import ModelPublished
 from streamfl.runtime.log.topics import Topics
 from streamfl.wire import state_bytes
 from streamfl.wire.signing import OPEN
-from streamfl_connectors.kafka.coordinator import link as coordinator_link
+from streamfl_connectors.kafka.coordinator import transactions
 from streamfl_connectors.kafka.coordinator.link import KafkaCoordinatorLink
 from streamfl_connectors.kafka.coordinator.state_topic import KEYS
 from streamfl_connectors.kafka.settings import KafkaSettings
@@ -65,12 +65,12 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> Any:
         )
         link = KafkaCoordinatorLink(connection, Topics("f"), ends=None)  # type: ignore[arg-type]
         monkeypatch.setattr(
-            link, "_last_state", lambda _: SimpleNamespace(data=log.states[-1][1] if log.states else None)
+            link._states, "last", lambda _: SimpleNamespace(data=log.states[-1][1] if log.states else None)
         )
         return link
 
-    monkeypatch.setattr(coordinator_link, "let_go", lambda *_: None)
-    monkeypatch.setattr(coordinator_link, "PAUSE", 0.0)
+    monkeypatch.setattr(transactions, "let_go", lambda *_: None)
+    monkeypatch.setattr(transactions, "PAUSE", 0.0)
     return make
 
 
@@ -80,7 +80,7 @@ def state(entry: int) -> CoordinatorState:
 
 def test_a_commit_moves_the_offsets_past_what_was_handled(begun: Any) -> None:
     link = begun(log := Log())
-    link._handled[UPDATES] = 12
+    link._incoming._handled[UPDATES] = 12
     link.commit([], state(1))
     assert log.offsets == {UPDATES: 12}
 
@@ -106,7 +106,7 @@ def test_models_that_are_asked_for_again_are_in_the_log_again_though_not_at_once
     begun: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr(coordinator_link, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(transactions, "time", SimpleNamespace(monotonic=lambda: now[0]))
     link, model = begun(log := Log()), ModelPublished(slot="s", version=3, registry=1, weights=np.ones((2, 2)))
     written = []
     for now[0] in (100.0, 101.0, 129.0, 131.0, 132.0):

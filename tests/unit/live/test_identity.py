@@ -150,6 +150,9 @@ def test_without_a_list_hosts_take_any_client_and_pin_the_coordinator(settings, 
     assert isinstance(heard, Pinned)
     assert heard.path == tmp_path / "host.key.coordinator"
     assert signatures(told, "reader").coordinator.keys.path is None
+    elsewhere = told.client.model_copy(update={"coordinator_key": tmp_path / "pinned"})
+    named = told.model_copy(update={"client": elsewhere})
+    assert signatures(named, "client").coordinator.keys.path == tmp_path / "pinned"
 
 
 def test_a_missing_key_or_list_says_what_to_do(settings, tmp_path):

@@ -115,6 +115,14 @@ def test_an_answer_names_its_record_and_its_model(script, node):
     assert node.not_ready is None
 
 
+def test_each_answered_record_is_timed_from_its_reading_to_its_answer(script, node):
+    script.models, script.records = opening(7), [asked(2.0, -2.0)]
+    node.seconds = iter([10.0, 10.5]).__next__
+    node.step(0.0)
+    (measure,) = [one for one in node.measured() if one.kind == "histogram"]
+    assert (measure.samples[-1][1], measure.total) == (2, 1.0)
+
+
 @pytest.mark.parametrize("first", ["models", "round"])
 def test_records_of_a_client_that_drifted_alone_are_answered_by_its_own_model(script, node, first):
     *models, last = opening(7, apart=(BranchGroup(clients=("c1",), serves="own"),))

@@ -20,7 +20,17 @@ from streamfl.live.coordinator_measures import CoordinatorMeasures
 from streamfl.live.host_measures import HostMeasures
 from streamfl.live.metrics.endpoint import EVERY, STUCK, Endpoint
 from streamfl.live.metrics.exposure import exposed
-from streamfl.live.metrics.measures import MOST_SAMPLES, OTHERS, Named, counter, counters, gauge, gauges, plain
+from streamfl.live.metrics.measures import (
+    MOST_SAMPLES,
+    OTHERS,
+    Durations,
+    Named,
+    counter,
+    counters,
+    gauge,
+    gauges,
+    plain,
+)
 from streamfl.live.settings.settings import FederationSettings, Records, Telemetry
 from streamfl.protocol.decisions import Refused
 from streamfl.protocol.messages import LocalDrift, Noticed, Refusal, Restarted, RoundOpened, Score, Served
@@ -39,7 +49,23 @@ def scraped(endpoint, accept=""):
     reply = call(endpoint.app(), "GET", "/metrics", headers={"accept": accept})
     assert reply.status == 200
     families = list(text_string_to_metric_families(reply.body.decode()))
-    return {(one.name, *sorted(one.labels.values())): one.value for family in families for one in family.samples}
+    found = [one for family in families for one in family.samples]
+    ours = [one for one in found if one.name.startswith("streamfl_")]
+    assert all("federation" in one.labels for one in ours)
+    own = [sorted(value for name, value in one.labels.items() if name != "federation") for one in found]
+    return {(one.name, *labels): one.value for one, labels in zip(found, own, strict=True)}
+
+
+def test_durations_are_a_histogram_of_prometheus():
+    durations = Durations()
+    for seconds in (0.004, 0.004, 2.0, 4000.0):
+        durations.add(seconds)
+    found = samples([durations.measure("streamfl_d", "Seconds.")])
+    assert found["streamfl_d_bucket", "0.003"] == 0
+    assert found["streamfl_d_bucket", "0.01"] == 2
+    assert found["streamfl_d_bucket", "1800"] == 3
+    assert found["streamfl_d_bucket", "+Inf"] == found["streamfl_d_count",] == 4
+    assert found["streamfl_d_sum",] == 4002.008
 
 
 class TestEndpoint:
@@ -177,6 +203,10 @@ class TestCoordinator:
         assert shown["streamfl_loss",] == pytest.approx(0.5)
         assert (shown["streamfl_served", "accuracy"], shown["streamfl_served", "NoChange"]) == (0.75, 0.25)
         assert (shown["streamfl_round_seconds_total", "gathering"], shown["streamfl_updates_total",]) == (7.5, 2)
+        assert (shown["streamfl_round_duration_seconds_sum",], shown["streamfl_round_duration_seconds_count",]) == (
+            7.5,
+            1,
+        )
         assert shown["streamfl_clients", "present"] == 2
         assert (shown["streamfl_bytes_total", "up"], shown["streamfl_bytes_total", "down"]) == (1234, 567)
         reading = self.measures.last.readings
@@ -254,7 +284,7 @@ class TestHost:
         federation = hosts.Federation(rounds=6, ends=False)
         node = federation.host()
         measures = HostMeasures(node, most_behind=2)
-        assert measures.not_ready() == "no clients are assigned to it"
+        assert measures.not_ready() == "no clients are assigned to it, nor does any take part elsewhere"
         node.host.here.update({name: federation.partition(name) for name in ("c0", "c1")})
         node.step(federation.clock.now())
         assert measures.not_ready() == "2 clients have not joined, c0 among them: the coordinator has not answered"
@@ -271,6 +301,15 @@ class TestHost:
         assert shown["streamfl_noted_records_total", "late"] == 2
         assert shown["streamfl_noted_records_total", "unknown categories"] == 6
         assert shown["streamfl_foreign_messages_total",] == 4
+
+    def test_a_spare_host_is_ready_while_clients_of_others_take_part(self):
+        federation = hosts.Federation(rounds=6, ends=False)
+        federation.host("c0", "c1")
+        spare = federation.host()
+        measures = HostMeasures(spare, most_behind=2)
+        assert measures.not_ready() is not None
+        federation.turns(30)
+        assert (measures.not_ready(), spare.is_spare) == (None, True)
 
     def stub(self, **pending):
         """A host in round 12 with clients that have so many pending records, of which round 9 was the last learnt."""
@@ -325,7 +364,7 @@ class TestExposure:
             with pytest.raises(urllib.error.HTTPError):
                 urllib.request.urlopen(f"http://{address}/other")
         assert address.startswith("127.0.0.1:")
-        assert "\nm 1.0\n" in text
+        assert '\nm{federation="federation"} 1.0\n' in text
         assert f'streamfl_info{{federation="federation",role="client",version="{__version__}"}} 1.0' in text
 
     def test_probes_have_a_listener_of_their_own_which_shows_nothing_else(self):

@@ -1,13 +1,14 @@
 """What a person sees of a federation while it runs."""
 
 import io
+import json
 from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from streamfl.errors import PeerError
-from streamfl.live.operator.watch import lines, reader, watch
+from streamfl.live.operator.watch import as_json, lines, reader, watch
 from streamfl.protocol.messages import (
     Accepted,
     Ended,
@@ -215,13 +216,13 @@ class TestSilence:
         )
 
     def test_watch_says_that_an_operator_holds_the_round(self):
-        hold, go_on = (
+        hold, close_if_ready = (
             MemberChanged(entry=8, number=n, client="", action=action, by="op")
             for n, action in enumerate(("hold", "resume"))
         )
         (_, text) = self.printed(hold, *[None] * 3, opened=OPENED)
         assert text == "for 30 s: round 8 is open, but an operator has paused learning; `streamfl resume` continues"
-        (*_, text) = self.printed(hold, go_on, *[None] * 3, opened=OPENED)
+        (*_, text) = self.printed(hold, close_if_ready, *[None] * 3, opened=OPENED)
         assert text.startswith("for 30 s: round 8 is open; the coordinator")
 
     def test_watch_says_that_records_do_not_come(self):
@@ -243,3 +244,20 @@ def test_a_refusal_is_one_line_with_its_reason():
     assert line(refused) == ("c3 refused for entry 7: a loss of NaN", "yellow")
     out = Refusal(client="c3", incarnation=1, entry=9, reason="evicted, refused for 3 entries", evicted=True)
     assert line(out) == ("c3 evicted, refused for 3 entries", "bold red")
+
+
+def test_programs_read_a_round_and_a_drift_with_the_fields_of_a_result() -> None:
+    restart = Restarted(round=9, epoch=2, cause="excess", statistic=12.0, threshold=9.2, chosen="scratch", since=8)
+    unmeasured = closed(t=8, served=Served(), losses={})
+    told = [json.loads(line) for line in as_json([closed(), None, unmeasured, restart], rounds=3)]
+    assert [one["type"] for one in told] == ["round-closed", "round-closed", "restarted"]
+    assert (told[0]["round"], told[0]["records"], told[0]["loss"]) == (7, 600, 0.41239)
+    assert told[1]["loss"] is None
+    assert (told[2]["since"], told[2]["chosen"], told[2]["cause"]) == (8, "scratch", "excess")
+    assert all(one["text"].isprintable() for one in told)
+    forged = replace(restart, statistic=float("inf"), scores={"\x1b[2J": float("nan")})
+    assert json.loads(next(as_json([forged])))["statistic"] is None
+
+
+def test_programs_read_no_more_rounds_than_asked_for() -> None:
+    assert len(list(as_json([closed(t=t) for t in range(1, 9)], rounds=2))) == 2

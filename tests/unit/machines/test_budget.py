@@ -32,9 +32,9 @@ def size_of(sizes: list[int]):
     return lambda sent: sizes[sent.trained] + len(sent.attempt) + sent.numbers.served.correct
 
 
-def kept(a_record: float, sizes: list[int], *, coarsest: int = 8, **more) -> int:
+def kept(bytes_per_record: float, sizes: list[int], *, coarsest: int = 8, **more) -> int:
     """Return the coarseness of the update that is sent."""
-    sent = Budget(a_record, size_of(sizes)).fit(
+    sent = Budget(bytes_per_record, size_of(sizes)).fit(
         replace(update(**more), trained=0), lambda one, times: replace(one, trained=times), coarsest
     )
     assert sent.attempt == more.get("attempt", "1-1")
@@ -88,9 +88,9 @@ def test_the_mean_is_that_of_the_latest_sixteen_rounds_and_an_update_made_again_
     for round_ in range(5, 20):
         taken.add(round_, 1000, 10)
     taken.add(19, 1000, 10)  # made again
-    assert taken.a_record is None
+    assert taken.bytes_per_record is None
     taken.add(20, 2600, 50)
-    assert taken.a_record == (15 * 1000 + 2600) / 200
+    assert taken.bytes_per_record == (15 * 1000 + 2600) / 200
     taken.add(21, 1000, 10)
-    assert taken.a_record == (15 * 1000 + 2600) / 200
+    assert taken.bytes_per_record == (15 * 1000 + 2600) / 200
     assert list(taken.latest) == list(range(6, 22))

@@ -49,5 +49,5 @@ def test_a_client_asks_at_once_when_it_loses_patience_or_its_place_and_only_the_
 
 
 def test_a_client_waits_32_times_as_long_for_an_announced_time_however_often_it_has_asked():
-    patience = Patience(2.0).loses().set_back().waits_anew(now=6.0)
+    patience = Patience(2.0).loses().set_back().waits_again(now=6.0)
     assert (patience.ends_at_last, patience.ends) == (70.0, 10.0)

@@ -139,17 +139,20 @@ def test_scores_sent_again_count_once():
     [
         ({"entry": 10}, "nobody has asked for scores"),
         ({"client": "c9"}, "nobody has asked for scores"),
-        ({"losses": {}}, "losses are of other models"),
+        ({"losses": {}}, "losses are not those of the models"),
         (
             {"losses": dict.fromkeys(ASKED, SlotLosses(loss=float("nan"), square=0.0, proper=0.0))},
             "a loss is out of range",
         ),
         ({"stage": 0}, "nobody has asked for scores"),
         ({"stage": 2}, "nobody has asked for scores"),
-        ({"differences": {}}, "differences are of other models than are trained"),
-        ({"differences": dict.fromkeys(ASKED, np.zeros((2, 2)))}, "differences are of other models than are trained"),
-        ({"relabelling": {}}, "labels were fitted to other models"),
-        ({"relabelling": dict.fromkeys(ASKED, np.zeros((2, 2)))}, "labels were fitted to other models"),
+        ({"differences": {}}, "differences are not those of the models that are trained"),
+        (
+            {"differences": dict.fromkeys(ASKED, np.zeros((2, 2)))},
+            "differences are not those of the models that are trained",
+        ),
+        ({"relabelling": {}}, "labels were not fitted to the models"),
+        ({"relabelling": dict.fromkeys(ASKED, np.zeros((2, 2)))}, "labels were not fitted to the models"),
         ({"relabelling": fitted(np.zeros((2, 3)))}, "fitted labels have another shape"),
         ({"relabelling": fitted(np.zeros(4))}, "fitted labels have another shape"),
         ({"relabelling": fitted(np.zeros((0, 0)))}, "fitted labels have another shape"),
@@ -158,7 +161,7 @@ def test_scores_sent_again_count_once():
         ({"relabelling": fitted(np.array([[0.0, -np.inf], [0.0, 0.0]]))}, "log-likelihoods are out of range"),
         # 100 records, each at least -2 ln 2.
         ({"relabelling": fitted(np.full((2, 2), -139.0))}, "log-likelihoods are out of range"),
-        ({"losses": {"step 16": SlotLosses(loss=1.0, square=0.0, proper=1.0)}}, "losses are of other models"),
+        ({"losses": {"step 16": SlotLosses(loss=1.0, square=0.0, proper=1.0)}}, "losses are not those of the models"),
     ],
 )
 def test_scores_that_do_not_fit_are_refused(changes, reason):

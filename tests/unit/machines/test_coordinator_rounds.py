@@ -458,10 +458,10 @@ REFUSED: dict[str, tuple[Callable[[Update], Update], str]] = {
     "records again": (lambda u: replace(u, spans=(Span("c1", 0, 4),)), "do not follow the ledger"),
     "backwards": (lambda u: replace(u, spans=(Span("c1", 4, 3),)), "run backwards"),
     "one record more than positions": (lambda u: replace(u, rejected=1), "there are more records than positions"),
-    "wrong rows": (lambda u: stepping(u, np.zeros((3, 2))), "of shape (3, 2), not (2, 2)"),
-    "wrong columns": (lambda u: stepping(u, np.zeros((2, 3))), "of shape (2, 3), not (2, 2)"),
-    "no matrix": (lambda u: stepping(u, np.zeros(4)), "of shape (4,), not (2, 2)"),
-    "columns for too few labels": (lambda u: replace(u, new_labels=("z",)), "of shape (2, 2), not (2, 3)"),
+    "wrong rows": (lambda u: stepping(u, np.zeros((3, 2))), "the shape (3, 2), not (2, 2)"),
+    "wrong columns": (lambda u: stepping(u, np.zeros((2, 3))), "the shape (2, 3), not (2, 2)"),
+    "no matrix": (lambda u: stepping(u, np.zeros(4)), "the shape (4,), not (2, 2)"),
+    "columns for too few labels": (lambda u: replace(u, new_labels=("z",)), "the shape (2, 2), not (2, 3)"),
     "NaN in a step": (lambda u: stepping(u, [[0, np.nan], [0, 0]]), "not finite"),
     "infinity in a step": (lambda u: stepping(u, [[0, -np.inf], [0, 0]]), "not finite"),
     "NaN loss": (lambda u: scoring(u, loss=np.nan), "out of range"),
@@ -475,14 +475,14 @@ REFUSED: dict[str, tuple[Callable[[Update], Update], str]] = {
     "negative trained": (lambda u: replace(u, trained=-1), "impossible counts"),
     "negative rejected": (lambda u: replace(u, rejected=-1), "impossible counts"),
     "trained on more than read": (lambda u: replace(u, trained=u.records + 1), "impossible counts"),
-    "a model was not scored": (lambda u: without(u, "step 1"), "losses are of other models"),
+    "a model was not scored": (lambda u: without(u, "step 1"), "losses are not those of the models"),
     "unknown slot scored": (
         lambda u: altered(u, losses={**u.numbers.losses, "what": SlotLosses(loss=1.0, square=1.0, proper=1.0)}),
-        "losses are of other models",
+        "losses are not those of the models",
     ),
     "unknown slot stepped": (
         lambda u: altered(u, differences={**u.numbers.differences, "what": np.zeros((2, 2))}),
-        "differences are of other models than are trained",
+        "differences are not those of the models that are trained",
     ),
 }
 
@@ -567,8 +567,8 @@ def test_models_that_name_their_clients_are_scored_and_trained_by_those_alone():
     mine = replace(opened, slots=tuple(replace(slot, clients=None) for slot in opened.slots))
     everything = replace(opened, slots=tuple(replace(slot, trained=True) for slot in opened.slots))
     for wrong, reason in (
-        (answer(mine, "c1"), "losses are of other models than were asked for"),
-        (answer(everything, "c0"), "differences are of other models than are trained"),
+        (answer(mine, "c1"), "losses are not those of the models that were asked for"),
+        (answer(everything, "c0"), "differences are not those of the models that are trained"),
     ):
         other = coordinator(2, profile=branching())
         begun(other, "c0", "c1")
@@ -589,7 +589,7 @@ def test_a_client_apart_scores_the_models_of_all_and_trains_only_its_own():
     assert opened.apart == (BranchGroup(clients=("c1",), serves="step 1"),)
     assert (opened.served_by("c0"), opened.served_by("c1")) == ("step 16", "step 1")
     of_all = answer(replace(opened, apart=()), "c1")
-    assert refusals(feed(machine, of_all))[0][1] == "differences are of other models than are trained"
+    assert refusals(feed(machine, of_all))[0][1] == "differences are not those of the models that are trained"
     commit = feed(machine, answer(opened, "c1", loss=0.5, records=3), answer(opened, "c0", loss=0.55, records=1))
     (closed,) = broadcast(commit, RoundClosed)
     assert (closed.records, closed.trained) == (4, 4)

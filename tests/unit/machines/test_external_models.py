@@ -409,7 +409,7 @@ def test_an_external_model_with_too_many_names_is_refused_and_no_client_sends_on
     ((name, reason),) = refusals(feed(machine, answer(opened, "c0", learnt=learnt)))
     assert (name, reason) == (
         "c0",
-        f"an external model that cannot be merged: {learnt.state.names} names, where 3 are the most",
+        f"an external model that cannot be merged: {learnt.state.names} names, but at most 3 are allowed",
     )
     assert (within(learnt, limits).state, within(learnt, limits).unlearnt) == (None, 4)
     assert within(learnt, Limits(external_names=learnt.state.names)) is learnt

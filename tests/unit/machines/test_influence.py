@@ -16,7 +16,7 @@ from streamfl.learning.influence import Influence, Sent, judge, outliers
 from streamfl.learning.local_round import Learner
 from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.machines.coordinator.aggregators import AGGREGATORS
-from streamfl.machines.coordinator.round.aggregation import Aggregation
+from streamfl.machines.coordinator.round.aggregation import RoundAggregation
 from streamfl.machines.coordinator.round_kinds.bounded_influence import with_bounded_influence
 from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.models import Softmax
@@ -166,7 +166,7 @@ def test_losses_that_rank_models_the_other_way_round_are_outliers():
 def test_losses_that_are_odd_change_no_mean():
     sent, live = [*honest(4), update("c9", records=300, loss=0.9)], (replace(LIVE[0], whitened=False),)
     learner, agreement = Learner(Softmax(), FedAvg()), Agreement(REGISTRY, 2.0)
-    without = Aggregation.of(learner, agreement, sent, outliers=frozenset({"c9"}))
+    without = RoundAggregation.of(learner, agreement, sent, outliers=frozenset({"c9"}))
     played = without.observed(sent, live, t=1, known_labels=("a", "b"), serves="m").played["m"]
     assert (played.loss, played.proper, played.variance) == pytest.approx((0.3, 0.3, 0.0))
 

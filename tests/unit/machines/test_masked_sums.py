@@ -196,7 +196,7 @@ def test_a_member_that_tells_its_seeds_again_begins_anew():
 def test_a_key_with_whose_owner_nobody_has_a_secret_joins_no_roster():
     machine, _ = federation()
     told = feed(machine, join("c10", key="01" + "0" * 62))
-    assert refusals(told) == [("c10", "the key for masks is no key")]
+    assert refusals(told) == [("c10", "the key for masks is not a key")]
 
 
 @pytest.mark.parametrize("settings", [{"interval": 10.0}, {"by_event_time": True}])
@@ -245,7 +245,7 @@ def test_a_label_or_feature_is_taken_up_when_as_many_clients_have_named_it_as_a_
 
 
 def silent(machine: Coordinator, members: Members, *absent: str, now: float) -> list[Any]:
-    """Return what is decided at the deadline of the seeds, some of which are lacking."""
+    """Return what is decided at the deadline of the seeds, some of which are missing_clients."""
     there = [members.update(name) for name in NAMES]
     asked = asked_by(feed(machine, *there, now=now))
     feed(machine, *(seeds for name, seeds in members.seeds(asked).items() if name not in absent), now=now)
@@ -345,9 +345,9 @@ def test_a_coordinator_that_starts_again_opens_another_entry_for_the_same_round(
     [
         ({"squared_norm": 1.0}, "the message has numbers about records next to their sums"),
         ({"times": (1, 2)}, "the message has numbers about records next to their sums"),
-        ({"sums": ""}, "the sums have another layout"),
-        ({"sums": as_text(np.zeros(3))}, "the sums have another layout"),
-        ({"sums": "?" * 100}, "the sums have another layout"),
+        ({"sums": ""}, "the sums do not have the layout of the round"),
+        ({"sums": as_text(np.zeros(3))}, "the sums do not have the layout of the round"),
+        ({"sums": "?" * 100}, "the sums do not have the layout of the round"),
     ],
 )
 def test_an_update_is_refused_that_tells_more_or_less_than_its_sums(lie, reason):
@@ -361,7 +361,7 @@ def test_an_update_is_refused_that_tells_more_or_less_than_its_sums(lie, reason)
     [
         ({"own": "0"}, "no seeds"),
         ({"own": "G" * 64}, "no seeds"),
-        ({"shared": {"c9": "0" * 64}}, "the seeds are shared with other clients than were asked for"),
+        ({"shared": {"c9": "0" * 64}}, "the seeds are not shared with the clients that were asked for"),
         ({"attempt": "1-7"}, "the seeds are of another attempt"),
         ({"entry": 4}, "nobody has asked for seeds"),
     ],

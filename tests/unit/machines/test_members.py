@@ -119,7 +119,7 @@ def test_names_that_come_and_go_before_round_1_fill_no_memory():
 def test_hosts_of_one_grant_take_over_from_one_another_and_no_other_does():
     machine = coordinator(KeyGrants({"k1": ("c*",), "k2": ("c0", "d"), "k3": ("d",)}))
     opened = begun(machine, c0="k1", c1="k1")
-    assert refusals(feed(machine, Signed(join("c0", start=2), "k3"))) == [("c0", "its signer is not granted it")]
+    assert refusals(feed(machine, Signed(join("c0", start=2), "k3"))) == [("c0", "its signer may not speak for it")]
     (taken,) = broadcast(feed(machine, Signed(join("c0", start=2), "k2")), Joined)
     assert taken.incarnation == 2
     assert machine.state.keys == {"c0": "k2", "c1": "k1"}
@@ -205,7 +205,7 @@ def test_a_command_counts_once_and_in_its_turn(begins):
 def test_an_introduced_client_that_is_evicted_is_not_waited_for():
     machine = coordinator()
     feed(machine, join("c0"), command("evict", "c0", 1))
-    assert machine.introduced == 0
+    assert machine.waiting_clients == 0
     assert not broadcast(feed(machine, join("c1")), RoundOpened)
     assert broadcast(feed(machine, join("c2")), RoundOpened)
 
@@ -256,11 +256,11 @@ def once(closed: list[RoundClosed]) -> list[RoundClosed]:
 
 def test_the_closest_name_is_looked_for_once_for_each_client_and_not_for_ever(monkeypatch):
     asked: list[str] = []
-    monkeypatch.setattr(KeyGrants, "meant", lambda _, client, __: asked.append(client) or "; did you mean lab?")
+    monkeypatch.setattr(KeyGrants, "suggestion", lambda _, client, __: asked.append(client) or "; did you mean lab?")
     machine = coordinator(KeyGrants({"k1": ("lab",)}))
     for n in (*range(MOST_TOLD), *range(2 * MOST_TOLD)):
         ((_, reason),) = refusals(feed(machine, Signed(join(f"s{n}"), "k1")))
-        assert reason == "no host is granted it" + ("; did you mean lab?" if n < MOST_TOLD else "")
+        assert reason == "no host may speak for it" + ("; did you mean lab?" if n < MOST_TOLD else "")
     assert asked == [f"s{n}" for n in range(MOST_TOLD)]
 
 

@@ -113,7 +113,7 @@ class TestFollowed:
         here = Published()
         here.add(ModelPublished(slot="a", version=1, registry=1, weights=ONE))
         forged = replace(change(2, {"a": ONE}, {"a": 2.0 * ONE}), numbers=np.full((2, 2), 7.0))
-        assert [str(error) for error in here.add(forged)] == ["models that are not those of their digest"]
+        assert [str(error) for error in here.add(forged)] == ["the models do not match their digest"]
         assert here.add(change(2, {"a": ONE}, {"a": 2.0 * ONE})) == []
         assert here.slots["a"].versions[2].tolist() == (2.0 * ONE).tolist()
 
@@ -193,7 +193,7 @@ def test_a_forged_model_does_not_stick():
     machine, _ = after_one_round()
     feed(machine, ModelPublished(slot="m", version=1, registry=1, weights=5.0 * ONE))
     decisions = feed(machine, *second(ONE, 2.0 * ONE))
-    assert dropped(decisions) == ["models that are not those of their digest"]
+    assert dropped(decisions) == ["the models do not match their digest"]
     assert sent(decisions, Update) == []
     assert sent(feed(machine, Tick(), now=machine.wakes_at), Join)
 

@@ -215,11 +215,11 @@ PILE = tuple(f"n{i:02}" for i in range(11))
 @pytest.mark.parametrize(
     ("new", "reason"),
     [
-        ({"new_features": (LONG,)}, "a name of more than 256 bytes, or not in UTF-8"),
-        ({"new_labels": ("é" * 129,)}, "a name of more than 256 bytes, or not in UTF-8"),
-        ({"new_labels": ("\ud800",)}, "a name of more than 256 bytes, or not in UTF-8"),
-        ({"new_features": PILE}, "11 new names, where 10 are the most"),
-        ({"new_labels": PILE}, "11 new names, where 10 are the most"),
+        ({"new_features": (LONG,)}, "a name has more than 256 bytes, or is not UTF-8"),
+        ({"new_labels": ("é" * 129,)}, "a name has more than 256 bytes, or is not UTF-8"),
+        ({"new_labels": ("\ud800",)}, "a name has more than 256 bytes, or is not UTF-8"),
+        ({"new_features": PILE}, "11 new names, but at most 10 are allowed"),
+        ({"new_labels": PILE}, "11 new names, but at most 10 are allowed"),
         (
             {"moments": Moments(("y",), np.ones(1), np.zeros(1), np.ones(1))},
             "moments name a feature that no record has",
@@ -391,7 +391,7 @@ def test_a_client_leaves_out_what_is_beyond_the_weights_of_a_model():
     buffer = Buffer(10)
     X, y = np.ones((2, 4)), np.array([0.0, 2.0])
     buffer.add([Batch(Span("c0", 0, 2), np.arange(2), ("x", "y", "z", "new"), X, y, ("a", "b", "c"))])
-    buffer.within(full, limits)
+    buffer.drop_unregistered_names(full, limits)
     (kept,) = buffer.batches
     assert (kept.features, kept.labels, len(kept), len(kept.rejected)) == (("x", "y", "z"), ("a", "b"), 1, 1)
 

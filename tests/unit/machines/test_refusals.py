@@ -31,7 +31,7 @@ from streamfl.machines.coordinator.close import rounds
 from streamfl.machines.coordinator.culprits import without_culprits
 from streamfl.machines.coordinator.gate import admission
 from streamfl.machines.coordinator.machine import PAUSE, Coordinator
-from streamfl.machines.coordinator.round.aggregation import Aggregation
+from streamfl.machines.coordinator.round.aggregation import RoundAggregation
 from streamfl.machines.coordinator.round.refusals import Refusals
 from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.machines.coordinator.saved.ledger import Member
@@ -715,9 +715,9 @@ class OnlySigned:
     """Whoever has signed may speak for every client."""
 
     def refusal(self, client, signer, state):
-        return None if signer else "its signature is missing or not right"
+        return None if signer else "its signature is missing or not valid"
 
-    def meant(self, client, state):
+    def suggestion(self, client, state):
         return ""
 
 
@@ -756,14 +756,14 @@ def _finish(saved, updates, decisions):
 
 def poisoned(monkeypatch, *names):
     """Let a round that holds updates of these clients raise when it is added up."""
-    whole = Aggregation.of.__func__
+    whole = RoundAggregation.of.__func__
 
     def of(cls, learner, agreement, updates, *others):
         if {update.client for update in updates} & set(names):
             raise OverflowError("numbers too large")
         return whole(cls, learner, agreement, updates, *others)
 
-    monkeypatch.setattr(Aggregation, "of", classmethod(of))
+    monkeypatch.setattr(RoundAggregation, "of", classmethod(of))
 
 
 def test_the_updates_with_which_a_round_cannot_be_closed_are_refused_and_it_closes_without_them(monkeypatch):
@@ -843,7 +843,7 @@ def test_an_introduction_with_which_a_federation_cannot_begin_is_refused_and_ano
     saved = Saved(2)
     decisions = saved.feed(join("c0"), join("c1"))
     assert refusals(decisions) == [("c1", "could not be handled: OverflowError: numbers too large")]
-    assert (broadcast(decisions, RoundOpened), saved.machine.introduced) == ([], 1)
+    assert (broadcast(decisions, RoundOpened), saved.machine.waiting_clients) == ([], 1)
     assert len(broadcast(saved.feed(join("c2")), RoundOpened)) == 1
     assert sorted(saved.machine.state.members) == ["c0", "c2"]
 
@@ -852,18 +852,18 @@ def test_scores_that_cannot_be_added_up_are_dropped(alarmed, monkeypatch):
     _, updates, asked = alarmed
     without = asking(alarmed)
     _finish(without, updates, without.feed(scores(updates["c1"], asked, math.nan)))
-    whole = Aggregation.answer
+    whole = RoundAggregation.answer
 
     def answer_(self, heard, live):
         if any(said.client == "c1" for _, said in heard):
             raise OverflowError("numbers too large")
         return whole(self, heard, live)
 
-    monkeypatch.setattr(Aggregation, "answer", answer_)
+    monkeypatch.setattr(RoundAggregation, "answer", answer_)
     saved = asking(alarmed)
     decisions = saved.feed(scores(updates["c1"], asked, 0.1))
     assert [name for name, _ in refusals(decisions)] == ["c1"]
-    monkeypatch.setattr(Aggregation, "answer", whole)
+    monkeypatch.setattr(RoundAggregation, "answer", whole)
     _finish(saved, updates, decisions)
     assert uncounted(saved.machine) == uncounted(without.machine)
 
@@ -876,8 +876,8 @@ def test_without_usable_scores_the_round_closes_without_scores(alarmed, monkeypa
             raise OverflowError("numbers too large")
         return whole(self, heard, live)
 
-    whole = Aggregation.answer
-    monkeypatch.setattr(Aggregation, "answer", deaf)
+    whole = RoundAggregation.answer
+    monkeypatch.setattr(RoundAggregation, "answer", deaf)
     saved = asking(alarmed)
     decisions = saved.feed(scores(updates["c1"], asked, 0.1))
     assert [name for name, _ in refusals(decisions)] == ["c0", "c1", "c2"]
@@ -1139,7 +1139,7 @@ def test_no_more_clients_than_the_limit_are_remembered_once_a_federation_has_beg
     machine = coordinator(2, limits=Limits(clients=3))
     begun(machine, "c0", "c1")
     assert broadcast(feed(machine, join("c2")), Joined)
-    why = "one client more than the 3 that the federation takes"
+    why = "the limit of 3 clients is reached"
     assert refusals(feed(machine, *(join(f"x{i}") for i in range(50)))) == [(f"x{i}", why) for i in range(50)]
     assert set(machine.state.members) == {"c0", "c1", "c2"}
     feed(machine, leave("c2"))
@@ -1149,7 +1149,7 @@ def test_no_more_clients_than_the_limit_are_remembered_once_a_federation_has_beg
 
 def test_no_more_clients_than_the_limit_are_remembered_while_candidates_are_scored():
     machine, _, _ = deliberating(coordinator(3, limits=Limits(clients=5)))
-    why = "one client more than the 5 that the federation takes"
+    why = "the limit of 5 clients is reached"
     assert refusals(feed(machine, *(join(f"x{i}") for i in range(50)))) == [(f"x{i}", why) for i in range(2, 50)]
     assert refusals(feed(machine, join("x1"))) == []  # it waits already
 
@@ -1157,7 +1157,7 @@ def test_no_more_clients_than_the_limit_are_remembered_while_candidates_are_scor
 def test_no_more_clients_than_the_limit_are_remembered_before_a_federation_has_begun():
     machine = coordinator(9, limits=Limits(clients=3))
     feed(machine, *(join(f"x{i}") for i in range(50)))
-    assert machine.introduced == 3
+    assert machine.waiting_clients == 3
 
 
 def test_what_clients_say_before_a_federation_has_begun_is_bounded_by_what_it_takes(monkeypatch):
@@ -1168,7 +1168,7 @@ def test_what_clients_say_before_a_federation_has_begun_is_bounded_by_what_it_ta
     refused = refusals(feed(machine, *(join(f"x{i}", **large) for i in range(5))))
     assert [name for name, _ in refused] == ["x2", "x3", "x4"]
     assert refusals(feed(machine, join("x0", start=2, **large))) == []  # in place of its own
-    assert (machine.introduced, refusals(feed(machine, join("x5")))) == (2, [])
+    assert (machine.waiting_clients, refusals(feed(machine, join("x5")))) == (2, [])
 
 
 def test_a_client_that_waits_for_the_scores_of_others_is_known_by_no_more_than_its_place():

@@ -189,5 +189,5 @@ def test_another_detector_is_refused_by_its_class() -> None:
     class Mine(drift.ADWIN):
         pass
 
-    with pytest.raises(UsageError, match="Mine is no detector of river"):
+    with pytest.raises(UsageError, match="Mine is not a detector of river"):
         name_of(Mine())

@@ -1,6 +1,7 @@
 """Lists of names in pages and help are those of the registries."""
 
 from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import click
 import pytest
@@ -9,6 +10,9 @@ from click.testing import CliRunner
 from streamfl.cli.main import cli
 from streamfl.cli.names import REGISTRIES, registry
 from streamfl.records.files.known import FILE_FORMATS
+from streamfl.records.request import Request
+from streamfl.records.values.dates import Order
+from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
 
 ROOT = Path(__file__).parents[3]
 
@@ -37,3 +41,20 @@ def test_no_command_has_a_list_that_is_not_filled_in():
         texts = [command.help or "", *(one.help or "" for one in command.params if isinstance(one, click.Option))]
         if any("{" in text for text in texts):
             assert "{" not in help_of(name)
+
+
+def texts_in(kind: Any) -> set[str]:
+    """Return the texts that a type allows."""
+    return {kind} if isinstance(kind, str) else {text for one in get_args(kind) for text in texts_in(one)}
+
+
+def test_an_option_with_choices_takes_those_of_its_setting():
+    settings: dict[str, Any] = {"date_order": Order} | {
+        name: kind
+        for table in (LearningSettings, PrivacySettings, ProfileSettings, Request)
+        for name, kind in get_type_hints(table).items()
+    }
+    options = [one for one in cli.commands["replay"].params if isinstance(one.type, click.Choice)]
+    told = {one.name: set(one.type.choices) for one in options}
+    assert len(told) > 8
+    assert told == {name: texts_in(settings[name]) for name in told}

@@ -11,6 +11,7 @@ from unit.learning.test_algorithms import Signs
 
 from streamfl.errors import PeerError, UsageError
 from streamfl.learning.algorithms.fedavg import FedAvg
+from streamfl.learning.algorithms.mirror_maps import MIRROR_MAPS
 from streamfl.learning.profiles.adaptive.candidates import CANDIDATES
 from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.machines.coordinator.aggregators import AGGREGATORS
@@ -30,7 +31,17 @@ SIGNS = "unit.learning.test_algorithms:Signs"
 
 NAMED: dict[str, tuple[str, Callable[[str], Any]]] = {
     of.what: (of.group, of.find)
-    for of in (ALGORITHMS, PROFILES, DETECTORS, MODELS, FILE_FORMATS, RECORD_FORMATS, AGGREGATORS, CANDIDATES)
+    for of in (
+        ALGORITHMS,
+        PROFILES,
+        DETECTORS,
+        MODELS,
+        FILE_FORMATS,
+        RECORD_FORMATS,
+        AGGREGATORS,
+        CANDIDATES,
+        MIRROR_MAPS,
+    )
 }
 
 

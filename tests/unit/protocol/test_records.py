@@ -86,15 +86,15 @@ def test_a_buffer_counts_good_records_and_all_records() -> None:
     assert (buffer.size, buffer.pending, buffer.room) == (3, 5, 1)
     buffer.add([Batch(Span("p", 18, 20), np.array([18, 19]), ("a",), np.ones((2, 1)), np.zeros(2), ("u",))])
     assert (buffer.size, buffer.pending, buffer.room) == (5, 7, 0)
-    assert buffer.covers() == (Span("p", 10, 20),)
+    assert buffer.held_spans() == (Span("p", 10, 20),)
 
 
 def test_a_span_that_held_nothing_is_kept_until_it_is_accepted() -> None:
     buffer = Buffer(6)
     buffer.add([empty(0, 5)])
-    assert buffer.covers() == (Span("p", 0, 5),)
+    assert buffer.held_spans() == (Span("p", 0, 5),)
     buffer.drop([Span("p", 0, 5)])
-    assert buffer.covers() == ()
+    assert buffer.held_spans() == ()
 
 
 def test_stacked_batches_keep_their_own_names_and_labels() -> None:

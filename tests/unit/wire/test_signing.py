@@ -56,7 +56,7 @@ def test_a_change_of_any_bit_of_stamp_or_digest_is_refused(whole: bool) -> None:
     for bit in range(8 * len(DIGEST)):
         changed = bytearray(DIGEST)
         changed[bit // 8] ^= 1 << bit % 8
-        assert refused(verifier, "updates", bytes(changed), stamp) == "a signature that is not right"
+        assert refused(verifier, "updates", bytes(changed), stamp) == "the signature is not valid"
 
 
 @given(length=st.integers(0, 200), fill=st.integers(0, 255))
@@ -68,15 +68,13 @@ def test_junk_is_no_signature(length: int, fill: int) -> None:
 def test_a_signature_counts_in_no_other_federation_or_place(told: tuple[str, str], asked: tuple[str, str]) -> None:
     stamp = Signer(KEY, "client", told[0]).stamp(told[1], DIGEST)
     if told != asked:
-        assert (
-            refused(Verifier(LISTED, "client", asked[0]), asked[1], DIGEST, stamp) == "a signature that is not right"
-        )
+        assert refused(Verifier(LISTED, "client", asked[0]), asked[1], DIGEST, stamp) == "the signature is not valid"
 
 
 @pytest.mark.parametrize("role", ["coordinator", "operator"])
 def test_a_signature_counts_for_no_other_role(role: str) -> None:
     stamp = Signer(KEY, "client", "forest").stamp("control", DIGEST)
-    assert "not right" in refused(Verifier(LISTED, role, "forest"), "control", DIGEST, stamp)  # type: ignore[arg-type]
+    assert "not valid" in refused(Verifier(LISTED, role, "forest"), "control", DIGEST, stamp)  # type: ignore[arg-type]
 
 
 def test_other_keys_and_no_signature_are_told_apart() -> None:
@@ -96,7 +94,7 @@ def test_the_first_key_is_pinned_also_for_the_next_process(tmp_path: Path) -> No
     stamps = {key: Signer(key, "coordinator", "f", whole=True).stamp("control", DIGEST) for key in (KEY, OTHER)}
     forged = stamps[OTHER][:-1] + bytes([stamps[OTHER][-1] ^ 1])
     verifier = Verifier(Pinned(path), "coordinator", "f")
-    assert refused(verifier, "control", DIGEST, forged) == "a signature that is not right"
+    assert refused(verifier, "control", DIGEST, forged) == "the signature is not valid"
     assert not path.exists()
     assert verifier.signer("control", DIGEST, stamps[KEY]) == str(KEY.public)
     for later in (verifier, Verifier(Pinned(path), "coordinator", "f")):
@@ -123,6 +121,25 @@ def test_a_key_file_is_made_once_and_read_by_its_owner_alone(tmp_path: Path) -> 
     path.chmod(0o640)
     with pytest.raises(UsageError, match="chmod 600"):
         read_key(path)
+
+
+@pytest.mark.parametrize(("mode", "is_given"), [(0o440, True), (0o640, True), (0o660, False), (0o444, False)])
+def test_the_group_may_read_a_key_that_another_user_gave_to_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, is_given: bool
+) -> None:
+    path = tmp_path / "plant-7.key"
+    public = make_key(path)
+    path.chmod(mode)
+    own = path.stat().st_uid
+    monkeypatch.setattr("os.geteuid", lambda: own)
+    with pytest.raises(UsageError, match="others than its owner"):
+        read_key(path)
+    monkeypatch.setattr("os.geteuid", lambda: own + 1)
+    if is_given:
+        assert read_key(path).public == public
+    else:
+        with pytest.raises(UsageError, match="others than its owner"):
+            read_key(path)
 
 
 @pytest.mark.parametrize("text", ["", "ed25519-private:AAAA", "ed25519:" + "A" * 43 + "=", "junk\xff" * 400])

@@ -71,7 +71,7 @@ def of_text(text: bytes, *arrays: np.ndarray) -> bytes:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (b"[]", "no object"),
+        (b"[]", "not an object"),
         (b"{", "not a coordinator state"),
         (b"[" * 100_000, "not a coordinator state"),
         (json.dumps({"profile": 3}).encode(), "profile"),
@@ -83,7 +83,7 @@ def test_a_text_that_is_no_state_is_refused(text, why):
 
 
 def test_a_few_bytes_cannot_take_much_memory(monkeypatch):
-    with pytest.raises(PeerError, match="deflated bytes that are too many"):
+    with pytest.raises(PeerError, match="the compressed bytes are too many"):
         state_bytes.decode(of_text(b" " * (state_bytes.MOST_TEXT + 1)))
     monkeypatch.setattr(state_bytes, "MOST_NUMBERS", 3 * 2**15)
     zeros = np.zeros((2**14, 2))

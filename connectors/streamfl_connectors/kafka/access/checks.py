@@ -121,7 +121,7 @@ class _Check:
         if self._delayed_labels is not None:
             yield "labels", self._label_schema
         if self._placement.is_regrouped:
-            yield "clients", self._joined
+            yield "clients", self._matched
         if self._asked is not None:
             yield "records without labels", self._unlabelled_schema
 
@@ -248,7 +248,7 @@ class _Check:
     def _label_schema(self) -> Iterable[CheckResult]:
         return () if self._delayed_labels is None else self._sampled(self._of_labels, self._delayed_labels.records)
 
-    def _joined(self) -> Iterator[CheckResult]:
+    def _matched(self) -> Iterator[CheckResult]:
         """Look at the newest and the oldest messages of all partitions: whose they are, and which labels fit."""
         labels = self._delayed_labels
         records, of_labels = self._readable(self._of_records), self._readable(self._of_labels)
@@ -264,7 +264,7 @@ class _Check:
             for partitions in sample.at_both_ends(self._connection, of_labels, MOST_LABELS)
         ]
         rates = [sampled.rate_of([one.timestamp for one in some] for some in partitions) for partitions in found]
-        newest, oldest = (sampled.joined(*both) for both in zip(ends, told, rates, strict=True))
+        newest, oldest = (sampled.matched(*both) for both in zip(ends, told, rates, strict=True))
         yield from sampled.labels_fit(newest, oldest, labels.window, max(records.values()))
 
     def _whose(self, messages: Sequence[Any]) -> Sequence[Whose]:
@@ -404,7 +404,7 @@ def _own_topics_matched(matched: Mapping[str, Sequence[str]], own: Described) ->
         if taken:
             found = f"{name} also matches the federation's own {listed(taken)}, which have no records"
             remedy = (
-                "these are ignored; but better give topics of records a beginning of their own, such as "
+                "these are ignored; it is better to give topics of records a prefix of their own, such as "
                 "NAME.records.*"
             )
             yield CheckResult(name, "warning", found, remedy)

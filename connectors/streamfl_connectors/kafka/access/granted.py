@@ -64,7 +64,7 @@ def _meant(share: Mapping[str, float], joins: Set[str]) -> Set[str]:
         The roles whose groups it may join.
     """
     best = max(share[role] for role in share if role not in SMALL)
-    # What the page reads beside the control topic is all that tells it from watch.
+    # What the page reads next to the control topic is all that tells it from watch.
     small = {role for role in SMALL if share.get(role, 0.0) >= (1.0 if role == "page" else 0.5)}
     if best < 0.5 and small:
         return small

@@ -22,7 +22,7 @@ OPTIONAL = frozenset({"CREATE", "DESCRIBE_CONFIGS"})
 class Need:
     """One right: to READ, WRITE or DESCRIBE a topic, group or transactional id; with a `*`, all of such names.
 
-    A process that lacks a right that is not `vital` says so, and goes on without.
+    A process that lacks a right that is not `vital` says so, and continues without.
 
     >>> str(Need("WRITE", "topic", "forest.updates"))
     'WRITE on topic forest.updates'

@@ -1,4 +1,4 @@
-"""Heartbeats of a coordinator on its own topic: a thread writes some twenty small messages a second.
+"""Heartbeats of a coordinator on its own topic: a thread writes some twenty small messages per second.
 
 The brokers themselves tell of a dead process only after the timeout of a group, which is six seconds or more.
 """
@@ -44,7 +44,7 @@ class KafkaHeartbeat:
         self._thread.start()
 
     def turned(self) -> None:
-        """Note that the coordinator's loop goes on; if it stands still for long, the heartbeats end."""
+        """Note that the coordinator's loop continues; if it stands still for long, the heartbeats end."""
         self._last_turn = time.monotonic()
 
     def _beat(self) -> None:

@@ -1,19 +1,23 @@
-"""The `.state` topic: reads the last coordinator state from its end."""
+"""The `.state` topic: finds the last coordinator state, and tells a federation's first start from a lost state."""
 
 from collections import deque
 from dataclasses import dataclass
 
 import structlog
 from kafka import KafkaConsumer, TopicPartition
+from kafka import errors as kafka_errors
 
 from streamfl.bounds import bounded
-from streamfl.errors import PeerError
+from streamfl.errors import PeerError, UsageError
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.runtime.log.parts import DIGEST, LONGEST, Headers, PartAssembly
 from streamfl.runtime.log.signatures import signer_of
+from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import WrongState
 from streamfl.wire import state_bytes
 from streamfl.wire.signing import Verifier
+from streamfl_connectors.kafka.connection import Connection, explained
+from streamfl_connectors.kafka.last_round import last_opened
 from streamfl_connectors.kafka.reading import bounds, read_to
 
 LOG = structlog.get_logger("streamfl.kafka.coordinator")
@@ -38,6 +42,74 @@ class LastState:
     data: bytes | None
     skipped: int
     why: str | None = None
+
+
+class StateTopic:
+    """The states of a federation, and whether it has begun.
+
+    Parameters
+    ----------
+    connection
+        To the brokers.
+    topics
+        The federation's topics.
+    wrong
+        Returns why a state cannot be continued, or None.
+    """
+
+    def __init__(self, connection: Connection, topics: Topics, wrong: WrongState) -> None:
+        self._settings = connection.settings
+        self._verifier = connection.signatures.coordinator
+        self._topics = topics
+        self._wrong = wrong
+
+    def last(self, reader: KafkaConsumer) -> LastState:
+        """Return the state that was committed last."""
+        with explained(self._settings.bootstrap_servers):
+            return last_state(
+                reader, self._topics.state, self._settings.largest_update, self._verifier, wrong=self._wrong
+            )
+
+    def require(self, last: LastState, *, began: bool) -> None:
+        """Log messages that are not states; refuse to start from nothing if the federation has begun."""
+        if last.skipped:
+            consequence = "the state before it is used" if last.data is not None else "there is no state"
+            LOG.error(
+                "unusable messages among the states",
+                topic=self._topics.state,
+                count=last.skipped,
+                consequence=consequence,
+            )
+        if not began:
+            return
+        if last.why is not None:
+            raise UsageError(f"{self._topics.state} holds no state to continue from: {last.why}")
+        raise UsageError(self.lost)
+
+    @property
+    def lost(self) -> str:
+        """Return that the state is gone, why, and what to do."""
+        what = f"{self._topics.state} has no state any more, but the federation has already started"
+        why = "the topic was emptied, or deleted and made again; with a new state, clients would learn records twice"
+        return f"{what}: {why}; restore the topic from a copy, or begin again under another [federation] name"
+
+    def has_ledger(self, reader: KafkaConsumer) -> bool:
+        """Tell whether the control topic holds the round of a commit, or held one that was deleted since.
+
+        A commit is one transaction: a coordinator that was killed in its first one has left nothing to be read.
+        """
+        with explained(self._settings.bootstrap_servers):
+            begin, end = bounds(reader, TopicPartition(self._topics.control, 0))
+            if begin == end == 0:
+                return False
+            try:
+                opened = last_opened(reader, self._topics.control, self._verifier)
+            except kafka_errors.AuthorizationError as error:
+                remedy = f"grant this log-in READ on {self._topics.control}"
+                LOG.warning("this log-in cannot check whether a state was lost", reason=str(error), remedy=remedy)
+                return False
+            _, models = bounds(reader, TopicPartition(self._topics.models, 0))
+        return bool(opened) or (begin > 0 and models > 0)  # models are never deleted for their age
 
 
 def last_state(

@@ -86,7 +86,7 @@ class ClientLinks(Links):
             self._lost(message.client, error)
 
     def flush(self, seconds: float) -> None:
-        """Wait until all messages are stored, or for so many seconds."""
+        """Wait until all messages are stored, or for this many seconds."""
         try:
             self._producer.flush(seconds)
         except kafka_errors.KafkaError as error:

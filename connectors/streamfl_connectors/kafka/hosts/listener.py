@@ -32,7 +32,7 @@ LOG = structlog.get_logger("streamfl.kafka.listener")
 # The most messages that were received and not yet taken; further ones stay in the log.
 MOST_WAITING, MOST_WAITING_BYTES = 1000, 64 * 1024 * 1024
 
-# All present models, as they are in the log, may have so many times the bytes of the largest update: each is as
+# All present models, as they are in the log, may have this many times the bytes of the largest update: each is as
 # large, and there are a few.
 MODELS_BYTES = 16
 

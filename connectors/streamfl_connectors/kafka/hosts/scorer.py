@@ -28,20 +28,20 @@ LOG = structlog.get_logger("streamfl.kafka.scorer")
 # The most messages of a poll: answers wait for the last of them.
 POLLED = 500
 
-# Packed messages, which may hold 65,536 records in 134 bytes, are polled one at a time until there are so many
+# Packed messages, which may hold 65,536 records in 134 bytes, are polled one at a time until there are this many
 # records: more than in JSON, as to flush and commit takes as long as to answer hundreds.
 PACKED = 2000
 
-# A packed message takes up the room of a record for each so many bytes, if it holds fewer records.
+# A packed message takes up the room of one record per this many bytes, if it holds fewer records.
 RECORD_BYTES = 8 * 1024
 
-# While the group rebalances, a poll waits for so many milliseconds: without a wait it hardly ever joins.
+# While the group rebalances, a poll waits for this many milliseconds: without a wait it hardly ever joins.
 GROUP_POLL_MS = 300
 
-# Offsets are committed within so many milliseconds.
+# Offsets are committed within this many milliseconds.
 COMMIT_MS = 5000
 
-# A poll without records waits for so many milliseconds.
+# A poll without records waits for this many milliseconds.
 POLL_MS = 100
 
 # Errors that mean: the partitions have moved, or a transaction took too long. What was not written is read again.
@@ -169,8 +169,8 @@ class KafkaScorer:
         """Poll packed messages, one at a time, until there are `PACKED` records or no more messages.
 
         A message with more than there is room for is the last, and a block of its own: beside others it would get
-        their columns, too. If the group has changed meanwhile, or a poll fails, all are forgotten and read again from
-        the offsets that are committed: another scorer may have answered them.
+        their columns as well. If the group has changed meanwhile, or a poll fails, all are forgotten and read again
+        from the offsets that are committed: another scorer may have answered them.
         """
         generation = self._consumer.group_metadata().generation_id
         together: dict[TopicPartition, list[Any]] = {}
@@ -325,7 +325,7 @@ class KafkaScorer:
         self._formats.clear()
 
     def listen(self, seconds: float) -> None:
-        """Return when the coordinator has published something, or after so many seconds."""
+        """Return when the coordinator has published something, or after this many seconds."""
         self._arrived.wait(seconds)
         self._arrived.clear()
 

@@ -12,6 +12,8 @@ from streamfl.learning.profiles.base import (
     HIGHEST_ORDER,
     Answer,
     Deliberation,
+    Optimistic,
+    OrderAfterAlarm,
     Profile,
     ProfileOptions,
     Restart,
@@ -61,11 +63,11 @@ class PaperSettings:
     horizon: int = 500
     delta: float = 0.05
     rho_scale: float = 1.0
-    optimistic: Literal["history", "regret"] = "history"
+    optimistic: Optimistic = "history"
     new_instance: Start = "scratch"
     new_block: Start = "scratch"
     after_alarm: Start = "scratch"
-    order_after_alarm: Literal["reset", "continue"] = "reset"
+    order_after_alarm: OrderAfterAlarm = "reset"
     max_order: int = 8
     step: float = 1.0
     distance: float = 1.0
@@ -88,7 +90,7 @@ class PaperSettings:
                 f"profile paper: Tests 1 and 2 can fire: their least threshold at T = {self.horizon} is {least:.3g}"
             )
         first = first_horizon(rho_scale=self.rho_scale, delta=self.delta, above=self.horizon)
-        when = f"they could at T = {first:.2g}" if first else "they could at no T that is worth a number"
+        when = f"they could at T = {first:.2g}" if first else "they could not at any practical T"
         return (
             f"profile paper: Tests 1 and 2 cannot fire at T = {self.horizon}: their least threshold is {least:.1f},"
             f" no statistic exceeds 1; with blocks of T/2 rounds {when}"
@@ -162,7 +164,7 @@ class Paper(Profile):
         """Return why this cannot have come from a configured profile, or None: a schedule has 2^order rounds."""
         orders = [self.next_order, *([self.block.order] if self.block is not None else [])]
         possible = self.horizon >= 0 and 0 <= min(orders) <= max(orders) <= self.settings.max_order
-        return super().wrong_beside(configured) or (None if possible else "orders that no block has")
+        return super().wrong_beside(configured) or (None if possible else "orders that a block cannot have")
 
     def open(self, t: int, scratch: FloatArray, squared_norm: float) -> RoundPlan:
         """Begin round t: begin a block if the last has ended, and let the active instance play."""

@@ -35,7 +35,7 @@ class WatchedTests:
     - Test 2, after every round: the mean of loss - Ft over the block is large. The loss *rose*.
 
     A rise in the first rounds of a block has no earlier loss to compare with. That does no harm where models start
-    anew with the block, but a watched model does not. So a new block begins every half block, two are watched at any
+    again with the block, but a watched model does not. So a new block begins every half block, two are watched at any
     time, and no rise lies in the first rounds of both.
 
     The first block only calibrates: `calibration.replays` replays are drawn from its rounds, each with a schedule of

@@ -10,7 +10,7 @@ from streamfl.records.objects import Object, flat
 from streamfl.records.request import LABEL_NAMES, Request
 from streamfl.records.values.cells import listed, quoted, text
 from streamfl.runtime.log.intake import client_named
-from streamfl.runtime.log.regrouping.sampled import Joined, joined, needed_window, rate_of
+from streamfl.runtime.log.regrouping.sampled import Matched, matched, needed_window, rate_of
 from streamfl.runtime.log.regrouping.whose import Whose
 from streamfl.runtime.ports import ClientBy, TopicSample
 
@@ -56,7 +56,7 @@ def looked_at(
         what = f"no JSON records with labels in {of_labels}, or none at all"
         raise request.refusal(what, "start the programs that write there")
     keys = [_key(*both) for both in every]
-    best = max(range(len(every)), key=lambda end: _joined(*every[end], keys[end], 0.0).share)
+    best = max(range(len(every)), key=lambda end: _matched(*every[end], keys[end], 0.0).share)
     (records, labels), key = every[best], keys[best]
     if not key:
         raise request.refusal(f"no field has the same ids in records and in {of_labels}", _remedy(records, labels))
@@ -73,7 +73,7 @@ def looked_at(
     request, roles = doubted(request, roles_of(request, looked, client), looked.fields, [owner for _, owner in found])
     clients = sorted({*owners} - {""})
     times = [[1000 * time for time, _ in found] for found in ends[best][0].messages.values()]
-    told = _joined(records, labels, key, rate_of(times))
+    told = _matched(records, labels, key, rate_of(times))
     partitions = max(ends[0][0].partitions.values())
     window = min(MOST, max(LEAST, -(-ROOM * needed_window(told, partitions) // 1000) * 1000))
     rate = told.rate / max(1, len(clients))
@@ -114,11 +114,11 @@ def _key(records: Sequence[_Message], labels: Sequence[_Message]) -> str:
     return best if hits.get(best) else ""
 
 
-def _joined(records: Sequence[_Message], labels: Sequence[_Message], key: str, rate: float) -> Joined:
+def _matched(records: Sequence[_Message], labels: Sequence[_Message], key: str, rate: float) -> Matched:
     def ids(messages: Sequence[_Message]) -> list[tuple[Whose, int]]:
         return [(Whose(id=text(one.fields.get(key))), int(1000 * one.time)) for one in messages]
 
-    return joined(ids(records), ids(labels), rate)
+    return matched(ids(records), ids(labels), rate)
 
 
 def _remedy(records: Sequence[_Message], labels: Sequence[_Message]) -> str:
@@ -159,7 +159,7 @@ def _same_as_key(records: Sequence[_Message]) -> list[str]:
 
 
 def _notes(
-    told: Joined, clients: Sequence[str], key: str, ends: Sequence[tuple[TopicSample, TopicSample]]
+    told: Matched, clients: Sequence[str], key: str, ends: Sequence[tuple[TopicSample, TopicSample]]
 ) -> tuple[str, ...]:
     first, last = told.delays[0], told.delays[-1]
     found = f"{len(told.delays)} of {told.labels} labels find a record by {key!r}, {first:.3g} to {last:.3g} s later"

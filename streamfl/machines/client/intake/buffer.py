@@ -34,7 +34,7 @@ class Buffer:
     >>> buffer = Buffer(capacity=5)
     >>> buffer.add([batch])
     >>> buffer.drop([Span("p", 0, 2)])
-    >>> buffer.size, buffer.room, buffer.covers()
+    >>> buffer.size, buffer.room, buffer.held_spans()
     (1, 4, (Span(partition='p', start=2, end=3),))
     """
 
@@ -44,7 +44,7 @@ class Buffer:
     size: int = field(default=0, init=False)  # good records
     pending: int = field(default=0, init=False)  # good and bad ones
     _names: tuple[tuple[str, ...] | None, tuple[str, ...] | None] = field(default=(None, None), init=False)
-    _within: int = field(default=0, init=False)  # so many batches have no other names
+    _within: int = field(default=0, init=False)  # this many batches have no other names
 
     @property
     def room(self) -> int:
@@ -54,7 +54,7 @@ class Buffer:
     @property
     def has_sendable(self) -> bool:
         """Tell whether an update can be sent: there are enough good records, or bad ones before the first."""
-        return self.size >= self.min_records or any(batch.read for batch in self.leading())
+        return self.size >= self.min_records or any(batch.read for batch in self.leading_bad_records())
 
     def add(self, batches: Sequence[Batch]) -> None:
         """Append the records that follow."""
@@ -104,10 +104,10 @@ class Buffer:
         With too few good records, return only the bad ones before the first good one.
         """
         if self.size < self.min_records:
-            return self.leading()
+            return self.leading_bad_records()
         return tuple(self.batches) if by_clock else self.full(n)
 
-    def leading(self) -> tuple[Batch, ...]:
+    def leading_bad_records(self) -> tuple[Batch, ...]:
         """Return the bad records before the first good one: they can be reported without good ones."""
         taken: list[Batch] = []
         for batch in self.batches:
@@ -118,7 +118,7 @@ class Buffer:
 
     def until(self, ends: Mapping[str, int]) -> tuple[Batch, ...] | None:
         """Return the records before some positions, by partition; None if they have not all been read."""
-        read = ends_of(self.covers())
+        read = ends_of(self.held_spans())
         if any(read.get(partition, 0) < end for partition, end in ends.items()):
             return None
         parts = [batch.before(ends.get(batch.span.partition, 0)) for batch in self.batches]
@@ -130,9 +130,9 @@ class Buffer:
         return sum(len(batch) for batch in self.batches if batch.answers is None)
 
     @property
-    def waited(self) -> int:
+    def answered_early(self) -> int:
         """Count the records that were answered, but were too few to be sent."""
-        return sum(len(batch) for batch in self.batches if batch.waited)
+        return sum(len(batch) for batch in self.batches if batch.answered_early)
 
     def keep(self, answers: Answers) -> None:
         """Keep what was answered to the first good records without an answer."""
@@ -161,7 +161,7 @@ class Buffer:
         left = [(b, ends.get(b.span.partition, b.span.start)) for b in self.batches]
         self._keep([b.after(end) for b, end in left if b.span.end > max(end, b.span.start)])
 
-    def within(self, registry: Registry, limits: Limits) -> None:
+    def drop_unregistered_names(self, registry: Registry, limits: Limits) -> None:
         """Remove features and records whose names a full registry cannot take."""
         d, k = len(registry.features), len(registry.labels)
         features = registry.features if d >= limits.most_features(k) else None
@@ -179,7 +179,7 @@ class Buffer:
         """Drop all records: they will be read again."""
         self._keep([])
 
-    def covers(self) -> tuple[Span, ...]:
+    def held_spans(self) -> tuple[Span, ...]:
         """Return the positions held."""
         return spans(self.batches)
 

@@ -81,7 +81,7 @@ class Intake:
 
     @property
     def awaited(self) -> Awaited | None:
-        """Return the label that waits for its record, so that those after it wait, too, and what it waits for."""
+        """Return the label that waits for its record, so that those after it wait as well, and what it waits for."""
         return None
 
     @property
@@ -121,7 +121,7 @@ class Intake:
             What is predicted for them now, and what NoChange says now. The first records may have been too few to
             be sent in an earlier round, which has answered them.
         """
-        before = [batch for batch in batches if batch.waited]
+        before = [batch for batch in batches if batch.answered_early]
         if not before or not len(served):
             return served, repeated
         known, _ = earlier_answers(before, records)
@@ -208,7 +208,7 @@ class DelayedLabels(Intake):
 
     @property
     def awaited(self) -> Awaited | None:
-        """Return the label that waits for its record, so that those after it wait, too, and what it waits for."""
+        """Return the label that waits for its record, so that those after it wait as well, and what it waits for."""
         return self._waiting.awaited
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 from streamfl.arrays import FloatArray
 from streamfl.protocol.records import Batch
 
-# A period ends at a record of a later one if most of so many records from it on are of later ones, too.
+# A period ends at a record of a later one if most of this many records from it on are of later ones as well.
 AGREEING = 5
 
 
@@ -77,10 +77,10 @@ def next_period(of: FloatArray) -> int | None:
     return int(known[(len(known) - 1) // 2]) if len(known) else None
 
 
-def late(of: FloatArray, period: int) -> int:
+def count_late(of: FloatArray, period: int) -> int:
     """Count the records of a round that were measured in earlier periods.
 
-    >>> late(np.array([2.0, 3.0, np.nan]), 3)
+    >>> count_late(np.array([2.0, 3.0, np.nan]), 3)
     1
     """
     return int(np.count_nonzero(of < period))

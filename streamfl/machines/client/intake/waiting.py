@@ -33,11 +33,11 @@ front, which an earlier label has found, shows that its clock is wrong: it moves
 that after a gap labels soon find their records again.
 
 A record before the watermark is *settled*, and waits no more, once the ledger has passed any label with its key:
-mostly the one it was learnt with. A label that was released settles it, too: one that came long before its record, or
-whose name the registry cannot take. Such a record counts as written off. A label that cannot be read settles nothing:
-its record waits for another one. So what waits follows from the watermark and the two partitions alone. A restarted
-client reads the features again from m - w, and the labels from `labels` of the watermark, behind which lies the last
-label of every settled record in the window.
+mostly the one it was learnt with. A label that was released settles it as well: one that came long before its record,
+or whose name the registry cannot take. Such a record counts as written off. A label that cannot be read settles
+nothing: its record waits for another one. So what waits follows from the watermark and the two partitions alone. A
+restarted client reads the features again from m - w, and the labels from `labels` of the watermark, behind which lies
+the last label of every settled record in the window.
 """
 
 from bisect import bisect_left
@@ -379,7 +379,7 @@ class Waiting:
         """Return `labels` and `expired` of the watermark at a position, after labels of some learnt records."""
         named = {key: position for position, key in labels}
         gone: dict[str, int] = {}  # how many of a key's records are written off
-        settled: set[str] = set()  # anew
+        settled: set[str] = set()  # again
         expired = 0
         for position, key in takewhile(lambda at: at[0] < features - self.window, chain(self._behind, self._ahead)):
             was_settled = key in self._settled and key not in gone
@@ -400,7 +400,7 @@ class Waiting:
         return last, expired  # NoChange repeats the last label
 
     def follow(self, watermark: Watermark, passed: int | None) -> None:
-        """Go on after an entry: write off what lies before the window, and let labels find their records anew.
+        """Continue after an entry: write off what lies before the window, and let labels find their records again.
 
         Parameters
         ----------
@@ -470,7 +470,7 @@ class Waiting:
         return key
 
     def begin(self, watermark: Watermark | None, passed: int | None) -> None:
-        """Begin anew where the ledger stands: features and labels are read again."""
+        """Begin again where the ledger stands: features and labels are read again."""
         begin = 0 if watermark is None else max(0, watermark.features - self.window)
         fresh = Waiting(self.window, watermark, begin, complaint=self.complaint)
         for part in fields(self):

@@ -39,7 +39,7 @@ def served_counts(
     """
     if not len(served):
         return Served()
-    truth, answers = natural(records.y, records), natural(served, records)
+    truth, answers = in_original_units(records.y, records), in_original_units(served, records)
     n, parts = len(truth), {name: short(len(truth) * share) for name, share in shares.items()}
     if records.labels:
         correct, same = np.count_nonzero(answers == truth), np.count_nonzero(repeated == truth)
@@ -72,7 +72,7 @@ def earlier_answers(batches: Sequence[Batch], records: RoundRecords) -> tuple[Fl
 
     Returns
     -------
-    The answers as `encode` returns them, and the forecasts as `natural` does; both of shape (n,).
+    The answers as `encode` returns them, and the forecasts as `in_original_units` does; both of shape (n,).
     """
     answers = answers_together([batch.answers for batch in batches if batch.answers is not None])
     served, repeated = answers.coded(records.labels)
@@ -84,7 +84,7 @@ def _in_unit(targets: FloatArray, records: RoundRecords) -> FloatArray:
     return (targets - unit.centre) / unit.scale
 
 
-def natural(values: FloatArray, records: RoundRecords) -> FloatArray:
+def in_original_units(values: FloatArray, records: RoundRecords) -> FloatArray:
     """Return label indices as they are, and targets converted from the registry's unit to their original one."""
     target = records.registry.target
     return values if records.labels else values * target.scale + target.centre

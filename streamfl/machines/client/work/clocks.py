@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 
 from streamfl.machines.client.intake.buffer import Buffer
-from streamfl.machines.client.intake.period import AGREEING, count_before_end, late, next_period, periods
+from streamfl.machines.client.intake.period import AGREEING, count_before_end, count_late, next_period, periods
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.protocol.messages import RoundOpened
 from streamfl.protocol.records import Batch
@@ -76,11 +76,11 @@ class BufferClock(ABC):
     # --- before the first round ------------------------------------------------------------------------------------
 
     def first(self, size: int) -> int:
-        """Return how many records Join describes, where a round takes so many."""
+        """Return how many records Join describes, where a round takes this many."""
         return size
 
     def joins_with(self, pending: int) -> bool:
-        """Tell whether the client joins with so many pending records, though its buffer is not full."""
+        """Tell whether the client joins with this many pending records, though its buffer is not full."""
         return False
 
     def period_after(self, batches: Sequence[Batch]) -> int | None:
@@ -188,8 +188,8 @@ class ByEventTime(BufferClock):
         if n is None:
             return None
         if n < self.settings.min_records:  # too few to be sent: they wait for more
-            return RoundBatches(buffer.leading(), next_period(of[n:]), waiting=buffer.head(n))
-        return RoundBatches(buffer.head(n), next_period(of[n:]), late(of[:n], self.period))
+            return RoundBatches(buffer.leading_bad_records(), next_period(of[n:]), waiting=buffer.head(n))
+        return RoundBatches(buffer.head(n), next_period(of[n:]), count_late(of[:n], self.period))
 
     def so_far(self, buffer: Buffer, size: int) -> Sequence[Batch]:
         """Return the records before the first one of a later period."""
@@ -199,7 +199,7 @@ class ByEventTime(BufferClock):
     def again(self, buffer: Buffer, batches: tuple[Batch, ...]) -> RoundBatches:
         """Return them with the period of the record after them."""
         of, n = periods(buffer.batches, self.settings.period), sum(map(len, batches))
-        return RoundBatches(batches, next_period(of[n:]), late(of[:n], self.period))
+        return RoundBatches(batches, next_period(of[n:]), count_late(of[:n], self.period))
 
 
 CLOCKS: dict[str, type[BufferClock]] = {"records": ByRecords, "interval": BySeconds, "event_time": ByEventTime}

@@ -15,7 +15,7 @@ from streamfl.protocol.records import Batch
 
 @dataclass
 class EarlierRounds:
-    """Records of earlier rounds, as the ledger lists them. A client that starts anew reads them again.
+    """Records of earlier rounds, as the ledger lists them. A client that starts again reads them again.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class EarlierRounds:
     no_change: NoChange = field(default_factory=NoChange)
     awaited: Joined | None = None
 
-    def lacks(self, joined: Joined) -> bool:
+    def differs_from(self, joined: Joined) -> bool:
         """Tell whether the records here differ from those the ledger lists, so that some must be read again."""
         return bool(self._missing(joined)) or set(joined.held) != set(self.comparison.holdout.places())
 

@@ -41,7 +41,7 @@ class Gathering:
         made = clock.take(self.buffer, self._size, occasion)
         if made is None or are_new(made.batches, self.disclosed, self.settings.min_records):
             return made
-        return RoundBatches(self.buffer.leading(), made.period, waiting=made.waiting)
+        return RoundBatches(self.buffer.leading_bad_records(), made.period, waiting=made.waiting)
 
     def so_far(self) -> Sequence[Batch]:
         """Return the first records of the round, of which more may come."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from streamfl.arrays import FloatArray
 from streamfl.learning.local_round import LocalResult, RoundRecords
-from streamfl.machines.client.ledger.evaluated import natural
+from streamfl.machines.client.ledger.evaluated import in_original_units
 from streamfl.machines.client.ledger.models import ClientModels
 from streamfl.machines.client.work.in_flight import SentUpdate
 from streamfl.protocol.decisions import PostUpdate, Predicted
@@ -51,16 +51,16 @@ class Measurement:
         """
         if not (self.wanted and len(result.served)):
             return []
-        told = sum(len(batch) for batch in batches if batch.waited)
+        told = sum(len(batch) for batch in batches if batch.answered_early)
         predicted = Predicted(
             client=update.client,
             round=update.round,
             attempt=update.attempt,
             spans=spans(unanswered(batches)) if told else update.spans,
-            truth=natural(records.y, records)[told:],
+            truth=in_original_units(records.y, records)[told:],
             no_change=repeated[told:],
-            served=natural(result.served, records)[told:],
-            at_start=natural(result.at_start, records)[told:],
+            served=in_original_units(result.served, records)[told:],
+            at_start=in_original_units(result.at_start, records)[told:],
             labels=records.labels,
         )
         return [predicted]
@@ -81,10 +81,10 @@ class Measurement:
         self.last = None
         records = RoundRecords.of(sent.batches, models.published.registry(opened.registry))
         W = models.published.weights(serving)[serves]
-        predicted = natural(models.learner.model.predict(records.Z @ W), records)
-        return [PostUpdate(models.client, sent.update.round, natural(records.y, records), predicted)]
+        predicted = in_original_units(models.learner.model.predict(records.Z @ W), records)
+        return [PostUpdate(models.client, sent.update.round, in_original_units(records.y, records), predicted)]
 
 
 def unanswered(batches: Sequence[Batch]) -> Sequence[Batch]:
     """Return the batches after those that were answered in an earlier round."""
-    return batches[max((i for i, batch in enumerate(batches, 1) if batch.waited), default=0) :]
+    return batches[max((i for i, batch in enumerate(batches, 1) if batch.answered_early), default=0) :]

@@ -50,7 +50,7 @@ class PlainNumbers:
         """Tell whether an update can be made for a round."""
         return True
 
-    def is_alone(self, opened: RoundOpened) -> bool:
+    def has_too_few_peers(self, opened: RoundOpened) -> bool:
         """Tell whether too few clients take part for anything to be sent."""
         return False
 
@@ -132,7 +132,7 @@ class MaskedSums(PlainSums):
             return False  # seeds may have been told: the coordinator has gone back
         return roster.keys.get(self.client) == self.key and len(roster.keys) >= self.settings.min_clients_per_sum
 
-    def is_alone(self, opened: RoundOpened) -> bool:
+    def has_too_few_peers(self, opened: RoundOpened) -> bool:
         """Tell whether too few clients are left to mask sums."""
         roster = self._roster
         return (

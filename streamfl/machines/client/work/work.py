@@ -6,7 +6,7 @@ import numpy as np
 
 from streamfl.machines.client.budget import FIRST, SentSizes
 from streamfl.machines.client.intake.intake import Intake
-from streamfl.machines.client.ledger.evaluated import natural, served_counts
+from streamfl.machines.client.ledger.evaluated import in_original_units, served_counts
 from streamfl.machines.client.ledger.models import ClientModels
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.client.work.earlier_rounds import EarlierRounds
@@ -81,7 +81,7 @@ class Work:
         result = part.work(models.weights(opened), earlier.history)
         models.learn(opened, batches)
         result.served = models.served(records, result.served)
-        truth = natural(records.y, records)
+        truth = in_original_units(records.y, records)
         repeated = earlier.no_change.predictions(truth, records.labels)
         result.served, repeated = self.intake.predictions(batches, records, result.served, repeated)
         kept, sample = part.sample()
@@ -119,9 +119,9 @@ class Work:
         models.hold()
         models.learn(opened, batches)
         at_start = models.by_rounds(opened, records)
-        served, truth = models.served(records, at_start), natural(records.y, records)
+        served, truth = models.served(records, at_start), in_original_units(records.y, records)
         repeated = self.earlier.no_change.predictions(truth, records.labels)
-        n = sum(len(batch) for batch in batches if batch.waited)
+        n = sum(len(batch) for batch in batches if batch.answered_early)
         told = Predicted(
             client=models.client,
             round=opened.round,
@@ -129,8 +129,8 @@ class Work:
             spans=spans(unanswered(batches)),
             truth=truth[n:],
             no_change=repeated[n:],
-            served=natural(served, records)[n:],
-            at_start=natural(at_start, records)[n:],
+            served=in_original_units(served, records)[n:],
+            at_start=in_original_units(at_start, records)[n:],
             labels=records.labels,
         )
         answers = Answers(told.served, told.no_change, records.labels)
@@ -154,10 +154,10 @@ class Work:
         if budget is None or update.round < FIRST:
             return []
         self.taken.add(update.round, budget.size_of(update), update.records)
-        a_record = self.taken.a_record
-        if a_record is None or a_record <= budget.a_record:
+        bytes_per_record = self.taken.bytes_per_record
+        if bytes_per_record is None or bytes_per_record <= budget.bytes_per_record:
             return []
-        return [OverBudget(update.client, update.round, a_record, budget.a_record)]
+        return [OverBudget(update.client, update.round, bytes_per_record, budget.bytes_per_record)]
 
     def scores(self, opened: RoundOpened, score: Score, sent: SentUpdate) -> Scores:
         """Score candidates on the records of the update in flight."""

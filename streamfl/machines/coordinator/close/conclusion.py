@@ -33,7 +33,7 @@ class Conclusion:
     entry
         The ledger entry, without the fields that depend on the next round.
     announced
-        What people are told beside it.
+        What else people are told.
     evicted
         What is told of members that are evicted.
     agreement

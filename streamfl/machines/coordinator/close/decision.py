@@ -5,7 +5,7 @@ from dataclasses import replace
 from streamfl.learning.drift.evidence import Observed
 from streamfl.learning.profiles.base import Deliberation
 from streamfl.machines.coordinator.close.conclusion import Decided
-from streamfl.machines.coordinator.round.aggregation import Aggregation, outliers_in
+from streamfl.machines.coordinator.round.aggregation import RoundAggregation, outliers_in
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.standing import Standing
 
@@ -14,14 +14,14 @@ def decide(closing: Closing, standing: Standing) -> tuple[Closing, Decided | Del
     """Pass what the round has shown to the profile: it advances, or after an alarm deliberates."""
     state, profile = standing.state, standing.state.profile
     seen, aggregation = observe(closing, standing)
-    alarm = state.with_order(profile.close(seen))
+    alarm = state.alarm_or_order(profile.close(seen))
     closing = replace(closing, observed=seen, aggregation=aggregation, readings=dict(profile.readings()))
     if alarm is None:
         return closing, profile.advance(state.round)
     return closing, profile.deliberate(alarm, seen, standing.untrained)
 
 
-def observe(closing: Closing, standing: Standing) -> tuple[Observed, Aggregation]:
+def observe(closing: Closing, standing: Standing) -> tuple[Observed, RoundAggregation]:
     """Return what the counted updates show, and how they are aggregated.
 
     Losses of clients that stand out, and of clients whose steps do not count, are no evidence.
@@ -32,7 +32,7 @@ def observe(closing: Closing, standing: Standing) -> tuple[Observed, Aggregation
     without = {client for client, share in counted.shares.items() if share == 0.0}
     common = [update for update in counted.updates if update.client not in opened.apart]
     outliers = outliers_in(((u.client, u.records, u.numbers.losses) for u in common), live) | without
-    aggregation = Aggregation.of(
+    aggregation = RoundAggregation.of(
         settings.learner, state.agreed, counted.updates, opened.apart, outliers, settings.aggregation
     )
     known = state.registry.labels[: state.known_labels]

@@ -114,7 +114,7 @@ def _grant_names(standing: Standing) -> Closing:
         standing.settings.limits,
         spent={name: state.members[name].spent for name in state.active() | updates.keys()},
         t=state.round,
-        fewest=standing.kind.named_by,
+        fewest=standing.kind.min_clients_per_name,
     )
     return Closing(unsaved.open_round, updates, grant)
 

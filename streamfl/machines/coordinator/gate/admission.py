@@ -40,7 +40,7 @@ class Grants(Protocol):
         """Return why a signer may not speak for a client, or None; the signer of an unsigned message is empty."""
         ...
 
-    def meant(self, client: str, state: CoordinatorState) -> str:
+    def suggestion(self, client: str, state: CoordinatorState) -> str:
         """Return the end of a sentence that names the client that may have been meant; empty if there is none."""
         ...
 
@@ -170,9 +170,9 @@ class Admission:
             case answer:
                 return self.kind.refusal(answer, unsaved.enquiry, state)
 
-    def meant(self, client: str, state: CoordinatorState) -> str:
+    def suggestion(self, client: str, state: CoordinatorState) -> str:
         """Return the end of a sentence that names the client that may have been meant; it takes time."""
-        return "" if self.grants is None else self.grants.meant(client, state)
+        return "" if self.grants is None else self.grants.suggestion(client, state)
 
     def wrong_join(self, join: Join, state: CoordinatorState, unsaved: Unsaved) -> str | None:
         """Return why a Join cannot be used, or None."""
@@ -190,7 +190,7 @@ class Admission:
         most = self.settings.limits.clients
         if client in remembered or len(remembered) < most:
             return None
-        return f"one client more than the {most} that the federation takes"
+        return f"the limit of {most} clients is reached"
 
     def _too_much(self, join: Join, state: CoordinatorState, unsaved: Unsaved) -> str | None:
         """Return why the names and moments of a client cannot wait for the federation to begin, or None."""
@@ -199,7 +199,7 @@ class Admission:
         others = sum([one.memory for name, one in unsaved.introductions.items() if name != join.client])
         if others + join.memory <= MOST_KEPT:
             return None
-        return f"what all clients say of their records takes more than {MOST_KEPT} bytes"
+        return f"what is kept of all clients' records would take more than {MOST_KEPT} bytes"
 
     def _update(self, update: Update, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
         if unsaved.open is None or unsaved.pending_alarm is not None or unsaved.enquiry is not None:
@@ -233,7 +233,9 @@ class Admission:
         """Tell whether an update that came too late is of records that its client can have read."""
         if not shows_work(update, member, self.settings.limits):
             return False
-        return wrong_places(update, member, self.logs, state, self.settings) is None and self.logs.know(update)
+        return wrong_places(update, member, self.logs, state, self.settings) is None and self.logs.knows_ends_of(
+            update
+        )
 
     def _scores(self, scores: Scores, state: CoordinatorState, unsaved: Unsaved) -> Refused | None:
         """Return why scores of candidates are refused, or None."""

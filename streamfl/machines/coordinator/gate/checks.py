@@ -208,9 +208,9 @@ def wrong_introduction(join: Join, limits: Limits = NAMED) -> str | None:
     if not 0 <= join.question < MOST_RECORDS:
         return "the question has no number"
     if join.period is not None and not abs(join.period) < MOST_RECORDS:
-        return "no time lies in the period"
+        return "the period is out of the range of times"
     if join.key and not is_key(join.key):
-        return "the key for masks is no key"
+        return "the key for masks is not a key"
     return wrong_join_names(join, limits) or _wrong_moments(join.moments, join.records) or _wrong_unit(join.target)
 
 
@@ -299,12 +299,12 @@ def _wrong_models(
 ) -> str | None:
     """Return what is wrong with the losses and differences of the slots that a client was asked about, or None."""
     if set(told.losses) != {slot.name for slot in slots}:
-        return "losses are of other models than were asked for"
+        return "losses are not those of the models that were asked for"
     if not all(_is_loss(told.losses[slot.name], records, _sample_of(slot, sample)) for slot in slots):
         return "a loss is out of range for this number of records"
     trains = opened.trained_by(client, slots)
     if set(told.differences) != (trains if trained else set()):
-        return "differences are of other models than are trained"
+        return "differences are not those of the models that are trained"
     sums = {slot.name for slot in slots if slot.whitened}
     largest = {name: largest_part(1 if name in sums else trained, members) for name in told.differences}
     wrong = (_wrong_difference(name, x, shape, largest[name]) for name, x in told.differences.items())
@@ -316,7 +316,7 @@ def _wrong_relabelling(
 ) -> str | None:
     """Return what is wrong with the sums of log-likelihoods by label, each at least `-bound`, or None."""
     if set(relabelling) != set(asked):
-        return "labels were fitted to other models than were asked for"
+        return "labels were not fitted to the models that were asked for"
     for S in relabelling.values():
         if S.shape != (labels, labels):
             return "fitted labels have another shape"
@@ -344,12 +344,12 @@ def _is_loss(loss: SlotLosses, records: int, sampled: tuple[float, int]) -> bool
 
 def _wrong_difference(name: str, x: FloatArray, shape: tuple[int, int], largest: float) -> str | None:
     if x.shape != shape:
-        return f"a difference of {name} of shape {x.shape}, not {shape}"
-    size = np.abs(x).max(initial=0.0)  # of NaN, too, if there is one
+        return f"the difference of {name} has the shape {x.shape}, not {shape}"
+    size = np.abs(x).max(initial=0.0)  # of NaN as well, if there is one
     if not size < np.inf:
-        return f"a difference of {name} that is not finite"
+        return f"the difference of {name} is not finite"
     if size >= largest:
-        return f"a difference of {name} too large to be added exactly"
+        return f"the difference of {name} is too large to be added exactly"
     return None
 
 
@@ -358,7 +358,7 @@ def _wrong_round(update: Update, opened: RoundOpened) -> str | None:
         return "the round is not that of the entry"
     if update.period is None or (opened.period is not None and abs(update.period) < MOST_RECORDS):
         return None
-    return "the period was not asked for, or no time lies in it"
+    return "the period was not asked for, or is out of the range of times"
 
 
 def _wrong_positions(update: Update, member: Member, limits: Limits) -> str | None:
@@ -374,7 +374,7 @@ def _wrong_positions(update: Update, member: Member, limits: Limits) -> str | No
         if member.positions.get(span.partition, span.start) != span.start:
             return f"positions of {span.partition} do not follow the ledger"
         if span.end >= MOST_POSITIONS:
-            return f"positions of {span.partition} that no log has"
+            return f"positions of {span.partition} are larger than in any log"
     if len(partitions) != len(update.spans):
         return "a partition twice"
     if min(update.records, update.trained, update.rejected) < 0 or update.trained > update.records:
@@ -402,7 +402,7 @@ def _wrong_mark(update: Update, member: Member, limits: Limits) -> str | None:
     if not first <= watermark.features < MOST_POSITIONS or not 0 <= watermark.labels <= max(ends.values(), default=0):
         return "the watermark runs backwards, or beyond the ledger"
     if watermark.labels < least or not 0 <= watermark.expired <= watermark.features:
-        return "the watermark runs backwards, or counts there are more records than positions"
+        return "the watermark runs backwards, or counts more records than there are positions"
     if min(watermark.released) < 0 or sum(watermark.released) > update.rejected:
         return "the watermark counts more labels without a record than were rejected"
     return None
@@ -428,7 +428,7 @@ def _wrong_held(update: Update, opened: RoundOpened, member: Member) -> str | No
     in_order = [record.ordinal for record in held]
     places = {(record.partition, record.position) for record in held}
     if len(places) < len(held) or any(a >= b for a, b in pairwise(in_order)):
-        return "held-out records come twice, or out of order"
+        return "held-out records are there twice, or out of order"
     return None
 
 
@@ -514,7 +514,9 @@ def _wrong_label_sums(update: Update, registry: Registry) -> str | None:
         if [x for x in sums if not (0 <= x.count <= most and _is_sum(x))]:
             return "a loss by label is out of range for this number of records"
     return (
-        None if sum([x.count for x in new]) <= update.records else "losses by label count more records than there are"
+        None
+        if sum([x.count for x in new]) <= update.records
+        else "losses by label count more records than the update has"
     )
 
 
@@ -547,7 +549,7 @@ def _wrong_second_moments(update: Update, opened: RoundOpened, rows: int) -> str
 
 def _wrong_numbers(update: Update, registry: Registry) -> str | None:
     numbers, records = update.numbers, update.records
-    farthest = max(registry.farthest, 1.0) ** 2 * registry.rows  # the constant 1 has a row, too
+    farthest = max(registry.farthest, 1.0) ** 2 * registry.rows  # the constant 1 has a row as well
     longest = math.sqrt(farthest) * (1.0 + ROUNDING)
     if not (
         0.0 <= numbers.squared_norm <= records * farthest * (1.0 + ROUNDING)
@@ -596,17 +598,17 @@ def wrong_names(names: Sequence[str], known: Collection[str], most: int, name_by
         The most bytes of a name.
 
     >>> wrong_names(("a", "b"), ("b",), 4), wrong_names(("a", "b"), (), 1)
-    ('a new name is known already, or comes twice', '2 new names, where 1 are the most')
+    ('a new name is already known, or is there twice', '2 new names, but at most 1 are allowed')
     >>> wrong_names(("x" * 257,), (), 4)
-    'a name of more than 256 bytes, or not in UTF-8'
+    'a name has more than 256 bytes, or is not UTF-8'
     """
     if len(names) > most:
-        return f"{len(names)} new names, where {most} are the most"
+        return f"{len(names)} new names, but at most {most} are allowed"
     if len(set(names) - set(known)) != len(names):
-        return "a new name is known already, or comes twice"
+        return "a new name is already known, or is there twice"
     if all(is_name(name, name_bytes) for name in names):
         return None
-    return f"a name of more than {name_bytes} bytes, or not in UTF-8"
+    return f"a name has more than {name_bytes} bytes, or is not UTF-8"
 
 
 def wrong_update_names(update: Update, registry: Registry, limits: Limits) -> str | None:
@@ -637,8 +639,8 @@ def wrong_sums(text: str, layout: Layout) -> str | None:
     >>> from streamfl.learning.pooling.sums import as_text
     >>> layout = Layout((SummedArray("losses", (2, 6)),))
     >>> wrong_sums(as_text(np.zeros(12)), layout), wrong_sums(as_text(np.zeros(11)), layout)
-    (None, 'the sums have another layout')
+    (None, 'the sums do not have the layout of the round')
     """
     digits = 4 * -(-8 * layout.size // 3)
     sums = of_text(text) if len(text) == digits else None
-    return None if sums is not None and len(sums) == layout.size else "the sums have another layout"
+    return None if sums is not None and len(sums) == layout.size else "the sums do not have the layout of the round"

@@ -12,7 +12,7 @@ from streamfl.machines.coordinator.saved.state import CoordinatorState
 # The most names that are searched for the one that was meant.
 MOST_SEARCHED = 200
 
-NOT_SIGNED = "its signature is missing or not right"
+NOT_SIGNED = "its signature is missing or not valid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class TrustOnFirstUse:
     >>> from streamfl.learning.profiles.experts import Experts
     >>> state = CoordinatorState(Experts(), keys={"lab": "k1", "new": ""})
     >>> [TrustOnFirstUse().refusal("lab", signer, state) for signer in ("k1", "k2", "")]
-    [None, 'another key than that of its host has signed it', 'its signature is missing or not right']
+    [None, 'another key than that of its host has signed it', 'its signature is missing or not valid']
     >>> TrustOnFirstUse().refusal("new", "k2", state)
     """
 
@@ -37,7 +37,7 @@ class TrustOnFirstUse:
             return None if state.agreement is None else "nobody has admitted this client"
         return None if key in ("", signer) else "another key than that of its host has signed it"
 
-    def meant(self, client: str, state: CoordinatorState) -> str:
+    def suggestion(self, client: str, state: CoordinatorState) -> str:
         """Return the end of a sentence that names the closest client that there is."""
         return _closest(client, state.keys)
 
@@ -56,9 +56,9 @@ class KeyGrants:
     >>> from streamfl.learning.profiles.experts import Experts
     >>> granted, state = KeyGrants({"k1": ("lab", "plant-7.*"), "k2": ("plant-8.*",)}), CoordinatorState(Experts())
     >>> [granted.refusal(client, "k1", state) for client in ("lab", "plant-7.a", "labb")]
-    [None, None, 'no host is granted it']
-    >>> granted.refusal("plant-7.a", "k2", state), granted.meant("labb", state)
-    ('its signer is not granted it', '; did you mean lab?')
+    [None, None, 'no host may speak for it']
+    >>> granted.refusal("plant-7.a", "k2", state), granted.suggestion("labb", state)
+    ('its signer may not speak for it', '; did you mean lab?')
     """
 
     by_signer: Mapping[str, tuple[str, ...]]
@@ -69,9 +69,9 @@ class KeyGrants:
             return NOT_SIGNED
         if any(matches(name, client) for name in self.by_signer.get(signer, ())):
             return None
-        return "its signer is not granted it" if self._is_granted(client) else "no host is granted it"
+        return "its signer may not speak for it" if self._is_granted(client) else "no host may speak for it"
 
-    def meant(self, client: str, state: CoordinatorState) -> str:
+    def suggestion(self, client: str, state: CoordinatorState) -> str:
         """Return the end of a sentence that names the closest client that is granted to any host."""
         return "" if self._is_granted(client) else _closest(client, (*self._names, *state.members))
 

@@ -57,7 +57,7 @@ class PartitionLogs:
         beyond = sorted(name for name, end in farther.items() if end > ends.get(name, end))
         return f"positions of {beyond[0]} beyond the end of its log" if beyond else None
 
-    def know(self, update: Update) -> bool:
+    def knows_ends_of(self, update: Update) -> bool:
         """Tell whether the end of each log of an update is known, where ends can be asked for."""
         return self.ends is None or all(span.partition in self._ends for span in update.spans)
 

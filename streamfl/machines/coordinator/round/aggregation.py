@@ -33,7 +33,7 @@ class Contribution:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Aggregation:
+class RoundAggregation:
     """How contributions are combined.
 
     Parameters
@@ -57,7 +57,7 @@ class Aggregation:
     >>> from streamfl.models import Softmax
     >>> from streamfl.protocol.registry import Registry
     >>> registry = Registry(1, ("x",), ("a",), np.zeros(1), np.ones(1))
-    >>> two = Aggregation(Learner(Softmax(), FedAvg()), Agreement(registry, 1.0), ("a", "b"))
+    >>> two = RoundAggregation(Learner(Softmax(), FedAvg()), Agreement(registry, 1.0), ("a", "b"))
     >>> lost = {"m": SlotLosses(loss=0.4, square=0.16, proper=0.2)}
     >>> one_saw_b = Contribution("c0", 1, 1, ("a", "b"), lost, {"m": np.full((2, 2), 4.0)})
     >>> lost = {"m": SlotLosses(loss=0.6, square=0.12, proper=0.2)}
@@ -84,7 +84,7 @@ class Aggregation:
         apart: frozenset[str] = frozenset(),
         outliers: frozenset[str] = frozenset(),
         aggregator: Aggregator = "mean",
-    ) -> "Aggregation":
+    ) -> "RoundAggregation":
         """Return the aggregation over the union of the clients' labels."""
         labels = (*agreement.registry.labels, *labels_seen_first(updates))
         return cls(learner, agreement.during(updates), labels, apart, outliers, aggregator)
@@ -189,7 +189,7 @@ class Aggregation:
             return start
         if model.whitened:
             slope = self._slope(trained, model.name)
-            kept = 1.0 - model.eta * self.learner.l2  # the penalty is measured in whitened features, too
+            kept = 1.0 - model.eta * self.learner.l2  # the penalty is measured in whitened features as well
             return self.learner.algorithm.from_average(kept * start + self.agreement.whitened(-model.eta * slope))
         mean = self._mean(trained, model.name)
         return combine(self.learner.algorithm, start, mean)

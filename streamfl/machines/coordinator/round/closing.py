@@ -7,7 +7,7 @@ from functools import cached_property
 from streamfl.learning.drift.evidence import Observed
 from streamfl.learning.influence import Influence
 from streamfl.machines.coordinator.names import Grant
-from streamfl.machines.coordinator.round.aggregation import Aggregation
+from streamfl.machines.coordinator.round.aggregation import RoundAggregation
 from streamfl.machines.coordinator.round.open_round import OpenRound
 from streamfl.protocol.alarm import Reading
 from streamfl.protocol.messages import Update
@@ -64,7 +64,7 @@ class Closing:
     grant: Grant
     counted: CountedUpdates = field(default_factory=CountedUpdates)
     observed: Observed | None = None
-    aggregation: Aggregation | None = None
+    aggregation: RoundAggregation | None = None
     readings: Mapping[str, Reading] = field(default_factory=dict)
     excluded: frozenset[str] | None = None
 

@@ -155,7 +155,7 @@ class OpenRound:
 
     def digest(self, state: CoordinatorState) -> str:
         """Return the fingerprint of the model that serves."""
-        return fingerprint(state.registry, self.serving, chain=state.chain)
+        return fingerprint(state.registry, self.serving, chain=state.online_digest)
 
     def not_finite(self, state: CoordinatorState) -> str | None:
         """Return what clients would continue from though it is not finite, or None."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from streamfl.bounds import is_name
 from streamfl.protocol.messages import Refusal
 
-# From so many unusable messages under a client's key in one entry, they count against it. Any writer can send one, so
-# the first must not change a round that waits for all clients.
+# From this many unusable messages under a client's key in one entry, they count against it. Any writer can send one,
+# so the first must not change a round that waits for all clients.
 UNUSABLE = 3
 
 # The most refusals of clients that are no members announced in one entry; more are only counted.

@@ -2,8 +2,8 @@
 
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 
-# One client in so many sends moments in a round, in turn; all do in the first rounds after a restart; never more than
-# the last number. docs/choices.md, "Grids".
+# One client in this many sends moments in a round, in turn; all do in the first rounds after a restart; never more
+# than the last number. docs/choices.md, "Grids".
 TURNS, ALL_MEASURED, MOST_MEASURED = 8, 4, 16
 
 

@@ -70,7 +70,7 @@ class Enquiry:
     answers: dict[str, Unmasked] = field(default_factory=dict)
 
     @property
-    def lacking(self) -> set[str]:
+    def missing_clients(self) -> set[str]:
         """Return the clients that have not answered."""
         return set(self.asked.attempts) - self.answers.keys()
 
@@ -94,7 +94,7 @@ class Unsaved:
     scores
         The scores for it, by client.
     enquiry
-        The enquiry that clients have to answer before the round can go on; None if there is none.
+        The enquiry that clients have to answer before the round can continue; None if there is none.
     begun
         The open round, and when it was opened for the first time since the coordinator started.
     introductions
@@ -148,7 +148,7 @@ class Unsaved:
             self.begun = opened.message.round, opened.since
         self.refusals = self.refusals.for_next_entry()
 
-    def wait_again(self, now: float) -> None:
+    def restart_deadline(self, now: float) -> None:
         """Let the deadline of the open round begin again."""
         self.open = replace(self.open_round, since=now)
 

@@ -63,7 +63,7 @@ class RoundKind(ABC):
     """Whether it can be found out whose message makes something raise, by leaving it out."""
 
     @property
-    def named_by(self) -> int:
+    def min_clients_per_name(self) -> int:
         """Return how many clients name a feature or label in a round, at least, when it is taken up."""
         return 1
 
@@ -73,7 +73,7 @@ class RoundKind(ABC):
         """Return the clients that mask their sums in the round that opens; None if sums are not masked."""
         return None
 
-    def repeats(self, state: CoordinatorState) -> int:
+    def entry_to_repeat(self, state: CoordinatorState) -> int:
         """Return the entry whose total the round that opens repeats; 0 for none."""
         return 0
 

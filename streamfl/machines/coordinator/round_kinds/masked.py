@@ -48,7 +48,7 @@ class MaskedRounds(SummedRounds):
         here = {name: key for name, key in keys.items() if members[name].rests <= state.entry}
         return here if len(here) >= self.settings.min_clients_per_sum else keys
 
-    def repeats(self, state: CoordinatorState) -> int:
+    def entry_to_repeat(self, state: CoordinatorState) -> int:
         """Return the entry whose total is repeated; none if a client of the total has left, or is left out."""
         roster = state.roster
         is_whole = roster is None or repeated_in(state).keys() <= roster.keys.keys()
@@ -106,10 +106,10 @@ class MaskedRounds(SummedRounds):
 
     def count_after(self, enquiry: Enquiry, closing: Closing, state: CoordinatorState) -> CountedUpdates | NoTotal:
         """Return the total; there is none if a client has not told its seeds."""
-        if enquiry.lacking:
+        if enquiry.missing_clients:
             state.repeats = 0 if closing.opened.message.totals.repeats else state.repeats
-            left_out = tuple(one for name in sorted(enquiry.lacking) for one in _count_silence(name, state))
-            return NoTotal(silent=frozenset(enquiry.lacking), left_out=left_out)
+            left_out = tuple(one for name in sorted(enquiry.missing_clients) for one in _count_silence(name, state))
+            return NoTotal(silent=frozenset(enquiry.missing_clients), left_out=left_out)
         updates = [closing.grant.update(closing.updates[client]) for client in sorted(enquiry.asked.attempts)]
         return self._added_up(closing, updates, _in_order(enquiry), state.registry)
 
@@ -124,7 +124,7 @@ class MaskedRounds(SummedRounds):
         if enquiry is None:
             attempts = {name: one.attempt for name, one in summed.items()}
             return Enquiry(Unmask(entry=alarm.asked.entry, stage=alarm.asked.stage, attempts=attempts))
-        if enquiry.lacking:
+        if enquiry.missing_clients:
             return []
         return self._count_scores(alarm, [summed[name] for name in pooled], _in_order(enquiry), registry)
 
@@ -133,7 +133,7 @@ class MaskedRounds(SummedRounds):
         client = answer.client
         if enquiry is None or (answer.entry, answer.stage) != (enquiry.asked.entry, enquiry.asked.stage):
             return Refused(client, NOT_ASKED)
-        if client not in enquiry.lacking:
+        if client not in enquiry.missing_clients:
             return Refused(client, f"{NOT_ASKED} of this client")
         if answer.attempt != enquiry.asked.attempts[client]:
             return Refused(client, "the seeds are of another attempt")
@@ -145,7 +145,7 @@ class MaskedRounds(SummedRounds):
         roster = state.roster
         absent = set() if roster is None else absent_peers(roster, answer.client, enquiry.asked.attempts)
         if answer.shared.keys() != absent:
-            return "the seeds are shared with other clients than were asked for"
+            return "the seeds are not shared with the clients that were asked for"
         return None if all(map(is_seed, (answer.own, *answer.shared.values()))) else "no seeds"
 
     def _total(self, texts: Sequence[str], answers: Sequence[Unmasked]) -> IntArray:
@@ -168,7 +168,7 @@ def _in_order(enquiry: Enquiry) -> list[Unmasked]:
 def _count_silence(client: str, state: CoordinatorState) -> list[Refusal]:
     """Count a total that failed because of a member; if these are several in a row, say that it is left out."""
     member = state.members[client]
-    if not member.keeps_silent(state.entry):
+    if not member.count_silence(state.entry):
         return []
     reason = SILENT.format(member.silent, member.rests)
     return [Refusal(client=client, incarnation=member.incarnation, entry=state.entry, reason=reason)]

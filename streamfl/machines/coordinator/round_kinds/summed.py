@@ -28,7 +28,7 @@ class SummedRounds(RoundKind):
     finds_culprits: ClassVar[bool] = False
 
     @property
-    def named_by(self) -> int:
+    def min_clients_per_name(self) -> int:
         """Return the fewest clients of a total: what it says of a name of fewer would be about these."""
         return self.settings.min_clients_per_sum
 
@@ -89,7 +89,7 @@ class SummedRounds(RoundKind):
 
     def with_known_clients(self, decided: Sequence[Restart | LocalDrift]) -> Sequence[Restart | LocalDrift]:
         """Return decisions that name no clients: what changed is known of all together."""
-        return tuple(map(without_everybody, decided))
+        return tuple(map(without_clients, decided))
 
 
 def numbers_in(texts: Sequence[str]) -> list[IntArray]:
@@ -113,7 +113,7 @@ def with_noise(update: Update, deviations: Mapping[str, float], clients: int) ->
     return replace(update, numbers=replace(update.numbers, losses=losses, second_moments=C))
 
 
-def without_everybody(decision: Restart | LocalDrift) -> Restart | LocalDrift:
+def without_clients(decision: Restart | LocalDrift) -> Restart | LocalDrift:
     """Return a decision that names no clients."""
     if isinstance(decision, LocalDrift):
         return replace(decision, clients=tuple(client for client in decision.clients if client != EVERYBODY))

@@ -193,7 +193,7 @@ class Agreement:
         return replace(self, registry=registry, moments=moments, early=early)
 
     @property
-    def knows_little(self) -> bool:
+    def has_few_values(self) -> bool:
         """Tell whether too few values were seen since the last restart to estimate a scale."""
         return self.moments is None or bool(self.moments.count.max(initial=0.0) < FEW)
 

@@ -19,7 +19,7 @@ MOST_NAMED = 100
 def announcements(
     closed: RoundClosed, alarm: Alarm | None, decided: Sequence[Restart | LocalDrift], members: Mapping[str, Member]
 ) -> tuple[Announcement, ...]:
-    """Return the announcements of a round beside its ledger entry.
+    """Return the announcements of a round next to its ledger entry.
 
     Parameters
     ----------

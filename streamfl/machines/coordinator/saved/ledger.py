@@ -10,7 +10,8 @@ from streamfl.protocol.messages import Accepted, Disclosed, HeldRecord, SampledR
 
 ORDINAL = attrgetter("ordinal")
 
-# After so many totals in a row that failed because of it a member is left out; and of 2^LONGEST_REST entries at most.
+# After this many totals in a row that failed because of it a member is left out; and of 2^LONGEST_REST entries at
+# most.
 MOST_SILENT, LONGEST_REST = 3, 10
 
 
@@ -158,7 +159,7 @@ class Member:
             measured=update.numbers.served.beside_no_change,
         )
 
-    def keeps_silent(self, entry: int) -> bool:
+    def count_silence(self, entry: int) -> bool:
         """Count an entry without a total because of it; return whether it is left out of the next ones.
 
         It is left out for twice as many entries each time, so that one that never tells its seeds costs ever less.

@@ -101,7 +101,7 @@ class CoordinatorState:
     settings: dict[str, str] = field(default_factory=dict)
 
     @property
-    def chain(self) -> str:
+    def online_digest(self) -> str:
         """Return the digest of the online models; empty if there are none."""
         return "" if self.online is None else self.online.chain
 
@@ -132,9 +132,9 @@ class CoordinatorState:
         warm_up, rounds = settings.warm_up, self.round - self.rescaled
         if not settings.scaling:
             return False
-        return warm_up is None or rounds <= warm_up or (self.agreed.knows_little and warm_up > 0)
+        return warm_up is None or rounds <= warm_up or (self.agreed.has_few_values and warm_up > 0)
 
-    def with_order(self, alarm: Alarm | None) -> Alarm | None:
+    def alarm_or_order(self, alarm: Alarm | None) -> Alarm | None:
         """Return the alarm of the open round; if an operator has ordered a restart, one that asks for that model."""
         if self.restart is None:
             return alarm

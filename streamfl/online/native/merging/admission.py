@@ -132,7 +132,7 @@ def _wrong_shapes(learnt: NativeLearnt, agreed: NativeState) -> str | None:
         *(("moments far out", part, (len(far.features),)) for part in (far.count, far.mean, far.m2)),
     ]
     wrong = (name for name, array, shape in shapes if array.shape != shape)
-    return next((f"{name} of online models of another shape" for name in wrong), None)
+    return next((f"{name} of online models have another shape" for name in wrong), None)
 
 
 def _wrong_cells(learnt: NativeLearnt, agreed: NativeState) -> str | None:
@@ -162,7 +162,7 @@ def _wrong_numbers(learnt: NativeLearnt, members: int) -> str | None:
     if any(np.abs(array).max(initial=0.0) >= largest for array in differences):
         return "a difference of online models is far too large"
     if not all(np.array_equal(array, np.rint(array)) for array in differences):
-        return "a difference of online models is no whole number of steps"
+        return "a difference of online models is not a whole number of steps"
     if ((learnt.count < 0.0) | (learnt.count > learnt.records)).any():
         return "online models have more values than there are records"
     if not abs(learnt.centre) <= LARGEST_TARGET:

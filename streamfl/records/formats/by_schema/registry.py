@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import msgspec
 
 from streamfl.errors import UsageError
+from streamfl.runtime.no_redirects import open_directly
 
 KEPT = 1000  # schemas, good and bad
 LARGEST = 1024 * 1024  # bytes of an answer
@@ -30,11 +31,6 @@ class Schema(msgspec.Struct, frozen=True):
     schema: str
     schemaType: str = "AVRO"  # noqa: N815  the registry's name
     references: list[Any] = []
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
-        return None
 
 
 @dataclass(slots=True)
@@ -66,7 +62,7 @@ class SchemaRegistry:
         if parts.username is not None:
             pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             self._headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
-        self._open = urllib.request.build_opener(_NoRedirect).open
+        self._open = open_directly
 
     def fetched(self, number: int, form: str = "") -> Schema:
         """Return the schema of an id, in a form that the registry may know.
@@ -109,7 +105,9 @@ class SchemaRegistry:
         try:
             schema = msgspec.json.decode(data, type=Schema)
         except (msgspec.MsgspecError, RecursionError) as error:
-            raise NoSchemaError(f"the answer for schema {number} is none of a registry ({error})") from None
+            raise NoSchemaError(
+                f"the answer for schema {number} does not come from a Schema Registry ({error})"
+            ) from None
         if schema.references:
             raise NoSchemaError(f"schema {number} refers to other schemas, which is not supported")
         return schema

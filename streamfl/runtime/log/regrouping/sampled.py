@@ -20,7 +20,7 @@ GRACE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class Matched:
     """Records and labels at one end of their topics.
 
     Parameters
@@ -56,10 +56,10 @@ def rate_of(partitions: Iterable[Sequence[float]]) -> float:
     return sum(1000 * (len(times) - 1) / (max(times) - min(times)) for times in partitions if len({*times}) > 1)
 
 
-def joined(records: Read, labels: Read, rate: float = 0.0) -> Joined:
+def matched(records: Read, labels: Read, rate: float = 0.0) -> Matched:
     """Join labels to records by their ids.
 
-    >>> found = joined([(Whose("m1", "P1"), 0), (Whose("m2", "P2"), 1000)], [(Whose("", "P2"), 5000)])
+    >>> found = matched([(Whose("m1", "P1"), 0), (Whose("m2", "P2"), 1000)], [(Whose("", "P2"), 5000)])
     >>> found.labels, found.delays
     (1, (4.0,))
     """
@@ -69,7 +69,7 @@ def joined(records: Read, labels: Read, rate: float = 0.0) -> Joined:
     ids = [(one.id, time) for one, time in labels if one.id]
     delays = sorted((time - at[key]) / 1000 for key, time in ids if key in at and key)
     first = next((one.id for one, _ in records if one.id), "")
-    return Joined(
+    return Matched(
         sum(bool(one.id) for one, _ in records), len(ids), tuple(delays), rate, (first, ids[0][0] if ids else "")
     )
 
@@ -95,7 +95,7 @@ def clients_seen(records: Read) -> CheckResult:
     return CheckResult("clients", "warning" if names else "error", found, remedy)
 
 
-def labels_fit(newest: Joined, oldest: Joined, window: int, partitions: int) -> Iterator[CheckResult]:
+def labels_fit(newest: Matched, oldest: Matched, window: int, partitions: int) -> Iterator[CheckResult]:
     """Yield findings on labels at both ends of their topics.
 
     Parameters
@@ -139,10 +139,10 @@ def labels_fit(newest: Joined, oldest: Joined, window: int, partitions: int) -> 
         yield CheckResult("labels", "ok", late)
 
 
-def needed_window(found: Joined, partitions: int) -> int:
+def needed_window(found: Matched, partitions: int) -> int:
     """Return how many records of a partition come until nearly all labels have, and in a minute more.
 
-    >>> needed_window(joined([(Whose("m1", "P1"), 0)], [(Whose("", "P1"), 4000)], rate=1.0), partitions=1)
+    >>> needed_window(matched([(Whose("m1", "P1"), 0)], [(Whose("", "P1"), 4000)], rate=1.0), partitions=1)
     384
     """
     # One position more for each transaction, of which there are at most five a second.

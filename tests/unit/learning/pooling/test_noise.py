@@ -172,7 +172,7 @@ def test_noise_that_would_hide_nothing_is_refused(privacy, learning, profile, sc
 )
 def test_under_masks_no_record_of_an_earlier_round_is_scored_again(profile, reason):
     privacy = PrivacySettings(secure_aggregation="masked")
-    beside = ProfileSettings.model_validate(profile).beside(privacy)
+    beside = ProfileSettings.model_validate(profile).resolved_with(privacy)
     with nullcontext() if reason is None else pytest.raises(UsageError, match=reason):
         privacy.check(LearningSettings(features="rounds"), beside, "classification", "mean")
 

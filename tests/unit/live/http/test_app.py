@@ -271,12 +271,12 @@ def test_bytes_after_the_json_are_read_and_written_beside_tensors_in_it():
 @pytest.mark.parametrize(
     ("inputs", "data", "told", "reason"),
     [
-        ([A, sized("b", 8)], bytes(8), None, "8 bytes, where shape [2] of FP64 has 16"),
-        ([A, sized("b", 16)], bytes(8), None, "16 bytes are named, of which 8 are"),
-        ([A, sized("b", 2**61)], bytes(8), None, "are named, of which 8 are"),
+        ([A, sized("b", 8)], bytes(8), None, "8 bytes, but shape [2] of FP64 needs 16"),
+        ([A, sized("b", 16)], bytes(8), None, "it names 16 bytes, but only 8 follow"),
+        ([A, sized("b", 2**61)], bytes(8), None, "bytes, but only 8 follow"),
         ([A, sized("b", -16)], bytes(16), None, "Expected `int` >= 0"),
-        ([A, sized("b", 16)], bytes(17), None, "name 16 bytes after the JSON, where 17 are"),
-        ([A, B], b"rest", None, "name 0 bytes after the JSON, where 4 are"),
+        ([A, sized("b", 16)], bytes(17), None, "name 16 bytes after the JSON, but there are 17"),
+        ([A, B], b"rest", None, "name 0 bytes after the JSON, but there are 4"),
         ([A, sized("b", 2, "BOOL")], b"\x01\x02", None, "neither 0 nor 1"),
         ([A, {**sized("b", 16), "data": [1, 2]}], bytes(16), None, "either data, or bytes"),
         ([A, {**B, "data": None} | {"parameters": {"shared_memory_region": "r"}}], b"", None, "shared memory"),
@@ -284,7 +284,7 @@ def test_bytes_after_the_json_are_read_and_written_beside_tensors_in_it():
         ([A, B], b"", "1e3", "which is not a number of bytes"),
         ([A, B], b"", "²", "which is not a number of bytes"),
         ([A, B], b"", "9" * 20, "which is not a number of bytes"),
-        ([A, B], b"", 10**9, "is longer than the body"),
+        ([A, B], b"", 10**9, "but the body has only"),
         ([A, B], b"", 5, "no request for inference"),
         ([A, B], b"", 0, "no request for inference"),
     ],
@@ -298,7 +298,7 @@ def test_a_request_with_impossible_tensor_bytes_is_refused(inputs, data, told, r
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (struct.pack("<I", 2**32 - 1), "text 0 has 4294967295 bytes, of which 0 are there"),
+        (struct.pack("<I", 2**32 - 1), "text 0 has 4294967295 bytes, but only 0 are there"),
         (struct.pack("<I1sI", 1, b"\xff", 0), "text 0 is not in UTF-8"),
         (b"\0\0\0\0\0\0", "not exactly 2 texts"),
         (bytes(4), "not exactly 2 texts"),
@@ -318,13 +318,13 @@ def test_texts_that_lie_about_their_lengths_are_refused(data, reason):
         ([A, column("c\n", [1.0, 1.0])], 'does not know "c\\n"; it knows a, b'),
         ([A, B, A], 'the input "a" is there twice'),
         ([A, column("b", [1.0])], "have 2 and 1 records"),
-        ([A, column("b", [1.0], shape=[2])], "1 elements, where shape [2] has 2"),
-        ([A, column("b", [], shape=[2])], "1 elements, where shape [2] has 2"),
-        ([A, column("b", [[1.0, 1.0], []], shape=[2, 1])], "3 elements, where"),
-        ([A, column("b", [[], []], shape=[2, 1])], "rows of other lengths"),
-        ([column("a", [[]], "BOOL", shape=[1]), column("b", [1.0])], "rows of other lengths"),
-        ([A, column("b", [[1.0], 1.0], shape=[2, 1])], "2 elements, where shape [2, 1] has 2"),
-        ([A, column("b", [[[1.0]], [[1.0]]], shape=[2, 1])], "elements, where shape"),
+        ([A, column("b", [1.0], shape=[2])], "1 elements, but shape [2] needs 2"),
+        ([A, column("b", [], shape=[2])], "1 elements, but shape [2] needs 2"),
+        ([A, column("b", [[1.0, 1.0], []], shape=[2, 1])], "3 elements, but"),
+        ([A, column("b", [[], []], shape=[2, 1])], "rows do not have the lengths"),
+        ([column("a", [[]], "BOOL", shape=[1]), column("b", [1.0])], "rows do not have the lengths"),
+        ([A, column("b", [[1.0], 1.0], shape=[2, 1])], "2 elements, but shape [2, 1] needs 2"),
+        ([A, column("b", [[[1.0]], [[1.0]]], shape=[2, 1])], "elements, but shape"),
         ([A, column("b", [1.0, 1.0], shape=[-2])], "Expected `int` >= 0"),
         ([A, column("b", [1.0, 1.0], shape=[2**63])], "Expected `int` <= 4611"),
         ([A, column("b", [1.0, 1.0], shape=[2.0])], "Expected `int`, got `float`"),
@@ -337,11 +337,11 @@ def test_texts_that_lie_about_their_lengths_are_refused(data, reason):
         ([A, column("b", ["1", "1"])], "Expected `float | null`, got `str`"),
         ([A, column("b", [0.5, 1.0], "INT32")], "Expected `int | null`, got `float`"),
         ([A, column("b", [1, 1], "BOOL")], "Expected `bool | null`, got `int`"),
-        ([A, column("b", [128, 1], "INT8")], "a number is beyond INT8"),
-        ([A, column("b", [-1, 1], "UINT64")], "a number is beyond UINT64"),
-        ([A, column("b", [10**400, 1], "INT64")], "a number is beyond INT64"),
+        ([A, column("b", [128, 1], "INT8")], "a number is out of the range of INT8"),
+        ([A, column("b", [-1, 1], "UINT64")], "a number is out of the range of UINT64"),
+        ([A, column("b", [10**400, 1], "INT64")], "a number is out of the range of INT64"),
         ([A, column("b", [float("nan"), 1.0])], "no request for inference: JSON is malformed"),
-        ([A, column("b", {"x": 1}, shape=[1])], "elements, where"),
+        ([A, column("b", {"x": 1}, shape=[1])], "elements, but"),
         ([A, {"name": "b", "datatype": "FP64", "shape": [2]}], "either data, or bytes"),
         ([A, {**B, "parameters": []}], "Expected `object`, got `array`"),
         ([A, 5], "Expected `object`, got `int`"),
@@ -438,12 +438,12 @@ def test_what_was_answered_and_refused_is_counted():
 
 
 def test_health_answers_while_predictions_are_made_and_requests_beyond_the_limit_are_refused(monkeypatch):
-    begun, go_on = threading.Event(), threading.Event()
+    begun, close_if_ready = threading.Event(), threading.Event()
     own = ServedModel.predictions
 
     def slow(self: ServedModel, *args: Any) -> Any:
         begun.set()
-        assert go_on.wait(60.0)
+        assert close_if_ready.wait(60.0)
         return own(self, *args)
 
     monkeypatch.setattr(ServedModel, "predictions", slow)
@@ -454,7 +454,7 @@ def test_health_answers_while_predictions_are_made_and_requests_beyond_the_limit
         while not begun.is_set():
             await asyncio.sleep(0.001)
         health, second = await asked(served, "GET", "/v2/health/live"), await asked(served, "POST", INFER, body)
-        go_on.set()
+        close_if_ready.set()
         return health, second, await first
 
     health, second, first = asyncio.run(main())

@@ -147,7 +147,7 @@ def test_three_labels_are_too_many_for_a_model_of_two():
     FederatedRiverModel(two, "classification").check(("a", "b"))
     FederatedRiverModel(more, "classification").check(("a", "b", "c"))
     with pytest.raises(
-        UsageError, match="LogisticRegression tells two labels apart, and there are 3: take linear_mod"
+        UsageError, match="LogisticRegression distinguishes two labels, but there are 3: take linear_mod"
     ):
         FederatedRiverModel(two, "classification").check(("a", "b", "c"))
 

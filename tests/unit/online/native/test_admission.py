@@ -234,11 +234,11 @@ SPOILT: dict[str, tuple[Callable[[], NativeLearnt], str]] = {
     "more visits than records": (lambda: replace(GOOD, visits=first(GOOD.visits, 7.0)), "visits"),
     "weights off the grid": (
         lambda: replace(GOOD, weights=first(GOOD.weights, GOOD.weights.flat[0] + 0.5)),
-        "no whole number of steps",
+        "not a whole number of steps",
     ),
     "a table off the grid": (
         lambda: replace(GOOD, table=first(GOOD.table, GOOD.table.flat[0] - 0.25)),
-        "no whole number of steps",
+        "not a whole number of steps",
     ),
     "values of fewer features": (lambda: replace(GOOD, count=GOOD.count[:-1]), "counts"),
     "values of a feature NaN": (lambda: replace(GOOD, count=first(GOOD.count, np.nan)), "finite"),

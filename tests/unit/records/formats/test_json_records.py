@@ -118,9 +118,9 @@ def test_texts_and_lists_in_fields_without_a_role_are_left_out_and_cost_no_recor
     assert (found.rejected, found.features, found.ignored) == ((), ("x", "n"), 3)
     np.testing.assert_array_equal(found.X, [[2.0, 3.0], [1.0, NAN]])
     assert [remark.split(";")[:2] for remark in found.remarks] == [
-        ['field "firmware": "2.1.0" is not a number', " the field is no feature"],
-        ['field "tags": "[\'x\']" is not a number', " the field is no feature"],
-        ['field "ok": "true" is not a number', " the field is no feature"],
+        ['field "firmware": "2.1.0" is not a number', " the field is not a feature"],
+        ['field "tags": "[\'x\']" is not a number', " the field is not a feature"],
+        ['field "ok": "true" is not a number', " the field is not a feature"],
     ]
 
 

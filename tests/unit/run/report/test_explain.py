@@ -113,7 +113,7 @@ def test_explain_refuses_a_round_that_does_not_exist(run, t):
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", b'{"rounds": "x"}', b"[" * 100_000])
 def test_explain_refuses_a_file_that_is_no_result_in_one_line(content, tmp_path):
     (tmp_path / "f.json").write_bytes(content)
-    with pytest.raises(UsageError, match="is no result of replay or demo") as refused:
+    with pytest.raises(UsageError, match="is not a result of replay or demo") as refused:
         read_result(tmp_path / "f.json")
     assert len(str(refused.value).splitlines()) == 1
     with pytest.raises(UsageError, match="No such file"):

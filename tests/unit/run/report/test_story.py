@@ -42,7 +42,7 @@ def test_a_shift_of_the_mix_of_labels_is_no_drift(made_up: Build) -> None:
     )
     told = [sentence.text for sentence in story(made_up(notices=(notice,)), [])]
     assert (
-        "The mix of classes changed (found in round 31). This is no concept drift, so there was no restart." in told
+        "The mix of classes changed (found in round 31). This is not concept drift, so there was no restart." in told
     )
 
 

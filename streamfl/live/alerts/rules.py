@@ -1,0 +1,227 @@
+"""What of a federation is worth a message to a person: drifts as announced, and what no longer happens."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from streamfl.bounds import NAMED
+from streamfl.live.operator.watch import WaitingReport
+from streamfl.live.settings.settings import AlertKind
+from streamfl.printable import printable
+from streamfl.protocol.messages import (
+    Ended,
+    FromCoordinator,
+    Joined,
+    Left,
+    LocalDrift,
+    Noticed,
+    Refusal,
+    Restarted,
+    RoundClosed,
+)
+from streamfl.records.values.times import iso
+from streamfl.run.evaluation.result import DatedFinding, DatedLocalDrift, DatedNotice, DatedRestart
+from streamfl.run.report.changes import sentence
+from streamfl.run.report.display import local_text, notice_text
+from streamfl.run.report.words import count, listed
+
+# The most clients and labels that an alert names.
+LISTED = 20
+
+# The states of a local drift in which its clients learn with all others again.
+OVER = ("released", "merged", "returned", "restarted")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alert:
+    """One thing that is worth a message.
+
+    Parameters
+    ----------
+    federation
+        The federation's name.
+    kind
+        What it is.
+    text
+        The same in a sentence or two, printable.
+    time
+        When it was found, ISO 8601 in UTC.
+    is_over
+        Whether it has ended: the federation or the client continues, or a client has returned to the model of all.
+    round, since
+        The round in which it was found, and that since which it holds; None if no round has to do with it.
+    clients, labels
+        Those concerned, at most `LISTED`.
+    """
+
+    federation: str
+    kind: AlertKind
+    text: str
+    time: str
+    is_over: bool = False
+    round: int | None = None
+    since: int | None = None
+    clients: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+
+    @property
+    def plain(self) -> dict[str, object]:
+        """The alert as a JSON object, without what is not known."""
+        return {name: value for name, value in asdict(self).items() if value not in (None, ())}
+
+
+@dataclass
+class AlertRules:
+    """Finds alerts in what the coordinator publishes, and in its silence.
+
+    Parameters
+    ----------
+    federation
+        The federation's name.
+    stalled_after
+        Seconds without a round that learnt records after which the federation is stalled; None: never.
+    silent_after
+        Rounds without a record of a client after which the client is silent.
+    most_clients
+        The most clients whose silence is watched.
+
+    Examples
+    --------
+    >>> rules = AlertRules("forest", stalled_after=60.0, silent_after=3)
+    >>> rules.begin(now=100.0)
+    >>> rules.idle(now=150.0, time=1.7e9), [alert.text for alert in rules.idle(now=160.0, time=1.7e9)]
+    ([], ['no record was learnt for 60 s: no round is open; the coordinator waits for clients to join, and logs each \
+one that joins'])
+    """
+
+    federation: str
+    stalled_after: float | None
+    silent_after: int
+    most_clients: int = NAMED.clients
+    _waiting: WaitingReport = field(default_factory=lambda: WaitingReport(lambda: 0.0))
+    _rounds: int = 0
+    _heard: dict[str, int] = field(default_factory=dict)  # by client, the round in which it last had records
+    _silent: set[str] = field(default_factory=set)
+    _learnt: float = 0.0
+    _is_stalled: bool = False
+
+    def begin(self, now: float) -> None:
+        """Count time from now on, and look at every client afresh: what was heard so far is history."""
+        self._learnt, self._is_stalled = now, False
+        self._silent.clear()
+
+    def hear(self, message: FromCoordinator, now: float, time: float) -> list[Alert]:
+        """Return the alerts of a message.
+
+        Parameters
+        ----------
+        message
+            The message.
+        now
+            Seconds, by the clock that also times `idle`.
+        time
+            Seconds since 1970.
+        """
+        self._waiting.hear(message)
+        match message:
+            case RoundClosed() if message.records:
+                return [*self._goes_on(message, now, time), *self._silence(message, time)]
+            case Restarted():
+                restart = DatedRestart.of(message)
+                return [self._found("drift", restart, sentence(restart), time, clients=restart.clients)]
+            case LocalDrift():
+                drift = DatedLocalDrift.of(message)
+                text = sentence(drift) if drift.state == "latched" else local_text(drift)
+                over = drift.state in OVER
+                return [self._found("local-drift", drift, text, time, clients=drift.clients, is_over=over)]
+            case Noticed():
+                notice = DatedNotice.of(message)
+                return [self._found("notice", notice, notice_text(notice), time)]
+            case Joined():
+                self._watch(message.client)
+            case Left():
+                self._forget(message.client)
+            case Refusal(evicted=True):
+                self._forget(message.client)
+                text = f"{message.client} was evicted: {message.reason}"
+                return [self._alert("evicted", text, time, clients=(message.client,))]
+            case Ended():
+                return [self._alert("ended", "the federation has ended: all clients have left", time)]
+            case _:
+                pass
+        return []
+
+    def idle(self, now: float, time: float, reason: str = "") -> list[Alert]:
+        """Return that the federation is stalled, once, if no record was learnt for too long.
+
+        Parameters
+        ----------
+        now, time
+            As in `hear`.
+        reason
+            Why nothing can be heard; empty if the log answers.
+        """
+        silent = now - self._learnt
+        if self.stalled_after is None or silent < self.stalled_after or self._is_stalled or self._waiting.is_paused:
+            return []
+        self._is_stalled = True
+        why = reason or self._waiting.waits_for()
+        return [self._alert("stalled", f"no record was learnt for {silent:.0f} s: {why}", time)]
+
+    def _goes_on(self, closed: RoundClosed, now: float, time: float) -> list[Alert]:
+        silent, was_stalled = now - self._learnt, self._is_stalled
+        self._learnt, self._is_stalled = now, False
+        if not was_stalled:
+            return []
+        text = f"records are learnt again, after {silent:.0f} s"
+        return [self._alert("stalled", text, time, is_over=True, round=closed.round)]
+
+    def _silence(self, closed: RoundClosed, time: float) -> list[Alert]:
+        """Return which clients have become silent with this round, and which are heard again."""
+        self._rounds += 1
+        present = {one.client: None for one in closed.accepted if one.records or one.rejected}
+        for client in present:
+            self._watch(client)
+        back = sorted(self._silent & present.keys())
+        gone = [c for c, last in self._heard.items() if self._rounds - last >= self.silent_after]
+        silent = sorted(set(gone) - self._silent)
+        self._silent = (self._silent - present.keys()) | set(silent)
+        alerts = []
+        if silent:
+            text = f"{listed(silent)} sent no record for {count(self.silent_after)} rounds"
+            alerts.append(self._alert("silent", text, time, round=closed.round, clients=silent))
+        if back:
+            text = f"{listed(back)} sent records again"
+            alerts.append(self._alert("silent", text, time, is_over=True, round=closed.round, clients=back))
+        return alerts
+
+    def _watch(self, client: str) -> None:
+        if client in self._heard or len(self._heard) < self.most_clients:
+            self._heard[client] = self._rounds
+
+    def _forget(self, client: str) -> None:
+        self._heard.pop(client, None)
+        self._silent.discard(client)
+
+    def _found(self, kind: AlertKind, found: DatedFinding, text: str, time: float, **more: Any) -> Alert:
+        return self._alert(kind, text, time, round=found.round, since=found.since, labels=found.labels, **more)
+
+    def _alert(
+        self,
+        kind: AlertKind,
+        text: str,
+        time: float,
+        *,
+        clients: Sequence[str] = (),
+        labels: Sequence[str] = (),
+        **more: Any,
+    ) -> Alert:
+        return Alert(
+            federation=self.federation,
+            kind=kind,
+            text=printable(text),
+            time=iso(time),
+            clients=tuple(map(printable, clients[:LISTED])),
+            labels=tuple(map(printable, labels[:LISTED])),
+            **more,
+        )

@@ -1,0 +1,135 @@
+"""`streamfl alert`: reads what a federation publishes, and sends what is worth a message."""
+
+import time as clock
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from streamfl.errors import PeerError, UsageError
+from streamfl.live.alerts.delivery import BODIES, Channel, DeliveryError, LocalProgram, Outbox, Webhook, key_in
+from streamfl.live.alerts.rules import Alert, AlertRules
+from streamfl.live.settings.settings import Alerts, FederationSettings
+from streamfl.live.stopping import Stop
+from streamfl.runtime.log.tally import Tally
+from streamfl.runtime.ports import LoggedMessage, Watcher
+
+LOG = structlog.get_logger("streamfl.alert")
+
+# Seconds until a log that did not answer is asked again.
+PAUSE = 1.0
+
+# Messages before the end of the log that tell which clients take part.
+HISTORY = 10_000
+
+
+def channels(settings: Alerts, time: Callable[[], float] = clock.time) -> tuple[Channel, ...]:
+    """Return the ways to people that settings name.
+
+    Raises
+    ------
+    UsageError
+        There is none, or the secret cannot be read.
+    """
+    found = list[Channel]()
+    if settings.webhook:
+        secret = None if settings.secret is None else key_in(settings.secret)
+        found.append(Webhook(settings.webhook, BODIES[settings.form], secret, time))
+    if settings.command:
+        found.append(LocalProgram(settings.command))
+    if not found:
+        raise UsageError("nobody would be told: give `webhook` or `command` in [alerts]")
+    return tuple(found)
+
+
+def rules(settings: FederationSettings) -> AlertRules:
+    """Return the rules for a federation."""
+    return AlertRules(
+        settings.federation.name,
+        stalled_after=settings.stalled_after,
+        silent_after=settings.alerts.silent_after,
+        most_clients=settings.federation.most_clients,
+    )
+
+
+@dataclass
+class AlertService:
+    """Sends the alerts of one federation, from now on: what is in the log already only tells who takes part.
+
+    Parameters
+    ----------
+    watcher
+        Reads what the coordinator publishes.
+    rules
+        Find the alerts.
+    kinds
+        The kinds that are sent.
+    outboxes
+        Where to.
+    now
+        Seconds, by a monotonic clock.
+    time
+        Seconds since 1970.
+    pause
+        Waits so many seconds.
+    """
+
+    watcher: Watcher
+    rules: AlertRules
+    kinds: Sequence[str]
+    outboxes: Sequence[Outbox]
+    now: Callable[[], float] = clock.monotonic
+    time: Callable[[], float] = clock.time
+    pause: Callable[[float], None] = clock.sleep
+    _silence: str = ""  # why the log does not answer
+    _unanswered: Tally = field(default_factory=lambda: Tally(LOG, "the log does not answer"))
+
+    def run(self, stop: Stop) -> None:
+        """Run until asked to stop; then try once more what still waits."""
+        while not stop.requested and self._read():
+            pass
+        self.rules.begin(self.now())
+        LOG.info("alerts begin", federation=self.rules.federation)
+        while not stop.requested:
+            self.step()
+        for outbox in self.outboxes:
+            outbox.deliver(self.now())
+            if outbox.waiting:
+                LOG.warning("alerts not delivered", alerts=len(outbox.waiting))
+
+    def step(self) -> None:
+        """Send the alerts of what has come since, and of the silence, if any."""
+        alerts = self._read()
+        for alert in [*(alerts or ()), *self.rules.idle(self.now(), self.time(), self._silence)]:
+            if alert.kind in self.kinds:
+                LOG.info("alert", kind=alert.kind, text=alert.text)
+                for outbox in self.outboxes:
+                    outbox.add(alert)
+        for outbox in self.outboxes:
+            outbox.deliver(self.now())
+
+    def _read(self) -> list[Alert] | None:
+        """Return the alerts of messages that have come; None if none has."""
+        try:
+            read = [one.message for one in self.watcher.read() if isinstance(one, LoggedMessage)]
+        except PeerError as error:  # the brokers are away: nobody else may be there to tell it
+            self._unanswered.note(self.rules.federation, str(error))
+            self._silence = str(error)
+            self.pause(PAUSE)
+            return None
+        self._silence = ""
+        if not read:
+            return None
+        return [alert for message in read for alert in self.rules.hear(message, self.now(), self.time())]
+
+
+def outbox(channel: Channel) -> Outbox:
+    """Return an outbox that logs what goes wrong."""
+
+    def failed(error: DeliveryError) -> None:
+        LOG.warning("alert not delivered", reason=str(error), channel=type(channel).__name__.lower())
+
+    def given_up(alert: Alert) -> None:
+        LOG.error("an alert was given up", kind=alert.kind, text=alert.text)
+
+    return Outbox(channel, failed, given_up)

@@ -1,0 +1,15 @@
+"""What kafka-python logs without a consequence."""
+
+import logging
+
+from streamfl_connectors.kafka.noise import is_relevant
+
+
+def record(text: str) -> logging.LogRecord:
+    return logging.LogRecord("kafka.coordinator", logging.WARNING, "", 0, text, ("n", "g", "e"), None)
+
+
+def test_a_group_that_moves_to_another_broker_wakes_nobody() -> None:
+    moved = "Marking the coordinator dead (node %s) for group %s: %s."
+    assert not is_relevant(record(moved))
+    assert is_relevant(record("Group Coordinator lookup for group %s failed: %s, %s"))
