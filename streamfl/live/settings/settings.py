@@ -295,7 +295,7 @@ class Labels(_Table):
     """The field by which a label finds its record: it is in both, and holds a text or a whole number."""
     window: int = Field(10_000, ge=1, le=1_000_000, json_schema_extra={"unit": "records"})
     """How many later records of its client a record waits for its label; it is given up when a label of a record even
-    later than these comes. With `clients = "message-key"` or `"field"`, records of all clients in its partition of
+    later than these comes; with `clients = "message-key"` or `"field"` records of all clients in its partition of
     `NAME.client-records` count."""
 
     @property

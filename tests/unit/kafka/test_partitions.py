@@ -26,7 +26,8 @@ from streamfl_connectors.kafka.settings import KafkaSettings
         (Placement(("a",), "partition"), 2, []),
         (Placement(("a",), "partition", 2), 2, []),
         (Placement(("a",), "partition", 3), 2, ["topic a has 2 partitions, but the settings want 3"]),
-        (Placement(("a",), "field", 3), 4, ["topic a has 4 partitions, but the settings want 3"]),
+        (Placement(("a",), "partition", 3), 4, ["topic a has 4 partitions, but the settings want 3"]),
+        (Placement(("a",), "field", 3), 4, []),
     ],
 )
 def test_topics_of_records_have_the_partitions_that_clients_need(
