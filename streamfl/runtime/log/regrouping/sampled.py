@@ -50,10 +50,13 @@ class Matched:
 def rate_of(partitions: Iterable[Sequence[float]]) -> float:
     """Return the messages a second, from when those of each partition were written, in milliseconds.
 
-    >>> rate_of([[0, 1000, 2000], [0, 500], [7], []])
-    3.0
+    Those of less than a second tell nothing: they may have been written at once.
+
+    >>> rate_of([[0, 1000, 2000], [0, 500, 2000], [0, 7], [7], []])
+    2.0
     """
-    return sum(1000 * (len(times) - 1) / (max(times) - min(times)) for times in partitions if len({*times}) > 1)
+    spans = [(len(times), max(times) - min(times)) for times in partitions if times]
+    return sum(1000 * (count - 1) / span for count, span in spans if span >= 1000)
 
 
 def matched(records: Read, labels: Read, rate: float = 0.0) -> Matched:
