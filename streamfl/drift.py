@@ -104,7 +104,7 @@ class GLR(LossDetector):
 
     Losses are averaged over rounds. In a window of the last rounds, the test looks for the split that best separates
     a lower mean before it from a higher mean after it. The threshold grows slowly with the number of splits. A fall
-    is no drift. The variance is estimated within rounds and between rounds, and the larger estimate is used. So
+    is not drift. The variance is estimated within rounds and between rounds, and the larger estimate is used. So
     errors of 5% are watched more closely than errors of 50%.
 
     The threshold is derived for independent losses of known variance. In measurements, false alarms are far rarer
@@ -200,7 +200,7 @@ class EDetector(LossDetector):
     As long as no loss, given those before it, has a mean above the bound, the mean number of losses to a false alarm
     is at least `run_length`: for any distribution in [0, 1], dependent or not. This is exact if the bound is given.
     A learnt bound is the lowest mean seen, plus two standard errors, plus a margin; it follows a model that improves,
-    and the guarantee is approximate. A fall is no drift.
+    and the guarantee is approximate. A fall is not drift.
 
     It tests after every loss, at O(1).
 

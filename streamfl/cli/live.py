@@ -74,7 +74,8 @@ def _loaded(path: Path, assignments: tuple[str, ...]) -> "FederationSettings":
     with warnings.catch_warnings(record=True) as renamed:
         warnings.simplefilter("always", FutureWarning)
         settings = load(path, merge([flag(text) for text in assignments]))
-    role = click.get_current_context().info_name or ""
+    command = click.get_current_context(silent=True)
+    role = "" if command is None else command.info_name or ""
     host = {"client": settings.client.host, "score": settings.score.name}.get(role)
     configure(
         settings.logs.level,

@@ -9,6 +9,7 @@ from streamfl.live.metrics.measures import Durations, Measure, Named, counter, c
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.protocol.decisions import Refused
 from streamfl.protocol.messages import (
+    LOCAL_STATES,
     FromCoordinator,
     LocalDrift,
     Noticed,
@@ -19,10 +20,9 @@ from streamfl.protocol.messages import (
 )
 from streamfl.run.summary import RoundSummary
 
-# Causes of restarts that no detector's reading is named after, and states of a local drift. They are shown as 0 from
-# the start: of a series that begins with 1, Prometheus sees no increase.
+# Causes of restarts that no detector's reading is named after. They, and the states of local drifts, are shown as 0
+# from the start: of a series that begins with 1, Prometheus sees no increase.
 CAUSES = ("operator", "new-label")
-STATES = ("latched", "branched", "released", "merged", "returned", "corrected")
 
 # A reading of what never restarts.
 NO_CAUSE = "class-mix"
@@ -54,7 +54,7 @@ class CoordinatorMeasures:
     last: RoundSummary | None = None
     _counts: Counter[str] = field(default_factory=Counter)
     _restarts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(CAUSES, 0)))
-    _local: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(STATES, 0)))
+    _local: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(LOCAL_STATES, 0)))
     _notices: Counter[str] = field(default_factory=Counter)
     _refused: Named = field(default_factory=Named)
     _refused_clients: Named = field(default_factory=Named)

@@ -33,7 +33,7 @@ def serve_file(path: Path, http: str, stop: Stop, names: Collection[str] = ()) -
     Raises
     ------
     UsageError
-        The file is no model, or the address cannot be had.
+        The file is not a model, or the address cannot be had.
     """
     model = ServedModel.load(path)
     made = model.provenance

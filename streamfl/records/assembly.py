@@ -315,7 +315,7 @@ class Assembly:
             raise UsageError(f"{self.request.source}: {error}") from None
 
     def _features(self, block: RowBlock) -> tuple[FloatArray, tuple[str, ...], dict[int, str]]:
-        """Return the features, and, if a bad record is to stop all, what is no number in its column."""
+        """Return the features, and, if a bad record is to stop all, what is not a number in its column."""
         columns = self._followed(block)
         X = np.empty((len(block.places), sum(len(column.features) for column in columns)))
         at, bad = 0, dict[int, str]()

@@ -29,7 +29,7 @@ class Encoding:
     categories
         The values of each text column; value v of column c is the feature `c=v`.
     others
-        Columns that are no features and are ignored: the label, and those that were left out of training.
+        Columns that are not features and are ignored: the label, and those that were left out of training.
     missing_values
         What else was missing in training; `not:NA` means that NA was a value.
     codes

@@ -173,7 +173,7 @@ def arrays_read(data: Bytes, most: int) -> dict[str, FloatArray]:
     Raises
     ------
     PeerError
-        They are no arrays, or have more numbers.
+        They are not arrays, or have more numbers.
     """
     arrays: dict[str, FloatArray] = {}
     first: dict[tuple[int, ...], FloatArray] = {}

@@ -40,7 +40,7 @@ FEW, KEPT = 64, 4096
 MOST_MOVED, OTHER = 14, 255
 
 # Of a table of more numbers, with more columns than make one symbol, not every form is tried: where at most one row
-# in FEW_OTHERS is no move, the moves have always been the shortest; small numbers have always been shorter several
+# in FEW_OTHERS is not a move, the moves have always been the shortest; small numbers have always been shorter several
 # at a time. To try every form would take twice the time. A reader accepts every form.
 LARGE, FEW_OTHERS = 4096, 5
 

@@ -48,7 +48,7 @@ class MaskKeys:
         Raises
         ------
         PeerError
-            The text is no public key, or one with which there are no secrets.
+            The text is not a public key, or one with which there are no secrets.
         """
         known = self._shared.get(public)
         if known is None:

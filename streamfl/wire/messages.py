@@ -80,7 +80,7 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     Raises
     ------
     PeerError
-        The bytes are no message.
+        The bytes are not a message.
     """
     return compact.unpack(data) if data.startswith(compact.MAGIC[:3]) else codec.unpack(data, bounded_text=True)
 

@@ -60,7 +60,7 @@ def read(path: Path, what: str, *, oldest: int, newest: int) -> tuple[dict[str, 
     except PeerError as error:
         raise UsageError(f"{path}: not {what}: {error}") from error
     version = plain.get("format")
-    if type(version) is not int or version < 1:  # true is no number
+    if type(version) is not int or version < 1:  # true is not a number
         raise UsageError(f"{path}: not {what}")
     if version > newest:
         raise UsageError(f"{path}: format {version}; this version of streamfl reads formats up to {newest}")

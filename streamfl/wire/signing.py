@@ -60,7 +60,7 @@ class PublicKey:
         Raises
         ------
         UsageError
-            The text is no public key.
+            The text is not a public key.
         """
         raw = _decoded(text, PREFIX)
         if raw is None:

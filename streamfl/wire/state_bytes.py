@@ -70,7 +70,7 @@ def names_now(plain: Any) -> Any:
 
 
 def _renamed(fields: Any, old: str, new: str) -> Any:
-    """Return fields with one renamed; what are no fields is refused when the state is joined."""
+    """Return fields with one renamed; anything else is refused when the state is joined."""
     if not isinstance(fields, dict) or old not in fields:
         return fields
     return {**{name: value for name, value in fields.items() if name != old}, new: fields[old]}

@@ -9,6 +9,7 @@ from streamfl.live.operator.watch import WaitingReport
 from streamfl.live.settings.settings import AlertKind
 from streamfl.printable import printable
 from streamfl.protocol.messages import (
+    TOGETHER_AGAIN,
     Ended,
     FromCoordinator,
     Joined,
@@ -27,9 +28,6 @@ from streamfl.run.report.words import count, listed
 
 # The most clients and labels that an alert names.
 LISTED = 20
-
-# The states of a local drift in which its clients learn with all others again.
-OVER = ("released", "merged", "returned", "restarted")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +130,7 @@ one that joins'])
             case LocalDrift():
                 drift = DatedLocalDrift.of(message)
                 text = sentence(drift) if drift.state == "latched" else local_text(drift)
-                over = drift.state in OVER
+                over = drift.state in TOGETHER_AGAIN
                 return [self._found("local-drift", drift, text, time, clients=drift.clients, is_over=over)]
             case Noticed():
                 notice = DatedNotice.of(message)

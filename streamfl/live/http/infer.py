@@ -150,7 +150,7 @@ class InferRequest:
         Raises
         ------
         PeerError
-            It is no request that this model can answer.
+            It is not a request that this model can answer.
         TooLargeError
             It has too many records, or its answer would be too large.
         UsageError

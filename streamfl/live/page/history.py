@@ -162,7 +162,7 @@ class PageHistory:
 
     @property
     def first(self) -> int | None:
-        """Return the oldest entry whose view can be had; None before any entry."""
+        """Return the oldest entry that can be viewed; None before any entry."""
         return next((chunk.entries[0] for chunk in self._chunks if chunk.entries), None)
 
     def as_of(self, entry: int) -> tuple[View, int | None] | None:

@@ -126,7 +126,7 @@ class Letters:
         return OTHERS
 
     def counted(self, until: int | None = None) -> list[tuple[LetterKind, int]]:
-        """Return each kind with the number of its letters, the most frequent first; only those until a time."""
+        """Return the kinds of letters with their counts, the most frequent first; only letters up to a time count."""
         with self.lock:
             counts = Counter(kind for time, kind in self._letters if until is None or time <= until)
             return [(self._kinds[kind], count) for kind, count in counts.most_common()]

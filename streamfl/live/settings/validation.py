@@ -34,7 +34,7 @@ def _first_of(error: ValidationError, model: type[BaseModel]) -> str:
 
 
 def settings_in(model: type[BaseModel], tables: Sequence[str] = ()) -> Sequence[str]:
-    """Return the names of the settings of a model, or of a table in it; empty if that is no model.
+    """Return the names of the settings of a model, or of a table in it; empty if that is not a model.
 
     >>> from streamfl.live.settings.settings import FederationSettings
     >>> settings_in(FederationSettings, ["client"])

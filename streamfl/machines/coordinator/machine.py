@@ -298,7 +298,7 @@ class Coordinator:
         return [Commit(tuple(told)), *self._finish()]
 
     @property
-    def has_asked(self) -> bool:
+    def has_waiting_joins(self) -> bool:
         """Tell whether Joins wait for `answer`."""
         return bool(self._asked)
 

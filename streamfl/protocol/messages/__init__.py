@@ -20,7 +20,15 @@ coordinator checks every field of every message of a client, and answers an upda
 """
 
 from streamfl.protocol.messages.base import Message
-from streamfl.protocol.messages.changes import Finding, LocalDrift, Noticed, Restarted
+from streamfl.protocol.messages.changes import (
+    APART,
+    LOCAL_STATES,
+    TOGETHER_AGAIN,
+    Finding,
+    LocalDrift,
+    Noticed,
+    Restarted,
+)
 from streamfl.protocol.messages.commands import Action, Command, MemberAction, MemberChanged
 from streamfl.protocol.messages.entries import Accepted, Ended, RoundClosed
 from streamfl.protocol.messages.joining import Fenced, Join, Joined, Leave, Left, Refusal
@@ -49,8 +57,11 @@ from streamfl.protocol.messages.scores import Score, Scores
 from streamfl.protocol.messages.updates import KeptRecords, LabelSums, Learnt, Numbers, Served, SlotLosses, Update
 
 __all__ = [
+    "APART",
     "BEFORE",
+    "LOCAL_STATES",
     "NOTHING",
+    "TOGETHER_AGAIN",
     "Accepted",
     "Action",
     "AgreedState",

@@ -5,6 +5,12 @@ from dataclasses import dataclass, field
 
 from streamfl.protocol.messages.base import Message
 
+# The states of a local drift (`LocalDrift.state`): while its clients are apart, once they learn with all others
+# again, and one that says that they did not drift alone.
+APART = ("latched", "branched")
+TOGETHER_AGAIN = ("released", "merged", "returned")
+LOCAL_STATES = (*APART, *TOGETHER_AGAIN, "corrected")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Finding(Message):
@@ -37,8 +43,8 @@ class Finding(Message):
         coordinator keeps.
     drift
         The round in which the same drift was first announced. It is earlier than `round` if the drift, which began at
-        one time, reached these clients in later rounds than others, because they have more records or fewer. 0 for
-        what is no drift, and for a branch whose drift is no longer among the last 16.
+        one time, reached these clients in later rounds than others, because they have more records or fewer. 0 if
+        it is not drift, or a branch whose drift is no longer among the last 16.
     """
 
     round: int
@@ -123,7 +129,7 @@ class LocalDrift(Finding):
 
 @dataclass(frozen=True, kw_only=True)
 class Noticed(Finding):
-    """Coordinator: a change that is no drift of the concept, and no reason to restart.
+    """Coordinator: a change that is not drift of the concept, and no reason to restart.
 
     Parameters
     ----------

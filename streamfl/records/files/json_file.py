@@ -63,7 +63,7 @@ def json_file(request: Request, path: Path) -> Iterator[Blocks]:
 
 
 def records_of(document: object) -> Sequence[object] | None:
-    """Return the records of a document, None if it is no collection of records.
+    """Return the records of a document, None if it is not a collection of records.
 
     >>> records_of([{"a": 1}, {"a": 2}]) == records_of({"a": [1, 2]}) == records_of({"a": {"0": 1, "1": 2}})
     True

@@ -84,7 +84,7 @@ class ArrayRows:
 
 @contextmanager
 def readable(request: Request) -> Iterator[None]:
-    """Raise a UsageError in place of what libraries raise for bytes that are no npz archive.
+    """Raise a UsageError in place of what libraries raise for bytes that are not an npz archive.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def opened(request: Request, path: Path, names: tuple[str, ...]) -> Iterator[dic
     Raises
     ------
     UsageError
-        It is no archive, an array is pickled, or its rows are too large.
+        It is not an archive, an array is pickled, or its rows are too large.
     """
     with readable(request):
         archive = zipfile.ZipFile(path)

@@ -39,7 +39,7 @@ class ReadRecord:
     numbers
         The numbers by name, NaN where one is missing.
     odd
-        By name, why other cells are no numbers.
+        By name, why other cells are not numbers.
     """
 
     head: tuple[Cell, ...]
@@ -141,7 +141,7 @@ class AnyJson:
     def _head(self, name: str, cell: object) -> Cell:
         if not isinstance(cell, _CELL) and name in self.fields.categories:
             return None
-        if not isinstance(cell, _CELL) and name in self.fields.times:  # it is no time, but costs no record
+        if not isinstance(cell, _CELL) and name in self.fields.times:  # it is not a time, but costs no record
             return str(cell)[:LONGEST]
         return _cell(name, cell)
 

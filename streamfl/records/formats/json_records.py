@@ -266,7 +266,7 @@ class JsonRecords(MessageFormat):
             self._remarks.add(f"new {name}", f"field {quoted(name)} is new, and a feature from here on")
 
     def _report(self, odd: Mapping[str, str], known: Container[str]) -> None:
-        """Report each field with a cell that is no number once, up to a limit."""
+        """Report each field with a cell that is not a number once, up to a limit."""
         for name, why in odd.items():
             if len(self._odd) >= MOST_REPORTED:
                 self._remarks.add("odd", "cells of more fields are not numbers; the first fields were reported")

@@ -87,7 +87,7 @@ def _read(text: str, decimal: Decimal) -> float | None:
 
 
 def decimal_marks(words: Iterable[str]) -> Iterator[Decimal]:
-    """Yield the decimal mark of each text that has one, since it is no number with the other.
+    """Yield the decimal mark of each text that has one, since it is not a number with the other.
 
     >>> [*decimal_marks(["17,1", "1.234,5", "5"])], [*decimal_marks(["1,234", "5", "1.5"])]
     ([',', ','], ['.'])

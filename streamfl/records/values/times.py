@@ -261,7 +261,7 @@ class _Partly:
             self.take(np.array([*numbers], np.int64), np.array([*numbers.values()]))
 
     def _add(self, i: int, cell: object, said: Stamp | None) -> None:
-        """Add a cell that is no number."""
+        """Add a cell that is not a number."""
         if said is None:
             if not is_missing(cell):
                 self.wrong[i] = f"the time {quoted(cell)} is not a date; {_REMEDY}"

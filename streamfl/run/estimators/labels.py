@@ -110,7 +110,7 @@ def _plain(label: Any) -> Label:
             return plain
         case int():
             return int(plain)
-        case float() if plain == plain:  # noqa: PLR0124 - NaN is no label
+        case float() if plain == plain:  # noqa: PLR0124 - NaN is not a label
             return float(plain)
         case str():
             return str.__str__(plain)  # the value also of a string enumeration, whose str() may differ

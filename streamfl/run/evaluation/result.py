@@ -166,7 +166,7 @@ class DatedLocalDrift(DatedFinding):
 
 
 class DatedNotice(DatedFinding):
-    """One change that is no drift of the concept."""
+    """One change that is not drift of the concept."""
 
     cause: str
 

@@ -354,7 +354,7 @@ def _branches(view: View) -> list[Sections]:
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Sections:
-    """Return what turns one page's sections into another's, for `patched` or its like in the page.
+    """Return what turns one page's sections into another's: `patched` of the page applies it.
 
     >>> changed({"a": 1, "clients": [["c0", 1], ["c1", 1]]}, {"a": 1, "clients": [["c0", 1], ["c1", 2]]})
     {'clients': {'length': 2, 'rows': {'1': ['c1', 2]}}}
@@ -369,22 +369,3 @@ def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Sections:
 def _rows(before: Sequence[Any], after: Sequence[Any]) -> Sections:
     rows = {str(i): row for i, row in enumerate(after) if i >= len(before) or before[i] != row}
     return {"length": len(after), "rows": rows}
-
-
-def patched(before: Mapping[str, Any], changes: Mapping[str, Any]) -> Sections:
-    """Return the sections after some changes, as the page has them.
-
-    >>> patched({"clients": [["c0", 1], ["c1", 1]]}, {"clients": {"length": 1, "rows": {"0": ["c1", 1]}}})
-    {'clients': [['c1', 1]]}
-    """
-    after = dict(before)
-    for name, section in changes.items():
-        if name not in ROWS:
-            after[name] = section
-            continue
-        rows = [*before.get(name, [])][: section["length"]]
-        rows += [None] * (section["length"] - len(rows))
-        for at, row in section["rows"].items():
-            rows[int(at)] = row
-        after[name] = rows
-    return after

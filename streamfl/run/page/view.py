@@ -10,6 +10,7 @@ import msgspec
 
 from streamfl.bounds import NAMED
 from streamfl.protocol.digits import significant
+from streamfl.protocol.messages import APART, LOCAL_STATES
 from streamfl.run.page.events import (
     GREATEST,
     LARGEST,
@@ -40,7 +41,7 @@ HALF = 10
 STATES = 10
 
 # States in which clients that have drifted alone are no longer apart.
-ENDED = frozenset({"released", "merged", "returned", "corrected", "restarted"})
+ENDED = frozenset({*LOCAL_STATES, "restarted"}) - set(APART)
 
 
 def total(one: int, other: int) -> int:

@@ -266,7 +266,7 @@ def _verdict(better: float | None, worse: float | None) -> str:
 
 
 def _others(result: Result) -> Iterator[Sentence]:
-    """Yield the drifts that reached clients in turn, and what was found that is no drift."""
+    """Yield the drifts that reached clients in turn, and what was found that is not drift."""
     corrected = sorted({drift.drift for drift in result.local_drifts if drift.state == "corrected"})
     for number in corrected[:_SHOWN]:
         yield Sentence(_in_turn(result, number))

@@ -110,7 +110,7 @@ def listed(names: Sequence[object], at_most: int = 8) -> str:
 def evidence(found: DatedRestart | DatedLocalDrift) -> str:
     """Return the evidence of an alarm: the detector, its statistic and its threshold.
 
-    A new label is no test, so it has no numbers. Local drifts do not tell which detector found them.
+    A new label is not a test, so it has no numbers. Local drifts do not tell which detector found them.
 
     Parameters
     ----------

@@ -238,7 +238,7 @@ class FaultyClientLink:
         """Return the messages that have arrived."""
         arrived = []
         for data in self.transport.to_clients[self.name].take():
-            with suppress(PeerError):  # what is no message was forged: a link counts it and continues
+            with suppress(PeerError):  # what is not a message was forged: a link counts it and continues
                 arrived.append(_decoded(data))
         return [message for message in arrived if isinstance(message, FromCoordinator)]
 

@@ -166,7 +166,7 @@ def handled(machine: Client | Coordinator, event: Any, now: float) -> list[Any]:
 def answered(machine: Coordinator, now: float) -> list[Any]:
     """Answer the clients that have asked."""
     decisions: list[Any] = []
-    while machine.has_asked:
+    while machine.has_waiting_joins:
         decisions += machine.answer(now)
     return decisions
 

@@ -95,7 +95,7 @@ def test_one_join_that_cannot_be_answered_is_refused_and_the_others_are_answered
     for name in ("c2", "bad", "c3"):
         machine.handle(join(name), 0.0)
     decisions = []
-    while machine.has_asked:
+    while machine.has_waiting_joins:
         decisions += machine.answer(0.0)
     assert [one.client for one in broadcast(decisions, Joined)] == ["c2", "c3"]
     assert machine.state.refused == 1

@@ -9,10 +9,14 @@ from click.testing import CliRunner
 
 from streamfl.cli.main import cli
 from streamfl.cli.names import REGISTRIES, registry
+from streamfl.protocol.messages import LOCAL_STATES
 from streamfl.records.files.known import FILE_FORMATS
 from streamfl.records.request import Request
 from streamfl.records.values.dates import Order
+from streamfl.run.dealing.imposed_drift import KINDS
+from streamfl.run.report.words import LOCAL
 from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
+from streamfl_connectors.kafka.access.rights import ROLES
 
 ROOT = Path(__file__).parents[3]
 
@@ -41,6 +45,15 @@ def test_no_command_has_a_list_that_is_not_filled_in():
         texts = [command.help or "", *(one.help or "" for one in command.params if isinstance(one, click.Option))]
         if any("{" in text for text in texts):
             assert "{" not in help_of(name)
+
+
+def test_help_names_every_drift_that_can_be_imposed_and_every_role_of_a_log_in():
+    assert all(kind in help_of("replay").replace("- ", "-") for kind in KINDS)
+    assert all(role in help_of("acls") for role in ROLES)
+
+
+def test_every_state_of_a_local_drift_has_words():
+    assert {*LOCAL, "corrected"} == {*LOCAL_STATES, "restarted"}
 
 
 def texts_in(kind: Any) -> set[str]:

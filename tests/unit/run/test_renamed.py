@@ -99,7 +99,7 @@ def test_an_old_value_of_an_option_is_taken_and_warned_of(option, values, joint)
 
 
 def test_a_process_logs_an_old_setting(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("streamfl.live.metrics.logs.configure", lambda *_: None)
+    monkeypatch.setattr("streamfl.live.metrics.logs.configure", lambda *_, **__: None)
     path = tmp_path / "f.toml"
     path.write_text(FILE + "[rounds]\nleast = 3\n")
     with capture_logs() as logged:

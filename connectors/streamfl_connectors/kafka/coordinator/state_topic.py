@@ -192,7 +192,7 @@ def _digest(headers: Headers) -> str:
 
 
 def _wrong(data: bytes, wrong: WrongState) -> str | None:
-    """Return why data are no state to continue from, or None."""
+    """Return why data are not a state to continue from, or None."""
     try:
         reason = wrong(state_bytes.decode(data))
     except PeerError as error:

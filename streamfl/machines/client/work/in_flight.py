@@ -30,15 +30,15 @@ class SentUpdate:
     batches
         The round's records.
     kept
-        The records that go to the history sample once the update is accepted.
+        The records that join the history sample once the update is accepted.
     comparison
-        The holdout after the round.
+        The held-out records after the round.
     truth, labels
         Indices into `labels`, or targets in their original unit, shape (n,).
     scores
         The answer to Score, if one was sent.
     disclosed
-        The pending records over which a total had been told before it was made.
+        The pending records over which a total was already disclosed when the update was made.
     """
 
     update: Update

@@ -81,7 +81,7 @@ def evict(
 ) -> tuple[dict[str, Member], list[Refusal]]:
     """Count refused members in the ledger; return it, and what is told of those that are evicted because of that.
 
-    Bytes that are no message evict no client: any writer can send them under any key.
+    Bytes that are not a message evict no client: any writer can send them under any key.
     """
     after, told = dict(members), list[Refusal]()
     for client, reason in refusals.at_fault.items():

@@ -44,7 +44,7 @@ class TrustOnFirstUse:
 
 @dataclass(frozen=True, slots=True)
 class KeyGrants:
-    """Each key speaks for the clients that a list grants it.
+    """Each key may speak for the clients that a list grants it.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ ATTEMPT = re.compile(r"([0-9]{1,18})-[0-9]{1,18}", re.ASCII)
 
 
 def incarnation_in(attempt: str) -> int | None:
-    """Return the incarnation in an attempt, which is that and a counter; None if it is no attempt.
+    """Return the incarnation in an attempt, which is that and a counter; None if it is not an attempt.
 
     >>> incarnation_in("3-17"), incarnation_in("3"), incarnation_in("-1-1")
     (3, None, None)

@@ -10,7 +10,7 @@ from streamfl.protocol.messages import Refusal
 # so the first must not change a round that waits for all clients.
 UNUSABLE = 3
 
-# The most refusals of clients that are no members announced in one entry; more are only counted.
+# The most refusals of clients that are not members announced in one entry; more are only counted.
 STRANGERS = 100
 
 
@@ -30,7 +30,7 @@ class Refusals:
     unannounced
         Refusals to be announced with the next message, by client.
     unusable
-        By member, how much under its key was no message.
+        By member, how much under its key was not a message.
 
     Examples
     --------

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from asgi import asked, call
+from patched_page import patched
 from structlog.testing import capture_logs
 from unit.live.page.told import IMAGE, accepted, closed, heard, joined, opened
 
@@ -21,7 +22,6 @@ from streamfl.live.page.service import PageReader, serve_page, shown
 from streamfl.live.page.source import PageSource
 from streamfl.live.stopping import Stop
 from streamfl.run import page as drawn
-from streamfl.run.page.sections import patched
 from streamfl.runtime.ports import LoggedDeadLetter, LoggedMessage
 
 NOW = 1_700_000_000.0

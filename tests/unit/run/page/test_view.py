@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from patched_page import patched
 from unit.live.page.told import (
     IMAGE,
     accepted,
@@ -27,7 +28,7 @@ from streamfl.protocol.alarm import Reading
 from streamfl.protocol.messages import Ended, MemberChanged, Noticed, Score, Served, Watermark
 from streamfl.run.page import view as bounds
 from streamfl.run.page.events import LARGEST
-from streamfl.run.page.sections import changed, patched, sections
+from streamfl.run.page.sections import changed, sections
 from streamfl.run.page.view import View
 
 
