@@ -498,6 +498,11 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
     help="A topic with records. May be repeated, and may contain a *.",
 )
 @click.option(
+    "--labels",
+    metavar="T",
+    help="The topic with their labels, if these come later, with the id of the record in a field of both.",
+)
+@click.option(
     "--broker",
     metavar="HOST:PORT",
     default="127.0.0.1:9092",
@@ -547,7 +552,7 @@ def init(file: str | None, assignments: tuple[str, ...], **options: Any) -> None
 
     request = Request(file or "", **reading(options))
     settings = merge([flag(text) for text in assignments])
-    named = {name: options[name] for name in ("topics", "broker", "name", "clients", "client", "out")}
+    named = {name: options[name] for name in ("topics", "broker", "name", "clients", "client", "out", "labels")}
     for line in write(InitRequest(request, settings=settings, **named)):
         echo_line(line)
 

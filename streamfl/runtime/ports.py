@@ -157,6 +157,10 @@ class RecordFormat(Protocol):
         ...
 
 
+# What makes a client of records.
+ClientBy = Literal["topic", "partition", "message-key", "field"]
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """Where the records are in a log, and which client each belongs to.
@@ -167,7 +171,8 @@ class Placement:
         Names of topics; with `by="topic"` a name may hold one `*`, which stands for the client's name.
     by
         `topic`: every topic is a client and has one partition. `partition`: every partition is a client, named
-        `topic/number`. `key`: every value of a field of the records is a client, whose records are in one partition.
+        `topic/number`. `message-key`: every key of messages is a client. `field`: every value of a field of the
+        records is one. The records of the last two may be in any partitions: see `runtime/log/regrouping`.
     partitions
         How many partitions each topic must have; None allows any number.
     start
@@ -179,11 +184,16 @@ class Placement:
     """
 
     topics: tuple[str, ...]
-    by: Literal["topic", "partition", "key"] = "topic"
+    by: ClientBy = "topic"
     partitions: int | None = None
     start: Literal["earliest", "latest"] = "earliest"
     lost: Literal["stop", "skip"] = "stop"
     late_after: float = 60.0
+
+    @property
+    def is_regrouped(self) -> bool:
+        """Tell whether records are written anew, those of a client in one partition, before clients read them."""
+        return self.by in ("message-key", "field")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +201,7 @@ class LabelTopics:
     """Labels that come later than their records, under a key.
 
     Partition n of a topic of records belongs to partition n of a topic of labels: of the only one, or of the one in
-    whose name the same text stands for the `*`.
+    whose name the same text stands for the `*`. Where records are regrouped, labels may be in any partitions.
 
     Parameters
     ----------
@@ -782,10 +792,13 @@ class TopicSample:
     messages
         By the name of a partition its messages: when each was written, in seconds since 1970, and its value. Not all
         partitions need be there.
+    keys
+        The keys of these messages, if they were asked for.
     """
 
     partitions: Mapping[str, int]
     messages: Mapping[str, Sequence[tuple[float, bytes]]]
+    keys: Mapping[str, Sequence[bytes | None]] = field(default_factory=dict)
 
 
 @runtime_checkable
@@ -800,6 +813,15 @@ class Sampled(Protocol):
         UsageError
             There is no such topic, or this log-in may not read it.
         """
+        ...
+
+
+@runtime_checkable
+class SampledAtBothEnds(Protocol):
+    """A connector whose topics of records and of labels can be compared before there is a federation."""
+
+    def sample_ends(self, topics: Sequence[str], most: int) -> tuple[TopicSample, TopicSample]:
+        """Return the newest and the oldest messages of all partitions, in all about so many of each, with keys."""
         ...
 
 

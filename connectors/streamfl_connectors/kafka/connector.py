@@ -12,7 +12,7 @@ from streamfl.errors import PeerError, UsageError
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.messages import Command, RoundOpened
 from streamfl.runtime.log import commands
-from streamfl.runtime.log.placement import places_of, topic_of
+from streamfl.runtime.log.placement import places_of, read_by_clients, topic_of
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import (
     Access,
@@ -49,7 +49,7 @@ from streamfl_connectors.kafka.hosts.scorer import KafkaScorer
 from streamfl_connectors.kafka.last_round import last_opened
 from streamfl_connectors.kafka.partitions import wrong_placement
 from streamfl_connectors.kafka.settings import KafkaSettings
-from streamfl_connectors.kafka.topics import WEEK, TopicPlan, plans
+from streamfl_connectors.kafka.topics import WEEK, TopicPlan, plans, regrouped
 from streamfl_connectors.kafka.watcher import KafkaWatcher
 from streamfl_connectors.kafka.writer import KafkaRecordWriter
 
@@ -104,9 +104,8 @@ class KafkaConnector:
         return True
 
     def _federated(self, placement: Placement, delayed_labels: LabelTopics | None) -> Federated:
-        return Federated(
-            self._topics, placement.topics, delayed_labels.placement.topics if delayed_labels is not None else ()
-        )
+        labels = delayed_labels.placement.topics if delayed_labels is not None else ()
+        return Federated(self._topics, placement.topics, labels, is_regrouped=placement.is_regrouped)
 
     def _prepared(self) -> bool | None:
         settings = self._connection.settings
@@ -144,6 +143,7 @@ class KafkaConnector:
         self, placement: Placement, records: RecordFormat, delayed_labels: LabelTopics | None, wrong: WrongState
     ) -> KafkaCoordinatorLink:
         self._require_rights("coordinator", self._federated(placement, delayed_labels))
+        placement, delayed_labels = read_by_clients(self._topics, placement, delayed_labels)
         if delayed_labels is not None:
             placement = replace(placement, topics=(*placement.topics, *delayed_labels.placement.topics))
         ends = Ends(self._connection, self._topics, placement, records.stride)
@@ -174,7 +174,7 @@ class KafkaConnector:
     def host(
         self, name: str, placement: Placement, records: RecordFormat, delayed_labels: LabelTopics | None = None
     ) -> KafkaHost:
-        """Join the group of hosts, once the topics of records and labels exist; make that of their answers."""
+        """Join the group of hosts, once the topics of records and labels exist; make those that hosts write."""
         self._require_rights("host", self._federated(placement, delayed_labels))
         there = self._connection.patiently("the topics of the records", lambda: self._records_there(placement))
         if delayed_labels is not None:
@@ -182,6 +182,9 @@ class KafkaConnector:
                 "the topics of the labels", lambda: self._records_there(delayed_labels.placement)
             )
             self._make_predictions(max(there.values(), default=1))
+        if placement.is_regrouped:
+            made = regrouped(self._topics, max(there.values()), with_labels=delayed_labels is not None)
+            self._connection.patiently("the topics of regrouped records", lambda: self._records_made(made))
         host = KafkaHost(self._connection, self._topics, name, placement, records, delayed_labels)
         with closed_if_it_fails(host):
             self._connection.patiently("the topics of the records", host.subscribe)
@@ -227,7 +230,7 @@ class KafkaConnector:
         """Return a writer of records, after making missing topics; wait for brokers for `patience` seconds."""
         topics = {client: topic_of(placement, client) for client in clients}
         self._require_rights("producer", Federated(self._topics, sorted(set(topics.values()))))
-        partitions = {"topic": 1, "partition": len(clients), "key": placement.partitions or 4}[placement.by]
+        partitions = {"topic": 1, "partition": len(clients)}.get(placement.by, placement.partitions or 4)
         plans = [TopicPlan(topic, None, partitions, {}) for topic in sorted(set(topics.values()))]
         there = self._connection.patiently("the topics of the records", lambda: self._records_made(plans))
         require(wrong_placement(placement, there))
@@ -298,6 +301,15 @@ class KafkaConnector:
         with explained(self._connection.settings.bootstrap_servers):
             return sample(self._connection, there)
 
+    def sample_ends(self, topics: Sequence[str], most: int) -> tuple[TopicSample, TopicSample]:
+        """Return the newest and the oldest messages of all partitions, in all about so many of each, with keys."""
+        from streamfl_connectors.kafka.access.sample import ends_of, matching  # noqa: PLC0415  only `init` needs it
+
+        with self._connection.administered() as admin:
+            there = matching(admin, topics, self._topics.own)
+        with explained(self._connection.settings.bootstrap_servers):
+            return ends_of(self._connection, there, most)
+
     def access(
         self,
         placement: Placement,
@@ -313,7 +325,8 @@ class KafkaConnector:
         servers = self._connection.settings.bootstrap_servers
         connect = ["--bootstrap-server", servers if isinstance(servers, str) else ",".join(servers)]
         connect += ["--command-config", config] if config is not None else []
-        return access(Federated(self._topics, placement.topics, labels, unlabelled), role, principal, connect)
+        federated = Federated(self._topics, placement.topics, labels, unlabelled, is_regrouped=placement.is_regrouped)
+        return access(federated, role, principal, connect)
 
     def users(self, accesses: Sequence[Access], cluster: str) -> str:
         """Return what makes a log-in with these rights for each role in Kubernetes, for Strimzi's operator."""

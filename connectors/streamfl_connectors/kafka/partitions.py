@@ -33,9 +33,9 @@ def wrong_placement(placement: Placement, partitions: Mapping[str, int]) -> list
         wanted = placement.partitions
         if placement.by == "topic" and has != 1:
             found = f"topic {topic} has {has} partitions, and one client by topic reads one"
-            remedy = 'write its records to partition 0, or begin with clients = "partition" or "key" in [records]'
+            remedy = 'write its records to partition 0, or begin with another clients than "topic" in [records]'
             wrong.append(CheckResult(topic, "error", found, remedy))
-        elif wanted is not None and has != wanted:
+        elif wanted is not None and has != wanted and not placement.is_regrouped:
             found = f"topic {topic} has {has} partitions, but the settings want {wanted}"
             remedy = (
                 "raise partitions in [records]" if has > wanted else f"{added(topic, wanted)}, or lower the number"

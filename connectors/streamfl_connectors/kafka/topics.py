@@ -52,6 +52,12 @@ class TopicPlan:
     largest: int = 0
 
 
+def regrouped(topics: Topics, partitions: int, *, with_labels: bool) -> tuple[TopicPlan, ...]:
+    """Return the wanted configurations of regrouped records and labels; times are those of the broker's clock."""
+    names = (topics.client_records, *((topics.client_labels,) if with_labels else ()))
+    return tuple(TopicPlan(name, None, partitions, WEEK | STAMPED) for name in names)
+
+
 def plans(topics: Topics) -> tuple[TopicPlan, ...]:
     """Return the wanted configurations; control, models and state need an order, so they have one partition."""
     # Entries of the ledger are JSON for people, and every client reads them: the broker compresses them.

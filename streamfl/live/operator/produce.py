@@ -203,7 +203,7 @@ def _placement(settings: FederationSettings, production: Production) -> Placemen
         return settings.placement
     if not settings.score.topics:
         raise UsageError("records without labels go to the first topic of [score]; set topics there")
-    return Placement(settings.score.topics[:1], by="key")
+    return Placement(settings.score.topics[:1], by="message-key")
 
 
 def _keep_to(rate: float | None, written: int, began: float) -> None:

@@ -48,7 +48,7 @@ from streamfl.run.renamed import settings_now
 from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
 from streamfl.runtime.log.placement import pattern
 from streamfl.runtime.log.topics import Topics
-from streamfl.runtime.ports import LabelTopics, Placement, RecordFormat, Unlabelled
+from streamfl.runtime.ports import ClientBy, LabelTopics, Placement, RecordFormat, Unlabelled
 from streamfl.wire import messages
 from streamfl.wire.masking import expand
 
@@ -209,11 +209,13 @@ class Records(_Table):
     topics: tuple[str, ...] = Field(min_length=1)
     """The topics with the records; with `clients = "topic"` a name may contain one `*`, which stands for the
     client."""
-    clients: Literal["topic", "partition", "key"] = "topic"
-    """What makes a client: each topic, which then has one partition (`topic`), each partition (`partition`), or each
-    value of the field that `fields.client` names (`key`)."""
+    clients: ClientBy = "topic"
+    """What makes a client: each topic, which then has one partition (`topic`), each partition (`partition`), each key
+    of messages (`message-key`), or each value of the field that `fields.client` names (`field`); with the last two a
+    client's records may be in any partitions."""
     partitions: int | None = Field(None, ge=1, le=MOST, json_schema_extra={"unset": "not checked", "decides": False})
-    """The number of partitions that each topic must have."""
+    """The number of partitions that each topic must have; with `clients = "message-key"` or `"field"` any number
+    will do, and only `produce` takes this one."""
     format: str = Field("json", json_schema_extra={"enum": list(RECORD_FORMATS.own), "registered": True})
     """`json`: one JSON object per message; `packed`: many records per message, as a safetensors file; `confluent`:
     one record per message in Avro, JSON Schema or Protobuf, by its schema in a registry (extra `registry`)."""
@@ -234,6 +236,13 @@ class Records(_Table):
     """The decimal mark of numbers that are texts; without it, `"1,234"` is not read, since it may be two numbers."""
     fields: FieldMap = FieldMap()
 
+    @field_validator("clients", mode="before")
+    @classmethod
+    def _clients_have_their_new_name(cls, by: object) -> object:
+        if by == "key":
+            raise ValueError('"key" is now called "field"; write clients = "field"')
+        return by
+
     @field_validator("missing_values")
     @classmethod
     def _missing_values_are_some(cls, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -248,9 +257,13 @@ class Records(_Table):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.clients == "key" and (self.format == "packed" or self.fields.client is None):
+        if self.clients == "field" and (self.format == "packed" or self.fields.client is None):
             raise ValueError(
-                'clients = "key" needs format = "json" and the field that names the client: fields.client'
+                'clients = "field" needs format = "json" and the field that names the client: fields.client'
+            )
+        if self.clients == "message-key" and self.fields.client is not None:
+            raise ValueError(
+                'fields.client: leave it out, because with clients = "message-key" the key is the client'
             )
         if any(name.count("*") > 1 for name in self.topics):
             raise ValueError("topics: a name may contain only one *")
@@ -276,12 +289,14 @@ class Labels(_Table):
         "", max_length=249, json_schema_extra={"unequal": "with a topic, unless `features` is `rounds`"}
     )
     """The topics with the labels, with a `*` if the topics of the records have one, where partition n has the labels
-    of partition n of the records; empty: labels come with their records."""
+    of partition n of the records; with `clients = "message-key"` or `"field"` one topic, in any partitions; empty:
+    labels come with their records."""
     key: str = Field("id", min_length=1, max_length=256)
     """The field by which a label finds its record: it is in both, and holds a text or a whole number."""
     window: int = Field(10_000, ge=1, le=1_000_000, json_schema_extra={"unit": "records"})
     """How many later records of its client a record waits for its label; it is given up when a label of a record even
-    later than these comes."""
+    later than these comes; with `clients = "message-key"` or `"field"` records of all clients in its partition of
+    `NAME.client-records` count."""
 
     @property
     def an_example(self) -> str:
@@ -484,6 +499,9 @@ class FederationSettings(BaseSettings):
             raise ValueError(
                 f"score.topics: {min(own)} is one of the federation's own topics; name topics of records"
             )
+        regrouped = {Topics(self.federation.name).client_records, Topics(self.federation.name).client_labels}
+        if regrouped & {*self.records.topics, self.labels.topic}:
+            raise ValueError(f"records.topics: {' and '.join(sorted(regrouped))} are written by hosts; name others")
         if "key" in self.records.fields.model_fields_set:
             raise ValueError("records.fields.key: leave it out, because key in [labels] sets it")
         if self.labels.topic:
@@ -507,18 +525,14 @@ class FederationSettings(BaseSettings):
         records, fields = self.records, self.records.fields
         if records.format != "json":
             raise ValueError('labels.topic: delayed labels need [records] format = "json"')
-        if records.clients == "key":
-            raise ValueError(
-                'labels.topic: with clients = "key" a label would not say in which partition its record is; give '
-                'each client a partition, clients = "partition", or a topic, clients = "topic"'
-            )
-        if len(records.topics) > 1:
+        if len(records.topics) > 1 and not self.placement.is_regrouped:
             raise ValueError("labels.topic: delayed labels allow only one name in records.topics")
-        (name,) = records.topics
-        if labels.topic.count("*") != name.count("*"):
+        if any(labels.topic.count("*") != name.count("*") for name in records.topics):
             raise ValueError("labels.topic: it needs a * exactly if the name in records.topics has one")
-        same = re.fullmatch(pattern(name), labels.an_example) or re.fullmatch(
-            pattern(labels.topic), name.replace("*", "x")
+        same = any(
+            re.fullmatch(pattern(name), labels.an_example)
+            or re.fullmatch(pattern(labels.topic), name.replace("*", "x"))
+            for name in records.topics
         )
         if same or labels.an_example in Topics(self.federation.name).own:
             raise ValueError(
@@ -599,11 +613,17 @@ class FederationSettings(BaseSettings):
                 return tuple(f"{name if '*' in name else '*'}/0" for name in topics)
             case "partition":
                 return ("*",)
-            case "key":
-                return tuple(f"{name}/#" for name in topics)
+            case "message-key" | "field":
+                return (f"{Topics(self.federation.name).client_records}/#",)
 
     def _label_partitions(self, labels: Labels) -> tuple[str, ...]:
-        return (f"{labels.topic}/0",) if self.records.clients == "topic" else (f"{labels.topic}/#",)
+        match self.records.clients:
+            case "topic":
+                return (f"{labels.topic}/0",)
+            case "partition":
+                return (f"{labels.topic}/#",)
+            case "message-key" | "field":
+                return (f"{Topics(self.federation.name).client_labels}/#",)
 
     @property
     def client_machine(self) -> ClientSettings:

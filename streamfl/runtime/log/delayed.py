@@ -109,9 +109,11 @@ class LogHalves:
         self._keys.update(keys)
 
     def take(self, batch: Batch) -> list[bytes | None]:
-        """Record what has been answered, and return the keys of the messages."""
+        """Record what has been answered, and return the keys of the messages, or the ids where none arrived."""
         self.recorded.add_all(batch)
-        keys = [self._keys.get(position) for position in batch.positions.tolist()]
+        ids = [None] * len(batch) if batch.half is None else [one.encode() for one in batch.half.keys.tolist()]
+        named = zip(batch.positions.tolist(), ids, strict=True)
+        keys = [self._keys.get(position, record) for position, record in named]
         for position in [*takewhile(lambda one: one < batch.span.end, self._keys)]:
             del self._keys[position]
         return keys

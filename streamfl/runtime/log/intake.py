@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 import structlog
 
+from streamfl.bounds import is_name
 from streamfl.protocol.records import Rejection
 from streamfl.runtime.log.dead_letters import DeadLetter, reasons
 from streamfl.runtime.log.partition import Fetch, PartitionReader
@@ -110,6 +111,8 @@ class LogIntake:
             messages = [message for message in messages if message.offset not in ends]
         decoded = self._formats[reader.name].decode([m.offset for m in messages], [m.value for m in messages])
         decoded = _with_times(decoded, messages)
+        if self._placement.by == "message-key":
+            decoded = _with_clients(decoded, messages, self._format.stride)
         end, seen = (last + 1) * stride, self._seen.get(reader.name, 0)
         if first * stride >= seen:
             self._counts.add(decoded)
@@ -142,6 +145,29 @@ class LogIntake:
         newest = np.maximum.accumulate(np.concatenate([[self._newest.get(name, -np.inf)], times]))
         self._counts.late += int((times < newest[:-1] - self._placement.late_after).sum())
         self._newest[name] = float(newest[-1])
+
+
+def _with_clients(decoded: Decoded, messages: Sequence[LogMessage], stride: int) -> Decoded:
+    """Add the clients of records, which are the keys of their messages."""
+    by_offset = {message.offset: client_named(message.key) for message in messages}
+    return replace(
+        decoded,
+        clients=tuple(by_offset[position // stride] for position in decoded.positions.tolist()),
+        rejected_clients=tuple(by_offset[bad.position // stride] for bad in decoded.rejected),
+    )
+
+
+def client_named(key: bytes | None) -> str:
+    r"""Return the client that a message's key names, "" if it names none.
+
+    >>> client_named(b"m07"), client_named(None), client_named(b"\xff")
+    ('m07', '', '')
+    """
+    try:
+        name = (key or b"").decode()
+    except UnicodeDecodeError:
+        return ""
+    return name if is_name(name) else ""
 
 
 def _with_times(decoded: Decoded, messages: Sequence[LogMessage]) -> Decoded:

@@ -181,6 +181,12 @@ class PartitionReader:
         if self.only is not None:
             self._welcome(self.only, self.head)
 
+    def source_of(self, client: str) -> LogSource:
+        """Return the source of a client; of one that is new here there are no records before the head."""
+        if client not in self.clients:
+            self._welcome(client, self.head)
+        return self.clients[client]
+
     def _welcome(self, client: str, start: int) -> None:
         self.clients[client] = LogSource(self.name, start, self.read_again)
 

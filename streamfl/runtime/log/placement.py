@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 
 from streamfl.bounds import is_name
-from streamfl.runtime.ports import Placement
+from streamfl.runtime.log.topics import Topics
+from streamfl.runtime.ports import LabelTopics, Placement
 
 
 def pattern(name: str) -> str:
@@ -60,7 +62,7 @@ def labels_of(labels: Placement, records: Placement, topic: str) -> str:
 
 
 def owner(placement: Placement, topic: str, number: int) -> str | None:
-    """Return the only client of a partition, None if the records name their clients.
+    """Return the only client of a partition, None if messages name their clients.
 
     >>> owner(Placement(("a",), by="partition"), "a", 3)
     'a/3'
@@ -101,11 +103,31 @@ def places_of(
 ) -> dict[str, tuple[str, int | None]]:
     """Return the topic and partition of each client's records.
 
-    By topic: the only partition of its topic. By partition: partition i for client i. By key: None, the partition
+    By topic: the only partition of its topic. By partition: partition i for client i. Else None: the partition
     depends on the hash of its name.
     """
     places: dict[str, tuple[str, int | None]] = {}
     for i, client in enumerate(clients):
-        number = {"topic": 0, "partition": i, "key": None}[placement.by]
+        number = {"topic": 0, "partition": i}.get(placement.by)
         places[client] = (topic_of_client[client], number)
     return places
+
+
+def read_by_clients(
+    topics: Topics, placement: Placement, labels: LabelTopics | None = None
+) -> tuple[Placement, LabelTopics | None]:
+    """Return where clients read records and delayed labels: where they are, or where they are regrouped.
+
+    >>> read_by_clients(Topics("f"), Placement(("readings",), "field"))[0].topics
+    ('f.client-records',)
+    """
+    if not placement.is_regrouped:
+        return placement, labels
+
+    def regrouped(one: Placement, topic: str) -> Placement:
+        return replace(one, topics=(topic,), by="message-key", partitions=None, start="earliest")
+
+    of_labels = None
+    if labels is not None:
+        of_labels = replace(labels, placement=regrouped(labels.placement, topics.client_labels))
+    return regrouped(placement, topics.client_records), of_labels

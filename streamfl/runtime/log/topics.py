@@ -54,6 +54,21 @@ class Topics:
         return f"{self.federation}.predictions"
 
     @property
+    def client_records(self) -> str:
+        """Records, those of a client in one partition, if they are regrouped."""
+        return f"{self.federation}.client-records"
+
+    @property
+    def client_labels(self) -> str:
+        """Delayed labels, each in the partition of its record, if they are regrouped."""
+        return f"{self.federation}.client-labels"
+
+    @property
+    def regroup_group(self) -> str:
+        """The group under which it is committed how far records were regrouped, and the transactional id for it."""
+        return f"{self.federation}.regroup"
+
+    @property
     def scorers_group(self) -> str:
         """The group that divides the partitions of records without labels among scorers."""
         return f"{self.federation}.scorers"

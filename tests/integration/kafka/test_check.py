@@ -249,10 +249,28 @@ class TestSchema:
         make(broker, **{f"{name}.all": (2, {})})
         form = record_format("json", FieldMap(label="y", client="site", drop=("label",), task="regression"))
         write(broker, f"{name}.all", *(record(i, site=f"s{i % 3}") for i in range(8)), partition=1)
-        findings = found(broker, name, topics=(f"{name}.all",), records=form, by="key")
+        findings = found(broker, name, topics=(f"{name}.all",), records=form, by="field")
         assert of(findings, f"{name}.all/1").found == "8 records, 1 features, targets from 0 to 3.5, 3 clients"
         empty = next(finding for finding in findings if finding.state == "warning" and finding.subject == "records")
         assert empty.found == f"no record in {name}.all/0"
+
+    @pytest.mark.full
+    @pytest.mark.parametrize(("key", "state", "says"), [("id", "ok", "30 of the"), ("x", "error", "0 of the")])
+    def test_it_says_how_many_labels_find_a_record_in_any_partition(self, broker, name, key, state, says):
+        make(broker, **{f"{name}.all": (3, {}), f"{name}.told": (2, {})})
+        for n in range(3):
+            records = [{"id": i, "site": f"s{i % 4}", "x": 1.5} for i in range(n, 30, 3)]
+            write(broker, f"{name}.all", *(json.dumps(one).encode() for one in records), partition=n)
+        for n in range(2):
+            labels = [{"id": i, "label": "a"} for i in range(n, 30, 2)]
+            write(broker, f"{name}.told", *(json.dumps(one).encode() for one in labels), partition=n)
+        form = record_format("json", FieldMap(client="site", task="unlabelled", key=key))
+        told = LabelTopics(Placement((f"{name}.told",), "field"), JsonRecords(LabelMap(key="id")), 10_000)
+        connector = KafkaConnector(name, KafkaSettings.model_validate({"bootstrap_servers": broker.bootstrap}))
+        findings = connector.findings(Placement((f"{name}.all",), "field"), form, delayed_labels=told)
+        assert of(findings, "clients").found == "4 clients in 30 records: s0, s1, s2, s3"
+        finding = [one for one in findings if one.subject == "labels"][-1]
+        assert (finding.state, finding.found.startswith(f"{says} newest 30 labels find a record")) == (state, True)
 
     @pytest.mark.full
     def test_the_check_reads_the_newest_records_of_at_most_five_partitions(self, broker, name):

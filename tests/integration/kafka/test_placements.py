@@ -11,7 +11,7 @@ from small_stream import FEATURES, LABELS, ROUNDS, SIZE, SmallStream
 from streamfl.records.formats import Packed
 
 KEYED = (
-    'records.clients="key"',
+    'records.clients="field"',
     "records.partitions=3",
     'records.fields.client="device.id"',
     'records.fields.time="at"',

@@ -75,12 +75,12 @@ def test_what_is_read_again_is_neither_counted_nor_buried_again(broker, connecto
     make(broker, topic)
     late, bad, nobodys = record(1, at=NOW - 61), record(2, label=[1]), json.dumps({"label": "x", "v": 1}).encode()
     write(broker, topic, record(0), late, bad, nobodys, record(4, site="b"), record(5), end=True)
-    host = connector.host("h", Placement((topic,), "key"), FORM)
+    host = connector.host("h", Placement((topic,), "field"), FORM)
     try:
         assert taken(host, "a", 4) == [0, 1, 5]
         assert taken(host, "b", 1) == [4]
         until(lambda: host.poll_clients()["b"].ended)
-        host.poll_clients()["a"].seek({f"{topic}/0": 0})
+        host.poll_clients()["a"].seek({f"{name}.client-records/0": 0})
         assert taken(host, "a", 4) == [0, 1, 5]
         assert host.poll_clients()["b"].ended
         assert (host.counts.late, host.counts.unrouted, host.counts.dead_letters) == (1, 1, 2)
@@ -97,7 +97,7 @@ def test_records_in_every_codec_are_read_to_their_end_mark(broker, connector, na
     values = iter([record(i) for i in range(400)])
     for kind in ("gzip", "snappy", "lz4", "zstd"):
         write(broker, topic, *islice(values, 100), end=kind == "zstd", compression_type=kind, linger_ms=50)
-    host = connector.host("h", Placement((topic,), "key"), FORM)
+    host = connector.host("h", Placement((topic,), "field"), FORM)
     try:
         assert taken(host, "a", 400) == list(range(400))
         until(lambda: host.poll_clients()["a"].ended)
@@ -114,12 +114,12 @@ def test_a_missing_library_stops_the_clients_of_its_partition_before_its_records
     write(broker, topic, *(record(i) for i in range(1, 99)), compression_type="zstd", linger_ms=50)
     write(broker, topic, record(99), end=True)
     monkeypatch.setattr(codec, "zstd", None)
-    host = connector.host("h", Placement((topic,), "key"), FORM)
+    host = connector.host("h", Placement((topic,)), FORM)
     try:
-        assert taken(host, "a", 1) == [0]
-        until(lambda: host.poll_clients()["a"].failed)
+        assert taken(host, topic, 1) == [0]
+        until(lambda: host.poll_clients()[topic].failed)
         with pytest.raises(UsageError, match="compressed with zstd, and the library zstandard is not installed"):
-            host.poll_clients()["a"].poll(9)
+            host.poll_clients()[topic].poll(9)
         assert host.counts.dead_letters == 0
     finally:
         host.close()
@@ -142,14 +142,13 @@ def test_a_position_beyond_the_log_fails_its_client_and_no_other(broker, connect
     topic = f"{name}-records"
     make(broker, topic)
     write(broker, topic, *(record(i, site="ab"[i % 2]) for i in range(6)))
-    host = connector.host("h", Placement((topic,), "key"), FORM)
+    host = connector.host("h", Placement((topic,), "field"), FORM)
     try:
         assert taken(host, "a", 3) == [0, 2, 4]
-        host.poll_clients()["a"].seek({f"{topic}/0": 10**12})
+        host.poll_clients()["a"].seek({f"{name}.client-records/0": 10**12})
         until(lambda: host.poll_clients()["a"].failed)
-        told = (
-            f"{topic}/0: the ledger continues at offset {10**12}, but the log holds 0 to 6; the topic is not the one"
-        )
+        place = f"{name}.client-records/0"
+        told = f"{place}: the ledger continues at offset {10**12}, but the log holds 0 to 7; the topic is not the one"
         with pytest.raises(UsageError, match=told):
             host.poll_clients()["a"].poll(9)
         write(broker, topic, record(6), record(7, site="b"))
@@ -159,22 +158,24 @@ def test_a_position_beyond_the_log_fails_its_client_and_no_other(broker, connect
         host.close()
 
 
-@pytest.mark.parametrize("by", ["topic", "key"])
+@pytest.mark.parametrize("by", ["topic", "field"])
 def test_a_position_that_was_deleted_fails_its_client(by, broker, connector, name):
     topic = f"{name}-records"
     make(broker, topic)
     write(broker, topic, *(record(i) for i in range(6)))
     form = record_format("json", FieldMap(time="at", client="site"))
-    client = "a" if by == "key" else topic
-    host = connector.host("h", Placement((topic,), by), FORM if by == "key" else form)
+    client = "a" if by == "field" else topic
+    host = connector.host("h", Placement((topic,), by), FORM if by == "field" else form)
+    read, end = (f"{name}.client-records", 7) if by == "field" else (topic, 6)  # the mark of a transaction takes one
     try:
         assert taken(host, client, 6) == [0, 1, 2, 3, 4, 5]
         with KafkaAdminClient(bootstrap_servers=broker.bootstrap) as admin:
-            admin.delete_records({TopicPartition(topic, 0): 4})
+            admin.delete_records({TopicPartition(read, 0): 4})
         source = host.poll_clients()[client]
-        source.seek({f"{topic}/0": 2})
+        source.seek({f"{read}/0": 2})
         until(lambda: host.poll_clients() and source.failed)
-        with pytest.raises(UsageError, match="continues at offset 2, but the log holds 4 to 6: records were deleted"):
+        what = f"continues at offset 2, but the log holds 4 to {end}: records were deleted"
+        with pytest.raises(UsageError, match=what):
             source.poll(9)
         assert source.poll(9) == []
     finally:

@@ -143,7 +143,9 @@ def federation(users, tmp_path_factory):
 
 
 def ask(users):
-    with closing(users.connector("producer").writer(Placement((f"{users.name}.asked",), by="key"), ["a"])) as writer:
+    with closing(
+        users.connector("producer").writer(Placement((f"{users.name}.asked",), by="message-key"), ["a"])
+    ) as writer:
         for _ in range(ASKED):
             writer.write("a", b'{"elevation": 1}')
 
@@ -390,7 +392,7 @@ class TestRights:
                     while not watcher.read():
                         pass
             case "producer" if "asked" in need.name:
-                connector.writer(Placement((f"{users.name}.asked",), by="key"), ["a"]).close()
+                connector.writer(Placement((f"{users.name}.asked",), by="message-key"), ["a"]).close()
             case "producer":
                 connector.writer(placement, ["c0"]).close()
             case "operator":

@@ -40,6 +40,9 @@ class Partitions:
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self.at[partition] = offset
 
+    def position(self, partition: TopicPartition) -> int:
+        return self.at[partition]
+
     def pause(self, partition: TopicPartition) -> None:
         self.paused.add(partition)
 
@@ -88,11 +91,22 @@ def test_a_batch_without_its_library_stops_its_client_before_it_and_no_other(pol
     assert reading.backlog() == {"r.c0/0": 2, "r.c1/0": 0}, "what was not read is told"
 
 
+def test_the_marker_of_a_transaction_at_the_end_of_a_log_is_no_backlog() -> None:
+    log = Partitions({C0: [GOOD]}, 9)
+    reading = feed(log, Placement(("r.*",)), drop=("device",))
+    read(reading, 1)
+    log.log[C0].append(b"a marker, which no poll brings")
+    assert reading.backlog() == {"r.c0/0": 1}
+    log.at[C0] = 2
+    assert reading.backlog() == {"r.c0/0": 0}
+    assert not reading.is_behind
+
+
 @pytest.mark.parametrize("polled", [1, 9], ids=["one by one", "all at once"])
 def test_no_client_of_a_shared_partition_reads_on_behind_such_a_batch(polled: int) -> None:
     """It may hold records of any of them, and of clients that are not known yet."""
     log = Partitions({TopicPartition("r", 0): [GOOD, PACKED, GOOD.replace(b"d0", b"d1"), GOOD]}, polled)
-    reading = feed(log, Placement(("r",), by="key"), client="device")
+    reading = feed(log, Placement(("r",), by="field"), client="device")
     read(reading, 5)
     assert list(reading.sources) == ["d0"]
     assert reading.sources["d0"].next == 1

@@ -26,7 +26,8 @@ from streamfl_connectors.kafka.settings import KafkaSettings
         (Placement(("a",), "partition"), 2, []),
         (Placement(("a",), "partition", 2), 2, []),
         (Placement(("a",), "partition", 3), 2, ["topic a has 2 partitions, but the settings want 3"]),
-        (Placement(("a",), "key", 3), 4, ["topic a has 4 partitions, but the settings want 3"]),
+        (Placement(("a",), "partition", 3), 4, ["topic a has 4 partitions, but the settings want 3"]),
+        (Placement(("a",), "field", 3), 4, []),
     ],
 )
 def test_topics_of_records_have_the_partitions_that_clients_need(
@@ -185,7 +186,7 @@ def test_a_new_partition_is_read_when_its_labels_have_one_too() -> None:
 
 
 def test_more_partitions_than_the_settings_say_are_left_out_whoever_is_in_them() -> None:
-    for by in ("partition", "key"):
+    for by in ("partition", "field"):
         host = reading(Log(begun=("r",), r=3), Placement(("r",), by, partitions=2))
         host.read()
         assert sorted(host._feed.readers) == [TopicPartition("r", 0), TopicPartition("r", 1)]

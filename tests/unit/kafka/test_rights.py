@@ -20,6 +20,7 @@ COMMAND = str(Path(sys.executable).parent / "streamfl")
 READ_BY_PAGES = [("READ", "TOPIC", "f.control"), ("READ", "TOPIC", "f.dead-letter")]
 
 WHOLE = Federated(Topics("f"), ("r.*",), ("l.*",), Unlabelled(("u",), exactly_once=True))
+REGROUPED = Federated(Topics("f"), ("r",), ("l",), is_regrouped=True)
 
 
 def granted(federated, role):
@@ -77,6 +78,13 @@ def test_only_the_coordinator_speaks_as_it_and_only_hosts_as_clients():
     assert may("WRITE", "f.commands") == {"operator"}
     assert may("READ", "r.") == {"host"}
     assert may("WRITE", "r.") == {"producer"}
+
+
+def test_only_hosts_write_regrouped_records_and_no_producer_or_coordinator():
+    written = {("WRITE", "TOPIC", f"f.client-{kind}", "LITERAL") for kind in ("records", "labels")}
+    assert {role for role in ROLES if written & granted(REGROUPED, role)} == {"host"}
+    assert written <= granted(REGROUPED, "host")
+    assert not written & granted(WHOLE, "host")
 
 
 def test_a_right_that_the_settings_do_not_need_is_not_granted():
@@ -160,6 +168,7 @@ SAYS = {
     "records": "the records",
     "labels": "the labels",
     "unlabelled": "the topics of `[score]`",
+    "regrouped": "`NAME.client-records` and `NAME.client-labels`",
     "coordinator": "`NAME.coordinator`",
     "clients": "`NAME.clients`",
     "scorers": "`NAME.scorers`",

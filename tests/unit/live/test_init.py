@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,9 @@ def of_topics(init, monkeypatch):
 
             def sample(self, topics):
                 return sample
+
+            def sample_ends(self, topics, most):
+                return sample[topics[0]]
 
         monkeypatch.setattr(command, "connector_named", lambda name: Connector)
         return init(*words)
@@ -156,7 +160,7 @@ class TestFile:
 
     def test_a_column_of_clients_makes_each_of_its_values_one(self, init):
         made = init("a.csv", "--client", "site", a_csv=csv("site,x,y", "n,1,a", "s,2,b", ",3,a", times=60))
-        assert (made.placement.by, made.records.fields.client) == ("key", "site")
+        assert (made.placement.by, made.records.fields.client) == ("field", "site")
         assert made.federation.min_clients == 3
         assert made.records.fields.categories == {}
         assert "--split column:site" in init.told
@@ -287,7 +291,7 @@ class TestTopics:
         records = [record | {"site": f"s{i % 4}"} for i, record in enumerate(SENSOR)]
         sample = TopicSample({"plant": 2}, {"plant/0": messages(*records)})
         made = of_topics(sample, "--topic", "plant", "--client", "site")
-        assert (made.placement.by, made.records.fields.client, made.federation.min_clients) == ("key", "site", 4)
+        assert (made.placement.by, made.records.fields.client, made.federation.min_clients) == ("field", "site", 4)
         # Two partitions of a record a second, four clients.
         assert made.rounds.interval == 300.0
 
@@ -417,3 +421,44 @@ def test_the_settings_that_init_writes_can_be_read_whatever_records_hold(tmp_pat
 
 def _names(records):
     return {inner for record in records for inner in command.of_topic.flat(record)}
+
+
+class TestTwoTopics:
+    """Records keyed by machine, and labels keyed by part."""
+
+    def ends(self, records, labels, keys=True):
+        def sample(topic, found):
+            told = {f"{topic}/{n}": messages(*found[n::2], every=0.1) for n in range(2) if found[n::2]}
+            of = {name: [f"m{i % 3}".encode() for i in range(len(one))] for name, one in told.items()}
+            return TopicSample({topic: 2}, told, of if keys else {})
+
+        return {
+            "plant": (sample("plant", records), sample("plant", [])),
+            "qa": (sample("qa", labels), sample("qa", [])),
+        }
+
+    def test_labels_of_a_topic_of_their_own_are_joined_by_the_field_that_is_in_both(self, of_topics):
+        records = [{"part": f"P{i}", "mode": "ab"[i % 2], "x": i / 7} for i in range(200)]
+        labels = [{"part": f"P{i}", "quality": "ok", "by": "cam", "mode": "a"} for i in range(50, 150)]
+        labels[3]["quality"] = "scrap"
+        told = ("--topic", "plant", "--labels", "qa", "--label", "quality")
+        made = of_topics(self.ends(records, labels), *told)
+        assert (made.placement.by, made.federation.min_clients) == ("message-key", 3)
+        assert (made.labels.topic, made.labels.key, made.records.fields.label) == ("qa", "part", "quality")
+        assert set(made.records.fields.categories) == {"mode"}, "what comes with a label is no feature"
+        assert made.labels.window == 10_000
+
+    @pytest.mark.parametrize(
+        ("label", "words", "keys", "why"),
+        [
+            ({"part": "Q"}, (), True, "no field has the same ids in records and in qa; a record has part, x and a"),
+            ({}, (), True, "it is not clear which field is the label; labels have by, quality; name it with --label"),
+            ({}, ("--label", "mode"), True, 'no field of labels is named "mode"'),
+            ({}, ("--label", "quality"), False, "messages have no keys, so these are no clients; name the field"),
+        ],
+    )
+    def test_what_does_not_fit_is_refused_with_what_is_there(self, label, words, keys, why, of_topics):
+        records = [{"part": f"P{i}", "x": i / 7} for i in range(20)]
+        labels = [{"part": f"P{i}", "by": "cam", "quality": "ok", **label} for i in range(20)]
+        with pytest.raises(UsageError, match=re.escape(why)):
+            of_topics(self.ends(records, labels, keys), "--topic", "plant", "--labels", "qa", *words)

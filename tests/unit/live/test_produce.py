@@ -131,7 +131,7 @@ class TestWriting:
 
     def test_a_client_is_named_in_the_record_where_the_settings_say_so(self):
         source = table(2)
-        custom = settings(records={"topics": ["r"], "clients": "key", "fields": {"client": "site"}})
+        custom = settings(records={"topics": ["r"], "clients": "field", "fields": {"client": "site"}})
         writer, _ = written(Production(source, dealt(source, 2)), custom=custom)
         assert [json.loads(value)["site"] for _, value in writer.written] == ["c0", "c1"]
 

@@ -211,12 +211,20 @@ class TestErrors:
                 'records: topics: a * stands for the client, so it needs clients = "topic"',
             ),
             (
-                "topics = ['a']\nclients = 'key'",
-                'records: clients = "key" needs format = "json" and the field that names the client',
+                "topics = ['a']\nclients = 'field'",
+                'records: clients = "field" needs format = "json" and the field that names the client',
             ),
             (
-                "topics = ['a']\nclients = 'key'\nformat = 'packed'\nfields = { client = 'site' }",
-                'records: clients = "key" needs format = "json"',
+                "topics = ['a']\nclients = 'key'",
+                'records.clients: "key" is now called "field"; write clients = "field"',
+            ),
+            (
+                "topics = ['a']\nclients = 'message-key'\nfields = { client = 'site' }",
+                'records: fields.client: leave it out, because with clients = "message-key" the key is the client',
+            ),
+            (
+                "topics = ['a']\nclients = 'field'\nformat = 'packed'\nfields = { client = 'site' }",
+                'records: clients = "field" needs format = "json"',
             ),
             ("topics = ['a']\npartitions = 0", "records.partitions: Input should be greater than or equal to 1"),
             ("topics = ['a']\nschem = 'closed'", "records.schem: there is no such setting; did you mean schema?"),
@@ -553,7 +561,7 @@ class TestEqualBytes:
             ({"topics": ["a.*"]}, 2),
             ({"topics": ["a", "b"], "clients": "partition", "partitions": 3}, 6),
             ({"topics": ["a"], "clients": "partition"}, 2),
-            ({"topics": ["a"], "clients": "key", "fields": {"client": "site"}}, 2),
+            ({"topics": ["a"], "clients": "field", "fields": {"client": "site"}}, 2),
         ],
     )
     def test_equal_bytes_are_not_promised_where_a_client_may_join_after_round_1_began(self, loaded, records, clients):
@@ -720,9 +728,9 @@ class TestLabels:
                 "labels.topic: delayed labels need [rec",
             ),
             (
-                'topics = ["r"]\nclients = "key"\nfields = { client = "site" }',
+                'topics = ["federation.client-records"]\nclients = "message-key"',
                 'topic = "l"',
-                'labels.topic: with clients = "key" a label would not say in which partition its record is; give',
+                "records.topics: federation.client-labels and federation.client-records are written by hosts; name",
             ),
             (
                 'topics = ["r.*"]\nfields = { key = "id" }',

@@ -10,6 +10,9 @@ from kafka import errors as kafka_errors
 
 from streamfl.errors import StreamflError
 from streamfl.runtime.log.placement import labels_of, pattern
+from streamfl.runtime.log.regrouping import sampled
+from streamfl.runtime.log.regrouping.sampled import Read
+from streamfl.runtime.log.regrouping.whose import Whose, whose_by_field, whose_by_key, whose_labels
 from streamfl.runtime.log.sample import listed
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import CheckResult, LabelTopics, Placement, RecordFormat, Unlabelled
@@ -23,6 +26,9 @@ from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.topics import TopicPlan, plans
 
 Described = Mapping[str, Mapping[str, Any]]
+
+# The most records and labels at each end of their topics that are looked at together.
+MOST_RECORDS, MOST_LABELS = 10_000, 200
 
 # The first version in which the right to write to a topic includes idempotent writes.
 OLDEST = (3, 0)
@@ -114,6 +120,8 @@ class _Check:
         yield "records", self._schema
         if self._delayed_labels is not None:
             yield "labels", self._label_schema
+        if self._placement.is_regrouped:
+            yield "clients", self._matched
         if self._asked is not None:
             yield "records without labels", self._unlabelled_schema
 
@@ -175,6 +183,9 @@ class _Check:
         """Check the topic of the labels of each topic of records, and that of the clients' answers."""
         if self._delayed_labels is None:
             return
+        if self._placement.is_regrouped:
+            yield from self._labels_of_any_records(self._delayed_labels.placement.topics[0])
+            return
         there = {name: topic for name, topic in self._of_records.items() if not topic["error_code"]}
         labels = {name: labels_of(self._delayed_labels.placement, self._placement, name) for name in there}
         self._of_labels = described(self._admin, sorted(labels.values())) if labels else {}
@@ -194,6 +205,20 @@ class _Check:
         if labels and not wrong:
             yield CheckResult("labels", "ok", f"{len(labels)} topics: {listed(sorted(labels.values()))}")
 
+    def _labels_of_any_records(self, name: str) -> Iterator[CheckResult]:
+        """Check the topic of labels whose records may be in any partitions, and that of the clients' answers."""
+        self._of_labels = described(self._admin, [name])
+        self._to_answer = described(self._admin, [self._topics.predictions])
+        topic = self._of_labels[name]
+        if topic["error_code"]:
+            what = "does not exist" if self._is(self._of_labels, name, UNKNOWN) else "is hidden"
+            yield CheckResult(
+                name, "error", f"topic {name} of labels {what}", "make it, or correct topic in [labels]"
+            )
+            return
+        yield from durability(topic, {}, self._brokers)
+        yield CheckResult("labels", "ok", f"{name}, {len(topic['partitions'])} partitions")
+
     def _unlabelled_topics(self) -> Iterator[CheckResult]:
         unlabelled = self._asked[0].topics if self._asked is not None else ()
         self._to_answer = described(self._admin, sorted({*unlabelled, self._topics.predictions}))
@@ -211,7 +236,9 @@ class _Check:
     def _rights(self) -> Iterable[CheckResult]:
         labels = self._delayed_labels.placement.topics if self._delayed_labels is not None else ()
         unlabelled = self._asked[0] if self._asked is not None else Unlabelled(())
-        federated = Federated(self._topics, self._placement.topics, labels, unlabelled)
+        federated = Federated(
+            self._topics, self._placement.topics, labels, unlabelled, is_regrouped=self._placement.is_regrouped
+        )
         scorer = ["scorer"] if unlabelled.topics else []
         return LogInRights(self._admin, federated).findings(["host", "coordinator", *scorer, *SMALL])
 
@@ -221,6 +248,34 @@ class _Check:
     def _label_schema(self) -> Iterable[CheckResult]:
         return () if self._delayed_labels is None else self._sampled(self._of_labels, self._delayed_labels.records)
 
+    def _matched(self) -> Iterator[CheckResult]:
+        """Look at the newest and the oldest messages of all partitions: whose they are, and which labels fit."""
+        labels = self._delayed_labels
+        records, of_labels = self._readable(self._of_records), self._readable(self._of_labels)
+        if not records:
+            return
+        found = sample.at_both_ends(self._connection, records, MOST_RECORDS)
+        ends = [_with_times(partitions, self._whose) for partitions in found]
+        yield sampled.clients_seen([*ends[0], *ends[1]])
+        if labels is None or not of_labels:
+            return
+        told = [
+            _with_times(partitions, lambda messages: whose_labels(messages, labels.records))
+            for partitions in sample.at_both_ends(self._connection, of_labels, MOST_LABELS)
+        ]
+        rates = [sampled.rate_of([one.timestamp for one in some] for some in partitions) for partitions in found]
+        newest, oldest = (sampled.matched(*both) for both in zip(ends, told, rates, strict=True))
+        yield from sampled.labels_fit(newest, oldest, labels.window, max(records.values()))
+
+    def _whose(self, messages: Sequence[Any]) -> Sequence[Whose]:
+        if self._placement.by == "field":
+            return whose_by_field(messages, self._format.fresh())
+        return whose_by_key(messages, None if self._delayed_labels is None else self._format.fresh())
+
+    @staticmethod
+    def _readable(topics: Described) -> dict[str, int]:
+        return _partitions({name: topic for name, topic in topics.items() if _is_readable(topic)})
+
     def _unlabelled_schema(self) -> Iterable[CheckResult]:
         if self._asked is None:
             return ()
@@ -228,15 +283,23 @@ class _Check:
         return self._sampled({name: self._to_answer[name] for name in unlabelled.topics}, records)
 
     def _sampled(self, topics: Described, records: RecordFormat) -> Iterable[CheckResult]:
-        there = {name: topic for name, topic in topics.items() if not topic["error_code"]}
-        readable = {name: topic for name, topic in there.items() if _may_read(topic)}
+        readable = self._readable(topics)
         if not readable:
             return ()
-        return sample.findings(self._connection, _partitions(readable), records, self._topics.dead_letters)
+        return sample.findings(self._connection, readable, records, self._topics.dead_letters)
 
     @staticmethod
     def _is(topics: Described, name: str, code: int) -> bool:
         return bool(topics[name]["error_code"] == code)
+
+
+def _with_times(partitions: Sequence[Sequence[Any]], whose: Callable[[Sequence[Any]], Sequence[Whose]]) -> Read:
+    """Return whose the messages of some partitions are, and when each was written."""
+    return [
+        (who, message.timestamp)
+        for messages in partitions
+        for who, message in zip(whose(messages), messages, strict=True)
+    ]
 
 
 UNKNOWN: int = kafka_errors.UnknownTopicOrPartitionError.errno
@@ -252,9 +315,9 @@ def _partitions(topics: Described) -> dict[str, int]:
     return {name: len(topic["partitions"]) for name, topic in topics.items()}
 
 
-def _may_read(topic: Mapping[str, Any]) -> bool:
+def _is_readable(topic: Mapping[str, Any]) -> bool:
     rights = topic["authorized_operations"]
-    return rights is None or "READ" in rights
+    return not topic["error_code"] and (rights is None or "READ" in rights)
 
 
 def broker_finding(servers: object, version: tuple[int, ...], brokers: Sequence[Mapping[str, Any]]) -> CheckResult:

@@ -61,6 +61,9 @@ def _rows(right: str, kind: Kind, *what: str, when: str = "", vital: bool = True
     return tuple(Row(right, kind, one, when, vital) for one in what)
 
 
+# When records are regrouped: the values of `clients` in [records].
+REGROUPED = "message-key, field"
+
 OWN = ("control", "models", "updates", "commands", "heartbeats", "state", "dead_letters")
 
 ROLES: Mapping[str, tuple[Row, ...]] = {
@@ -71,6 +74,7 @@ ROLES: Mapping[str, tuple[Row, ...]] = {
         *_rows("READ", "topic", "heartbeats", "control", vital=False),
         *_rows("WRITE", "topic", "heartbeats", vital=False),
         *_rows("DESCRIBE", "topic", "records", "labels", vital=False),
+        *_rows("DESCRIBE", "topic", "regrouped", when=REGROUPED, vital=False),
         *_rows("READ", "group", "coordinator"),
         *_rows("WRITE", "transactional id", "coordinator"),
         *_rows("CREATE", "topic", *OWN),
@@ -81,9 +85,14 @@ ROLES: Mapping[str, tuple[Row, ...]] = {
         *_rows("WRITE", "topic", "updates"),
         *_rows("WRITE", "topic", "dead_letters", vital=False),
         *_rows("READ", "topic", "predictions", when="[labels]"),
+        *_rows("READ", "topic", "regrouped", when=REGROUPED),
         *_rows("WRITE", "topic", "predictions", when="[labels]"),
+        *_rows("WRITE", "topic", "regrouped", when=REGROUPED),
         *_rows("READ", "group", "clients"),
+        *_rows("READ", "group", "regroup", when=REGROUPED),
+        *_rows("WRITE", "transactional id", "regroup", when=REGROUPED),
         *_rows("CREATE", "topic", "predictions", when="[labels]"),
+        *_rows("CREATE", "topic", "regrouped", when=REGROUPED),
     ),
     "scorer": (
         *_rows("READ", "topic", "unlabelled", "control", "models"),
@@ -128,6 +137,8 @@ class Federated:
         Records that scorers answer.
     scorer
         The name of the one scorer that is meant; by default any.
+    is_regrouped
+        Whether hosts regroup records.
 
     Examples
     --------
@@ -141,6 +152,7 @@ class Federated:
     labels: Sequence[str] = ()
     unlabelled: Unlabelled = field(default_factory=lambda: Unlabelled(()))
     scorer: str = "*"
+    is_regrouped: bool = False
 
     def needs(self, role: str) -> tuple[Need, ...]:
         """Return the rights that a role needs here."""
@@ -152,7 +164,8 @@ class Federated:
         )
 
     def _holds(self, when: str) -> bool:
-        return {"": True, "[labels]": bool(self.labels), "exactly_once": self.unlabelled.exactly_once}[when]
+        held = {"[labels]": bool(self.labels), "exactly_once": self.unlabelled.exactly_once}
+        return {"": True, REGROUPED: self.is_regrouped, **held}[when]
 
     def _named(self, row: Row) -> Sequence[str]:
         topics = self.topics
@@ -160,6 +173,8 @@ class Federated:
             "records": self.records,
             "labels": self.labels,
             "unlabelled": self.unlabelled.topics,
+            "regrouped": [topics.client_records, *([topics.client_labels] if self.labels else [])],
+            "regroup": [topics.regroup_group],
             "coordinator": [topics.coordinator_group],
             "clients": [topics.clients_group],
             "scorers": [topics.scorers_group],

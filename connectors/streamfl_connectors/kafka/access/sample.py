@@ -19,6 +19,9 @@ from streamfl_connectors.kafka.reading import is_end, name_of, read_to
 # The most messages and bytes of a partition, the most partitions with messages, and the seconds to wait for each.
 MESSAGES, BYTES, PARTITIONS, PATIENCE = 200, 32 * 1024 * 1024, 5, 20.0
 
+# The most messages of a poll of all partitions.
+MOST_POLLED = 5_000
+
 
 def findings(
     connection: Connection, topics: Mapping[str, int], records: RecordFormat, dead_letters: str
@@ -102,6 +105,52 @@ def _newest(consumer: KafkaConsumer, partition: TopicPartition, begin: int, end:
         if size >= BYTES or time.monotonic() >= until:
             break
     return found
+
+
+def ends_of(connection: Connection, topics: Mapping[str, int], most: int) -> tuple[TopicSample, TopicSample]:
+    """Return the newest and the oldest messages of all partitions of topics, with their keys."""
+    newest, oldest = (_sampled(topics, end) for end in at_both_ends(connection, topics, most))
+    return newest, oldest
+
+
+def _sampled(topics: Mapping[str, int], partitions: Sequence[Sequence[Any]]) -> TopicSample:
+    named = {f"{found[0].topic}/{found[0].partition}": found for found in partitions if found}
+    messages = {name: [(one.timestamp / 1000, one.value or b"") for one in found] for name, found in named.items()}
+    return TopicSample(topics, messages, {name: [one.key for one in found] for name, found in named.items()})
+
+
+def at_both_ends(
+    connection: Connection, topics: Mapping[str, int], most: int
+) -> tuple[Sequence[Sequence[Any]], Sequence[Sequence[Any]]]:
+    """Return the newest and the oldest messages of each partition, in all about so many of each, without marks.
+
+    Messages that are both count as newest.
+    """
+    partitions = [TopicPartition(topic, number) for topic in sorted(topics) for number in range(topics[topic])]
+    each = -(-most // max(1, len(partitions)))
+    with closing(connection.consumer()) as consumer:
+        begins, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
+        tails = {one: (max(begins[one], ends[one] - each), ends[one]) for one in partitions}
+        heads = {one: (begins[one], min(begins[one] + each, tails[one][0])) for one in partitions}
+        return _between(consumer, tails), _between(consumer, heads)
+
+
+def _between(consumer: KafkaConsumer, ranges: Mapping[TopicPartition, tuple[int, int]]) -> list[list[Any]]:
+    """Return the messages between two offsets of each partition."""
+    found: dict[TopicPartition, list[Any]] = {partition: [] for partition in ranges}
+    consumer.assign([*ranges])
+    for partition, (begin, _) in ranges.items():
+        consumer.seek(partition, begin)
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        left = {partition for partition, (_, end) in ranges.items() if consumer.position(partition) < end}
+        if not left:
+            break
+        consumer.pause(*(ranges.keys() - left - consumer.paused()))
+        for partition, messages in consumer.poll(timeout_ms=500, max_records=MOST_POLLED).items():
+            here = [one for one in messages if one.offset < ranges[partition][1] and not is_end(one)]
+            found[partition] += here
+    return [*found.values()]
 
 
 def _nothing_in(names: Sequence[str]) -> CheckResult:

@@ -1,6 +1,6 @@
 """What clients answer to records whose labels come later: written to the log, and read back after a restart."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import structlog
@@ -90,18 +90,18 @@ class AnswerReader:
         self._ranges: dict[tuple[str, str, int], tuple[LogHalves, int, int]] = {}
         self._ends: dict[TopicPartition, int] = {}
 
-    def read(self, of: Mapping[TopicPartition, LogHalves], records: Feed) -> bool:
+    def read(self, of: Iterable[tuple[TopicPartition, LogHalves]], records: Feed) -> bool:
         """Read on; tell whether there was anything to read.
 
         Parameters
         ----------
         of
-            The clients by their partitions of records.
+            The clients, each with its partition of records.
         records
             These partitions.
         """
         if not self._ranges:
-            lacking = {partition: halves for partition, halves in of.items() if halves.lacks_answers}
+            lacking = [(partition, halves) for partition, halves in of if halves.lacks_answers]
             if lacking:
                 self._begin(lacking, records)
         if not self._ranges:
@@ -109,10 +109,10 @@ class AnswerReader:
         self._read_on()
         return True
 
-    def _begin(self, lacking: Mapping[TopicPartition, LogHalves], records: Feed) -> None:
+    def _begin(self, lacking: Iterable[tuple[TopicPartition, LogHalves]], records: Feed) -> None:
         times: list[int] = []
         ranges: dict[tuple[str, str, int], tuple[LogHalves, int, int]] = {}
-        for partition, halves in lacking.items():
+        for partition, halves in lacking:
             begin = halves.features.position
             written = records.time_from(partition, begin)
             if written is None:

@@ -177,7 +177,10 @@ class Feed:
         for partition in assigned:
             end = self._consumer.highwater(partition)
             if end is not None:
-                yield partition, end - self.readers[partition].head // self._format.stride
+                reader = self.readers[partition]
+                # A log may end with a transaction's marker, which is no message.
+                is_read = not reader.stopped and self._consumer.position(partition) >= end
+                yield partition, 0 if is_read else end - reader.head // self._format.stride
 
     def note_ends(self) -> None:
         """Note for each client whether all that has been written to its partition was read."""

@@ -49,7 +49,7 @@ class LabelFeed:
         self._consumer: KafkaConsumer = connection.consumer(**FETCHES)
         self._feed = Feed(connection, self._consumer, delayed_labels.placement, delayed_labels.records, counts, bury)
         self._answers = AnswerReader(connection, topics.predictions)
-        self._of: dict[TopicPartition, LogHalves] = {}  # by the partition of records
+        self._beside: dict[TopicPartition, tuple[PartitionReader, PartitionReader]] = {}  # by that of records
         self._without: list[str] = []
 
     # --- topics ------------------------------------------------------------------------------------------------
@@ -75,19 +75,25 @@ class LabelFeed:
 
     def begin(self, partition: TopicPartition, reader: PartitionReader, hint: int | None) -> None:
         """Begin to read the labels of a partition of records that was assigned to this host."""
-        (client,) = reader.clients
         labels = self.beside(partition)
         self._consumer.assign([*self._feed.readers, labels])
-        told = self._feed.begin(labels, hint, client).clients[client]
-        recorded = Recorded(targets=self._delayed_labels.targets)
-        halves = LogHalves(client, reader.clients[client], told, recorded, self._delayed_labels.window)
-        self._of[partition] = self.halves[client] = halves
+        self._beside[partition] = reader, self._feed.begin(labels, hint, reader.only)
+        self._join()
+
+    def _join(self) -> None:
+        """Join the halves of clients that are new to a partition."""
+        for reader, told in self._beside.values():
+            for client in [*(reader.clients.keys() | told.clients.keys()) - self.halves.keys()]:
+                recorded = Recorded(targets=self._delayed_labels.targets)
+                both = reader.source_of(client), told.source_of(client)
+                self.halves[client] = LogHalves(client, *both, recorded, self._delayed_labels.window)
 
     def give_up(self, partition: TopicPartition) -> None:
         """Forget a partition of records, and its labels."""
         self._feed.give_up(self.beside(partition))
         self._consumer.assign([*self._feed.readers])
-        del self.halves[self._of.pop(partition).client]
+        for client in self._beside.pop(partition)[0].clients:
+            self.halves.pop(client, None)
 
     @property
     def readers(self) -> Mapping[TopicPartition, PartitionReader]:
@@ -111,15 +117,17 @@ class LabelFeed:
     @property
     def hungry(self) -> bool:
         """Tell whether there is anything to read."""
-        return self._feed.hungry or any(halves.lacks_answers for halves in self._of.values())
+        return self._feed.hungry or any(halves.lacks_answers for halves in self.halves.values())
 
     # --- reading -----------------------------------------------------------------------------------------------
 
     def arrived(self, polled: Mapping[TopicPartition, Sequence[Any]]) -> None:
-        """Take the keys of messages with records."""
+        """Take the keys of messages with records; where they are clients, answers have the records' own ids."""
+        self._join()
         for partition, messages in polled.items():
-            if partition in self._of:
-                self._of[partition].arrived({message.offset: message.key for message in messages})
+            only = self._beside[partition][0].only if partition in self._beside else None
+            if only is not None:
+                self.halves[only].arrived({message.offset: message.key for message in messages})
 
     def read(self, records: Feed) -> bool:
         """Read labels, and what was answered before; tell whether there was anything.
@@ -133,8 +141,13 @@ class LabelFeed:
             return False
         polled = self._feed.polled(0)
         self._feed.take(polled)
+        self._join()
         self._feed.note_ends()
-        return self._answers.read(self._of, records) or bool(polled)
+        of = [(one, halves) for one, (reader, _) in self._beside.items() for halves in self._in(reader)]
+        return self._answers.read(of, records) or bool(polled)
+
+    def _in(self, reader: PartitionReader) -> list[LogHalves]:
+        return [self.halves[client] for client in reader.clients]
 
     def close(self) -> None:
         """Close the connections."""

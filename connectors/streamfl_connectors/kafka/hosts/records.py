@@ -87,10 +87,10 @@ class RecordConsumer:
         self._letters = LastingProducer(connection, linger_ms=20)
         self._unwritten = Tally(LOG, "a dead letter was not written")
         self._admin: KafkaAdminClient | None = None
-        self._feed = Feed(connection, self._consumer, placement, records, counts, self._bury)
+        self._feed = Feed(connection, self._consumer, placement, records, counts, self.bury)
         self.labels: LabelFeed | None = None
         if delayed_labels is not None:
-            self.labels = LabelFeed(connection, topics, placement, delayed_labels, counts, self._bury)
+            self.labels = LabelFeed(connection, topics, placement, delayed_labels, counts, self.bury)
         self._subscribed: list[str] = []
         self._look_at = self._count_at = 0.0
         self._of_labels: dict[str, int] = {}  # how many partitions the topics of labels have
@@ -273,7 +273,8 @@ class RecordConsumer:
         """Tell whether any partition has room, or none is assigned yet."""
         return self._feed.hungry or (self.labels is not None and self.labels.hungry)
 
-    def _bury(self, letter: DeadLetter) -> None:
+    def bury(self, letter: DeadLetter) -> None:
+        """Write a dead letter; one that cannot be written is logged."""
         place = letter.place
         try:
             sent = dead_letters.write(self._letters, self._topics.dead_letters, letter)
@@ -287,6 +288,16 @@ class RecordConsumer:
         """Log a dead letter that was not written; its record still counts as rejected."""
         topic, partition, offset = place
         self._unwritten.note(topic, repr(error), partition=partition, offset=offset)
+
+    def bury_unrouted(self, letter: DeadLetter) -> None:
+        """Count a message of no client, and write a dead letter."""
+        self._counts.unrouted += 1
+        self.bury(letter)
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, object]:
+        """Return the partitions that are read."""
+        return self._feed.readers
 
     # --- settling ----------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from streamfl.errors import StreamflError, UsageError
-from streamfl.live.operator.init import of_file, of_topic
+from streamfl.live.operator.init import of_file, of_topic, of_two_topics
 from streamfl.live.operator.init.layout import RecordsLayout
 from streamfl.live.operator.init.roles import Roles
 from streamfl.live.operator.init.written import settings_file
@@ -19,9 +19,12 @@ from streamfl.records.request import Request
 from streamfl.run.report.words import counted
 from streamfl.runtime.log.placement import pattern
 from streamfl.runtime.log.topics import Topics
-from streamfl.runtime.ports import Sampled
+from streamfl.runtime.ports import Sampled, SampledAtBothEnds
 
 CONNECTOR = "kafka"
+
+# The records and labels at each end of their topics that are looked at together.
+MOST_RECORDS, MOST_LABELS = 10_000, 200
 
 # Settings whose value is a secret: they are used, and not written.
 SECRETS = re.compile(r".*password")
@@ -35,8 +38,8 @@ class InitRequest:
     ----------
     request
         The fields that the caller names; its source is the file, or "" for topics.
-    topics
-        The topics.
+    topics, labels
+        The topics, and that of labels that come later, if they do.
     broker
         The brokers' addresses, `HOST:PORT`.
     settings
@@ -57,6 +60,7 @@ class InitRequest:
     clients: int | None
     client: str | None
     out: Path
+    labels: str | None = None
 
 
 def write(asked: InitRequest) -> list[str]:
@@ -81,6 +85,8 @@ def write(asked: InitRequest) -> list[str]:
 def _check(asked: InitRequest) -> None:
     if bool(asked.topics) == bool(asked.request.source):
         raise UsageError("give either a FILE, or --topic and --broker")
+    if asked.labels is not None and not asked.topics:
+        raise UsageError("--labels is for topics; give --topic as well")
     if asked.topics and asked.clients is not None:
         raise UsageError("--clients is only for a FILE; with topics, the topics decide how many clients there are")
     if others := sorted(asked.settings.keys() - {CONNECTOR}):
@@ -113,12 +119,19 @@ def _at_topics(asked: InitRequest, name: str, table: Mapping[str, Any]) -> Found
     connector = connector_named(CONNECTOR)
     given = merge([texts_of(os.environ, [CONNECTOR]), {CONNECTOR: table}])[CONNECTOR]
     made = connector(name, section(CONNECTOR, connector.Settings, given))
-    if not isinstance(made, Sampled):
+    if not isinstance(made, Sampled if asked.labels is None else SampledAtBothEnds):
         raise UsageError(f"[federation] connector: {CONNECTOR!r} cannot look at topics; write the settings by hand")
     told = " and ".join(asked.topics)
     request = replace(asked.request, source=f"topic {told}")
     if request.separator != "," or request.encoding is not None:
         raise UsageError("messages have no separator and no encoding; leave --separator and --encoding out")
+    if asked.labels is not None:
+        of_records = made.sample_ends(asked.topics, MOST_RECORDS)
+        ends = [*zip(of_records, made.sample_ends([asked.labels], MOST_LABELS), strict=True)]
+        request, roles, layout, records = of_two_topics.looked_at(
+            request, asked.topics, asked.labels, ends, asked.client
+        )
+        return request, roles, layout, f"{told} ({records:,} were looked at)"
     request, roles, layout, records = of_topic.looked_at(
         request, asked.topics, made.sample(asked.topics), asked.client
     )

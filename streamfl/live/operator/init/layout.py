@@ -5,10 +5,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 from streamfl.errors import UsageError
+from streamfl.runtime.ports import ClientBy
 
 # Records of a client that a round by the clock should have, and the seconds that a round may take for them.
 WANTED, ENOUGH = 100, 95
 LENGTHS = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelsLayout:
+    """Where labels are that come later: their topic, the field with the id of the record, and the window."""
+
+    topic: str
+    key: str
+    window: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +43,12 @@ class RecordsLayout:
         The seconds of a round by the clock; None: the default.
     rate
         The records a second of a client, if the log tells.
+    labels
+        Where labels are that come later; None: with their records.
     """
 
     topics: Sequence[str]
-    clients: Literal["topic", "partition", "key"]
+    clients: ClientBy
     min_clients: int
     format: Literal["json", "packed"] = "json"
     partitions: int | None = None
@@ -44,6 +56,7 @@ class RecordsLayout:
     rounds: int | None = None
     interval: float | None = None
     rate: float | None = None
+    labels: LabelsLayout | None = None
 
 
 def interval_of(rate: float | None) -> float | None:
@@ -57,9 +70,7 @@ def interval_of(rate: float | None) -> float | None:
     return next((length for length in LENGTHS if length * rate >= ENOUGH), LENGTHS[-1])
 
 
-def clients_of(
-    topics: Sequence[str], counts: Collection[int], client: str | None
-) -> Literal["topic", "partition", "key"]:
+def clients_of(topics: Sequence[str], counts: Collection[int], client: str | None) -> ClientBy:
     """Return what a client of these topics is.
 
     Parameters
@@ -77,10 +88,10 @@ def clients_of(
         A topic named with a * has several partitions.
 
     >>> clients_of(["plant.*"], [1, 1], None), clients_of(["all"], [12], None), clients_of(["all"], [12], "site")
-    ('topic', 'partition', 'key')
+    ('topic', 'partition', 'field')
     """
     if client is not None:
-        return "key"
+        return "field"
     if max(counts) == 1:
         return "topic"
     if any("*" in name for name in topics):

@@ -110,5 +110,5 @@ def _layout(request: Request, federation: str, counted: _Counted, clients: int |
     size = usual_size(counted.records, number, min_records=LEAST)
     rounds = counted.records // (number * size)
     if counted.column:
-        return RecordsLayout([f"{federation}.records"], "key", number, size=size, rounds=rounds)
+        return RecordsLayout([f"{federation}.records"], "field", number, size=size, rounds=rounds)
     return RecordsLayout([f"{federation}.records.*"], "topic", number, size=size, rounds=rounds)

@@ -66,20 +66,20 @@ def looked_at(
         raise request.refusal(
             "no messages yet", "start the program that writes there, or give a FILE with such records"
         )
-    whole = [(owner, flat(one)) for owner, one in zip(owners, map(_object, values), strict=True) if one is not None]
+    whole = [(owner, flat(one)) for owner, one in zip(owners, map(object_of, values), strict=True) if one is not None]
     objects = [one for _, one in whole]
     if not objects:
         return request, *_of_packed(request, topics, sample, values, client)
-    read = _Read(Looked(_columns(request, objects), as_messages=True), len(objects), len(values))
+    read = _Read(Looked(columns_of(request, objects), as_messages=True), len(objects), len(values))
     if request.decimal is None and "," in decimals(read.looked.fields).values():
         request = replace(request, decimal=",")  # a message is read by itself, and may leave it open
     roles = roles_of(request, read.looked, client)
     owners = words(read.looked.fields[client], NAMES) if client is not None else [owner for owner, _ in whole]
-    request, roles = _doubted(request, roles, read.looked.fields, owners)
+    request, roles = doubted(request, roles, read.looked.fields, owners)
     return request, roles, _layout(topics, sample, read, client), read.records
 
 
-def _doubted(
+def doubted(
     request: Request, roles: Roles, fields: Mapping[str, Cells], owners: Sequence[str]
 ) -> tuple[Request, Roles]:
     """Leave out counters, and take usual codes for missing values; both stand in the settings that are written."""
@@ -100,7 +100,8 @@ def _doubted(
     return replace(request, missing_values=(*request.missing_values, *(f"{code:.10g}" for code in codes))), roles
 
 
-def _object(value: bytes) -> Object | None:
+def object_of(value: bytes) -> Object | None:
+    """Return the JSON object in a message; None if it holds none."""
     try:
         decoded = msgspec.json.decode(value)
     except (msgspec.DecodeError, RecursionError):
@@ -108,7 +109,8 @@ def _object(value: bytes) -> Object | None:
     return decoded if isinstance(decoded, dict) else None
 
 
-def _columns(request: Request, objects: Sequence[Object]) -> Mapping[str, Cells]:
+def columns_of(request: Request, objects: Sequence[Object]) -> Mapping[str, Cells]:
+    """Return the cells of each field of some objects."""
     columns = Columns(Request(request.source, labelled=False), "")
     places, numbers = counted(0, len(objects))
     return columns.block(places, numbers, objects).features
@@ -143,7 +145,7 @@ def _layout(
     min_clients = {
         "topic": len(sample.partitions),
         "partition": sum(sample.partitions.values()),
-        "key": len({*words(seen, NAMES)} - {""}),
+        "field": len({*words(seen, NAMES)} - {""}),
     }[clients]
     same = set(sample.partitions.values())
     rate = _rate(sample, read)

@@ -47,7 +47,7 @@ def settings_file(
         _records(layout, request),
         _fields(roles, request) if layout.format == "json" else [],
         _categories(roles),
-        _labels(roles) if layout.format == "json" else [],
+        _labels(roles, layout) if layout.format == "json" else [],
         [f"[{section[0]}]", *(f"{key(name)} = {value(it)}" for name, it in section[1].items())],
     )
     texts = ("\n".join(lines) for lines in tables)
@@ -88,7 +88,8 @@ def _records(layout: RecordsLayout, request: Request) -> Iterator[str]:
     what = {
         "topic": "each topic is a client, of the name that * stands for",
         "partition": "each partition is a client",
-        "key": "each value of the field fields.client is a client: produce with it as the key",
+        "message-key": "each key of messages is a client",
+        "field": "each value of the field fields.client is a client",
     }[layout.clients]
     yield f"clients = {value(layout.clients)}  # {what}"
     if layout.partitions is not None:
@@ -132,7 +133,13 @@ def _categories(roles: Roles) -> Iterator[str]:
         yield from (f"{key(name)} = {value(list(values))}" for name, values in roles.categories.items())
 
 
-def _labels(roles: Roles) -> Iterator[str]:
+def _labels(roles: Roles, layout: RecordsLayout) -> Iterator[str]:
+    if layout.labels is not None:
+        yield "[labels]"
+        yield f"topic = {value(layout.labels.topic)}"
+        yield f"key = {value(layout.labels.key)}  # the field, in both, that names the record"
+        yield f"window = {layout.labels.window}  # records of a partition that may come until a label does"
+        return
     yield ("# Do labels come later than their records, in a topic of their own? See docs/kafka.md#delayed-labels")
     yield "# [labels]"
     yield f'# topic = "..."  # of messages with {quoted(roles.label)} and a key'

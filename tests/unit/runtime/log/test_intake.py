@@ -43,7 +43,7 @@ def test_a_packed_message_is_one_letter_however_many_of_its_records_are_bad(coun
 
 def test_what_is_read_again_is_counted_and_kept_once(counts):
     fields = FieldMap(client="site", drop=("id",))
-    intake, reader = begun(counts, Placement(("f.*",), "key"), JsonRecords(fields))
+    intake, reader = begun(counts, Placement(("f.*",), "field"), JsonRecords(fields))
     block = [Message(0, b'{"x":1,"label":"a","site":"p"}'), Message(1, b"junk"), Message(2, b'{"x":1,"site":"p"}')]
     assert [letter.place[2] for letter in intake.take(reader, block, ())] == [1, 2]
     assert counts.unrouted == 1
@@ -51,6 +51,15 @@ def test_what_is_read_again_is_counted_and_kept_once(counts):
     again = intake.take(reader, [*block, Message(3, b"junk")], ())
     assert [letter.place[2] for letter in again] == [3]
     assert counts.unrouted == 2
+
+
+def test_the_key_of_a_message_is_the_client_of_its_good_and_bad_records(counts):
+    intake, reader = begun(counts, Placement(("f",), "message-key"))
+    nobodys = Message(2, b'{"x":1,"label":"a"}', None)
+    intake.take(reader, [Message(0, b'{"x":1,"label":"a"}', b"m7"), Message(1, b"junk", b"m7"), nobodys], ())
+    assert list(reader.clients) == ["m7"]
+    (batch,) = reader.clients["m7"].poll(9)
+    assert (batch.positions.tolist(), [bad.position for bad in batch.rejected]) == ([0], [1])
 
 
 def test_what_is_read_again_in_parts_is_kept_once(counts):

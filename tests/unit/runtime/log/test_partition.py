@@ -237,6 +237,15 @@ class TestSeveralClients:
         assert [(stray.position, stray.reason) for stray in driver.strays] == [(3, "bad 3"), (2, TOO_MANY)]
 
 
+def test_a_client_that_is_known_from_elsewhere_lacks_nothing_that_comes_and_has_nothing_before():
+    log = Driver(["a", "a", "b", "a"])
+    log.read(2)
+    source = log.reader.source_of("b")
+    assert (source.next, log.reader.source_of("a")) == (2, log["a"])
+    log.read(2)
+    assert spans(source.poll(9)) == [(2, 4)]
+
+
 class TestTheEnd:
     def test_a_client_has_ended_when_it_has_taken_all_records_before_the_marker(self):
         driver = Driver(["a", "a", ""], only="a", room=10)

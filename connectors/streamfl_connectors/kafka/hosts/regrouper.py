@@ -1,0 +1,343 @@
+"""Regroups records and labels by client, in a thread of one host: the one that reads the first regrouped partition.
+
+The group of hosts gives that partition to one host at a time, so no election is needed and no process is added. A
+host that has lost it and does not know yet is fenced by its successor, which begins with the same transactional id.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+import structlog
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka import errors as kafka_errors
+
+from streamfl.errors import PeerError, TakenOverError, UsageError
+from streamfl.runtime.log.dead_letters import DeadLetter
+from streamfl.runtime.log.regrouping.ids import Ids
+from streamfl.runtime.log.regrouping.order import Kind, Regrouped, Regrouping
+from streamfl.runtime.log.regrouping.progress import PartitionProgress
+from streamfl.runtime.log.regrouping.whose import MARK, Whose, whose_by_field, whose_by_key, whose_labels
+from streamfl.runtime.log.tally import Tally
+from streamfl.runtime.log.topics import Topics
+from streamfl.runtime.ports import LabelTopics, Placement, RecordFormat
+from streamfl_connectors.kafka.absence import Absence, let_go
+from streamfl_connectors.kafka.administration import partition_counts
+from streamfl_connectors.kafka.connection import Connection, explained
+from streamfl_connectors.kafka.hosts.feed import FETCHES
+from streamfl_connectors.kafka.reading import bounds, is_end, name_of
+from streamfl_connectors.kafka.writer import END_OF_STREAM
+
+LOG = structlog.get_logger("streamfl.kafka.regrouper")
+
+# The most messages of a transaction, and of a partition that were read and not written yet.
+MOST, MOST_WAITING = 5_000, 5_000
+
+# Seconds between two transactions: each adds a marker to every partition that it writes to.
+PAUSE = 0.2
+
+# Seconds between two looks for partitions that were added, and before a thread that has failed begins again.
+LOOK_AGAIN, AGAIN = 5.0, 1.0
+
+POLL_MS = 100
+
+# What divides the number of partitions that are written from what else is told beside a committed offset.
+TO = ";"
+
+# The header of a regrouped record with its id, and that of any regrouped message with the place where it was read.
+ID, PLACE = "id", "from"
+
+
+class Regrouper:
+    """Regroups while its host leads.
+
+    Parameters
+    ----------
+    connection, topics
+        Where to read and write.
+    placement, records, labels
+        Where records and delayed labels are, and how messages hold them.
+    bury
+        Called with each message that is nobody's.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        topics: Topics,
+        placement: Placement,
+        records: RecordFormat,
+        labels: LabelTopics | None,
+        bury: Callable[[DeadLetter], None],
+    ) -> None:
+        self._connection = connection
+        self._made: Callable[[], _Session] = lambda: _Session(connection, topics, placement, records, labels, bury)
+        self._first = TopicPartition(topics.client_records, 0)
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._failed: Exception | None = None
+        self._again_at = 0.0
+
+    def follow(self, assigned: Mapping[TopicPartition, object]) -> None:
+        """Regroup if this host reads the first partition, else not.
+
+        Raises
+        ------
+        StreamflError
+            It cannot be done.
+        """
+        if self._failed is not None:
+            raise self._failed
+        is_alive = self._thread is not None and self._thread.is_alive()
+        if self._first not in assigned:
+            self._stop.set()
+        elif not is_alive and time.monotonic() >= self._again_at:
+            self._again_at = time.monotonic() + AGAIN
+            self._stop = threading.Event()
+            self._thread = threading.Thread(
+                target=self._run, args=(self._stop,), name="streamfl-regrouper", daemon=True
+            )
+            self._thread.start()
+
+    def _run(self, stop: threading.Event) -> None:
+        absence = Absence(self._connection.settings.patience)
+        try:
+            while not stop.is_set():
+                try:
+                    self._regroup(stop, absence)
+                except TakenOverError:
+                    LOG.info("another host regroups")
+                    return
+                except PeerError as error:
+                    absence.bear(error)
+                    stop.wait(AGAIN)
+        except Exception as error:  # the host's own thread raises it
+            self._failed = error
+
+    def _regroup(self, stop: threading.Event, absence: Absence) -> None:
+        with explained(self._connection.settings.bootstrap_servers), closing(self._made()) as session:
+            session.begin()
+            while not stop.is_set():
+                stop.wait(session.step())
+                absence.over()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(5.0)
+
+
+class _Session:
+    """One stretch of regrouping, from what was committed last until an error or the end."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        topics: Topics,
+        placement: Placement,
+        records: RecordFormat,
+        labels: LabelTopics | None,
+        bury: Callable[[DeadLetter], None],
+    ) -> None:
+        self._connection, self._topics, self._placement = connection, topics, placement
+        self._kinds: dict[str, Kind] = dict.fromkeys(placement.topics, "records")
+        self._targets: Mapping[Kind, str] = {"records": topics.client_records, "labels": topics.client_labels}
+        self._labels, self._bury = labels, bury
+        if labels is not None:
+            self._kinds |= dict.fromkeys(labels.placement.topics, "labels")
+        self._records = records.fresh()
+        self._stray = Tally(LOG, "a message of no client")
+        self._paused: set[TopicPartition] = set()
+        self._look_at = 0.0
+        # kafka-python waits for `retry_backoff_ms` several times in a transaction, which takes 0.1 s by default.
+        self._producer: KafkaProducer = connection.producer(
+            transactional_id=topics.regroup_group,
+            transaction_timeout_ms=connection.settings.transaction_timeout_ms,
+            retry_backoff_ms=2,
+            linger_ms=5,
+            batch_size=256 * 1024,
+        )
+        self._consumer: KafkaConsumer = connection.consumer(group_id=topics.regroup_group, **FETCHES)
+        self._admin: KafkaAdminClient = connection.admin()
+
+    def begin(self) -> None:
+        """Fence every other host, then learn what was written and how far was read."""
+        self._producer.init_transactions()
+        partitions = self._partitions()
+        ids = Ids(partitions, 0 if self._labels is None else self._labels.window)
+        self._regrouping = Regrouping(ids)
+        self._to = partitions
+        if self._labels is not None:
+            self._recall(ids, partitions)
+        self._look()
+        self._write([])  # where it has begun stays, even if nothing comes
+        LOG.info("regrouping", partitions=len(self._regrouping.places), to=partitions)
+
+    def _partitions(self) -> int:
+        """Return how many partitions are written: as many as in the beginning, even if some were added."""
+        for topic in self._kinds:
+            committed = self._consumer.committed(TopicPartition(topic, 0), metadata=True)
+            if committed is not None:
+                return int(committed.metadata.partition(TO)[0])
+        wanted = [self._targets[kind] for kind in dict.fromkeys(self._kinds.values())]
+        return min(partition_counts(self._admin, wanted).values())
+
+    def _recall(self, ids: Ids, partitions: int) -> None:
+        """Fill the index with the records that were written last."""
+        window = 0 if self._labels is None else self._labels.window
+        places = [TopicPartition(self._topics.client_records, number) for number in range(partitions)]
+        with closing(self._connection.consumer(**FETCHES)) as reader:
+            reader.assign(places)
+            begins, ends = reader.beginning_offsets(places), reader.end_offsets(places)
+            for place in places:
+                # With transactions of one record there is a marker after each.
+                reader.seek(place, max(begins[place], ends[place] - 2 * window))
+            while any(reader.position(place) < ends[place] for place in places):
+                for messages in reader.poll(timeout_ms=POLL_MS).values():
+                    for message in messages:
+                        record = dict(message.headers).get(ID)
+                        if record:
+                            ids.add(record.decode(), message.key.decode())
+
+    # --- partitions --------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Take partitions that are new; what is in them counts from the first message on, unless all are new."""
+        self._look_at = time.monotonic() + LOOK_AGAIN
+        counts = partition_counts(self._admin, self._kinds)
+        if missing := sorted(self._kinds.keys() - counts.keys()):
+            raise UsageError(f"no topic {', '.join(missing)}; make it, or correct [records] topics or [labels] topic")
+        there = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
+        new = [one for one in there if (one.topic, one.partition) not in self._regrouping.places]
+        if not new:
+            return
+        self._consumer.assign(there)
+        for partition in new:
+            progress = self._begun(partition)
+            self._consumer.seek(partition, progress.offset)
+            place = (partition.topic, partition.partition)
+            self._regrouping.begin(place, self._kinds[partition.topic], progress, _now())
+
+    def _begun(self, partition: TopicPartition) -> PartitionProgress:
+        begin, end = bounds(self._consumer, partition)
+        committed = self._consumer.committed(partition, metadata=True)
+        if committed is not None:
+            progress = PartitionProgress.of(committed.offset, committed.metadata.partition(TO)[2])
+            kept = self._kept(partition, committed.offset, begin, end)
+            return progress if kept == committed.offset else PartitionProgress(kept, kept)
+        is_new = all(self._consumer.committed(TopicPartition(topic, 0)) is None for topic in self._kinds)
+        first = end if is_new and self._placement.start == "latest" else begin
+        return PartitionProgress(first, first)
+
+    def _kept(self, partition: TopicPartition, offset: int, begin: int, end: int) -> int:
+        """Return where to go on: at an offset, or behind messages that were deleted if losses are allowed."""
+        if offset > end:
+            what = f"{name_of(partition)} was read up to offset {offset}, but the log ends at {end}"
+            raise UsageError(f"{what}: the topic is not the one that was read before; choose another federation name")
+        if offset >= begin:
+            return offset
+        what = f"{name_of(partition)}: messages {offset} to {begin - 1} were deleted before they were read"
+        if self._placement.lost == "stop":
+            remedy = 'raise the topic\'s retention; to continue without them, say lost = "skip" in [records]'
+            raise UsageError(f"{what}; {remedy}")
+        LOG.error("records lost", partition=name_of(partition), first=offset, last=begin - 1)
+        return begin
+
+    # --- one step ----------------------------------------------------------------------------------------------
+
+    def step(self) -> float:
+        """Read, and write what is next in one transaction; return how many seconds to wait."""
+        began = time.monotonic()
+        if began >= self._look_at:
+            self._look()
+        self._read()
+        taken = self._regrouping.take(_now(), MOST)
+        if taken:
+            self._write(taken)
+        return 0.0 if len(taken) >= MOST else max(0.0, began + PAUSE - time.monotonic())
+
+    def _read(self) -> None:
+        self._steer()
+        try:
+            polled: Mapping[TopicPartition, Sequence[Any]] = self._consumer.poll(timeout_ms=POLL_MS)
+        except kafka_errors.OffsetOutOfRangeError as error:
+            for partition, offset in error.args[0].items():
+                self._consumer.seek(partition, self._kept(partition, offset, *bounds(self._consumer, partition)))
+            return
+        for partition, messages in polled.items():
+            place = (partition.topic, partition.partition)
+            self._regrouping.arrived(place, messages, self._whose(self._kinds[partition.topic], messages), _now())
+        for place in self._regrouping.places:
+            partition = TopicPartition(*place)
+            end = self._consumer.highwater(partition)
+            at_end = end is not None and self._consumer.position(partition) >= end
+            self._regrouping.note_end(place, at_end=at_end)
+
+    def _steer(self) -> None:
+        """Pause partitions of which enough was read."""
+        full = {
+            TopicPartition(*place)
+            for place in self._regrouping.places
+            if self._regrouping.waiting(place) >= MOST_WAITING
+        }
+        self._consumer.pause(*(full - self._paused))
+        self._consumer.resume(*(self._paused - full))
+        self._paused = full
+
+    def _whose(self, kind: Kind, messages: Sequence[Any]) -> list[Whose]:
+        whole = [message for message in messages if not is_end(message)]
+        found = dict(zip([message.offset for message in whole], self._whose_of(kind, whole), strict=True))
+        return [found.get(message.offset, MARK) for message in messages]
+
+    def _whose_of(self, kind: Kind, messages: Sequence[Any]) -> list[Whose]:
+        if kind == "labels" and self._labels is not None:
+            return whose_labels(messages, self._labels.records)
+        if self._placement.by == "field":
+            return whose_by_field(messages, self._records)
+        return whose_by_key(messages, None if self._labels is None else self._records)
+
+    def _write(self, taken: Sequence[Regrouped]) -> None:
+        self._producer.begin_transaction()
+        for one in taken:
+            if one.partition < 0:
+                self._note_stray(one)
+            else:
+                self._send(one)
+        offsets = {
+            TopicPartition(*place): OffsetAndMetadata(done.offset, f"{self._to}{TO}{done.told}", -1)
+            for place, done in self._regrouping.progress.items()
+        }
+        self._producer.send_offsets_to_transaction(offsets, self._topics.regroup_group)
+        self._producer.commit_transaction()
+
+    def _send(self, one: Regrouped) -> None:
+        value, key, headers = None, END_OF_STREAM.encode(), [(END_OF_STREAM, b"")]
+        if one.message is not None and one.place is not None:
+            topic, number = one.place
+            value, key = one.message.value, one.client.encode()
+            headers = [(PLACE, f"{topic}/{number}/{one.message.offset}".encode())]
+            headers += [(ID, one.id.encode())] if one.id else []
+        sent = self._producer.send(self._targets[one.kind], value, key=key, headers=headers, partition=one.partition)
+        if sent.failed():
+            raise sent.exception
+
+    def _note_stray(self, one: Regrouped) -> None:
+        if one.message is None or one.place is None:
+            return
+        message = one.message
+        self._stray.note(one.place[0], one.reason, partition=one.place[1], offset=message.offset)
+        self._bury(DeadLetter.of(*one.place, message.offset, one.reason, message.key, message.value))
+
+    def close(self) -> None:
+        """Close the connections; a transaction that is open is aborted by the one that begins next."""
+        let_go(self._producer, 1.0)
+        self._consumer.close()
+        self._admin.close()
+
+
+def _now() -> int:
+    """Return the time in milliseconds since 1970."""
+    return int(1000 * time.time())

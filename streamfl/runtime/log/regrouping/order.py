@@ -1,0 +1,246 @@
+"""Records and labels as they are in a log, put in one order: those of a client in one partition, labels by id.
+
+Theory of operation. A client's records may lie in any partitions of their topics, and a label names only the id of
+its record. Whoever regroups reads all partitions and writes every record to the partition of its client, and every
+label to the same partition of another topic. What it has written is the order of the federation: nobody behind it
+looks at the topics again. It reads messages by the time at which they were written, over all partitions, so an index
+of ids says whose a label is. The index holds the newest `window` records of each partition that is written.
+
+A label whose id is not known is held until every partition of records has passed it by `GRACE`. It is then stray: its
+record never came, or was too long ago. Others pass it meanwhile, and it holds up its partition only if `MOST_HELD`
+are held before it.
+
+What is written, and how far was read, is one transaction: for each partition the first offset that is not done, and
+which offsets behind it are not done either. After a kill the index is filled again from what was written, so nothing
+is lost and nothing is written twice.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Literal
+
+from streamfl.runtime.log.intake import LogMessage
+from streamfl.runtime.log.regrouping.ids import Ids, partition_of_client
+from streamfl.runtime.log.regrouping.progress import PartitionProgress
+from streamfl.runtime.log.regrouping.whose import Whose
+
+# Milliseconds by which clocks of those who write records and labels may differ.
+GRACE = 60_000
+
+# The labels of a partition that are held. Their offsets are told with the committed one, in at most 4 kB.
+MOST_HELD = 200
+
+# Milliseconds for which the others wait for a partition that is not at its end, and brings nothing.
+STALLED = 10_000
+
+NO_RECORD = "a label without a record: none of those that were read last has its id"
+
+Kind = Literal["records", "labels"]
+Place = tuple[str, int]
+"""A topic, and the number of its partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Regrouped:
+    """One message that is written, or one that cannot be.
+
+    Parameters
+    ----------
+    kind
+        Whether it is a record or a label.
+    partition
+        Where it is written; -1: nowhere, it is stray.
+    client, id
+        Whose it is, and its id; without a client it is stray, or marks the end.
+    reason
+        Why it is stray.
+    place, message
+        Where it was read, and the message; None for a mark.
+    """
+
+    kind: Kind
+    partition: int
+    client: str
+    id: str = ""
+    reason: str = ""
+    place: Place | None = None
+    message: LogMessage | None = None
+
+
+_Read = tuple[LogMessage, Whose, int]  # a message, whose it is, and when it was written
+
+
+@dataclass(slots=True)
+class _Queue:
+    """What was read of a partition and not written yet.
+
+    Parameters
+    ----------
+    kind
+        What it holds.
+    begun
+        What was done when it was taken.
+    since
+        Since when nothing was read, in milliseconds.
+    next
+        The offset after the last message that was read.
+    held
+        The labels that wait for their records, by offset.
+    """
+
+    kind: Kind
+    begun: PartitionProgress
+    since: int
+    next: int = field(init=False)
+    at_end: bool = False
+    messages: deque[_Read] = field(default_factory=deque)
+    held: dict[int, _Read] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.next = self.begun.offset
+
+    @property
+    def progress(self) -> PartitionProgress:
+        """Return how far it is done."""
+        upto = max(self.messages[0][0].offset if self.messages else self.next, self.begun.upto)
+        still = [one for one in self.begun.held if one >= self.next]  # not read again yet
+        early = takewhile(lambda at: at < upto, (message.offset for message, *_ in self.messages))
+        held = sorted({*self.held, *still, *early})
+        return PartitionProgress(held[0] if held else upto, upto, tuple(held))
+
+    @property
+    def has_ended(self) -> bool:
+        """Tell whether all that is left is the mark of its end."""
+        return self.at_end and not self.held and len(self.messages) == 1 and self.messages[0][1].is_mark
+
+    @property
+    def first(self) -> _Read:
+        """Return the next message, whose it is, and when it was written."""
+        return self.messages[0]
+
+
+class Regrouping:
+    """Puts the messages of any partitions in one order; it reads and writes nothing itself.
+
+    Parameters
+    ----------
+    ids
+        The records that were written last.
+    """
+
+    def __init__(self, ids: Ids) -> None:
+        self._ids = ids
+        self._queues: dict[Place, _Queue] = {}
+        self._awaited: defaultdict[str, list[tuple[Place, int]]] = defaultdict(list)  # held labels, by id
+
+    def begin(self, place: Place, kind: Kind, progress: PartitionProgress, now: int) -> None:
+        """Take a partition, of which so much is done."""
+        self._queues[place] = _Queue(kind, progress, now)
+
+    @property
+    def places(self) -> Mapping[Place, Kind]:
+        """Return the partitions, and what they hold."""
+        return {place: queue.kind for place, queue in self._queues.items()}
+
+    def waiting(self, place: Place) -> int:
+        """Count the messages of a partition that were read and are not taken yet."""
+        return len(self._queues[place].messages)
+
+    @property
+    def progress(self) -> dict[Place, PartitionProgress]:
+        """Return how far each partition is done."""
+        return {place: queue.progress for place, queue in self._queues.items()}
+
+    def next(self, place: Place) -> int:
+        """Return the offset after the last message of a partition that was read."""
+        return self._queues[place].next
+
+    def arrived(self, place: Place, messages: Sequence[LogMessage], owners: Iterable[Whose], now: int) -> None:
+        """Take the next messages of a partition; a time that is ahead of the clock counts as now."""
+        queue = self._queues[place]
+        for message, whose in zip(messages, owners, strict=True):
+            queue.next, queue.since = message.offset + 1, now
+            if not queue.begun.is_open(message.offset):
+                continue
+            if queue.messages and queue.messages[-1][1].is_mark:
+                queue.messages.pop()  # it goes on: that was not the end
+            time = now if message.timestamp < 0 else min(message.timestamp, now)
+            queue.messages.append((message, whose, time))
+
+    def note_end(self, place: Place, *, at_end: bool) -> None:
+        """Note whether all of a partition was read that has been written."""
+        self._queues[place].at_end = at_end
+
+    def take(self, now: int, most: int) -> list[Regrouped]:
+        """Return the next messages in order, about so many; none while an earlier one may still come."""
+        taken = [*self._given_up(now)]
+        while len(taken) < most and (place := self._next(now)) is not None:
+            queue = self._queues[place]
+            message, whose, time = queue.messages.popleft()
+            queue.since = now
+            if self._is_early(queue, whose, time, now):
+                queue.held[message.offset] = message, whose, time
+                self._awaited[whose.id].append((place, message.offset))
+                continue
+            taken.append(self._regrouped(queue.kind, place, message, whose))
+            if queue.kind == "records":
+                taken += self._found(whose.id)
+        return taken or [*self._ends()]
+
+    def _given_up(self, now: int) -> Iterator[Regrouped]:
+        """Yield held labels whose records do not come any more."""
+        for place, queue in self._queues.items():
+            for message, whose, time in [*queue.held.values()]:
+                if self._have_passed(time + GRACE, now):
+                    del queue.held[message.offset]
+                    self._awaited[whose.id].remove((place, message.offset))
+                    yield self._regrouped(queue.kind, place, message, whose)
+
+    def _found(self, record: str) -> Iterator[Regrouped]:
+        """Yield the held labels of a record."""
+        for place, offset in self._awaited.pop(record, ()):
+            message, whose, _ = self._queues[place].held.pop(offset)
+            yield self._regrouped("labels", place, message, whose)
+
+    def _next(self, now: int) -> Place | None:
+        """Return the partition with the message that is next; of a record and a label of one time, the record."""
+        queues = self._queues
+        if any(not one.messages and not one.at_end and now - one.since < STALLED for one in queues.values()):
+            return None
+        ready = [(one.first[2], one.kind == "labels", place) for place, one in queues.items() if one.messages]
+        return next((place for *_, place in sorted(ready) if self._is_ready(queues[place], now)), None)
+
+    def _is_ready(self, queue: _Queue, now: int) -> bool:
+        _, whose, time = queue.first
+        return not whose.is_mark and (len(queue.held) < MOST_HELD or not self._is_early(queue, whose, time, now))
+
+    def _is_early(self, queue: _Queue, whose: Whose, time: int, now: int) -> bool:
+        """Tell whether a message is a label whose record may still come."""
+        is_known = queue.kind == "records" or whose.reason != "" or self._ids.client(whose.id) is not None
+        return not is_known and not self._have_passed(time + GRACE, now)
+
+    def _have_passed(self, time: int, now: int) -> bool:
+        """Tell whether all partitions of records are beyond a time."""
+        records = [one for one in self._queues.values() if one.kind == "records"]
+        return all(one.has_ended or (one.first[2] if one.messages else now) > time for one in records)
+
+    def _regrouped(self, kind: Kind, place: Place, message: LogMessage, whose: Whose) -> Regrouped:
+        client = whose.client if kind == "records" else self._ids.client(whose.id) or ""
+        if whose.reason or not client:
+            return Regrouped(kind, -1, "", whose.id, whose.reason or NO_RECORD, place, message)
+        if kind == "records" and whose.id:
+            self._ids.add(whose.id, client)
+        return Regrouped(
+            kind, partition_of_client(client, self._ids.partitions), client, whose.id, "", place, message
+        )
+
+    def _ends(self) -> Iterator[Regrouped]:
+        """Yield the marks of all partitions that are written, once all that are read have ended."""
+        if not self._queues or not all(queue.has_ended for queue in self._queues.values()):
+            return
+        for queue in self._queues.values():
+            queue.messages.clear()
+        for kind in dict.fromkeys(queue.kind for queue in self._queues.values()):
+            yield from (Regrouped(kind, number, "") for number in range(self._ids.partitions))

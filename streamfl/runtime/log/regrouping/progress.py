@@ -1,0 +1,43 @@
+"""How far a partition is done, as it is told beside a committed offset."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProgress:
+    """How far a partition is done.
+
+    Parameters
+    ----------
+    offset
+        All before it is done.
+    upto, held
+        All before `upto` is done, too, but for the offsets `held`.
+
+    Examples
+    --------
+    >>> PartitionProgress(100, 130, (100, 117)).told, PartitionProgress.of(100, "30:0,17")
+    ('30:0,17', PartitionProgress(offset=100, upto=130, held=(100, 117)))
+    """
+
+    offset: int
+    upto: int
+    held: tuple[int, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """Return what is told beside the offset."""
+        held = ",".join(str(one - self.offset) for one in self.held)
+        return f"{self.upto - self.offset}:{held}" if held else ""
+
+    @classmethod
+    def of(cls, offset: int, told: str) -> "PartitionProgress":
+        """Return the progress at an offset of which this was told."""
+        upto, _, held = told.partition(":")
+        if not held:
+            return cls(offset, offset)
+        return cls(offset, offset + int(upto), tuple(offset + int(one) for one in held.split(",")))
+
+    def is_open(self, offset: int) -> bool:
+        """Tell whether the message at an offset is not done."""
+        return offset >= self.upto or offset in self.held

@@ -1,0 +1,269 @@
+"""Records and labels in any partitions become one order, by client; no kill loses or doubles any of them."""
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import cache
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from streamfl.protocol.reasons import code_of
+from streamfl.records.formats import FieldMap, JsonRecords, LabelMap
+from streamfl.runtime.log.regrouping.ids import Ids, partition_of_client
+from streamfl.runtime.log.regrouping.order import GRACE, MOST_HELD, NO_RECORD, Kind, Regrouped, Regrouping
+from streamfl.runtime.log.regrouping.progress import PartitionProgress
+from streamfl.runtime.log.regrouping.whose import MARK, Whose, whose_by_field, whose_by_key, whose_labels
+
+WRITTEN = 3
+RECORDS = JsonRecords(FieldMap(label="quality", key="part", client="machine.id", task="unlabelled"))
+KEYED = JsonRecords(FieldMap(label="quality", key="part", task="unlabelled"))
+LABELS = JsonRecords(LabelMap(label="quality", key="part"))
+
+
+@dataclass(frozen=True)
+class Message:
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int = 0
+
+
+@dataclass
+class Log:
+    """Partitions of records and labels, what was regrouped from them, and how far that is committed."""
+
+    source: dict[tuple[str, int], list[Message]] = field(default_factory=dict)
+    written: list[Regrouped] = field(default_factory=list)
+    committed: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
+
+    def add(self, place: tuple[str, int], key: str, value: object, time: int) -> None:
+        messages = self.source.setdefault(place, [])
+        messages.append(Message(len(messages), key.encode(), json.dumps(value).encode(), time))
+
+    def end(self) -> None:
+        for messages in self.source.values():
+            messages.append(Message(len(messages), None, None, 0))
+
+    def begun(self, now: int = 0, window: int = 100) -> Regrouping:
+        """Begin as after a kill: with what is committed."""
+        ids = Ids(WRITTEN, window)
+        for one in self.written:
+            if one.kind == "records" and one.id:
+                ids.add(one.id, one.client)
+        regrouping = Regrouping(ids)
+        for place in self.source:
+            regrouping.begin(place, kind_of(place), PartitionProgress.of(*self.committed.get(place, (0, ""))), now)
+        return regrouping
+
+    def read(self, regrouping: Regrouping, most: int = 1000, now: int = 0) -> None:
+        """Read some more messages of each partition."""
+        for place, messages in self.source.items():
+            at = regrouping.next(place)
+            some = messages[at : at + most]
+            regrouping.arrived(place, some, [said(place[0], one) for one in some], now)
+            regrouping.note_end(place, at_end=at + len(some) == len(messages))
+
+    def commit(self, regrouping: Regrouping, taken: list[Regrouped]) -> None:
+        """Write, and how far was read, in one transaction."""
+        self.written += taken
+        self.committed = {place: (done.offset, done.told) for place, done in regrouping.progress.items()}
+
+    def of(self, kind: Kind) -> dict[str, list[str]]:
+        """Return the ids that were written of each client, in order."""
+        found = defaultdict(list)
+        for one in self.written:
+            if one.kind == kind and one.client:
+                found[one.client].append(one.id)
+        return found
+
+
+def kind_of(place: tuple[str, int]) -> Kind:
+    return "records" if place[0] == "readings" else "labels"
+
+
+@cache
+def said(topic: str, message: Message) -> Whose:
+    if message.value is None:
+        return MARK
+    (found,) = whose_by_field([message], RECORDS) if topic == "readings" else whose_labels([message], LABELS)
+    return found
+
+
+def reading(part: str, machine: str) -> dict[str, object]:
+    return {"part": part, "machine": {"id": machine}, "force": 1.5}
+
+
+def plant(parts: int = 30, later: int = 5, of_records: int = 4, of_labels: int = 3) -> Log:
+    """Return a plant of seven machines with a part each second, whose labels come seconds later."""
+    log = Log({("readings", n): [] for n in range(of_records)} | {("results", n): [] for n in range(of_labels)})
+    for i in range(parts):
+        machine, part = f"m{i % 7}", f"P{i}"
+        log.add(("readings", (i % 7) % of_records), machine, reading(part, machine), 1000 * i)
+        log.add(("results", i % of_labels), part, {"part": part, "quality": "ok"}, 1000 * (i + later))
+    return log
+
+
+def check_whole(log: Log, parts: int = 30) -> None:
+    """Check that all was written once, in the order of each machine, and labels where their records are."""
+    every = {f"m{k}": [f"P{i}" for i in range(k, parts, 7)] for k in range(7)}
+    assert log.of("records") == every
+    assert {client: sorted(ids) for client, ids in log.of("labels").items()} == {
+        client: sorted(ids) for client, ids in every.items()
+    }
+    assert all(one.partition == partition_of_client(one.client, WRITTEN) for one in log.written if one.client)
+    at = {(one.kind, one.id): place for place, one in enumerate(log.written)}
+    assert all(at["records", f"P{i}"] < at["labels", f"P{i}"] for i in range(parts))
+
+
+@given(
+    later=st.sampled_from([-8, 5]),
+    polls=st.lists(st.integers(1, 9), min_size=1),
+    most=st.integers(1, 20),
+    kills=st.sets(st.integers(0, 40)),
+)
+def test_a_kill_between_read_and_write_loses_and_doubles_nothing(later, polls, most, kills):
+    """Labels come after their records, or before by the clocks of those who write them."""
+    log = plant(parts=14, later=later)
+    regrouping, step = log.begun(), 0
+    while len(log.written) < 28:
+        log.read(regrouping, polls[step % len(polls)], now=10**6)
+        taken = regrouping.take(10**6, most)
+        if step in kills:
+            regrouping = log.begun(now=10**6)  # what was taken was not committed
+        else:
+            log.commit(regrouping, taken)
+        step += 1
+    check_whole(log, 14)
+
+
+def test_a_label_finds_its_record_whatever_the_partitions_and_however_long_the_backlog():
+    log = plant(parts=300, later=20, of_records=5, of_labels=2)
+    regrouping = log.begun(window=40)  # far fewer than the records of the backlog
+    while len(log.written) < 600:
+        log.read(regrouping, 50, now=10**9)
+        log.commit(regrouping, regrouping.take(10**9, 100))
+    check_whole(log, 300)
+
+
+def test_a_label_waits_for_its_record_as_long_as_clocks_may_differ_and_holds_up_no_other():
+    log = Log({("readings", 0): [], ("results", 0): []})
+    log.add(("results", 0), "P9", {"part": "P9", "quality": "ok"}, 1000)
+    log.add(("readings", 0), "m0", reading("P1", "m0"), 2000)
+    log.add(("results", 0), "P1", {"part": "P1", "quality": "ok"}, 3000)
+    regrouping = log.begun()
+    log.read(regrouping, now=4000)
+    log.commit(regrouping, regrouping.take(4000, 10))
+    assert [(one.kind, one.client, one.id) for one in log.written] == [
+        ("records", "m0", "P1"),
+        ("labels", "m0", "P1"),
+    ]
+    assert log.committed["results", 0] == (0, "2:0")
+    assert regrouping.take(1000 + GRACE, 10) == []
+    (stray,) = regrouping.take(1001 + GRACE, 10)
+    assert (stray.partition, stray.client, stray.reason) == (-1, "", NO_RECORD)
+    log.add(("readings", 0), "m0", reading("P9", "m0"), 5000)  # in time: as if nobody had looked so late
+    again = log.begun()
+    log.read(again, now=5000)
+    assert [one.client for one in again.take(5000, 10)] == ["m0", "m0"]
+
+
+def test_of_a_thousand_labels_without_a_record_few_are_held_and_all_are_told():
+    log = Log({("readings", 0): [], ("results", 0): []})
+    for i in range(1000):
+        log.add(("results", 0), f"Q{i}", {"part": f"Q{i}", "quality": "ok"}, i)
+    regrouping, now = log.begun(), 2000
+    log.read(regrouping, now=now)
+    assert regrouping.take(now, 10_000) == []
+    progress = regrouping.progress["results", 0]
+    assert len(progress.held) == MOST_HELD
+    assert len(progress.told) < 4000
+    now += GRACE
+    log.commit(regrouping, regrouping.take(now, 10_000))
+    assert sorted(one.id for one in log.written) == sorted(f"Q{i}" for i in range(1000))
+    assert log.committed["results", 0] == (1000, "")
+
+
+def test_records_of_a_client_may_move_to_a_partition_that_was_added():
+    log = plant(parts=14, later=1)
+    regrouping = log.begun()
+    log.read(regrouping, now=10**6)
+    log.commit(regrouping, regrouping.take(10**6, 100))
+    log.source["readings", 4] = []
+    regrouping.begin(("readings", 4), "records", PartitionProgress(0, 0), 10**6)
+    log.add(("readings", 4), "m0", reading("P14", "m0"), 14_000)
+    log.read(regrouping, now=10**6)
+    log.commit(regrouping, regrouping.take(10**6, 100))
+    assert log.of("records")["m0"] == ["P0", "P7", "P14"]
+
+
+def test_nothing_is_taken_while_an_earlier_message_may_still_come_but_not_for_ever():
+    log = plant()
+    regrouping = log.begun()
+    place = ("readings", 0)
+    first = log.source[place][0]
+    regrouping.arrived(place, [first], [said("readings", first)], 0)
+    assert regrouping.take(9_999, 10) == []
+    assert [one.id for one in regrouping.take(10_001, 10)] == ["P0"]
+
+
+def test_all_partitions_end_when_all_that_are_read_have_ended():
+    log = plant()
+    log.end()
+    regrouping = log.begun()
+    log.read(regrouping, now=10**6)
+    log.commit(regrouping, regrouping.take(10**6, 1000))
+    check_whole(log)
+    ends = regrouping.take(10**6, 1000)
+    assert {(one.kind, one.partition) for one in ends} == {
+        (kind, n) for kind in ("records", "labels") for n in range(WRITTEN)
+    }
+    assert all(one.message is None for one in ends)
+    assert regrouping.take(10**6, 1000) == []
+
+
+def test_a_mark_with_messages_behind_it_was_no_end():
+    log = plant()
+    log.end()
+    log.add(("readings", 0), "m0", reading("P99", "m0"), 99_000)
+    regrouping = log.begun()
+    log.read(regrouping, now=10**6)
+    assert "P99" in [one.id for one in regrouping.take(10**6, 1000)]
+    assert regrouping.take(10**6, 1000) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (b'{"part": 7, "machine": {"id": "m1"}, "force": 1}', ("m1", "7", "")),
+        (b'{"part": "P7", "machine": {"id": "m1"}, "force": "ERR"}', ("m1", "P7", "")),
+        (b'{"machine": {"id": "m1"}, "force": 1}', ("m1", "", "")),
+    ],
+)
+def test_a_record_that_clients_reject_still_has_its_client_and_its_id(value, expected):
+    (found,) = whose_by_field([Message(0, None, value)], RECORDS)
+    assert (found.client, found.id, found.reason) == expected
+    (found,) = whose_by_key([Message(0, b"m1", value)], KEYED)
+    assert (found.client, found.id, found.reason) == expected
+
+
+@pytest.mark.parametrize("value", [b"", b"{", b'{"part": "P7", "force": 1}', b"[1]"])
+def test_a_record_without_a_client_is_stray_and_says_why(value):
+    (found,) = whose_by_field([Message(0, None, value)], RECORDS)
+    assert not found.client
+    assert found.reason
+
+
+@pytest.mark.parametrize("key", [None, b"", b"\xff", b"x" * 257])
+def test_a_record_whose_key_is_no_name_is_stray(key):
+    (found,) = whose_by_key([Message(0, key, b"{}")], None)
+    assert code_of(found.reason) == "no-client"
+
+
+def test_a_label_that_says_nothing_goes_to_its_client_and_one_without_an_id_is_stray():
+    missing, nameless = whose_labels(
+        [Message(0, None, b'{"part": "P1"}'), Message(1, None, b'{"quality": "ok"}')], LABELS
+    )
+    assert (missing.id, missing.reason) == ("P1", "")
+    assert nameless.reason
