@@ -38,7 +38,7 @@ def settings_in(model: type[BaseModel], tables: Sequence[str] = ()) -> Sequence[
 
     >>> from streamfl.live.settings.settings import FederationSettings
     >>> settings_in(FederationSettings, ["client"])
-    ['key', 'host', 'buffer', 'retry', 'stop_within']
+    ['key', 'coordinator_key', 'host', 'buffer', 'retry', 'stop_within']
     """
     table: Any = model
     for name in tables:
