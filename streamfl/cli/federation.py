@@ -143,7 +143,7 @@ class Federation:
         Raises
         ------
         UsageError
-            A dict has a value that no message can hold.
+            A dict has a value that no message can hold, or a record is neither a dict nor a message.
         """
         self._host.append(client, list(map(self._message, _several(records))), self._clock.now())
         self.step()
@@ -222,9 +222,11 @@ class Federation:
         """Return a record as a message that `_reader` reads."""
         if isinstance(record, bytes):
             return record
+        if not isinstance(record, Mapping):
+            raise UsageError(f"a record is a dict or a message in bytes, not a {type(record).__name__}")
         try:
-            return as_json(dict(record))
-        except (UnreadableError, TypeError, ValueError) as error:
+            return as_json(record)
+        except UnreadableError as error:
             raise UsageError(f"the record has {error}, which no field can hold; leave it out, or give text") from None
 
     def _answers(self, client: str, records: Sequence[Record]) -> tuple[list[FloatArray | None], tuple[str, ...]]:
