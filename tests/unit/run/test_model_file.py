@@ -434,7 +434,7 @@ def test_a_label_is_the_same_however_the_truth_writes_it(form: Callable[[Any], A
         (["1", "one", "2"], 'truth 1: "one" is not a number; leave its record out'),
         ([1.0, 2.0, float("nan")], "truth 2: the label is missing"),
         ([1.0, np.inf, None], "truth 1: the label is infinite"),
-        (np.array([[1.0], [2.0], [3.0]]), 'truth 0: .* is not a number'),
+        (np.array([[1.0], [2.0], [3.0]]), "truth 0: .* is not a number"),
     ],
 )
 def test_a_target_that_is_none_is_named(truth: Any, said: str):
