@@ -15,7 +15,7 @@ which offsets behind it are not done either. After a kill the index is filled ag
 is lost and nothing is written twice.
 """
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -133,7 +133,7 @@ class Regrouping:
     def __init__(self, ids: Ids) -> None:
         self._ids = ids
         self._queues: dict[Place, _Queue] = {}
-        self._awaited: defaultdict[str, list[tuple[Place, int]]] = defaultdict(list)  # held labels, by id
+        self._awaited: dict[str, list[tuple[Place, int]]] = {}  # held labels, by id
 
     def begin(self, place: Place, kind: Kind, progress: PartitionProgress, now: int) -> None:
         """Take a partition, of which so much is done."""
@@ -182,7 +182,7 @@ class Regrouping:
             queue.since = now
             if self._is_early(queue, whose, time, now):
                 queue.held[message.offset] = message, whose, time
-                self._awaited[whose.id].append((place, message.offset))
+                self._awaited.setdefault(whose.id, []).append((place, message.offset))
                 continue
             taken.append(self._regrouped(queue.kind, place, message, whose))
             if queue.kind == "records":
@@ -195,7 +195,10 @@ class Regrouping:
             for message, whose, time in [*queue.held.values()]:
                 if self._have_passed(time + GRACE, now):
                     del queue.held[message.offset]
-                    self._awaited[whose.id].remove((place, message.offset))
+                    awaited = self._awaited[whose.id]
+                    awaited.remove((place, message.offset))
+                    if not awaited:
+                        del self._awaited[whose.id]
                     yield self._regrouped(queue.kind, place, message, whose)
 
     def _found(self, record: str) -> Iterator[Regrouped]:

@@ -183,6 +183,7 @@ def test_of_a_thousand_labels_without_a_record_few_are_held_and_all_are_told():
     log.commit(regrouping, regrouping.take(now, 10_000))
     assert sorted(one.id for one in log.written) == sorted(f"Q{i}" for i in range(1000))
     assert log.committed["results", 0] == (1000, "")
+    assert regrouping._awaited == {}  # nothing is remembered of them
 
 
 def test_records_of_a_client_may_move_to_a_partition_that_was_added():
