@@ -7,7 +7,7 @@ host that has lost it and does not know yet is fenced by its successor, which be
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 import structlog
@@ -40,6 +40,9 @@ PAUSE = 0.2
 
 # Seconds between two looks for partitions that were added, and before a thread that has failed begins again.
 LOOK_AGAIN, AGAIN = 5.0, 1.0
+
+# Seconds between two questions for the ends of the partitions, and milliseconds for the answers.
+ASK_AGAIN, ANSWER_MS = 5.0, 1_000
 
 POLL_MS = 100
 
@@ -151,7 +154,7 @@ class _Session:
         self._records = records.fresh()
         self._stray = Tally(LOG, "a message of no client")
         self._paused: set[TopicPartition] = set()
-        self._look_at = 0.0
+        self._look_at = self._ask_at = 0.0
         # kafka-python waits for `retry_backoff_ms` several times in a transaction, which takes 0.1 s by default.
         self._producer: KafkaProducer = connection.producer(
             transactional_id=topics.regroup_group,
@@ -275,6 +278,19 @@ class _Session:
             end = self._consumer.highwater(partition)
             at_end = end is not None and self._consumer.position(partition) >= end
             self._regrouping.note_end(place, at_end=at_end)
+        if self._labels is not None and time.monotonic() >= self._ask_at:
+            self._ask()
+
+    def _ask(self) -> None:
+        """Ask the brokers for the ends: a fetch tells one only if it has changed, and a silent broker tells none."""
+        self._ask_at, asked = time.monotonic() + ASK_AGAIN, _now()
+        places = [TopicPartition(*one) for one, kind in self._regrouping.places.items() if kind == "records"]
+        with suppress(kafka_errors.KafkaTimeoutError):
+            for partition, end in self._consumer.end_offsets(places, timeout_ms=ANSWER_MS).items():
+                # The end is that of committed messages; those of an open transaction count as not read.
+                known = self._consumer.highwater(partition)
+                if known is not None and self._consumer.position(partition) >= max(end, known):
+                    self._regrouping.note_passed((partition.topic, partition.partition), asked)
 
     def _steer(self) -> None:
         """Pause partitions of which enough was read."""

@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from math import inf
 from typing import Literal
 
 from streamfl.runtime.log.intake import LogMessage
@@ -34,6 +35,10 @@ MOST_HELD = 200
 
 # Milliseconds for which the others wait for a partition that is not at its end, and brings nothing.
 STALLED = 10_000
+
+# Milliseconds for which labels wait for a partition of records that is not at its end, and brings nothing: brokers
+# end a transaction that stays open within 15 minutes.
+SILENT = 900_000
 
 NO_RECORD = "a label without a record: none of those that were read last has its id"
 
@@ -86,6 +91,8 @@ class _Queue:
         Since when nothing was read, in milliseconds.
     next
         The offset after the last message that was read.
+    passed
+        The time up to which everything was read, in milliseconds.
     held
         The labels that wait for their records, by offset.
     """
@@ -95,6 +102,7 @@ class _Queue:
     since: int
     next: int = field(init=False)
     at_end: bool = False
+    passed: int = 0
     messages: deque[_Read] = field(default_factory=deque)
     held: dict[int, _Read] = field(default_factory=dict)
 
@@ -114,6 +122,14 @@ class _Queue:
     def has_ended(self) -> bool:
         """Tell whether all that is left is the mark of its end."""
         return self.at_end and not self.held and len(self.messages) == 1 and self.messages[0][1].is_mark
+
+    def passed_by(self, now: int) -> float:
+        """Return the time up to which nothing is left to take or to come; behind a mark more may come."""
+        if self.messages and not self.first[1].is_mark:
+            return self.first[2]
+        if self.has_ended:
+            return inf
+        return now if now - self.since > SILENT else self.passed
 
     @property
     def first(self) -> _Read:
@@ -173,13 +189,17 @@ class Regrouping:
         """Note whether all of a partition was read that has been written."""
         self._queues[place].at_end = at_end
 
+    def note_passed(self, place: Place, time: int) -> None:
+        """Note that all of a partition was read that had been written by a time."""
+        self._queues[place].passed = max(self._queues[place].passed, time)
+
     def take(self, now: int, most: int) -> list[Regrouped]:
         """Return the next messages in order, about so many; none while an earlier one may still come."""
         taken = [*self._given_up(now)]
         while len(taken) < most and (place := self._next(now)) is not None:
             queue = self._queues[place]
             message, whose, time = queue.messages.popleft()
-            queue.since = now
+            queue.since, queue.passed = now, max(queue.passed, time)
             if self._is_early(queue, whose, time, now):
                 queue.held[message.offset] = message, whose, time
                 self._awaited.setdefault(whose.id, []).append((place, message.offset))
@@ -226,8 +246,7 @@ class Regrouping:
 
     def _have_passed(self, time: int, now: int) -> bool:
         """Tell whether all partitions of records are beyond a time."""
-        records = [one for one in self._queues.values() if one.kind == "records"]
-        return all(one.has_ended or (one.first[2] if one.messages else now) > time for one in records)
+        return all(one.passed_by(now) > time for one in self._queues.values() if one.kind == "records")
 
     def _regrouped(self, kind: Kind, place: Place, message: LogMessage, whose: Whose) -> Regrouped:
         client = whose.client if kind == "records" else self._ids.client(whose.id) or ""

@@ -1,0 +1,197 @@
+"""What the regrouper reads, writes and commits, on brokers that are only remembered."""
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+from kafka import TopicPartition
+
+from streamfl.records.formats import FieldMap, JsonRecords, LabelMap
+from streamfl.runtime.log.topics import Topics
+from streamfl.runtime.ports import LabelTopics, Placement
+from streamfl_connectors.kafka.hosts import regrouper as module
+from streamfl_connectors.kafka.hosts.regrouper import _Session
+
+READINGS, RESULTS = TopicPartition("readings", 0), TopicPartition("results", 0)
+TOPICS = Topics("plant")
+RECORDS, LABELS = TopicPartition(TOPICS.client_records, 0), TopicPartition(TOPICS.client_labels, 0)
+
+
+@dataclass
+class Message:
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: list
+    timestamp: int
+
+
+@dataclass
+class Brokers:
+    """Partitions, and what is committed; they are the clock, too, and the makers of clients."""
+
+    logs: dict = field(default_factory=lambda: {one: [] for one in (READINGS, RESULTS, RECORDS, LABELS)})
+    begins: dict = field(default_factory=lambda: defaultdict(int))
+    open: dict = field(default_factory=lambda: defaultdict(int))  # messages at the end, of an open transaction
+    committed: dict = field(default_factory=dict)
+    commits: list = field(default_factory=list)
+    now: float = 1_000_000.0
+    settings = SimpleNamespace(transaction_timeout_ms=15_000, bootstrap_servers="b", patience=1.0)
+
+    def add(self, place, key, value, headers=()):
+        log = self.logs[place]
+        log.append(Message(len(log), key, value, list(headers), int(1000 * self.now)))
+
+    def monotonic(self):
+        return self.now
+
+    time = monotonic
+
+    def consumer(self, **_):
+        return Consumer(self)
+
+    def producer(self, **own):
+        return Producer(self, own)
+
+    def admin(self):
+        topics = {one.topic for one in self.logs}
+        told = [{"name": topic, "partitions": [0], "error_code": 0} for topic in topics]
+        return SimpleNamespace(
+            describe_topics=lambda names: [one for one in told if one["name"] in names], close=lambda: None
+        )
+
+
+class Consumer:
+    def __init__(self, brokers):
+        self.brokers, self.at, self.known = brokers, {}, {}
+
+    def assign(self, places):
+        self.at |= dict.fromkeys(places, 0)
+
+    def seek(self, place, offset):
+        self.at[place] = offset
+
+    def pause(self, *places):
+        pass
+
+    resume = close = pause
+
+    def position(self, place):
+        return self.at[place]
+
+    def highwater(self, place):
+        return self.known.get(place)
+
+    def beginning_offsets(self, places):
+        return {one: self.brokers.begins[one] for one in places}
+
+    def end_offsets(self, places, timeout_ms=None):
+        return {one: len(self.brokers.logs[one]) - self.brokers.open[one] for one in places}
+
+    def committed(self, place, metadata=False):
+        found = self.brokers.committed.get(place)
+        return found if metadata or found is None else found.offset
+
+    def poll(self, timeout_ms):
+        found = {}
+        for place, at in self.at.items():
+            log = self.brokers.logs[place]
+            self.known[place] = len(log)
+            if some := log[at : len(log) - self.brokers.open[place]]:
+                found[place], self.at[place] = some, some[-1].offset + 1
+        return found
+
+
+class Producer:
+    def __init__(self, brokers, config):
+        self.brokers, self.config = brokers, {"max_request_size": 1_048_576} | config
+
+    def init_transactions(self):
+        pass
+
+    def begin_transaction(self):
+        self.sent, self.offsets = [], {}
+
+    def send(self, topic, value, key, headers, partition):
+        size = len(value or b"") + len(key) + sum(len(name) + len(one) for name, one in headers)
+        assert size <= self.config["max_request_size"]
+        self.sent.append((TopicPartition(topic, partition), key, value, headers))
+        return SimpleNamespace(failed=lambda: False)
+
+    def send_offsets_to_transaction(self, offsets, group):
+        self.offsets = offsets
+
+    def commit_transaction(self):
+        for place, *message in self.sent:
+            self.brokers.add(place, *message)
+        self.brokers.commits.append([place for place, *_ in self.sent])
+        self.brokers.committed |= self.offsets
+
+    def close(self, timeout):
+        pass
+
+
+@pytest.fixture
+def brokers(monkeypatch):
+    brokers = Brokers()
+    monkeypatch.setattr(module, "time", brokers)
+    return brokers
+
+
+def session(brokers, letters=None, **placement):
+    """Begin to regroup records, keyed by machine, and their labels."""
+    labels = LabelTopics(Placement(("results",), "message-key"), JsonRecords(LabelMap(key="id")), 100)
+    records = JsonRecords(FieldMap(task="unlabelled", key="id"))
+    bury = ([] if letters is None else letters).append
+    made = _Session(brokers, TOPICS, Placement(("readings",), "message-key", **placement), records, labels, bury)
+    made.begin()
+    return made
+
+
+def steps(session, brokers, seconds=1.0, number=1):
+    for _ in range(number):
+        brokers.now += seconds
+        session.step()
+
+
+def record(number, padding=0):
+    return json.dumps({"id": f"P{number}", "force": 1.0, "note": "x" * padding}).encode()
+
+
+def label(number):
+    return json.dumps({"id": f"P{number}", "label": "ok"}).encode()
+
+
+def test_records_and_labels_are_written_once(brokers):
+    brokers.add(RESULTS, b"P1", label(1))
+    for number in range(3):
+        brokers.add(READINGS, b"m1", record(number))
+    steps(session(brokers), brokers)
+    steps(session(brokers), brokers)
+    assert [one.value for one in brokers.logs[RECORDS]] == [record(number) for number in range(3)]
+    assert [one.value for one in brokers.logs[LABELS]] == [label(1)]
+
+
+def test_a_label_waits_while_its_record_is_in_an_open_transaction(brokers):
+    brokers.add(READINGS, b"m1", record(1))
+    brokers.open[READINGS] = 1
+    brokers.add(RESULTS, b"P1", label(1))
+    letters = []
+    regrouper = session(brokers, letters)
+    steps(regrouper, brokers, 30.0, 20)
+    assert not letters
+    brokers.open[READINGS] = 0
+    steps(regrouper, brokers)
+    assert [len(brokers.logs[one]) for one in (RECORDS, LABELS)] == [1, 1]
+
+
+def test_a_label_without_a_record_is_given_up_a_minute_later(brokers):
+    brokers.add(RESULTS, b"P1", label(1))
+    letters = []
+    regrouper = session(brokers, letters)
+    steps(regrouper, brokers, 10.0, 5)
+    assert not letters
+    steps(regrouper, brokers, 10.0, 3)
+    assert [one.place for one in letters] == [("results", 0, 0)]
