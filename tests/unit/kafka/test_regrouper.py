@@ -37,6 +37,7 @@ class Brokers:
     open: dict = field(default_factory=lambda: defaultdict(int))  # messages at the end, of an open transaction
     committed: dict = field(default_factory=dict)
     commits: list = field(default_factory=list)
+    largest: int = 1_048_588
     now: float = 1_000_000.0
     settings = SimpleNamespace(transaction_timeout_ms=15_000, bootstrap_servers="b", patience=1.0)
 
@@ -58,8 +59,11 @@ class Brokers:
     def admin(self):
         topics = {one.topic for one in self.logs}
         told = [{"name": topic, "partitions": [0], "error_code": 0} for topic in topics]
+        configs = {topic: {"max.message.bytes": {"value": self.largest}} for topic in topics}
         return SimpleNamespace(
-            describe_topics=lambda names: [one for one in told if one["name"] in names], close=lambda: None
+            describe_topics=lambda names: [one for one in told if one["name"] in names],
+            describe_configs=lambda resources, **_: {"topic": {one.name: configs[one.name] for one in resources}},
+            close=lambda: None,
         )
 
 
@@ -116,7 +120,7 @@ class Producer:
 
     def send(self, topic, value, key, headers, partition):
         size = len(value or b"") + len(key) + sum(len(name) + len(one) for name, one in headers)
-        assert size <= self.config["max_request_size"]
+        assert size <= min(self.config["max_request_size"], self.brokers.largest)
         self.sent.append((TopicPartition(topic, partition), key, value, headers))
         return SimpleNamespace(failed=lambda: False)
 
@@ -172,6 +176,19 @@ def test_records_and_labels_are_written_once(brokers):
     steps(session(brokers), brokers)
     assert [one.value for one in brokers.logs[RECORDS]] == [record(number) for number in range(3)]
     assert [one.value for one in brokers.logs[LABELS]] == [label(1)]
+
+
+@pytest.mark.parametrize(("largest", "lost"), [(1_048_588, 1), (3_000_000, 0)])
+def test_a_message_that_the_topic_does_not_take_is_a_dead_letter_and_those_behind_it_are_written(
+    brokers, largest, lost
+):
+    brokers.largest = largest
+    brokers.add(READINGS, b"m1", record(1, padding=1_100_000))
+    brokers.add(READINGS, b"m1", record(2))
+    letters = []
+    steps(session(brokers, letters), brokers)
+    assert len(brokers.logs[RECORDS]) == 2 - lost
+    assert [dict(one.headers)["code"] for one in letters] == [b"too-large"] * lost
 
 
 def test_a_label_waits_while_its_record_is_in_an_open_transaction(brokers):

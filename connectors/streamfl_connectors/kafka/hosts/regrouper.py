@@ -15,6 +15,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetad
 from kafka import errors as kafka_errors
 
 from streamfl.errors import PeerError, TakenOverError, UsageError
+from streamfl.protocol.reasons import Reason, ReasonCode
 from streamfl.runtime.log.dead_letters import DeadLetter
 from streamfl.runtime.log.regrouping.ids import Ids
 from streamfl.runtime.log.regrouping.order import Kind, Regrouped, Regrouping
@@ -24,10 +25,11 @@ from streamfl.runtime.log.tally import Tally
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import LabelTopics, Placement, RecordFormat
 from streamfl_connectors.kafka.absence import Absence, let_go
-from streamfl_connectors.kafka.administration import partition_counts
+from streamfl_connectors.kafka.administration import ALLOWANCE, configs_of, partition_counts
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.hosts.feed import FETCHES
 from streamfl_connectors.kafka.reading import bounds, is_end, name_of
+from streamfl_connectors.kafka.topics import REGROUPED_BYTES
 from streamfl_connectors.kafka.writer import END_OF_STREAM
 
 LOG = structlog.get_logger("streamfl.kafka.regrouper")
@@ -45,6 +47,9 @@ LOOK_AGAIN, AGAIN = 5.0, 1.0
 ASK_AGAIN, ANSWER_MS = 5.0, 1_000
 
 POLL_MS = 100
+
+# The most bytes of a message of a topic whose settings this log-in may not see: Kafka's default.
+UNSEEN = 1_048_588
 
 # What divides the number of partitions that are written from what else is told beside a committed offset.
 TO = ";"
@@ -162,6 +167,7 @@ class _Session:
             retry_backoff_ms=2,
             linger_ms=5,
             batch_size=256 * 1024,
+            max_request_size=REGROUPED_BYTES,
         )
         self._consumer: KafkaConsumer = connection.consumer(group_id=topics.regroup_group, **FETCHES)
         self._admin: KafkaAdminClient = connection.admin()
@@ -173,6 +179,7 @@ class _Session:
         ids = Ids(partitions, 0 if self._labels is None else self._labels.window)
         self._regrouping = Regrouping(ids)
         self._to = partitions
+        self._largest = self._learn_largest()
         if self._labels is not None:
             self._recall(ids, partitions)
         self._look()
@@ -187,6 +194,12 @@ class _Session:
                 return int(committed.metadata.partition(TO)[0])
         wanted = [self._targets[kind] for kind in dict.fromkeys(self._kinds.values())]
         return min(partition_counts(self._admin, wanted).values())
+
+    def _learn_largest(self) -> int:
+        """Return the most bytes of a value that all topics take."""
+        configs = configs_of(self._admin, [self._targets[kind] for kind in dict.fromkeys(self._kinds.values())])
+        taken = [int(found.get("max.message.bytes", UNSEEN)) for found in configs.values()]
+        return min(*taken, int(self._producer.config["max_request_size"])) - ALLOWANCE
 
     def _recall(self, ids: Ids, partitions: int) -> None:
         """Fill the index with the records that were written last."""
@@ -304,9 +317,16 @@ class _Session:
         self._paused = full
 
     def _whose(self, kind: Kind, messages: Sequence[Any]) -> list[Whose]:
-        whole = [message for message in messages if not is_end(message)]
-        found = dict(zip([message.offset for message in whole], self._whose_of(kind, whole), strict=True))
-        return [found.get(message.offset, MARK) for message in messages]
+        found = {message.offset: MARK for message in messages if is_end(message)}
+        found |= {one.offset: self._too_large(kind) for one in messages if len(one.value or b"") > self._largest}
+        rest = [message for message in messages if message.offset not in found]
+        found |= zip([message.offset for message in rest], self._whose_of(kind, rest), strict=True)
+        return [found[message.offset] for message in messages]
+
+    def _too_large(self, kind: Kind) -> Whose:
+        what = f"it has more than {self._largest} bytes"
+        remedy = f"raise max.message.bytes of {self._targets[kind]}, and max_request_size in [kafka]"
+        return Whose(reason=Reason(f"{what}; {remedy}", ReasonCode.TOO_LARGE))
 
     def _whose_of(self, kind: Kind, messages: Sequence[Any]) -> list[Whose]:
         if kind == "labels" and self._labels is not None:
