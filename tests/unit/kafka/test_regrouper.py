@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from kafka import TopicPartition
 
+from streamfl.errors import UsageError
 from streamfl.records.formats import FieldMap, JsonRecords, LabelMap
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import LabelTopics, Placement
@@ -189,6 +190,24 @@ def test_a_message_that_the_topic_does_not_take_is_a_dead_letter_and_those_behin
     steps(session(brokers, letters), brokers)
     assert len(brokers.logs[RECORDS]) == 2 - lost
     assert [dict(one.headers)["code"] for one in letters] == [b"too-large"] * lost
+
+
+def test_offsets_are_committed_every_hour_even_if_nothing_comes(brokers):
+    regrouper = session(brokers)
+    brokers.committed.clear()
+    steps(regrouper, brokers, 60.0, 59)
+    assert not brokers.committed
+    steps(regrouper, brokers, 60.0, 2)
+    assert brokers.committed.keys() == {READINGS, RESULTS}
+
+
+def test_without_offsets_nothing_is_written_a_second_time(brokers):
+    brokers.add(READINGS, b"m1", record(1))
+    steps(session(brokers), brokers)
+    brokers.committed.clear()
+    with pytest.raises(UsageError, match=r"messages are in plant\.client-records, .* choose another federation name"):
+        session(brokers)
+    assert len(brokers.logs[RECORDS]) == 1
 
 
 def test_a_label_waits_while_its_record_is_in_an_open_transaction(brokers):

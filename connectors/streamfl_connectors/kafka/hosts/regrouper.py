@@ -46,6 +46,9 @@ LOOK_AGAIN, AGAIN = 5.0, 1.0
 # Seconds between two questions for the ends of the partitions, and milliseconds for the answers.
 ASK_AGAIN, ANSWER_MS = 5.0, 1_000
 
+# Seconds between two commits if nothing comes: brokers delete offsets that nobody has committed for days.
+COMMIT_AGAIN = 3600.0
+
 POLL_MS = 100
 
 # The most bytes of a message of a topic whose settings this log-in may not see: Kafka's default.
@@ -159,7 +162,7 @@ class _Session:
         self._records = records.fresh()
         self._stray = Tally(LOG, "a message of no client")
         self._paused: set[TopicPartition] = set()
-        self._look_at = self._ask_at = 0.0
+        self._look_at = self._ask_at = self._commit_at = 0.0
         # kafka-python waits for `retry_backoff_ms` several times in a transaction, which takes 0.1 s by default.
         self._producer: KafkaProducer = connection.producer(
             transactional_id=topics.regroup_group,
@@ -192,12 +195,26 @@ class _Session:
             committed = self._consumer.committed(TopicPartition(topic, 0), metadata=True)
             if committed is not None:
                 return int(committed.metadata.partition(TO)[0])
-        wanted = [self._targets[kind] for kind in dict.fromkeys(self._kinds.values())]
-        return min(partition_counts(self._admin, wanted).values())
+        counts = partition_counts(self._admin, self._written)
+        self._require_nothing_written(counts)
+        return min(counts.values())
+
+    @property
+    def _written(self) -> list[str]:
+        """Return the topics that are written."""
+        return [self._targets[kind] for kind in dict.fromkeys(self._kinds.values())]
+
+    def _require_nothing_written(self, counts: Mapping[str, int]) -> None:
+        """Check that it begins indeed if nothing is committed."""
+        places = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
+        if written := sorted({one.topic for one, end in self._consumer.end_offsets(places).items() if end}):
+            what = f"messages are in {' and '.join(written)}, but group {self._topics.regroup_group} has no offsets"
+            why = "brokers delete them some days (offsets.retention.minutes) after the last host has ended"
+            raise UsageError(f"{what}, so records would be written twice: {why}; choose another federation name")
 
     def _learn_largest(self) -> int:
         """Return the most bytes of a value that all topics take."""
-        configs = configs_of(self._admin, [self._targets[kind] for kind in dict.fromkeys(self._kinds.values())])
+        configs = configs_of(self._admin, self._written)
         taken = [int(found.get("max.message.bytes", UNSEEN)) for found in configs.values()]
         return min(*taken, int(self._producer.config["max_request_size"])) - ALLOWANCE
 
@@ -271,7 +288,7 @@ class _Session:
             self._look()
         self._read()
         taken = self._regrouping.take(_now(), MOST)
-        if taken:
+        if taken or began >= self._commit_at:
             self._write(taken)
         return 0.0 if len(taken) >= MOST else max(0.0, began + PAUSE - time.monotonic())
 
@@ -336,6 +353,7 @@ class _Session:
         return whose_by_key(messages, None if self._labels is None else self._records)
 
     def _write(self, taken: Sequence[Regrouped]) -> None:
+        self._commit_at = time.monotonic() + COMMIT_AGAIN
         self._producer.begin_transaction()
         for one in taken:
             if one.partition < 0:
