@@ -70,7 +70,7 @@ class Brokers:
 
 class Consumer:
     def __init__(self, brokers):
-        self.brokers, self.at, self.known = brokers, {}, {}
+        self.brokers, self.at, self.known, self.paused = brokers, {}, {}, set()
 
     def assign(self, places):
         self.at |= dict.fromkeys(places, 0)
@@ -79,9 +79,13 @@ class Consumer:
         self.at[place] = offset
 
     def pause(self, *places):
-        pass
+        self.paused |= {*places}
 
-    resume = close = pause
+    def resume(self, *places):
+        self.paused -= {*places}
+
+    def close(self):
+        pass
 
     def position(self, place):
         return self.at[place]
@@ -104,7 +108,8 @@ class Consumer:
         for place, at in self.at.items():
             log = self.brokers.logs[place]
             self.known[place] = len(log)
-            if some := log[at : len(log) - self.brokers.open[place]]:
+            upto = len(log) - self.brokers.open[place]
+            if some := [] if place in self.paused else log[at : min(upto, at + 10)]:
                 found[place], self.at[place] = some, some[-1].offset + 1
         return found
 
@@ -131,7 +136,7 @@ class Producer:
     def commit_transaction(self):
         for place, *message in self.sent:
             self.brokers.add(place, *message)
-        self.brokers.commits.append([place for place, *_ in self.sent])
+        self.brokers.commits.append([len(value or b"") for _, _, value, _ in self.sent])
         self.brokers.committed |= self.offsets
 
     def close(self, timeout):
@@ -190,6 +195,21 @@ def test_a_message_that_the_topic_does_not_take_is_a_dead_letter_and_those_behin
     steps(session(brokers, letters), brokers)
     assert len(brokers.logs[RECORDS]) == 2 - lost
     assert [dict(one.headers)["code"] for one in letters] == [b"too-large"] * lost
+
+
+def test_neither_what_waits_nor_a_transaction_has_many_more_bytes_than_it_may(brokers, monkeypatch):
+    monkeypatch.setattr(module, "MOST_BYTES", 20_000)
+    for number in range(100):
+        brokers.add(READINGS, b"m1", record(number, padding=2_000))
+    regrouper = session(brokers)
+    brokers.add(RESULTS, b"P1", label(1))
+    brokers.open[RESULTS] = 1  # holds up the records
+    steps(regrouper, brokers, 1.0, 5)
+    assert len(brokers.logs[RECORDS]) == 0
+    assert regrouper._regrouping.waiting(("readings", 0))[1] < 40_000
+    steps(regrouper, brokers, 10.0, 60)
+    assert len(brokers.logs[RECORDS]) == 100
+    assert max(sum(sizes) for sizes in brokers.commits) < 25_000
 
 
 def test_offsets_are_committed_every_hour_even_if_nothing_comes(brokers):

@@ -37,6 +37,9 @@ LOG = structlog.get_logger("streamfl.kafka.regrouper")
 # The most messages of a transaction, and of a partition that were read and not written yet.
 MOST, MOST_WAITING = 5_000, 5_000
 
+# About as many bytes of a transaction, which must not last for `transaction_timeout_ms`, and of all that was read.
+MOST_BYTES = 16 * 1024 * 1024
+
 # Seconds between two transactions: each adds a marker to every partition that it writes to.
 PAUSE = 0.2
 
@@ -287,10 +290,11 @@ class _Session:
         if began >= self._look_at:
             self._look()
         self._read()
-        taken = self._regrouping.take(_now(), MOST)
+        taken = self._regrouping.take(_now(), MOST, MOST_BYTES)
         if taken or began >= self._commit_at:
             self._write(taken)
-        return 0.0 if len(taken) >= MOST else max(0.0, began + PAUSE - time.monotonic())
+        is_full = len(taken) >= MOST or sum(one.size for one in taken) >= MOST_BYTES
+        return 0.0 if is_full else max(0.0, began + PAUSE - time.monotonic())
 
     def _read(self) -> None:
         self._steer()
@@ -324,10 +328,12 @@ class _Session:
 
     def _steer(self) -> None:
         """Pause partitions of which enough was read."""
+        waiting = {place: self._regrouping.waiting(place) for place in self._regrouping.places}
+        share = MOST_BYTES // len(waiting)
         full = {
             TopicPartition(*place)
-            for place in self._regrouping.places
-            if self._regrouping.waiting(place) >= MOST_WAITING
+            for place, (messages, size) in waiting.items()
+            if messages >= MOST_WAITING or size >= share
         }
         self._consumer.pause(*(full - self._paused))
         self._consumer.resume(*(self._paused - full))

@@ -30,8 +30,8 @@ from streamfl.runtime.log.regrouping.whose import Whose
 # Milliseconds by which clocks of those who write records and labels may differ.
 GRACE = 60_000
 
-# The labels of a partition that are held. Their offsets are told with the committed one, in at most 4 kB.
-MOST_HELD = 200
+# The labels of a partition that are held, and their bytes. Offsets are told with the committed one, in at most 4 kB.
+MOST_HELD, MOST_HELD_BYTES = 200, 1024 * 1024
 
 # Milliseconds for which the others wait for a partition that is not at its end, and brings nothing.
 STALLED = 10_000
@@ -73,6 +73,16 @@ class Regrouped:
     place: Place | None = None
     message: LogMessage | None = None
 
+    @property
+    def size(self) -> int:
+        """Return about how many bytes are written."""
+        return 0 if self.message is None else size_of(self.message)
+
+
+def size_of(message: LogMessage) -> int:
+    """Return how many bytes a message has."""
+    return len(message.key or b"") + len(message.value or b"")
+
 
 _Read = tuple[LogMessage, Whose, int]  # a message, whose it is, and when it was written
 
@@ -93,6 +103,8 @@ class _Queue:
         The offset after the last message that was read.
     passed
         The time up to which everything was read, in milliseconds.
+    size
+        How many bytes `messages` have.
     held
         The labels that wait for their records, by offset.
     """
@@ -103,6 +115,7 @@ class _Queue:
     next: int = field(init=False)
     at_end: bool = False
     passed: int = 0
+    size: int = 0
     messages: deque[_Read] = field(default_factory=deque)
     held: dict[int, _Read] = field(default_factory=dict)
 
@@ -130,6 +143,11 @@ class _Queue:
         if self.has_ended:
             return inf
         return now if now - self.since > SILENT else self.passed
+
+    @property
+    def holds_most(self) -> bool:
+        """Tell whether no further label may be held."""
+        return len(self.held) >= MOST_HELD or sum(size_of(one) for one, *_ in self.held.values()) >= MOST_HELD_BYTES
 
     @property
     def first(self) -> _Read:
@@ -160,9 +178,10 @@ class Regrouping:
         """Return the partitions, and what they hold."""
         return {place: queue.kind for place, queue in self._queues.items()}
 
-    def waiting(self, place: Place) -> int:
-        """Count the messages of a partition that were read and are not taken yet."""
-        return len(self._queues[place].messages)
+    def waiting(self, place: Place) -> tuple[int, int]:
+        """Count the messages of a partition that were read and are not taken yet, and their bytes."""
+        queue = self._queues[place]
+        return len(queue.messages), queue.size
 
     @property
     def progress(self) -> dict[Place, PartitionProgress]:
@@ -181,9 +200,10 @@ class Regrouping:
             if not queue.begun.is_open(message.offset):
                 continue
             if queue.messages and queue.messages[-1][1].is_mark:
-                queue.messages.pop()  # it goes on: that was not the end
+                queue.size -= size_of(queue.messages.pop()[0])  # it goes on: that was not the end
             time = now if message.timestamp < 0 else min(message.timestamp, now)
             queue.messages.append((message, whose, time))
+            queue.size += size_of(message)
 
     def note_end(self, place: Place, *, at_end: bool) -> None:
         """Note whether all of a partition was read that has been written."""
@@ -193,18 +213,21 @@ class Regrouping:
         """Note that all of a partition was read that had been written by a time."""
         self._queues[place].passed = max(self._queues[place].passed, time)
 
-    def take(self, now: int, most: int) -> list[Regrouped]:
-        """Return the next messages in order, about so many; none while an earlier one may still come."""
+    def take(self, now: int, most: int, most_bytes: float = inf) -> list[Regrouped]:
+        """Return the next messages in order, up to about a size; none while an earlier one may still come."""
         taken = [*self._given_up(now)]
-        while len(taken) < most and (place := self._next(now)) is not None:
+        left = most_bytes
+        while len(taken) < most and left > 0 and (place := self._next(now)) is not None:
             queue = self._queues[place]
             message, whose, time = queue.messages.popleft()
             queue.since, queue.passed = now, max(queue.passed, time)
+            queue.size -= size_of(message)
             if self._is_early(queue, whose, time, now):
                 queue.held[message.offset] = message, whose, time
                 self._awaited.setdefault(whose.id, []).append((place, message.offset))
                 continue
             taken.append(self._regrouped(queue.kind, place, message, whose))
+            left -= size_of(message)
             if queue.kind == "records":
                 taken += self._found(whose.id)
         return taken or [*self._ends()]
@@ -237,7 +260,7 @@ class Regrouping:
 
     def _is_ready(self, queue: _Queue, now: int) -> bool:
         _, whose, time = queue.first
-        return not whose.is_mark and (len(queue.held) < MOST_HELD or not self._is_early(queue, whose, time, now))
+        return not whose.is_mark and not (self._is_early(queue, whose, time, now) and queue.holds_most)
 
     def _is_early(self, queue: _Queue, whose: Whose, time: int, now: int) -> bool:
         """Tell whether a message is a label whose record may still come."""

@@ -220,6 +220,16 @@ def test_of_a_thousand_labels_without_a_record_few_are_held_and_all_are_told():
     assert regrouping._awaited == {}  # nothing is remembered of them
 
 
+def test_labels_that_are_held_have_few_bytes():
+    log = Log({("readings", 0): [], ("results", 0): []})
+    for i in range(10):
+        log.add(("results", 0), f"Q{i}", {"part": f"Q{i}", "quality": "ok", "note": "x" * 400_000}, i)
+    regrouping = log.begun()
+    log.read(regrouping, now=100)
+    assert regrouping.take(100, 10) == []
+    assert regrouping.progress["results", 0].held == (0, 1, 2)
+
+
 def test_records_of_a_client_may_move_to_a_partition_that_was_added():
     log = plant(parts=14, later=1)
     regrouping = log.begun()
