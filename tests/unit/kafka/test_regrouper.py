@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
-from kafka import TopicPartition
+from kafka import OffsetAndMetadata, TopicPartition
 
 from streamfl.errors import UsageError
 from streamfl.records.formats import FieldMap, JsonRecords, LabelMap
@@ -228,6 +228,27 @@ def test_without_offsets_nothing_is_written_a_second_time(brokers):
     with pytest.raises(UsageError, match=r"messages are in plant\.client-records, .* choose another federation name"):
         session(brokers)
     assert len(brokers.logs[RECORDS]) == 1
+
+
+@pytest.mark.parametrize("metadata", [None, "", "x;", "1;3:a"])
+def test_offsets_that_somebody_else_has_set_are_refused(brokers, metadata):
+    session(brokers)
+    brokers.committed[READINGS] = OffsetAndMetadata(0, metadata, -1)
+    with pytest.raises(UsageError, match=r"somebody else has set its offset of readings/0.*choose"):
+        session(brokers)
+
+
+def test_labels_that_are_still_there_are_written_once_if_retention_deletes_one_that_waits(brokers):
+    for number in (7, 1, 8, 2):  # 7 and 8 wait for their records
+        brokers.add(RESULTS, b"a part", label(number))
+    for number in (1, 2):
+        brokers.add(READINGS, b"m1", record(number))
+    steps(session(brokers), brokers)
+    brokers.begins[RESULTS] = 1
+    for number in (7, 8):
+        brokers.add(READINGS, b"m1", record(number))
+    steps(session(brokers, lost="skip"), brokers)
+    assert [one.value for one in brokers.logs[LABELS]] == [label(number) for number in (1, 2, 8)]
 
 
 def test_a_label_waits_while_its_record_is_in_an_open_transaction(brokers):

@@ -195,12 +195,24 @@ class _Session:
     def _partitions(self) -> int:
         """Return how many partitions are written: as many as in the beginning, even if some were added."""
         for topic in self._kinds:
-            committed = self._consumer.committed(TopicPartition(topic, 0), metadata=True)
-            if committed is not None:
-                return int(committed.metadata.partition(TO)[0])
+            if (committed := self._committed(TopicPartition(topic, 0))) is not None:
+                return committed[0]
         counts = partition_counts(self._admin, self._written)
         self._require_nothing_written(counts)
         return min(counts.values())
+
+    def _committed(self, partition: TopicPartition) -> tuple[int, PartitionProgress] | None:
+        """Return how many partitions are written, and how far this one is done, if it was ever committed."""
+        committed = self._consumer.committed(partition, metadata=True)
+        if committed is None:
+            return None
+        to, _, told = (committed.metadata or "").partition(TO)
+        try:
+            return int(to), PartitionProgress.of(committed.offset, told)
+        except ValueError as error:
+            what = f"group {self._topics.regroup_group}: somebody else has set its offset of {name_of(partition)}"
+            why = "records would be lost or written twice"
+            raise UsageError(f"{what}, so {why}; choose another federation name") from error
 
     @property
     def _written(self) -> list[str]:
@@ -259,11 +271,9 @@ class _Session:
 
     def _begun(self, partition: TopicPartition) -> PartitionProgress:
         begin, end = bounds(self._consumer, partition)
-        committed = self._consumer.committed(partition, metadata=True)
-        if committed is not None:
-            progress = PartitionProgress.of(committed.offset, committed.metadata.partition(TO)[2])
-            kept = self._kept(partition, committed.offset, begin, end)
-            return progress if kept == committed.offset else PartitionProgress(kept, kept)
+        if (committed := self._committed(partition)) is not None:
+            _, progress = committed
+            return progress.after(self._kept(partition, progress.offset, begin, end))
         is_new = all(self._consumer.committed(TopicPartition(topic, 0)) is None for topic in self._kinds)
         first = end if is_new and self._placement.start == "latest" else begin
         return PartitionProgress(first, first)
