@@ -10,6 +10,7 @@ from kafka import OffsetAndMetadata, TopicPartition
 
 from streamfl.errors import UsageError
 from streamfl.records.formats import FieldMap, JsonRecords, LabelMap
+from streamfl.records.formats.doubting import DoubtingOnce, Looks
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import LabelTopics, Placement
 from streamfl_connectors.kafka.hosts import regrouper as module
@@ -17,6 +18,7 @@ from streamfl_connectors.kafka.hosts.regrouper import _Session
 
 READINGS, RESULTS = TopicPartition("readings", 0), TopicPartition("results", 0)
 TOPICS = Topics("plant")
+FIELDS = FieldMap(task="unlabelled", key="id")
 RECORDS, LABELS = TopicPartition(TOPICS.client_records, 0), TopicPartition(TOPICS.client_labels, 0)
 
 
@@ -39,6 +41,7 @@ class Brokers:
     committed: dict = field(default_factory=dict)
     commits: list = field(default_factory=list)
     largest: int = 1_048_588
+    looks: Looks = field(default_factory=lambda: Looks(FIELDS))
     now: float = 1_000_000.0
     settings = SimpleNamespace(transaction_timeout_ms=15_000, bootstrap_servers="b", patience=1.0)
 
@@ -153,7 +156,7 @@ def brokers(monkeypatch):
 def session(brokers, letters=None, **placement):
     """Begin to regroup records, keyed by machine, and their labels."""
     labels = LabelTopics(Placement(("results",), "message-key"), JsonRecords(LabelMap(key="id")), 100)
-    records = JsonRecords(FieldMap(task="unlabelled", key="id"))
+    records = DoubtingOnce(JsonRecords(FIELDS), brokers.looks)
     bury = ([] if letters is None else letters).append
     made = _Session(brokers, TOPICS, Placement(("readings",), "message-key", **placement), records, labels, bury)
     made.begin()
@@ -195,6 +198,13 @@ def test_a_message_that_the_topic_does_not_take_is_a_dead_letter_and_those_behin
     steps(session(brokers, letters), brokers)
     assert len(brokers.logs[RECORDS]) == 2 - lost
     assert [dict(one.headers)["code"] for one in letters] == [b"too-large"] * lost
+
+
+def test_records_are_looked_over_where_they_are_learnt_and_not_before(brokers):
+    brokers.add(READINGS, b"m1", record(1))
+    steps(session(brokers), brokers)
+    assert len(brokers.logs[RECORDS]) == 1
+    assert brokers.looks.read == 0
 
 
 def test_neither_what_waits_nor_a_transaction_has_many_more_bytes_than_it_may(brokers, monkeypatch):

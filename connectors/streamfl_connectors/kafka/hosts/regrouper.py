@@ -162,7 +162,7 @@ class _Session:
         self._labels, self._bury = labels, bury
         if labels is not None:
             self._kinds |= dict.fromkeys(labels.placement.topics, "labels")
-        self._records = records.fresh()
+        self._records = records.quiet()
         self._stray = Tally(LOG, "a message of no client")
         self._paused: set[TopicPartition] = set()
         self._look_at = self._ask_at = self._commit_at = 0.0
