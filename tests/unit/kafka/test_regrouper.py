@@ -7,13 +7,17 @@ from types import SimpleNamespace
 
 import pytest
 from kafka import OffsetAndMetadata, TopicPartition
+from kafka import errors as kafka_errors
+from kafka.future import Future
 
 from streamfl.errors import UsageError
 from streamfl.records.formats import FieldMap, JsonRecords, LabelMap
 from streamfl.records.formats.doubting import DoubtingOnce, Looks
+from streamfl.runtime.log.dead_letters import DeadLetter
 from streamfl.runtime.log.topics import Topics
-from streamfl.runtime.ports import LabelTopics, Placement
+from streamfl.runtime.ports import LabelTopics, Placement, ReadingCounts
 from streamfl_connectors.kafka.hosts import regrouper as module
+from streamfl_connectors.kafka.hosts.records import RecordConsumer
 from streamfl_connectors.kafka.hosts.regrouper import _Session
 
 READINGS, RESULTS = TopicPartition("readings", 0), TopicPartition("results", 0)
@@ -41,6 +45,8 @@ class Brokers:
     committed: dict = field(default_factory=dict)
     commits: list = field(default_factory=list)
     largest: int = 1_048_588
+    counts: ReadingCounts = field(default_factory=ReadingCounts)
+    fails: bool = False
     looks: Looks = field(default_factory=lambda: Looks(FIELDS))
     now: float = 1_000_000.0
     settings = SimpleNamespace(transaction_timeout_ms=15_000, bootstrap_servers="b", patience=1.0)
@@ -137,6 +143,8 @@ class Producer:
         self.offsets = offsets
 
     def commit_transaction(self):
+        if self.brokers.fails:
+            raise kafka_errors.KafkaTimeoutError
         for place, *message in self.sent:
             self.brokers.add(place, *message)
         self.brokers.commits.append([len(value or b"") for _, _, value, _ in self.sent])
@@ -157,8 +165,9 @@ def session(brokers, letters=None, **placement):
     """Begin to regroup records, keyed by machine, and their labels."""
     labels = LabelTopics(Placement(("results",), "message-key"), JsonRecords(LabelMap(key="id")), 100)
     records = DoubtingOnce(JsonRecords(FIELDS), brokers.looks)
-    bury = ([] if letters is None else letters).append
-    made = _Session(brokers, TOPICS, Placement(("readings",), "message-key", **placement), records, labels, bury)
+    bury = ([] if letters is None else letters).extend
+    placed = Placement(("readings",), "message-key", **placement)
+    made = _Session(brokers, TOPICS, placed, records, labels, bury, brokers.counts)
     made.begin()
     return made
 
@@ -205,6 +214,20 @@ def test_records_are_looked_over_where_they_are_learnt_and_not_before(brokers):
     steps(session(brokers), brokers)
     assert len(brokers.logs[RECORDS]) == 1
     assert brokers.looks.read == 0
+
+
+def test_a_dead_letter_is_stored_before_its_message_counts_as_read(brokers):
+    brokers.add(READINGS, None, record(1))
+    letters = []
+    regrouper = session(brokers, letters)
+    brokers.fails = True
+    with pytest.raises(kafka_errors.KafkaTimeoutError):
+        steps(regrouper, brokers)
+    assert (len(letters), brokers.committed[READINGS].offset, brokers.counts.unrouted) == (1, 0, 0)
+    brokers.fails = False
+    steps(session(brokers, letters), brokers)
+    assert letters[0] == letters[1]
+    assert (brokers.committed[READINGS].offset, brokers.counts.unrouted) == (1, 1)
 
 
 def test_neither_what_waits_nor_a_transaction_has_many_more_bytes_than_it_may(brokers, monkeypatch):
@@ -282,3 +305,14 @@ def test_a_label_without_a_record_is_given_up_a_minute_later(brokers):
     assert not letters
     steps(regrouper, brokers, 10.0, 3)
     assert [one.place for one in letters] == [("results", 0, 0)]
+
+
+def test_the_host_returns_from_burying_when_letters_are_stored():
+    done = []
+    records = RecordConsumer.__new__(RecordConsumer)
+    records._connection, records._topics, records._counts = Brokers(), TOPICS, ReadingCounts()
+    records._letters = SimpleNamespace(
+        send=lambda topic, *_, **more: done.append(topic) or Future(), flush=done.append
+    )
+    records.bury_stored([DeadLetter.of("readings", 0, offset, "no client", None, b"{}") for offset in range(2)])
+    assert done == [TOPICS.dead_letters, TOPICS.dead_letters, 1.0]

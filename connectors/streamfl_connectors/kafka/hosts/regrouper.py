@@ -6,7 +6,7 @@ host that has lost it and does not know yet is fenced by its successor, which be
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Any
 
@@ -23,7 +23,7 @@ from streamfl.runtime.log.regrouping.progress import PartitionProgress
 from streamfl.runtime.log.regrouping.whose import MARK, Whose, whose_by_field, whose_by_key, whose_labels
 from streamfl.runtime.log.tally import Tally
 from streamfl.runtime.log.topics import Topics
-from streamfl.runtime.ports import LabelTopics, Placement, RecordFormat
+from streamfl.runtime.ports import LabelTopics, Placement, ReadingCounts, RecordFormat
 from streamfl_connectors.kafka.absence import Absence, let_go
 from streamfl_connectors.kafka.administration import ALLOWANCE, configs_of, partition_counts
 from streamfl_connectors.kafka.connection import Connection, explained
@@ -74,7 +74,9 @@ class Regrouper:
     placement, records, labels
         Where records and delayed labels are, and how messages hold them.
     bury
-        Called with each message that is nobody's.
+        Called with messages that are nobody's; it stores them.
+    counts
+        Count them.
     """
 
     def __init__(
@@ -84,10 +86,13 @@ class Regrouper:
         placement: Placement,
         records: RecordFormat,
         labels: LabelTopics | None,
-        bury: Callable[[DeadLetter], None],
+        bury: Callable[[Sequence[DeadLetter]], None],
+        counts: ReadingCounts,
     ) -> None:
         self._connection = connection
-        self._made: Callable[[], _Session] = lambda: _Session(connection, topics, placement, records, labels, bury)
+        self._made: Callable[[], _Session] = lambda: _Session(
+            connection, topics, placement, records, labels, bury, counts
+        )
         self._first = TopicPartition(topics.client_records, 0)
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
@@ -154,12 +159,13 @@ class _Session:
         placement: Placement,
         records: RecordFormat,
         labels: LabelTopics | None,
-        bury: Callable[[DeadLetter], None],
+        bury: Callable[[Sequence[DeadLetter]], None],
+        counts: ReadingCounts,
     ) -> None:
         self._connection, self._topics, self._placement = connection, topics, placement
         self._kinds: dict[str, Kind] = dict.fromkeys(placement.topics, "records")
         self._targets: Mapping[Kind, str] = {"records": topics.client_records, "labels": topics.client_labels}
-        self._labels, self._bury = labels, bury
+        self._labels, self._bury, self._counts = labels, bury, counts
         if labels is not None:
             self._kinds |= dict.fromkeys(labels.placement.topics, "labels")
         self._records = records.quiet()
@@ -370,11 +376,11 @@ class _Session:
 
     def _write(self, taken: Sequence[Regrouped]) -> None:
         self._commit_at = time.monotonic() + COMMIT_AGAIN
+        if stray := [*_stray(taken)]:
+            self._bury([letter for letter, _ in stray])  # before they count as read
         self._producer.begin_transaction()
         for one in taken:
-            if one.partition < 0:
-                self._note_stray(one)
-            else:
+            if one.partition >= 0:
                 self._send(one)
         offsets = {
             TopicPartition(*place): OffsetAndMetadata(done.offset, f"{self._to}{TO}{done.told}", -1)
@@ -382,6 +388,10 @@ class _Session:
         }
         self._producer.send_offsets_to_transaction(offsets, self._topics.regroup_group)
         self._producer.commit_transaction()
+        for letter, reason in stray:
+            topic, partition, offset = letter.place
+            self._stray.note(topic, reason, partition=partition, offset=offset)
+        self._counts.unrouted += len(stray)
 
     def _send(self, one: Regrouped) -> None:
         value, key, headers = None, END_OF_STREAM.encode(), [(END_OF_STREAM, b"")]
@@ -394,18 +404,19 @@ class _Session:
         if sent.failed():
             raise sent.exception
 
-    def _note_stray(self, one: Regrouped) -> None:
-        if one.message is None or one.place is None:
-            return
-        message = one.message
-        self._stray.note(one.place[0], one.reason, partition=one.place[1], offset=message.offset)
-        self._bury(DeadLetter.of(*one.place, message.offset, one.reason, message.key, message.value))
-
     def close(self) -> None:
         """Close the connections; a transaction that is open is aborted by the one that begins next."""
         let_go(self._producer, 1.0)
         self._consumer.close()
         self._admin.close()
+
+
+def _stray(taken: Sequence[Regrouped]) -> Iterator[tuple[DeadLetter, str]]:
+    """Yield the dead letters of messages that are nobody's, and what is wrong with each."""
+    for one in taken:
+        if one.partition < 0 and one.place is not None and one.message is not None:
+            message = one.message
+            yield DeadLetter.of(*one.place, message.offset, one.reason, message.key, message.value), one.reason
 
 
 def _now() -> int:
