@@ -198,15 +198,17 @@ def _consumer(bootstrap: str) -> KafkaConsumer:
 
 
 def everything(bootstrap: str, topic: str) -> list[Any]:
-    """Return all messages that a topic of one partition holds now."""
-    reader, partition = _consumer(bootstrap), TopicPartition(topic, 0)
+    """Return all messages that a topic holds now, partition by partition."""
+    reader = _consumer(bootstrap)
     try:
-        reader.assign([partition])
-        reader.seek_to_beginning(partition)
-        end, found = reader.end_offsets([partition])[partition], []
-        while reader.position(partition) < end:
-            found += reader.poll(timeout_ms=500).get(partition, [])
-        return found
+        partitions = [TopicPartition(topic, number) for number in sorted(reader.partitions_for_topic(topic) or ())]
+        reader.assign(partitions)
+        reader.seek_to_beginning(*partitions)
+        ends, found = reader.end_offsets(partitions), {partition: list[Any]() for partition in partitions}
+        while any(reader.position(partition) < end for partition, end in ends.items()):
+            for partition, messages in reader.poll(timeout_ms=500).items():
+                found[partition] += messages
+        return [message for messages in found.values() for message in messages]
     finally:
         reader.close()
 

@@ -92,14 +92,14 @@ class Webhook:
         """Post an alert; any answer but 2xx is a failure, a redirection too."""
         data = json.dumps(self.body(alert), ensure_ascii=False).encode()
         headers = {"Content-Type": "application/json; charset=utf-8", **self._signed(data)}
-        request = urllib.request.Request(self.address, data, headers, method="POST")  # noqa: S310  settings allow http(s) only
         try:
+            request = urllib.request.Request(self.address, data, headers, method="POST")  # noqa: S310  http(s) only
             with open_directly(request, timeout=WITHIN):
                 pass
         except urllib.error.HTTPError as error:
             error.close()
             raise DeliveryError(f"the webhook answered {error.code}") from error
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, ValueError) as error:  # ValueError: a name that no host can have
             raise DeliveryError(f"the webhook does not answer: {error}") from error
 
     def _signed(self, data: bytes) -> dict[str, str]:

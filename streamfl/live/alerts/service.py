@@ -86,8 +86,10 @@ class AlertService:
 
     def run(self, stop: Stop) -> None:
         """Run until asked to stop; then try once more what still waits."""
-        while not stop.requested and self._read():
-            pass
+        while not stop.requested:
+            self._read()
+            if not self._silence and self.watcher.behind == 0:
+                break
         self.rules.begin(self.now())
         LOG.info("alerts begin", federation=self.rules.federation)
         while not stop.requested:
@@ -99,8 +101,7 @@ class AlertService:
 
     def step(self) -> None:
         """Send the alerts of what has come since, and of the silence, if any."""
-        alerts = self._read()
-        for alert in [*(alerts or ()), *self.rules.idle(self.now(), self.time(), self._silence)]:
+        for alert in [*self._read(), *self.rules.idle(self.now(), self.time(), self._silence)]:
             if alert.kind in self.kinds:
                 LOG.info("alert", kind=alert.kind, text=alert.text)
                 for outbox in self.outboxes:
@@ -108,18 +109,16 @@ class AlertService:
         for outbox in self.outboxes:
             outbox.deliver(self.now())
 
-    def _read(self) -> list[Alert] | None:
-        """Return the alerts of messages that have come; None if none has."""
+    def _read(self) -> list[Alert]:
+        """Return the alerts of messages that have come."""
         try:
             read = [one.message for one in self.watcher.read() if isinstance(one, LoggedMessage)]
         except PeerError as error:  # the brokers are away: nobody else may be there to tell it
             self._unanswered.note(self.rules.federation, str(error))
             self._silence = str(error)
             self.pause(PAUSE)
-            return None
+            return []
         self._silence = ""
-        if not read:
-            return None
         return [alert for message in read for alert in self.rules.hear(message, self.now(), self.time())]
 
 

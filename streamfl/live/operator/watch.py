@@ -170,6 +170,7 @@ class WaitingReport:
     now: Callable[[], float]
     opened: RoundOpened | None = None
     _held: bool = False
+    _ended: bool = False
     _empty: int = 0
     _since: float = field(init=False)
     _wait: float = QUIET
@@ -181,26 +182,24 @@ class WaitingReport:
         """Note what a message says of the open round."""
         match message:
             case RoundOpened():
-                self.opened = message
+                self.opened, self._ended = message, False
             case RoundClosed():
                 self._empty = 0 if message.records else self._empty + 1
             case MemberChanged(action="hold" | "resume"):
                 self._held = message.action == "hold"
             case Ended():
-                self._wait = float("inf")
+                self._ended = True
             case _:
                 pass
 
     def broken(self) -> None:
         """Start counting again: there was a line."""
-        self._since = self.now()
-        if self._wait < float("inf"):
-            self._wait = QUIET
+        self._since, self._wait = self.now(), QUIET
 
     def line(self) -> str:
         """Return the line that is due, or nothing."""
         silent = self.now() - self._since
-        if silent < self._wait:
+        if silent < self._wait or self._ended:
             return ""
         self._wait = 2.0 * silent
         return f"for {silent:.0f} s: {self.waits_for()}"
@@ -208,7 +207,7 @@ class WaitingReport:
     @property
     def is_paused(self) -> bool:
         """Tell whether nothing is expected to happen: an operator has paused learning, or all has ended."""
-        return self._held or self._wait == float("inf")
+        return self._held or self._ended
 
     def waits_for(self) -> str:
         """Return what the federation waits for."""

@@ -102,11 +102,12 @@ def test_any_other_answer_is_a_failure_and_no_redirection_is_followed(status: in
     assert len(posted) == 1
 
 
-def test_a_webhook_that_does_not_answer_is_a_failure() -> None:
+def test_a_webhook_that_does_not_answer_or_cannot_be_is_a_failure() -> None:
     with listening() as (address, _):
         pass
-    with pytest.raises(DeliveryError, match="does not answer"):
-        webhook(address).send(ALERT)
+    for nowhere in (address, "https://hooks..example.org/x", f"http://{'h' * 70}/x", "http://["):
+        with pytest.raises(DeliveryError, match="does not answer"):
+            webhook(nowhere).send(ALERT)
 
 
 @pytest.mark.process
@@ -190,17 +191,18 @@ def test_a_secret_is_read_without_the_end_of_its_line(tmp_path: Path) -> None:
 
 
 class Log:
-    """A watcher of messages that come in so many portions."""
+    """A watcher of messages that come in so many portions, of which the first ones were there at the beginning."""
 
-    letters_before, letters_readable, unusable, behind = 0, False, 0, 0
+    letters_before, letters_readable, unusable = 0, False, 0
 
-    def __init__(self, *portions: list[object] | Exception) -> None:
-        self.portions = list(portions)
+    def __init__(self, *portions: list[object] | Exception, there: int = 0) -> None:
+        self.portions, self.behind = list(portions), there
 
     def read(self) -> list[LoggedMessage]:
         portion = self.portions.pop(0) if self.portions else []
         if isinstance(portion, Exception):
             raise portion
+        self.behind = max(0, self.behind - 1)
         return [LoggedMessage(message) for message in portion]
 
     def close(self) -> None:
@@ -224,10 +226,13 @@ def evicted(client: str) -> Refusal:
 
 
 def test_only_what_comes_after_the_history_is_sent_and_only_the_wanted_kinds() -> None:
-    channel = Failing(0)
+    channel, left = Failing(0), Left(client="c", nonce="1")
     outbox = Outbox(channel, failed=lambda _: None, given_up=lambda _: None)
-    log = Log([evicted("old")], [], [evicted("new"), Left(client="c", nonce="1")])
-    AlertService(log, AlertRules("f", None, 3), ("evicted",), [outbox], time=lambda: 0.0).run(Counted(6))
+    history = [[], [left], [evicted("old")], PeerError("no broker answers"), [evicted("older")]]
+    log = Log(*history, [left], [evicted("new")], there=4)
+    service = AlertService(log, AlertRules("f", None, 3), ("evicted",), [outbox], time=lambda: 0.0)
+    service.pause = lambda _: None
+    service.run(Counted(9))
     assert channel.sent == ["new was evicted: x"]
     log = Log([], [evicted("new")])
     AlertService(log, AlertRules("f", None, 3), ("drift",), [outbox], time=lambda: 0.0).run(Counted(6))

@@ -14,6 +14,7 @@ from streamfl.protocol.messages import (
     Refusal,
     Restarted,
     RoundClosed,
+    RoundOpened,
     Served,
 )
 
@@ -112,6 +113,14 @@ def test_what_stands_still_by_intention_is_not_stalled(message: object) -> None:
     rules = begun(stalled_after=60.0)
     told(rules, message)
     assert rules.idle(1000.0, NOON) == []
+
+
+def test_a_federation_that_goes_on_after_its_end_may_be_stalled() -> None:
+    rules = begun(stalled_after=60.0)
+    told(rules, Ended(entry=4))
+    opened = RoundOpened(entry=4, round=4, epoch=1, block=1, registry=1, slots=(), serves="m", known_labels=0)
+    told(rules, opened)
+    assert summary(rules.idle(1000.0, NOON)) == [("stalled", False, ())]
 
 
 def test_without_a_limit_nothing_is_stalled() -> None:
