@@ -18,6 +18,7 @@ class ReasonCode(StrEnum):
     NO_KEY = "no-key"
     BAD_LABEL = "bad-label"
     TOO_MANY_LABELS = "too-many-labels"
+    TOO_LARGE = "too-large"
 
 
 class Reason(str):

@@ -156,6 +156,10 @@ class RecordFormat(Protocol):
         """Return the same format for another partition: it has no names yet, so others do not use up its limit."""
         ...
 
+    def quiet(self) -> "RecordFormat":
+        """Return a fresh format that remarks nothing, for a reader that tells nobody of what it reads."""
+        ...
+
 
 # What makes a client of records.
 ClientBy = Literal["topic", "partition", "message-key", "field"]

@@ -10,6 +10,9 @@ DAY = 24 * 3600 * 1000
 
 WEEK = {"cleanup.policy": "delete", "retention.ms": str(7 * DAY)}
 
+# The most bytes of a regrouped message: topics of records may take more than the megabyte of Kafka's default.
+REGROUPED_BYTES = 8 * 1024 * 1024
+
 # Nobody reads old heartbeats.
 MINUTES = {"cleanup.policy": "delete", "retention.ms": str(DAY // 288), "segment.ms": str(DAY // 288)}
 
@@ -55,7 +58,8 @@ class TopicPlan:
 def regrouped(topics: Topics, partitions: int, *, with_labels: bool) -> tuple[TopicPlan, ...]:
     """Return the wanted configurations of regrouped records and labels; times are those of the broker's clock."""
     names = (topics.client_records, *((topics.client_labels,) if with_labels else ()))
-    return tuple(TopicPlan(name, None, partitions, WEEK | STAMPED) for name in names)
+    configs = WEEK | STAMPED | {"max.message.bytes": str(REGROUPED_BYTES)}
+    return tuple(TopicPlan(name, None, partitions, configs) for name in names)
 
 
 def plans(topics: Topics) -> tuple[TopicPlan, ...]:

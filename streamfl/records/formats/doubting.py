@@ -45,6 +45,10 @@ class Doubting:
         """Return the same format for another partition."""
         return Doubting(self.form.fresh(), self.fields)
 
+    def quiet(self) -> RecordFormat:
+        """Return the format without its remarks."""
+        return self.form.quiet()
+
 
 @dataclass(slots=True)
 class Looks:
@@ -108,6 +112,10 @@ class DoubtingOnce:
         """Return the same format for another partition."""
         self._partitions[0] += 1
         return DoubtingOnce(self.form.fresh(), self.looks, self._partitions[0], _partitions=self._partitions)
+
+    def quiet(self) -> RecordFormat:
+        """Return the format without its remarks."""
+        return self.form.quiet()
 
 
 def _doubts(fields: FieldMap, pieces: Sequence[Decoded], clients: Sequence[str]) -> Doubts:

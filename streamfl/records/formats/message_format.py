@@ -49,3 +49,7 @@ class MessageFormat(abc.ABC):
     @abc.abstractmethod
     def fresh(self) -> Self:
         """Return the same format for another partition, without any names learnt from records."""
+
+    def quiet(self) -> Self:
+        """Return a fresh format: what remarks more than a format does is around it."""
+        return self.fresh()

@@ -1,5 +1,6 @@
 """Records and labels in topics as they are: keyed by machine and by part, with other numbers of partitions."""
 
+import json
 import time
 from collections import Counter
 from contextlib import closing
@@ -7,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from halved_stream import HalvedStream, read
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, KafkaProducer
 from kafka_stream import check_as_undisturbed
 from small_stream import ROUNDS, SIZE, make
 
@@ -20,6 +21,7 @@ from streamfl_connectors.kafka.settings import KafkaSettings
 
 NAMES = tuple(f"m{i:02d}" for i in range(4))
 OF_RECORDS, OF_LABELS = 3, 2
+FORM = JsonRecords(FieldMap(task="unlabelled", key="id"))
 
 
 @dataclass
@@ -116,14 +118,7 @@ def test_another_host_regroups_when_the_one_that_did_is_gone(federate, plant):
 @pytest.mark.full
 def test_partitions_and_machines_are_added_without_a_setting(broker, plant, monkeypatch):
     monkeypatch.setattr(regrouper, "LOOK_AGAIN", 0.5)
-    told = {"bootstrap_servers": broker.bootstrap, "patience": 10, "metadata_max_age_ms": 500}
-    connector = KafkaConnector(plant.prefix, KafkaSettings.model_validate(told))
-    connector.prepare()
-    labels = LabelTopics(
-        Placement((f"{plant.prefix}.results",), "message-key"), JsonRecords(LabelMap(key="id")), 1000
-    )
-    form = JsonRecords(FieldMap(task="unlabelled", key="id"))
-    with closing(connector.host("h", Placement((plant.topics,), "message-key"), form, labels)) as host:
+    with closing(host_of(plant)) as host:
         plant.write(1, names=NAMES[:2])
         until(lambda: host.poll_clients().keys() == set(NAMES[:2]))
         with KafkaAdminClient(bootstrap_servers=broker.bootstrap) as admin:
@@ -137,6 +132,33 @@ def test_partitions_and_machines_are_added_without_a_setting(broker, plant, monk
         until(lambda: host.poll_clients() and (ids.extend(keys(source.poll_halves(99, 99))) or len(ids) == 4 * SIZE))
         every = [f"{NAMES[0]}-{k}" for k in range(2 * SIZE)]
         assert Counter(ids) == Counter([*every, *every])  # its records, and their labels
+
+
+@pytest.mark.full
+def test_messages_of_megabytes_are_regrouped_and_those_that_are_too_large_hold_up_nothing(broker, plant):
+    values = [
+        json.dumps({"id": f"P{size}", "x": 1.0, "note": "x" * size}).encode() for size in (9_000_000, 3_000_000)
+    ]
+    values.append(b'{"id": "P0", "x": 1.0}')
+    writes = {"bootstrap_servers": broker.bootstrap, "compression_type": "gzip", "max_request_size": 10_000_000}
+    with closing(host_of(plant)) as host, closing(KafkaProducer(**writes)) as producer:
+        for value in values:
+            producer.send(plant.topics, value, key=b"m00", partition=0).get(timeout=10)
+        ids = []
+        until(lambda: "m00" in host.poll_clients())
+        source = host.poll_clients()["m00"]
+        until(lambda: host.poll_clients() and (ids.extend(keys(source.poll_halves(9, 9))) or "P0" in ids))
+        assert (ids, host.counts.unrouted) == (["P3000000", "P0"], 1)
+
+
+def host_of(plant):
+    told = {"bootstrap_servers": plant.bootstrap, "patience": 10, "metadata_max_age_ms": 500}
+    connector = KafkaConnector(plant.prefix, KafkaSettings.model_validate(told))
+    connector.prepare()
+    labels = LabelTopics(
+        Placement((f"{plant.prefix}.results",), "message-key"), JsonRecords(LabelMap(key="id")), 1000
+    )
+    return connector.host("h", Placement((plant.topics,), "message-key"), FORM, labels)
 
 
 def keys(batches):

@@ -93,6 +93,7 @@ ROLES: Mapping[str, tuple[Row, ...]] = {
         *_rows("WRITE", "transactional id", "regroup", when=REGROUPED),
         *_rows("CREATE", "topic", "predictions", when="[labels]"),
         *_rows("CREATE", "topic", "regrouped", when=REGROUPED),
+        *_rows("DESCRIBE_CONFIGS", "topic", "regrouped", when=REGROUPED),
     ),
     "scorer": (
         *_rows("READ", "topic", "unlabelled", "control", "models"),

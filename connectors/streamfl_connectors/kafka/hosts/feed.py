@@ -226,7 +226,7 @@ class Feed:
                 if time.monotonic() >= until:
                     break
         there = [offset for offset in wanted if offset in values]
-        return self._format.fresh().decode(there, [values[offset] for offset in there])
+        return self._format.quiet().decode(there, [values[offset] for offset in there])
 
     def _assigned(self, partition: TopicPartition) -> KafkaConsumer:
         if self._again is None:

@@ -64,8 +64,8 @@ class KafkaHost:
         self._records = RecordConsumer(connection, topics, name, by_client, records, self.counts, labels)
         self._regrouper: Regrouper | None = None
         if placement.is_regrouped:
-            bury = self._records.bury_unrouted
-            self._regrouper = Regrouper(connection, topics, placement, records, delayed_labels, bury)
+            bury = self._records.bury_stored
+            self._regrouper = Regrouper(connection, topics, placement, records, delayed_labels, bury, self.counts)
         self._pause, self._poll_at = SHORTEST, 0.0
 
     def subscribe(self) -> bool:

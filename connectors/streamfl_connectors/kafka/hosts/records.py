@@ -289,10 +289,11 @@ class RecordConsumer:
         topic, partition, offset = place
         self._unwritten.note(topic, repr(error), partition=partition, offset=offset)
 
-    def bury_unrouted(self, letter: DeadLetter) -> None:
-        """Count a message of no client, and write a dead letter."""
-        self._counts.unrouted += 1
-        self.bury(letter)
+    def bury_stored(self, letters: Sequence[DeadLetter]) -> None:
+        """Write dead letters; return when they are stored, but for those that cannot be written."""
+        for letter in letters:
+            self.bury(letter)
+        self._letters.flush(self._connection.settings.patience)
 
     @property
     def partitions(self) -> Mapping[TopicPartition, object]:

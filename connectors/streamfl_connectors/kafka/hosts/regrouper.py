@@ -6,8 +6,8 @@ host that has lost it and does not know yet is fenced by its successor, which be
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from typing import Any
 
 import structlog
@@ -15,6 +15,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetad
 from kafka import errors as kafka_errors
 
 from streamfl.errors import PeerError, TakenOverError, UsageError
+from streamfl.protocol.reasons import Reason, ReasonCode
 from streamfl.runtime.log.dead_letters import DeadLetter
 from streamfl.runtime.log.regrouping.ids import Ids
 from streamfl.runtime.log.regrouping.order import Kind, Regrouped, Regrouping
@@ -22,12 +23,13 @@ from streamfl.runtime.log.regrouping.progress import PartitionProgress
 from streamfl.runtime.log.regrouping.whose import MARK, Whose, whose_by_field, whose_by_key, whose_labels
 from streamfl.runtime.log.tally import Tally
 from streamfl.runtime.log.topics import Topics
-from streamfl.runtime.ports import LabelTopics, Placement, RecordFormat
+from streamfl.runtime.ports import LabelTopics, Placement, ReadingCounts, RecordFormat
 from streamfl_connectors.kafka.absence import Absence, let_go
-from streamfl_connectors.kafka.administration import partition_counts
+from streamfl_connectors.kafka.administration import ALLOWANCE, configs_of, partition_counts
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.hosts.feed import FETCHES
 from streamfl_connectors.kafka.reading import bounds, is_end, name_of
+from streamfl_connectors.kafka.topics import REGROUPED_BYTES
 from streamfl_connectors.kafka.writer import END_OF_STREAM
 
 LOG = structlog.get_logger("streamfl.kafka.regrouper")
@@ -35,13 +37,25 @@ LOG = structlog.get_logger("streamfl.kafka.regrouper")
 # The most messages of a transaction, and of a partition that were read and not written yet.
 MOST, MOST_WAITING = 5_000, 5_000
 
+# About as many bytes of a transaction, which must not last for `transaction_timeout_ms`, and of all that was read.
+MOST_BYTES = 16 * 1024 * 1024
+
 # Seconds between two transactions: each adds a marker to every partition that it writes to.
 PAUSE = 0.2
 
 # Seconds between two looks for partitions that were added, and before a thread that has failed begins again.
 LOOK_AGAIN, AGAIN = 5.0, 1.0
 
+# Seconds between two questions for the ends of the partitions, and milliseconds for the answers.
+ASK_AGAIN, ANSWER_MS = 5.0, 1_000
+
+# Seconds between two commits if nothing comes: brokers delete offsets that nobody has committed for days.
+COMMIT_AGAIN = 3600.0
+
 POLL_MS = 100
+
+# The most bytes of a message of a topic whose settings this log-in may not see: Kafka's default.
+UNSEEN = 1_048_588
 
 # What divides the number of partitions that are written from what else is told beside a committed offset.
 TO = ";"
@@ -60,7 +74,9 @@ class Regrouper:
     placement, records, labels
         Where records and delayed labels are, and how messages hold them.
     bury
-        Called with each message that is nobody's.
+        Called with messages that are nobody's; it stores them.
+    counts
+        Count them.
     """
 
     def __init__(
@@ -70,10 +86,13 @@ class Regrouper:
         placement: Placement,
         records: RecordFormat,
         labels: LabelTopics | None,
-        bury: Callable[[DeadLetter], None],
+        bury: Callable[[Sequence[DeadLetter]], None],
+        counts: ReadingCounts,
     ) -> None:
         self._connection = connection
-        self._made: Callable[[], _Session] = lambda: _Session(connection, topics, placement, records, labels, bury)
+        self._made: Callable[[], _Session] = lambda: _Session(
+            connection, topics, placement, records, labels, bury, counts
+        )
         self._first = TopicPartition(topics.client_records, 0)
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
@@ -140,18 +159,19 @@ class _Session:
         placement: Placement,
         records: RecordFormat,
         labels: LabelTopics | None,
-        bury: Callable[[DeadLetter], None],
+        bury: Callable[[Sequence[DeadLetter]], None],
+        counts: ReadingCounts,
     ) -> None:
         self._connection, self._topics, self._placement = connection, topics, placement
         self._kinds: dict[str, Kind] = dict.fromkeys(placement.topics, "records")
         self._targets: Mapping[Kind, str] = {"records": topics.client_records, "labels": topics.client_labels}
-        self._labels, self._bury = labels, bury
+        self._labels, self._bury, self._counts = labels, bury, counts
         if labels is not None:
             self._kinds |= dict.fromkeys(labels.placement.topics, "labels")
-        self._records = records.fresh()
+        self._records = records.quiet()
         self._stray = Tally(LOG, "a message of no client")
         self._paused: set[TopicPartition] = set()
-        self._look_at = 0.0
+        self._look_at = self._ask_at = self._commit_at = 0.0
         # kafka-python waits for `retry_backoff_ms` several times in a transaction, which takes 0.1 s by default.
         self._producer: KafkaProducer = connection.producer(
             transactional_id=topics.regroup_group,
@@ -159,6 +179,7 @@ class _Session:
             retry_backoff_ms=2,
             linger_ms=5,
             batch_size=256 * 1024,
+            max_request_size=REGROUPED_BYTES,
         )
         self._consumer: KafkaConsumer = connection.consumer(group_id=topics.regroup_group, **FETCHES)
         self._admin: KafkaAdminClient = connection.admin()
@@ -170,6 +191,7 @@ class _Session:
         ids = Ids(partitions, 0 if self._labels is None else self._labels.window)
         self._regrouping = Regrouping(ids)
         self._to = partitions
+        self._largest = self._learn_largest()
         if self._labels is not None:
             self._recall(ids, partitions)
         self._look()
@@ -179,11 +201,43 @@ class _Session:
     def _partitions(self) -> int:
         """Return how many partitions are written: as many as in the beginning, even if some were added."""
         for topic in self._kinds:
-            committed = self._consumer.committed(TopicPartition(topic, 0), metadata=True)
-            if committed is not None:
-                return int(committed.metadata.partition(TO)[0])
-        wanted = [self._targets[kind] for kind in dict.fromkeys(self._kinds.values())]
-        return min(partition_counts(self._admin, wanted).values())
+            if (committed := self._committed(TopicPartition(topic, 0))) is not None:
+                return committed[0]
+        counts = partition_counts(self._admin, self._written)
+        self._require_nothing_written(counts)
+        return min(counts.values())
+
+    def _committed(self, partition: TopicPartition) -> tuple[int, PartitionProgress] | None:
+        """Return how many partitions are written, and how far this one is done, if it was ever committed."""
+        committed = self._consumer.committed(partition, metadata=True)
+        if committed is None:
+            return None
+        to, _, told = (committed.metadata or "").partition(TO)
+        try:
+            return int(to), PartitionProgress.of(committed.offset, told)
+        except ValueError as error:
+            what = f"group {self._topics.regroup_group}: somebody else has set its offset of {name_of(partition)}"
+            why = "records would be lost or written twice"
+            raise UsageError(f"{what}, so {why}; choose another federation name") from error
+
+    @property
+    def _written(self) -> list[str]:
+        """Return the topics that are written."""
+        return [self._targets[kind] for kind in dict.fromkeys(self._kinds.values())]
+
+    def _require_nothing_written(self, counts: Mapping[str, int]) -> None:
+        """Check that it begins indeed if nothing is committed."""
+        places = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
+        if written := sorted({one.topic for one, end in self._consumer.end_offsets(places).items() if end}):
+            what = f"messages are in {' and '.join(written)}, but group {self._topics.regroup_group} has no offsets"
+            why = "brokers delete them some days (offsets.retention.minutes) after the last host has ended"
+            raise UsageError(f"{what}, so records would be written twice: {why}; choose another federation name")
+
+    def _learn_largest(self) -> int:
+        """Return the most bytes of a value that all topics take."""
+        configs = configs_of(self._admin, self._written)
+        taken = [int(found.get("max.message.bytes", UNSEEN)) for found in configs.values()]
+        return min(*taken, int(self._producer.config["max_request_size"])) - ALLOWANCE
 
     def _recall(self, ids: Ids, partitions: int) -> None:
         """Fill the index with the records that were written last."""
@@ -223,11 +277,9 @@ class _Session:
 
     def _begun(self, partition: TopicPartition) -> PartitionProgress:
         begin, end = bounds(self._consumer, partition)
-        committed = self._consumer.committed(partition, metadata=True)
-        if committed is not None:
-            progress = PartitionProgress.of(committed.offset, committed.metadata.partition(TO)[2])
-            kept = self._kept(partition, committed.offset, begin, end)
-            return progress if kept == committed.offset else PartitionProgress(kept, kept)
+        if (committed := self._committed(partition)) is not None:
+            _, progress = committed
+            return progress.after(self._kept(partition, progress.offset, begin, end))
         is_new = all(self._consumer.committed(TopicPartition(topic, 0)) is None for topic in self._kinds)
         first = end if is_new and self._placement.start == "latest" else begin
         return PartitionProgress(first, first)
@@ -254,10 +306,11 @@ class _Session:
         if began >= self._look_at:
             self._look()
         self._read()
-        taken = self._regrouping.take(_now(), MOST)
-        if taken:
+        taken = self._regrouping.take(_now(), MOST, MOST_BYTES)
+        if taken or began >= self._commit_at:
             self._write(taken)
-        return 0.0 if len(taken) >= MOST else max(0.0, began + PAUSE - time.monotonic())
+        is_full = len(taken) >= MOST or sum(one.size for one in taken) >= MOST_BYTES
+        return 0.0 if is_full else max(0.0, began + PAUSE - time.monotonic())
 
     def _read(self) -> None:
         self._steer()
@@ -275,22 +328,44 @@ class _Session:
             end = self._consumer.highwater(partition)
             at_end = end is not None and self._consumer.position(partition) >= end
             self._regrouping.note_end(place, at_end=at_end)
+        if self._labels is not None and time.monotonic() >= self._ask_at:
+            self._ask()
+
+    def _ask(self) -> None:
+        """Ask the brokers for the ends: a fetch tells one only if it has changed, and a silent broker tells none."""
+        self._ask_at, asked = time.monotonic() + ASK_AGAIN, _now()
+        places = [TopicPartition(*one) for one, kind in self._regrouping.places.items() if kind == "records"]
+        with suppress(kafka_errors.KafkaTimeoutError):
+            for partition, end in self._consumer.end_offsets(places, timeout_ms=ANSWER_MS).items():
+                # The end is that of committed messages; those of an open transaction count as not read.
+                known = self._consumer.highwater(partition)
+                if known is not None and self._consumer.position(partition) >= max(end, known):
+                    self._regrouping.note_passed((partition.topic, partition.partition), asked)
 
     def _steer(self) -> None:
         """Pause partitions of which enough was read."""
+        waiting = {place: self._regrouping.waiting(place) for place in self._regrouping.places}
+        share = MOST_BYTES // len(waiting)
         full = {
             TopicPartition(*place)
-            for place in self._regrouping.places
-            if self._regrouping.waiting(place) >= MOST_WAITING
+            for place, (messages, size) in waiting.items()
+            if messages >= MOST_WAITING or size >= share
         }
         self._consumer.pause(*(full - self._paused))
         self._consumer.resume(*(self._paused - full))
         self._paused = full
 
     def _whose(self, kind: Kind, messages: Sequence[Any]) -> list[Whose]:
-        whole = [message for message in messages if not is_end(message)]
-        found = dict(zip([message.offset for message in whole], self._whose_of(kind, whole), strict=True))
-        return [found.get(message.offset, MARK) for message in messages]
+        found = {message.offset: MARK for message in messages if is_end(message)}
+        found |= {one.offset: self._too_large(kind) for one in messages if len(one.value or b"") > self._largest}
+        rest = [message for message in messages if message.offset not in found]
+        found |= zip([message.offset for message in rest], self._whose_of(kind, rest), strict=True)
+        return [found[message.offset] for message in messages]
+
+    def _too_large(self, kind: Kind) -> Whose:
+        what = f"it has more than {self._largest} bytes"
+        remedy = f"raise max.message.bytes of {self._targets[kind]}, and max_request_size in [kafka]"
+        return Whose(reason=Reason(f"{what}; {remedy}", ReasonCode.TOO_LARGE))
 
     def _whose_of(self, kind: Kind, messages: Sequence[Any]) -> list[Whose]:
         if kind == "labels" and self._labels is not None:
@@ -300,11 +375,12 @@ class _Session:
         return whose_by_key(messages, None if self._labels is None else self._records)
 
     def _write(self, taken: Sequence[Regrouped]) -> None:
+        self._commit_at = time.monotonic() + COMMIT_AGAIN
+        if stray := [*_stray(taken)]:
+            self._bury([letter for letter, _ in stray])  # before they count as read
         self._producer.begin_transaction()
         for one in taken:
-            if one.partition < 0:
-                self._note_stray(one)
-            else:
+            if one.partition >= 0:
                 self._send(one)
         offsets = {
             TopicPartition(*place): OffsetAndMetadata(done.offset, f"{self._to}{TO}{done.told}", -1)
@@ -312,6 +388,10 @@ class _Session:
         }
         self._producer.send_offsets_to_transaction(offsets, self._topics.regroup_group)
         self._producer.commit_transaction()
+        for letter, reason in stray:
+            topic, partition, offset = letter.place
+            self._stray.note(topic, reason, partition=partition, offset=offset)
+        self._counts.unrouted += len(stray)
 
     def _send(self, one: Regrouped) -> None:
         value, key, headers = None, END_OF_STREAM.encode(), [(END_OF_STREAM, b"")]
@@ -324,18 +404,19 @@ class _Session:
         if sent.failed():
             raise sent.exception
 
-    def _note_stray(self, one: Regrouped) -> None:
-        if one.message is None or one.place is None:
-            return
-        message = one.message
-        self._stray.note(one.place[0], one.reason, partition=one.place[1], offset=message.offset)
-        self._bury(DeadLetter.of(*one.place, message.offset, one.reason, message.key, message.value))
-
     def close(self) -> None:
         """Close the connections; a transaction that is open is aborted by the one that begins next."""
         let_go(self._producer, 1.0)
         self._consumer.close()
         self._admin.close()
+
+
+def _stray(taken: Sequence[Regrouped]) -> Iterator[tuple[DeadLetter, str]]:
+    """Yield the dead letters of messages that are nobody's, and what is wrong with each."""
+    for one in taken:
+        if one.partition < 0 and one.place is not None and one.message is not None:
+            message = one.message
+            yield DeadLetter.of(*one.place, message.offset, one.reason, message.key, message.value), one.reason
 
 
 def _now() -> int:

@@ -15,10 +15,11 @@ which offsets behind it are not done either. After a kill the index is filled ag
 is lost and nothing is written twice.
 """
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from math import inf
 from typing import Literal
 
 from streamfl.runtime.log.intake import LogMessage
@@ -29,11 +30,15 @@ from streamfl.runtime.log.regrouping.whose import Whose
 # Milliseconds by which clocks of those who write records and labels may differ.
 GRACE = 60_000
 
-# The labels of a partition that are held. Their offsets are told with the committed one, in at most 4 kB.
-MOST_HELD = 200
+# The labels of a partition that are held, and their bytes. Offsets are told with the committed one, in at most 4 kB.
+MOST_HELD, MOST_HELD_BYTES = 200, 1024 * 1024
 
 # Milliseconds for which the others wait for a partition that is not at its end, and brings nothing.
 STALLED = 10_000
+
+# Milliseconds for which labels wait for a partition of records that is not at its end, and brings nothing: brokers
+# end a transaction that stays open within 15 minutes.
+SILENT = 900_000
 
 NO_RECORD = "a label without a record: none of those that were read last has its id"
 
@@ -68,6 +73,16 @@ class Regrouped:
     place: Place | None = None
     message: LogMessage | None = None
 
+    @property
+    def size(self) -> int:
+        """Return about how many bytes are written."""
+        return 0 if self.message is None else size_of(self.message)
+
+
+def size_of(message: LogMessage) -> int:
+    """Return how many bytes a message has."""
+    return len(message.key or b"") + len(message.value or b"")
+
 
 _Read = tuple[LogMessage, Whose, int]  # a message, whose it is, and when it was written
 
@@ -86,6 +101,10 @@ class _Queue:
         Since when nothing was read, in milliseconds.
     next
         The offset after the last message that was read.
+    passed
+        The time up to which everything was read, in milliseconds.
+    size
+        How many bytes `messages` have.
     held
         The labels that wait for their records, by offset.
     """
@@ -95,6 +114,8 @@ class _Queue:
     since: int
     next: int = field(init=False)
     at_end: bool = False
+    passed: int = 0
+    size: int = 0
     messages: deque[_Read] = field(default_factory=deque)
     held: dict[int, _Read] = field(default_factory=dict)
 
@@ -115,6 +136,19 @@ class _Queue:
         """Tell whether all that is left is the mark of its end."""
         return self.at_end and not self.held and len(self.messages) == 1 and self.messages[0][1].is_mark
 
+    def passed_by(self, now: int) -> float:
+        """Return the time up to which nothing is left to take or to come; behind a mark more may come."""
+        if self.messages and not self.first[1].is_mark:
+            return self.first[2]
+        if self.has_ended:
+            return inf
+        return now if now - self.since > SILENT else self.passed
+
+    @property
+    def holds_most(self) -> bool:
+        """Tell whether no further label may be held."""
+        return len(self.held) >= MOST_HELD or sum(size_of(one) for one, *_ in self.held.values()) >= MOST_HELD_BYTES
+
     @property
     def first(self) -> _Read:
         """Return the next message, whose it is, and when it was written."""
@@ -133,7 +167,7 @@ class Regrouping:
     def __init__(self, ids: Ids) -> None:
         self._ids = ids
         self._queues: dict[Place, _Queue] = {}
-        self._awaited: defaultdict[str, list[tuple[Place, int]]] = defaultdict(list)  # held labels, by id
+        self._awaited: dict[str, list[tuple[Place, int]]] = {}  # held labels, by id
 
     def begin(self, place: Place, kind: Kind, progress: PartitionProgress, now: int) -> None:
         """Take a partition, of which so much is done."""
@@ -144,9 +178,10 @@ class Regrouping:
         """Return the partitions, and what they hold."""
         return {place: queue.kind for place, queue in self._queues.items()}
 
-    def waiting(self, place: Place) -> int:
-        """Count the messages of a partition that were read and are not taken yet."""
-        return len(self._queues[place].messages)
+    def waiting(self, place: Place) -> tuple[int, int]:
+        """Count the messages of a partition that were read and are not taken yet, and their bytes."""
+        queue = self._queues[place]
+        return len(queue.messages), queue.size
 
     @property
     def progress(self) -> dict[Place, PartitionProgress]:
@@ -165,26 +200,34 @@ class Regrouping:
             if not queue.begun.is_open(message.offset):
                 continue
             if queue.messages and queue.messages[-1][1].is_mark:
-                queue.messages.pop()  # it goes on: that was not the end
+                queue.size -= size_of(queue.messages.pop()[0])  # it goes on: that was not the end
             time = now if message.timestamp < 0 else min(message.timestamp, now)
             queue.messages.append((message, whose, time))
+            queue.size += size_of(message)
 
     def note_end(self, place: Place, *, at_end: bool) -> None:
         """Note whether all of a partition was read that has been written."""
         self._queues[place].at_end = at_end
 
-    def take(self, now: int, most: int) -> list[Regrouped]:
-        """Return the next messages in order, about so many; none while an earlier one may still come."""
+    def note_passed(self, place: Place, time: int) -> None:
+        """Note that all of a partition was read that had been written by a time."""
+        self._queues[place].passed = max(self._queues[place].passed, time)
+
+    def take(self, now: int, most: int, most_bytes: float = inf) -> list[Regrouped]:
+        """Return the next messages in order, up to about a size; none while an earlier one may still come."""
         taken = [*self._given_up(now)]
-        while len(taken) < most and (place := self._next(now)) is not None:
+        left = most_bytes
+        while len(taken) < most and left > 0 and (place := self._next(now)) is not None:
             queue = self._queues[place]
             message, whose, time = queue.messages.popleft()
-            queue.since = now
+            queue.since, queue.passed = now, max(queue.passed, time)
+            queue.size -= size_of(message)
             if self._is_early(queue, whose, time, now):
                 queue.held[message.offset] = message, whose, time
-                self._awaited[whose.id].append((place, message.offset))
+                self._awaited.setdefault(whose.id, []).append((place, message.offset))
                 continue
             taken.append(self._regrouped(queue.kind, place, message, whose))
+            left -= size_of(message)
             if queue.kind == "records":
                 taken += self._found(whose.id)
         return taken or [*self._ends()]
@@ -195,7 +238,10 @@ class Regrouping:
             for message, whose, time in [*queue.held.values()]:
                 if self._have_passed(time + GRACE, now):
                     del queue.held[message.offset]
-                    self._awaited[whose.id].remove((place, message.offset))
+                    awaited = self._awaited[whose.id]
+                    awaited.remove((place, message.offset))
+                    if not awaited:
+                        del self._awaited[whose.id]
                     yield self._regrouped(queue.kind, place, message, whose)
 
     def _found(self, record: str) -> Iterator[Regrouped]:
@@ -214,7 +260,7 @@ class Regrouping:
 
     def _is_ready(self, queue: _Queue, now: int) -> bool:
         _, whose, time = queue.first
-        return not whose.is_mark and (len(queue.held) < MOST_HELD or not self._is_early(queue, whose, time, now))
+        return not whose.is_mark and not (self._is_early(queue, whose, time, now) and queue.holds_most)
 
     def _is_early(self, queue: _Queue, whose: Whose, time: int, now: int) -> bool:
         """Tell whether a message is a label whose record may still come."""
@@ -223,8 +269,7 @@ class Regrouping:
 
     def _have_passed(self, time: int, now: int) -> bool:
         """Tell whether all partitions of records are beyond a time."""
-        records = [one for one in self._queues.values() if one.kind == "records"]
-        return all(one.has_ended or (one.first[2] if one.messages else now) > time for one in records)
+        return all(one.passed_by(now) > time for one in self._queues.values() if one.kind == "records")
 
     def _regrouped(self, kind: Kind, place: Place, message: LogMessage, whose: Whose) -> Regrouped:
         client = whose.client if kind == "records" else self._ids.client(whose.id) or ""

@@ -38,6 +38,15 @@ class PartitionProgress:
             return cls(offset, offset)
         return cls(offset, offset + int(upto), tuple(offset + int(one) for one in held.split(",")))
 
+    def after(self, begin: int) -> "PartitionProgress":
+        """Return the progress when all before an offset has been deleted.
+
+        >>> PartitionProgress(100, 130, (100, 117)).after(110)
+        PartitionProgress(offset=117, upto=130, held=(117,))
+        """
+        held, upto = tuple(one for one in self.held if one >= begin), max(begin, self.upto)
+        return PartitionProgress(held[0] if held else upto, upto, held)
+
     def is_open(self, offset: int) -> bool:
         """Tell whether the message at an offset is not done."""
         return offset >= self.upto or offset in self.held

@@ -12,7 +12,7 @@ from hypothesis import given
 from streamfl.protocol.reasons import code_of
 from streamfl.records.formats import FieldMap, JsonRecords, LabelMap
 from streamfl.runtime.log.regrouping.ids import Ids, partition_of_client
-from streamfl.runtime.log.regrouping.order import GRACE, MOST_HELD, NO_RECORD, Kind, Regrouped, Regrouping
+from streamfl.runtime.log.regrouping.order import GRACE, MOST_HELD, NO_RECORD, SILENT, Kind, Regrouped, Regrouping
 from streamfl.runtime.log.regrouping.progress import PartitionProgress
 from streamfl.runtime.log.regrouping.whose import MARK, Whose, whose_by_field, whose_by_key, whose_labels
 
@@ -64,6 +64,8 @@ class Log:
             some = messages[at : at + most]
             regrouping.arrived(place, some, [said(place[0], one) for one in some], now)
             regrouping.note_end(place, at_end=at + len(some) == len(messages))
+            if at + len(some) == len(messages):
+                regrouping.note_passed(place, now)
 
     def commit(self, regrouping: Regrouping, taken: list[Regrouped]) -> None:
         """Write, and how far was read, in one transaction."""
@@ -160,13 +162,44 @@ def test_a_label_waits_for_its_record_as_long_as_clocks_may_differ_and_holds_up_
         ("labels", "m0", "P1"),
     ]
     assert log.committed["results", 0] == (0, "2:0")
+    log.read(regrouping, now=1000 + GRACE)
     assert regrouping.take(1000 + GRACE, 10) == []
+    log.read(regrouping, now=1001 + GRACE)
     (stray,) = regrouping.take(1001 + GRACE, 10)
     assert (stray.partition, stray.client, stray.reason) == (-1, "", NO_RECORD)
     log.add(("readings", 0), "m0", reading("P9", "m0"), 5000)  # in time: as if nobody had looked so late
     again = log.begun()
     log.read(again, now=5000)
     assert [one.client for one in again.take(5000, 10)] == ["m0", "m0"]
+
+
+def waiting_for(*read: Message, at_end: bool) -> Regrouping:
+    """Return a regrouping that holds a label of time 0, when so much of a partition of records was read."""
+    log = Log({("results", 0): []})
+    log.add(("results", 0), "P1", {"part": "P1", "quality": "ok"}, 0)
+    regrouping = log.begun()
+    regrouping.begin(("readings", 0), "records", PartitionProgress(0, 0), 0)
+    log.read(regrouping)
+    regrouping.arrived(("readings", 0), read, [said("readings", one) for one in read], 0)
+    regrouping.note_end(("readings", 0), at_end=at_end)
+    return regrouping
+
+
+@pytest.mark.parametrize("read", [(), (Message(0, None, None),)], ids=["nothing", "a mark, and an open transaction"])
+def test_no_label_is_given_up_before_records_were_read_beyond_it_but_for_a_partition_that_stays_silent(read):
+    regrouping = waiting_for(*read, at_end=False)
+    assert regrouping.take(SILENT, 10) == []
+    assert [one.reason for one in waiting_for(*read, at_end=False).take(SILENT + 1, 10)] == [NO_RECORD]
+    regrouping.note_passed(("readings", 0), GRACE)
+    assert regrouping.take(SILENT, 10) == []
+    regrouping.note_passed(("readings", 0), GRACE + 1)
+    assert [one.reason for one in regrouping.take(SILENT, 10)] == [NO_RECORD]
+
+
+def test_a_label_waits_for_what_was_written_before_it_even_if_all_was_read_once():
+    regrouping = waiting_for(at_end=True)
+    regrouping.note_passed(("readings", 0), GRACE)
+    assert regrouping.take(SILENT, 10) == []
 
 
 def test_of_a_thousand_labels_without_a_record_few_are_held_and_all_are_told():
@@ -180,9 +213,21 @@ def test_of_a_thousand_labels_without_a_record_few_are_held_and_all_are_told():
     assert len(progress.held) == MOST_HELD
     assert len(progress.told) < 4000
     now += GRACE
+    log.read(regrouping, now=now)
     log.commit(regrouping, regrouping.take(now, 10_000))
     assert sorted(one.id for one in log.written) == sorted(f"Q{i}" for i in range(1000))
     assert log.committed["results", 0] == (1000, "")
+    assert regrouping._awaited == {}  # nothing is remembered of them
+
+
+def test_labels_that_are_held_have_few_bytes():
+    log = Log({("readings", 0): [], ("results", 0): []})
+    for i in range(10):
+        log.add(("results", 0), f"Q{i}", {"part": f"Q{i}", "quality": "ok", "note": "x" * 400_000}, i)
+    regrouping = log.begun()
+    log.read(regrouping, now=100)
+    assert regrouping.take(100, 10) == []
+    assert regrouping.progress["results", 0].held == (0, 1, 2)
 
 
 def test_records_of_a_client_may_move_to_a_partition_that_was_added():
