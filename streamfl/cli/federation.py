@@ -11,6 +11,7 @@ import numpy as np
 import structlog
 
 from streamfl.arrays import FloatArray
+from streamfl.bounds import NAME_BYTES, is_name
 from streamfl.errors import UsageError
 from streamfl.live.client import serve_clients
 from streamfl.live.host_node import HostNode
@@ -22,12 +23,14 @@ from streamfl.live.settings.connectors import connect
 from streamfl.live.settings.settings import FederationSettings, load
 from streamfl.live.stopping import Stop, stopped_by_signals
 from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.printable import printable
 from streamfl.protocol.decisions import Refused
 from streamfl.protocol.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
 from streamfl.protocol.records import Batch, Span, without_infinity
 from streamfl.records.formats.doubting import DoubtingOnce, Looks
 from streamfl.records.formats.own import Deserialize, Features, OwnRecords
 from streamfl.records.formats.unframed import UnreadableError, as_json
+from streamfl.records.values.cells import quoted
 from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart
 from streamfl.run.model_file import ServedModel
 from streamfl.run.report.changes import Told, sentence
@@ -43,6 +46,12 @@ if TYPE_CHECKING:
     import polars as pl
 
     Frame = pl.DataFrame
+
+# Bytes of a client's name: that of its partition is longer by "/0".
+LONGEST_NAME = NAME_BYTES - len("/0")
+
+# What becomes of the records of a client that has failed.
+FORGOTTEN = "its records that were not learnt are forgotten"
 
 # A record is a dict; or a message, which `deserialize` reads.
 Record = Mapping[str, Any] | bytes
@@ -127,8 +136,8 @@ class Federation:
 
     @property
     def failed(self) -> Mapping[str, str]:
-        """The clients that have stopped, with the reason."""
-        return dict(self._node.failed)
+        """The clients that have stopped, with the reason; records that they have not learnt are forgotten."""
+        return {client: f"{reason}; {FORGOTTEN}" for client, reason in self._node.failed.items()}
 
     def learn(self, client: str, records: "Record | Iterable[Record] | Frame") -> None:
         """Give a client its next records. They count in the round that takes them.
@@ -136,15 +145,17 @@ class Federation:
         Parameters
         ----------
         client
-            Its name. A new one joins.
+            Its name, of 1 to 254 bytes. A new one joins. Records of one that has `failed` are forgotten.
         records
             A dict, a message, several of them, or a data frame. A record without a label is rejected.
 
         Raises
         ------
         UsageError
-            A dict has a value that no message can hold.
+            A dict has a value that no message can hold, or a record is neither a dict nor a message. Or the client
+            cannot join: it has no such name, or there are `most_clients` already.
         """
+        self._check(client)
         self._host.append(client, list(map(self._message, _several(records))), self._clock.now())
         self.step()
 
@@ -181,6 +192,8 @@ class Federation:
         with _warnings():
             settle([self._node, self._coordinator], self._clock)
             self._node.settle()
+        for client in self._node.failed:
+            self._host.forget(client)
         events, self._events = self._events, []
         for event in events:
             self._call(event)
@@ -212,6 +225,16 @@ class Federation:
             else:
                 serve_clients(settings, connector, stop, until_end=until_end, records=self._reader())
 
+    def _check(self, client: object) -> None:
+        """Refuse a client that cannot join: its records would wait for ever."""
+        if not isinstance(client, str) or not client or not is_name(client, LONGEST_NAME):
+            raise UsageError(
+                f"a client's name is a text of 1 to {LONGEST_NAME} bytes, not {printable(repr(client)[:40])}"
+            )
+        most = self._settings.federation.most_clients
+        if client not in self._node.nodes and len(self._node.nodes) >= most:
+            raise UsageError(f"client {quoted(client)}: there are {most} already; raise most_clients in [federation]")
+
     def _reader(self, *, unlabelled: bool = False) -> OwnRecords:
         fields, settings = self._settings.field_map, self._settings
         if unlabelled:
@@ -222,9 +245,11 @@ class Federation:
         """Return a record as a message that `_reader` reads."""
         if isinstance(record, bytes):
             return record
+        if not isinstance(record, Mapping):
+            raise UsageError(f"a record is a dict or a message in bytes, not a {type(record).__name__}")
         try:
-            return as_json(dict(record))
-        except (UnreadableError, TypeError, ValueError) as error:
+            return as_json(record)
+        except UnreadableError as error:
             raise UsageError(f"the record has {error}, which no field can hold; leave it out, or give text") from None
 
     def _answers(self, client: str, records: Sequence[Record]) -> tuple[list[FloatArray | None], tuple[str, ...]]:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from streamfl.arrays import HOLDS_ARRAYS, FloatArray, IntArray
 from streamfl.errors import PeerError, UsageError
@@ -27,7 +28,9 @@ from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.records import Batch, Span
 from streamfl.protocol.registry import Registry, wrong_registry
 from streamfl.records.encoding import Encoding, columns_of
-from streamfl.records.values.cells import NAMES, Cells, listed, quoted, text, words
+from streamfl.records.labels import LabelTexts
+from streamfl.records.values.cells import NAMES, CellRules, Cells, listed, quoted, text, words
+from streamfl.records.values.missing import Missing as MissingWords
 from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.sampling import generator
 from streamfl.wire import codec, safe_file
@@ -494,7 +497,8 @@ class ServedModel:
         Raises
         ------
         UsageError
-            As in `predict`; or there are fewer than two records, or not a label or target for each.
+            As in `predict`; or there are fewer than two records, or not a label or target for each: the error says
+            which is none. Labels and targets are read as those of records.
 
         Examples
         --------
@@ -507,7 +511,7 @@ class ServedModel:
         names, encoded, by_branch = self._encoded(X, features, "warn", "raise", None)
         if len(truth) != len(encoded) or len(encoded) < 2:
             raise UsageError(f"{len(encoded)} records, {len(truth)} truths: give two or more, one for each")
-        right = np.array(truth, float) if self.task == "regression" else np.array(list(map(str, truth)))
+        right = self._read(truth)
 
         def quality(records: FloatArray) -> float:
             predicted = np.array(self.decided(self.predictions(names, records, by_branch)))
@@ -515,6 +519,22 @@ class ServedModel:
             return -float(wrong.mean())
 
         return importances(quality, encoded, self.encoding.by_column(names), generator(seed, "importances"))
+
+    def _read(self, truth: Sequence[Any]) -> npt.NDArray[Any]:
+        """Return targets, or labels as this model names them, read by the rule for those of records."""
+        cells = [cell.item() if isinstance(cell, np.generic) else cell for cell in truth]
+        texts = LabelTexts(reading=CellRules(MissingWords.of(self.missing_values)).keeping(self.labels))
+        codes, wrong = texts.add(cells)
+        values = texts.values()
+        if not wrong and self.task == "regression":
+            odd = np.flatnonzero(np.isnan(values[codes])).tolist()
+            wrong = {i: f"{quoted(cells[i])} is not a number" for i in odd}
+        if wrong:
+            raise UsageError(f"truth {min(wrong)}: {wrong[min(wrong)]}; leave its record out")
+        if self.task == "regression":
+            return values[codes]
+        own = {text(label, texts.reading): label for label in self.labels}
+        return np.array([own.get(name, name) for name in texts.codes])[codes]
 
     def _linear_by_rounds(self, features: tuple[str, ...], X: FloatArray, W: FloatArray) -> dict[str, FloatArray]:
         """Return what each feature, and the constant 1 (named ""), adds to the outputs of the model of rounds."""

@@ -127,3 +127,34 @@ def test_what_a_federation_in_memory_cannot_be_is_refused_and_so_is_a_value_that
         federation.model()
     federation.learn(SITES[0], {"a": np.float64(2.0), "b": np.int64(3), "state": np.str_("hot")})
     assert federation.rejected == ()
+
+
+@pytest.mark.parametrize("name", ["", "a" * 255, "\u00e9" * 128, "\ud800", 7, None, ["a"]])
+def test_a_client_that_cannot_join_is_refused_before_it_has_records(name):
+    federation = streamfl.Federation(tables(), clock=streamfl.ManualClock())
+    with pytest.raises(UsageError, match="a client's name is a text of 1 to 254 bytes, not "):
+        federation.learn(name, RECORDS[0])
+    assert federation.rejected == ()
+
+
+def test_the_longest_name_learns_and_there_are_at_most_most_clients():
+    heard = []
+    settings = {**tables(), "federation": {"min_clients": 2, "most_clients": 2}}
+    federation = streamfl.Federation(settings, on_round=heard.append, clock=streamfl.ManualClock())
+    for site in ("a" * 254, "b"):
+        federation.learn(site, RECORDS[:20])
+    assert [line.records for line in heard] == [20, 20]
+    with pytest.raises(UsageError, match='client "c": there are 2 already; raise most_clients'):
+        federation.learn("c", RECORDS[0])
+    federation.learn("b", RECORDS[0])
+
+
+def test_the_records_of_a_client_that_has_failed_are_forgotten_and_failed_says_so():
+    federation = streamfl.Federation(tables(), clock=streamfl.ManualClock())
+    fed(federation, RECORDS[:20])
+    federation._node.nodes[SITES[0]].machine.evicted = "it was refused"
+    for _ in range(3):
+        federation.learn(SITES[0], RECORDS[:200])
+        assert len(federation._host._partitions[SITES[0]].messages) == 0
+    assert federation.failed == {SITES[0]: "evicted: it was refused; its records that were not learnt are forgotten"}
+    assert federation.rejected == ()

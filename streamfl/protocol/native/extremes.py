@@ -9,7 +9,7 @@ from streamfl.arrays import FloatArray
 from streamfl.protocol.native.settings import MARGIN
 from streamfl.protocol.records import LARGEST_TARGET
 
-# The least and the largest target; empty before any is known.
+# The least and the largest target; empty before any, and if they are not known.
 Extremes = tuple[float, ...]
 
 # Extremes are sent as multiples of about this part of their distance, so no single target is sent exactly.
@@ -33,7 +33,7 @@ def extremes(targets: FloatArray) -> Extremes:
 
 
 def of_all(parts: Iterable[Extremes]) -> Extremes:
-    """Return the extremes of all targets of which parts have these.
+    """Return the extremes of all targets of which parts have these; empty parts have no targets.
 
     >>> of_all([(1.0, 2.0), (), (0.0, 1.5)]), of_all([()])
     ((0.0, 2.0), ())

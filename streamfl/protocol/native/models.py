@@ -57,7 +57,8 @@ class NativeState:
     branches
         How they are mixed for the clients of each branch, by its name.
     extremes
-        The least and the largest target of all clients so far; empty before any, and for labels.
+        The least and the largest target of all clients since the beginning; empty before any, if those of some are
+        not known, and for labels.
     steps
         The grids on which clients send what they learnt from it.
     pairs

@@ -3,7 +3,7 @@
 import json
 import math
 from codecs import BOM_UTF8
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -112,28 +112,7 @@ class AnyJson:
             raise UnusableRecordError(reason_of(error), client, key) from None
 
     def _object(self, message: bytes) -> Object:
-        if not message:
-            raise ValueError(Reason("the message is empty", ReasonCode.EMPTY))
-        message = message.removeprefix(BOM_UTF8)
-        if not is_utf8(message):
-            raise ValueError(Reason("not UTF-8", ReasonCode.NOT_JSON))
-        try:
-            record = _ANYTHING.decode(message)
-        except msgspec.MsgspecError:  # the error may be in a field that is ignored
-            record = self._in_parts(message)
-        if not isinstance(record, dict):
-            raise ValueError(NO_OBJECT)  # noqa: TRY004  the caller catches ValueError
-        return flat({name: cell for name, cell in record.items() if not self._ignored(name)}, self.fields.wanted)
-
-    def _in_parts(self, message: bytes) -> dict[str, object]:
-        """Decode the fields one by one, to name the bad one."""
-        try:
-            parts = _PARTS.decode(message)
-        except msgspec.ValidationError:
-            raise ValueError(NO_OBJECT) from None
-        except msgspec.DecodeError as error:
-            return _as_python_writes(message, error)
-        return {name: _decoded(name, part) for name, part in parts.items() if not self._ignored(name)}
+        return flat(json_object(message, self._ignored), self.fields.wanted)
 
     def _ignored(self, name: str) -> bool:
         if name in self._wanted or name in self._holders:
@@ -169,6 +148,44 @@ class AnyJson:
         if self.fields.left_out:
             return {name: cell for name, cell in cells.items() if not self.fields.dropped(name)}
         return cells
+
+
+def json_object(message: bytes, ignored: Callable[[str], bool] = lambda _: False) -> dict[str, object]:
+    """Return the fields of a message that are not ignored; NaN and infinity are numbers, as Python writes them.
+
+    Raises
+    ------
+    ValueError
+        It is not a JSON object; the message is a `Reason`.
+    RecursionError
+        It is nested too deeply.
+
+    >>> json_object(b'{"x": NaN, "y": [1e999]}')
+    {'x': nan, 'y': [inf]}
+    """
+    if not message:
+        raise ValueError(Reason("the message is empty", ReasonCode.EMPTY))
+    message = message.removeprefix(BOM_UTF8)
+    if not is_utf8(message):
+        raise ValueError(Reason("not UTF-8", ReasonCode.NOT_JSON))
+    try:
+        record = _ANYTHING.decode(message)
+    except msgspec.MsgspecError:  # the error may be in a field that is ignored
+        record = _in_parts(message, ignored)
+    if not isinstance(record, dict):
+        raise ValueError(NO_OBJECT)  # noqa: TRY004  the caller catches ValueError
+    return {name: cell for name, cell in record.items() if not ignored(name)}
+
+
+def _in_parts(message: bytes, ignored: Callable[[str], bool]) -> dict[str, object]:
+    """Decode the fields one by one, to name the bad one."""
+    try:
+        parts = _PARTS.decode(message)
+    except msgspec.ValidationError:
+        raise ValueError(NO_OBJECT) from None
+    except msgspec.DecodeError as error:
+        return _as_python_writes(message, error)
+    return {name: _decoded(name, part) for name, part in parts.items() if not ignored(name)}
 
 
 def is_utf8(message: bytes) -> bool:

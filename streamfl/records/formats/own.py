@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-import msgspec
-
 from streamfl.bounds import NAMED, Limits
+from streamfl.printable import printable
+from streamfl.records.formats.any_json import json_object
 from streamfl.records.formats.field_map import FieldMap
 from streamfl.records.formats.translated import Translated
 from streamfl.records.formats.unframed import UnreadableError, as_json
@@ -57,15 +57,30 @@ class OwnRecords(Translated):
         """Return a message as a JSON object."""
         if not value:
             return value
-        if self._deserialize is None and self._features_of is None:
+        if self._deserialize is not None:
+            record = _called("deserialize", self._deserialize, value)
+        elif self._features_of is not None:
+            record = _read(value)
+        else:
             return value
-        read = msgspec.json.decode if self._deserialize is None else self._deserialize
-        record = _called("deserialize", read, value)
         if self._features_of is not None:
             record = _called("features", self._features_of, record)
         if not isinstance(record, Mapping):
             raise UnreadableError(f"your functions made a {type(record).__name__} of it, not a dict")
-        return as_json(dict(record))
+        try:
+            return as_json(record)
+        except UnreadableError as error:
+            raise UnreadableError(f"your functions made a record of it with {error}, which no field holds") from None
+
+
+def _read(message: bytes) -> dict[str, object]:
+    """Return a message that no function reads, by the rules for messages in a federation without functions."""
+    try:
+        return json_object(message)
+    except RecursionError:
+        raise UnreadableError("objects or lists nested too deeply") from None
+    except ValueError as error:
+        raise UnreadableError(str(error)) from None
 
 
 def _called(name: str, function: Callable[[Any], Any], of: object) -> Any:
@@ -73,4 +88,4 @@ def _called(name: str, function: Callable[[Any], Any], of: object) -> Any:
         return function(of)
     except Exception as error:
         raised = f"your function {name} raised {type(error).__name__}"
-        raise UnreadableError(f"{raised}: {str(error)[:_SAID]}") from None
+        raise UnreadableError(f"{raised}: {printable(str(error)[:_SAID])}") from None

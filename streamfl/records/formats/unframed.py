@@ -3,7 +3,7 @@
 import datetime
 import decimal
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -20,16 +20,30 @@ class UnreadableError(Exception):
 def as_json(record: object) -> bytes:
     """Return a decoded record as a JSON object.
 
+    Raises
+    ------
+    UnreadableError
+        It has a value that JSON cannot hold; the error names the value.
+
     >>> as_json({"t": datetime.datetime(2026, 3, 21, tzinfo=datetime.UTC), "x": decimal.Decimal("1.5"), "b": b"ab"})
     b'{"t":"2026-03-21T00:00:00Z","x":"1.5","b":"6162"}'
     """
-    return msgspec.json.encode(_finite(record), enc_hook=_other)
+    try:
+        return msgspec.json.encode(_finite(record), enc_hook=_other)
+    except UnreadableError:
+        raise
+    except RecursionError:
+        raise UnreadableError("objects or lists nested too deeply") from None
+    except UnicodeEncodeError:
+        raise UnreadableError("half a surrogate pair") from None
+    except Exception as error:  # what a program's own classes raise
+        raise UnreadableError(f"a value that raises {type(error).__name__}") from None
 
 
 def _finite(value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
         return value.hex()
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {str(name): _finite(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(one) for one in value]

@@ -142,6 +142,12 @@ class MemoryHost:
         for client, partition in self._partitions.items():
             partition.forget(partition.reader.settled({client: progress[client]} if client in progress else {}))
 
+    def forget(self, client: str) -> None:
+        """Forget all messages of a client that has failed, and read none of them."""
+        partition = self._partitions[client]
+        partition.reader.stopped = True
+        partition.forget(partition.end)
+
     def listen(self, seconds: float) -> None:
         """Return at once: nothing arrives by itself."""
 

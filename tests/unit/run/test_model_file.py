@@ -407,6 +407,47 @@ def test_what_a_model_looks_at_is_important_a_text_column_as_a_whole_and_nothing
             model.importances(few, truth[:1])
 
 
+@pytest.mark.parametrize("names", [("1", "2"), ("1.0", "2.0")], ids=["of records", "of an estimator"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        list,
+        np.array,
+        lambda truth: list(np.array(truth, np.float32)),
+        lambda truth: list(map(int, truth)),
+        lambda truth: list(map(str, truth)),
+        pl.Series,
+        lambda truth: pandas().Series(truth, index=range(9, 9 + len(truth))),
+    ],
+)
+def test_a_label_is_the_same_however_the_truth_writes_it(form: Callable[[Any], Any], names: tuple[str, ...]):
+    model = replace(MODEL, registry=replace(REGISTRY, labels=names))
+    records = np.random.default_rng(1).normal(size=(40, 2))
+    truth = [float(answer) for answer in model.predict(records, ("a", "b"))]
+    found = model.importances(records, form(truth), ("a", "b"))
+    assert found["a"] > 0.1 < found["b"]
+
+
+@pytest.mark.parametrize(
+    ("truth", "said"),
+    [
+        (["1", "one", "2"], 'truth 1: "one" is not a number; leave its record out'),
+        ([1.0, 2.0, float("nan")], "truth 2: the label is missing"),
+        ([1.0, np.inf, None], "truth 1: the label is infinite"),
+        (np.array([[1.0], [2.0], [3.0]]), "truth 0: .* is not a number"),
+    ],
+)
+def test_a_target_that_is_none_is_named(truth: Any, said: str):
+    registry = Registry(1, ("a",), (), np.zeros(1), np.ones(1))
+    model = ServedModel("regression", "squared", registry, np.array([[1.0], [0.0]]))
+    records = np.array([[1.0], [2.0], [3.0]])
+    with pytest.raises(UsageError, match=said):
+        model.importances(records, truth, ("a",))
+    assert model.importances(records, ["1", "2.0", 3], ("a",))["a"] > 0.0
+    with pytest.raises(UsageError, match="truth 1: the label is missing"):
+        MODEL.importances(records.repeat(2, axis=1), ["no", None, "yes"], ("a", "b"))
+
+
 def test_an_estimators_shared_model_is_saved_and_predicts_what_it_learnt(tmp_path):
     estimator = MasterFLClassifier(features="rounds", round_size=20, client="site")
     with pytest.raises(UsageError, match="no round was closed yet"):

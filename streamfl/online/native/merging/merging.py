@@ -15,7 +15,7 @@ from streamfl.online.native.merging.placing import rows_of
 from streamfl.online.native.merging.way import Way
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.native.change import NativeChange
-from streamfl.protocol.native.extremes import of_all
+from streamfl.protocol.native.extremes import Extremes, of_all
 from streamfl.protocol.native.kept_back import KeptBack
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.mixed import AgreedMixture
@@ -49,7 +49,7 @@ def after(
     labels
         All labels by now, those of `agreed` first.
     apart
-        What clients learnt that add nothing; the experts that they use stay awake.
+        What clients learnt that add nothing but their extremes; the experts that they use stay awake.
     settings
         How the models learn; required in regression.
     way
@@ -77,7 +77,8 @@ def after(
     features = tuple(sorted({name for part in parts for name in part.features} - set(agreed.features)))
     grown = agreed.grown(features, labels[len(agreed.labels) :])
     if not parts:
-        return grown, _nothing_learnt(agreed, grown)
+        change = _nothing_learnt(agreed, grown, _extremes(agreed, apart))
+        return replace(grown, extremes=change.extremes), change
     scales = after_round(Seen(agreed.moments, agreed.early, agreed.far), influence.tempered_parts(parts, agreed))
     change, kept_back = _change(agreed, grown, parts, apart, scales.moments, settings, way)
     cells = change.cells.astype(np.int64)
@@ -86,8 +87,17 @@ def after(
     return replace(state, early=scales.early, far=scales.far), change
 
 
-def _nothing_learnt(agreed: NativeState, grown: NativeState) -> NativeChange:
-    """Return the change of a round in which no records were learnt: new names at most."""
+def _extremes(agreed: NativeState, parts: Sequence[NativeLearnt]) -> Extremes:
+    """Return the extremes of all targets so far; (), for good, if those of some are unknown, as from older versions.
+
+    The models have learnt these as well: within the extremes of the others their predictions would be wrong.
+    """
+    known = [*([agreed.extremes] if agreed.seen else []), *(part.extremes for part in parts if part.records)]
+    return of_all(known) if all(known) else ()
+
+
+def _nothing_learnt(agreed: NativeState, grown: NativeState, extremes: Extremes) -> NativeChange:
+    """Return the change of a round in which no records were learnt: new names and extremes at most."""
     return NativeChange(
         features=grown.features[len(agreed.features) :],
         labels=grown.labels[len(agreed.labels) :],
@@ -104,7 +114,7 @@ def _nothing_learnt(agreed: NativeState, grown: NativeState) -> NativeChange:
         mixture=agreed.mixture,
         steps=agreed.steps,
         pairs=agreed.pairs,
-        extremes=agreed.extremes,
+        extremes=extremes,
     )
 
 
@@ -142,7 +152,7 @@ def _change(
         mixture=mixture,
         steps=merged.steps,
         pairs=agreed_pairs.after_round(agreed.pairs, parts, grown.labels),
-        extremes=of_all([agreed.extremes, *(part.extremes for part in parts)]),
+        extremes=_extremes(agreed, [*parts, *apart]),
     )
     if settings is not None and settings.targets:
         change = _centred(change, agreed, parts, settings)

@@ -74,3 +74,39 @@ def test_extremes_that_no_targets_have_are_not_sound(wrong):
     assert not are_sound(wrong)
     assert are_sound(())
     assert are_sound((-1e30, 1e30))
+
+
+def test_where_the_extremes_of_some_targets_are_not_known_everything_is_believed_for_good():
+    def after_rounds(first_sends: bool, others_send: bool) -> NativeState:
+        agreed = NativeState.none(AUTO)
+        for t in range(3):
+            learners = [NativeLearner(AUTO) for _ in range(2)]
+            parts = []
+            for i, learner in enumerate(learners):
+                learner.begin(agreed)
+                learner.learn(("x",), *stream(2 * t + i, 0.0, 100.0 if not t else 2.0))
+                sends = (first_sends if not t else True) and (others_send or not i)
+                parts.append(learner.learnt() if sends else replace(learner.learnt(), extremes=()))
+            agreed, change = after(agreed, parts, (), settings=AUTO)
+            assert change.extremes == agreed.extremes
+        return agreed
+
+    X, rounds = np.array([[94.0]]), np.array([[94.0]])
+    for first_sends, others_send in ((False, True), (True, False), (False, False)):  # an older save, an older host
+        agreed = after_rounds(first_sends, others_send)
+        assert agreed.extremes == ()
+        new = NativeLearner(AUTO)
+        new.begin(agreed)
+        for reader in (ServedNative.of(AUTO, agreed).predictions, new.predicted):
+            assert reader(("x",), X, rounds)[0, 0] > 50.0
+    assert after_rounds(True, True).extremes[1] > 95.0
+
+
+def test_the_targets_of_a_client_that_learns_apart_are_believed_too():
+    common, alone = learnt(*stream(1, 0.0, 10.0)).learnt(), learnt(*stream(2, 500.0, 510.0)).learnt()
+    agreed, _ = after(NativeState.none(AUTO), [common], (), settings=AUTO)
+    for parts in ([common], []):
+        found, change = after(agreed, parts, (), [alone], settings=AUTO)
+        assert found.extremes == change.extremes == change.after(agreed).extremes
+        assert found.extremes[0] < 1.0
+        assert found.extremes[1] > 509.0
