@@ -14,6 +14,7 @@ from small_stream import ROUNDS, SIZE, make
 
 from streamfl.records.formats import FieldMap, JsonRecords
 from streamfl.records.formats.field_map import LabelMap
+from streamfl.runtime.log.regrouping import order
 from streamfl.runtime.ports import LabelTopics, Placement
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.hosts import regrouper
@@ -149,6 +150,32 @@ def test_messages_of_megabytes_are_regrouped_and_those_that_are_too_large_hold_u
         source = host.poll_clients()["m00"]
         until(lambda: host.poll_clients() and (ids.extend(keys(source.poll_halves(9, 9))) or "P0" in ids))
         assert (ids, host.counts.unrouted) == (["P3000000", "P0"], 1)
+
+
+@pytest.mark.full
+def test_a_label_waits_for_records_of_an_open_transaction_and_no_longer(broker, plant, monkeypatch):
+    monkeypatch.setattr(order, "GRACE", 500)
+    monkeypatch.setattr(regrouper, "ASK_AGAIN", 0.5)
+    writes = {"bootstrap_servers": broker.bootstrap, "transactional_id": plant.prefix}
+    with closing(host_of(plant)) as host, closing(KafkaProducer(**writes)) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(plant.topics, b'{"id": "P1", "x": 1.0}', key=b"m00", partition=0).get(timeout=10)
+        with closing(KafkaProducer(bootstrap_servers=broker.bootstrap)) as other:
+            for part in ("P1", "P2"):
+                label = json.dumps({"id": part, "label": "ok"}).encode()
+                other.send(f"{plant.prefix}.results", label, key=part.encode(), partition=0).get(timeout=10)
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            host.poll_clients()
+            time.sleep(0.02)
+        assert host.counts.unrouted == 0
+        producer.commit_transaction()
+        until(lambda: "m00" in host.poll_clients() and host.counts.unrouted)
+        source = host.poll_clients()["m00"]
+        ids = []
+        until(lambda: host.poll_clients() and (ids.extend(keys(source.poll_halves(9, 9))) or len(ids) == 2))
+        assert (ids, host.counts.unrouted) == (["P1", "P1"], 1)
 
 
 def host_of(plant):
