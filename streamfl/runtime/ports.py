@@ -176,7 +176,7 @@ class Placement:
     by
         `topic`: every topic is a client and has one partition. `partition`: every partition is a client, named
         `topic/number`. `message-key`: every key of messages is a client. `field`: every value of a field of the
-        records is one. The records of the last two may be in any partitions: see `runtime/log/regrouping`.
+        records is one. The records of the last two may be in any partitions: see `runtime/log/repartitioning`.
     partitions
         How many partitions each topic must have; None allows any number.
     start
@@ -195,7 +195,7 @@ class Placement:
     late_after: float = 60.0
 
     @property
-    def is_regrouped(self) -> bool:
+    def is_repartitioned(self) -> bool:
         """Tell whether records are written anew, those of a client in one partition, before clients read them."""
         return self.by in ("message-key", "field")
 
@@ -205,7 +205,7 @@ class LabelTopics:
     """Labels that come later than their records, under a key.
 
     Partition n of a topic of records belongs to partition n of a topic of labels: of the only one, or of the one in
-    whose name the same text stands for the `*`. Where records are regrouped, labels may be in any partitions.
+    whose name the same text stands for the `*`. Where records are repartitioned, labels may be in any partitions.
 
     Parameters
     ----------

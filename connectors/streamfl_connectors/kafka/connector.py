@@ -49,7 +49,7 @@ from streamfl_connectors.kafka.hosts.scorer import KafkaScorer
 from streamfl_connectors.kafka.last_round import last_opened
 from streamfl_connectors.kafka.partitions import wrong_placement
 from streamfl_connectors.kafka.settings import KafkaSettings
-from streamfl_connectors.kafka.topics import WEEK, TopicPlan, plans, regrouped
+from streamfl_connectors.kafka.topics import WEEK, TopicPlan, plans, repartitioned
 from streamfl_connectors.kafka.watcher import KafkaWatcher
 from streamfl_connectors.kafka.writer import KafkaRecordWriter
 
@@ -105,7 +105,7 @@ class KafkaConnector:
 
     def _federated(self, placement: Placement, delayed_labels: LabelTopics | None) -> Federated:
         labels = delayed_labels.placement.topics if delayed_labels is not None else ()
-        return Federated(self._topics, placement.topics, labels, is_regrouped=placement.is_regrouped)
+        return Federated(self._topics, placement.topics, labels, is_repartitioned=placement.is_repartitioned)
 
     def _prepared(self) -> bool | None:
         settings = self._connection.settings
@@ -182,9 +182,9 @@ class KafkaConnector:
                 "the topics of the labels", lambda: self._records_there(delayed_labels.placement)
             )
             self._make_predictions(max(there.values(), default=1))
-        if placement.is_regrouped:
-            made = regrouped(self._topics, max(there.values()), with_labels=delayed_labels is not None)
-            self._connection.patiently("the topics of regrouped records", lambda: self._records_made(made))
+        if placement.is_repartitioned:
+            made = repartitioned(self._topics, max(there.values()), with_labels=delayed_labels is not None)
+            self._connection.patiently("the topics of repartitioned records", lambda: self._records_made(made))
         host = KafkaHost(self._connection, self._topics, name, placement, records, delayed_labels)
         with closed_if_it_fails(host):
             self._connection.patiently("the topics of the records", host.subscribe)
@@ -325,7 +325,9 @@ class KafkaConnector:
         servers = self._connection.settings.bootstrap_servers
         connect = ["--bootstrap-server", servers if isinstance(servers, str) else ",".join(servers)]
         connect += ["--command-config", config] if config is not None else []
-        federated = Federated(self._topics, placement.topics, labels, unlabelled, is_regrouped=placement.is_regrouped)
+        federated = Federated(
+            self._topics, placement.topics, labels, unlabelled, is_repartitioned=placement.is_repartitioned
+        )
         return access(federated, role, principal, connect)
 
     def users(self, accesses: Sequence[Access], cluster: str) -> str:

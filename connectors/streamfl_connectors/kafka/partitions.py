@@ -35,7 +35,7 @@ def wrong_placement(placement: Placement, partitions: Mapping[str, int]) -> list
             found = f"topic {topic} has {has} partitions, and one client by topic reads one"
             remedy = 'write its records to partition 0, or begin with another clients than "topic" in [records]'
             wrong.append(CheckResult(topic, "error", found, remedy))
-        elif wanted is not None and has != wanted and not placement.is_regrouped:
+        elif wanted is not None and has != wanted and not placement.is_repartitioned:
             found = f"topic {topic} has {has} partitions, but the settings want {wanted}"
             remedy = (
                 "raise partitions in [records]" if has > wanted else f"{added(topic, wanted)}, or lower the number"

@@ -10,8 +10,8 @@ DAY = 24 * 3600 * 1000
 
 WEEK = {"cleanup.policy": "delete", "retention.ms": str(7 * DAY)}
 
-# The most bytes of a regrouped message: topics of records may take more than the megabyte of Kafka's default.
-REGROUPED_BYTES = 8 * 1024 * 1024
+# The most bytes of a repartitioned message: topics of records may take more than the megabyte of Kafka's default.
+REPARTITIONED_BYTES = 8 * 1024 * 1024
 
 # Nobody reads old heartbeats.
 MINUTES = {"cleanup.policy": "delete", "retention.ms": str(DAY // 288), "segment.ms": str(DAY // 288)}
@@ -55,10 +55,10 @@ class TopicPlan:
     largest: int = 0
 
 
-def regrouped(topics: Topics, partitions: int, *, with_labels: bool) -> tuple[TopicPlan, ...]:
-    """Return the wanted configurations of regrouped records and labels; times are those of the broker's clock."""
+def repartitioned(topics: Topics, partitions: int, *, with_labels: bool) -> tuple[TopicPlan, ...]:
+    """Return the wanted configurations of repartitioned records and labels; times are those of the broker's clock."""
     names = (topics.client_records, *((topics.client_labels,) if with_labels else ()))
-    configs = WEEK | STAMPED | {"max.message.bytes": str(REGROUPED_BYTES)}
+    configs = WEEK | STAMPED | {"max.message.bytes": str(REPARTITIONED_BYTES)}
     return tuple(TopicPlan(name, None, partitions, configs) for name in names)
 
 

@@ -499,9 +499,11 @@ class FederationSettings(BaseSettings):
             raise ValueError(
                 f"score.topics: {min(own)} is one of the federation's own topics; name topics of records"
             )
-        regrouped = {Topics(self.federation.name).client_records, Topics(self.federation.name).client_labels}
-        if regrouped & {*self.records.topics, self.labels.topic}:
-            raise ValueError(f"records.topics: {' and '.join(sorted(regrouped))} are written by hosts; name others")
+        repartitioned = {Topics(self.federation.name).client_records, Topics(self.federation.name).client_labels}
+        if repartitioned & {*self.records.topics, self.labels.topic}:
+            raise ValueError(
+                f"records.topics: {' and '.join(sorted(repartitioned))} are written by hosts; name others"
+            )
         if "key" in self.records.fields.model_fields_set:
             raise ValueError("records.fields.key: leave it out, because key in [labels] sets it")
         if self.labels.topic:
@@ -525,7 +527,7 @@ class FederationSettings(BaseSettings):
         records, fields = self.records, self.records.fields
         if records.format != "json":
             raise ValueError('labels.topic: delayed labels need [records] format = "json"')
-        if len(records.topics) > 1 and not self.placement.is_regrouped:
+        if len(records.topics) > 1 and not self.placement.is_repartitioned:
             raise ValueError("labels.topic: delayed labels allow only one name in records.topics")
         if any(labels.topic.count("*") != name.count("*") for name in records.topics):
             raise ValueError("labels.topic: it needs a * exactly if the name in records.topics has one")

@@ -116,18 +116,18 @@ def places_of(
 def read_by_clients(
     topics: Topics, placement: Placement, labels: LabelTopics | None = None
 ) -> tuple[Placement, LabelTopics | None]:
-    """Return where clients read records and delayed labels: where they are, or where they are regrouped.
+    """Return where clients read records and delayed labels: where they are, or where they are repartitioned.
 
     >>> read_by_clients(Topics("f"), Placement(("readings",), "field"))[0].topics
     ('f.client-records',)
     """
-    if not placement.is_regrouped:
+    if not placement.is_repartitioned:
         return placement, labels
 
-    def regrouped(one: Placement, topic: str) -> Placement:
+    def repartitioned(one: Placement, topic: str) -> Placement:
         return replace(one, topics=(topic,), by="message-key", partitions=None, start="earliest")
 
     of_labels = None
     if labels is not None:
-        of_labels = replace(labels, placement=regrouped(labels.placement, topics.client_labels))
-    return regrouped(placement, topics.client_records), of_labels
+        of_labels = replace(labels, placement=repartitioned(labels.placement, topics.client_labels))
+    return repartitioned(placement, topics.client_records), of_labels

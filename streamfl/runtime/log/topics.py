@@ -55,18 +55,18 @@ class Topics:
 
     @property
     def client_records(self) -> str:
-        """Records, those of a client in one partition, if they are regrouped."""
+        """Records, those of a client in one partition, if they are repartitioned."""
         return f"{self.federation}.client-records"
 
     @property
     def client_labels(self) -> str:
-        """Delayed labels, each in the partition of its record, if they are regrouped."""
+        """Delayed labels, each in the partition of its record, if they are repartitioned."""
         return f"{self.federation}.client-labels"
 
     @property
-    def regroup_group(self) -> str:
-        """The group under which it is committed how far records were regrouped, and the transactional id for it."""
-        return f"{self.federation}.regroup"
+    def repartition_group(self) -> str:
+        """The group that commits how far records were repartitioned, and the transactional id for it."""
+        return f"{self.federation}.repartition"
 
     @property
     def scorers_group(self) -> str:

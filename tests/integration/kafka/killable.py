@@ -17,7 +17,7 @@ from streamfl.protocol.messages import RoundClosed, Scores, Update
 from streamfl.runtime import nodes
 from streamfl_connectors.kafka.coordinator.link import KafkaCoordinatorLink
 from streamfl_connectors.kafka.coordinator.transactions import Transactions
-from streamfl_connectors.kafka.hosts import client_answers, client_links, regrouper, scorer
+from streamfl_connectors.kafka.hosts import client_answers, client_links, repartitioner, scorer
 
 Die = Callable[[], None]
 
@@ -151,23 +151,23 @@ def answers_read_back(die: Die) -> None:
     client_answers.AnswerReader._read_on = killing
 
 
-def regrouping_read(die: Die) -> None:
+def repartitioning_read(die: Die) -> None:
     """Host: messages were read and put in order, and nothing was written."""
-    write = regrouper._Session._write
+    write = repartitioner._Session._write
 
-    def killing(self: regrouper._Session, taken: list) -> None:
+    def killing(self: repartitioner._Session, taken: list) -> None:
         if taken:
             die()
         write(self, taken)
 
-    regrouper._Session._write = killing
+    repartitioner._Session._write = killing
 
 
-def regrouping_uncommitted(die: Die) -> None:
-    """Host: regrouped messages and the offsets behind them are in the log, and not committed."""
-    write = regrouper._Session._write
+def repartitioning_uncommitted(die: Die) -> None:
+    """Host: repartitioned messages and the offsets behind them are in the log, and not committed."""
+    write = repartitioner._Session._write
 
-    def killing(self: regrouper._Session, taken: list) -> None:
+    def killing(self: repartitioner._Session, taken: list) -> None:
         commit = self._producer.commit_transaction
 
         def dying() -> None:
@@ -179,7 +179,7 @@ def regrouping_uncommitted(die: Die) -> None:
         write(self, taken)
         self._producer.commit_transaction = commit
 
-    regrouper._Session._write = killing
+    repartitioner._Session._write = killing
 
 
 def records_read(die: Die) -> None:
@@ -220,8 +220,8 @@ POINTS = {
         before_committing,
         client_answers_written,
         answers_read_back,
-        regrouping_read,
-        regrouping_uncommitted,
+        repartitioning_read,
+        repartitioning_uncommitted,
         records_read,
         answers_committed,
     )

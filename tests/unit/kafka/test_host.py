@@ -52,7 +52,7 @@ def clock(monkeypatch):
 @pytest.fixture
 def host(clock):
     host = KafkaHost.__new__(KafkaHost)
-    host._records, host._received, host._answers, host._regrouper = Records(), clock, None, None
+    host._records, host._received, host._answers, host._repartitioner = Records(), clock, None, None
     host._links, host.counts = SimpleNamespace(foreign=0), SimpleNamespace()
     host._pause, host._poll_at = SHORTEST, 0.0
     return host

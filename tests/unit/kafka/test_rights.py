@@ -20,7 +20,7 @@ COMMAND = str(Path(sys.executable).parent / "streamfl")
 READ_BY_PAGES = [("READ", "TOPIC", "f.control"), ("READ", "TOPIC", "f.dead-letter")]
 
 WHOLE = Federated(Topics("f"), ("r.*",), ("l.*",), Unlabelled(("u",), exactly_once=True))
-REGROUPED = Federated(Topics("f"), ("r",), ("l",), is_regrouped=True)
+REPARTITIONED = Federated(Topics("f"), ("r",), ("l",), is_repartitioned=True)
 
 
 def granted(federated, role):
@@ -80,10 +80,10 @@ def test_only_the_coordinator_speaks_as_it_and_only_hosts_as_clients():
     assert may("WRITE", "r.") == {"producer"}
 
 
-def test_only_hosts_write_regrouped_records_and_no_producer_or_coordinator():
+def test_only_hosts_write_repartitioned_records_and_no_producer_or_coordinator():
     written = {("WRITE", "TOPIC", f"f.client-{kind}", "LITERAL") for kind in ("records", "labels")}
-    assert {role for role in ROLES if written & granted(REGROUPED, role)} == {"host"}
-    assert written <= granted(REGROUPED, "host")
+    assert {role for role in ROLES if written & granted(REPARTITIONED, role)} == {"host"}
+    assert written <= granted(REPARTITIONED, "host")
     assert not written & granted(WHOLE, "host")
 
 
@@ -168,7 +168,7 @@ SAYS = {
     "records": "the records",
     "labels": "the labels",
     "unlabelled": "the topics of `[score]`",
-    "regrouped": "`NAME.client-records` and `NAME.client-labels`",
+    "repartitioned": "`NAME.client-records` and `NAME.client-labels`",
     "coordinator": "`NAME.coordinator`",
     "clients": "`NAME.clients`",
     "scorers": "`NAME.scorers`",

@@ -10,9 +10,9 @@ from kafka import errors as kafka_errors
 
 from streamfl.errors import StreamflError
 from streamfl.runtime.log.placement import labels_of, pattern
-from streamfl.runtime.log.regrouping import sampled
-from streamfl.runtime.log.regrouping.sampled import Read
-from streamfl.runtime.log.regrouping.whose import Whose, whose_by_field, whose_by_key, whose_labels
+from streamfl.runtime.log.repartitioning import sampled
+from streamfl.runtime.log.repartitioning.sampled import Read
+from streamfl.runtime.log.repartitioning.whose import Whose, whose_by_field, whose_by_key, whose_labels
 from streamfl.runtime.log.sample import listed
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import CheckResult, LabelTopics, Placement, RecordFormat, Unlabelled
@@ -120,7 +120,7 @@ class _Check:
         yield "records", self._schema
         if self._delayed_labels is not None:
             yield "labels", self._label_schema
-        if self._placement.is_regrouped:
+        if self._placement.is_repartitioned:
             yield "clients", self._matched
         if self._asked is not None:
             yield "records without labels", self._unlabelled_schema
@@ -183,7 +183,7 @@ class _Check:
         """Check the topic of the labels of each topic of records, and that of the clients' answers."""
         if self._delayed_labels is None:
             return
-        if self._placement.is_regrouped:
+        if self._placement.is_repartitioned:
             yield from self._labels_of_any_records(self._delayed_labels.placement.topics[0])
             return
         there = {name: topic for name, topic in self._of_records.items() if not topic["error_code"]}
@@ -237,7 +237,11 @@ class _Check:
         labels = self._delayed_labels.placement.topics if self._delayed_labels is not None else ()
         unlabelled = self._asked[0] if self._asked is not None else Unlabelled(())
         federated = Federated(
-            self._topics, self._placement.topics, labels, unlabelled, is_regrouped=self._placement.is_regrouped
+            self._topics,
+            self._placement.topics,
+            labels,
+            unlabelled,
+            is_repartitioned=self._placement.is_repartitioned,
         )
         scorer = ["scorer"] if unlabelled.topics else []
         return LogInRights(self._admin, federated).findings(["host", "coordinator", *scorer, *SMALL])

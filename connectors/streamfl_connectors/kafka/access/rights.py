@@ -61,8 +61,8 @@ def _rows(right: str, kind: Kind, *what: str, when: str = "", vital: bool = True
     return tuple(Row(right, kind, one, when, vital) for one in what)
 
 
-# When records are regrouped: the values of `clients` in [records].
-REGROUPED = "message-key, field"
+# When records are repartitioned: the values of `clients` in [records].
+REPARTITIONED = "message-key, field"
 
 OWN = ("control", "models", "updates", "commands", "heartbeats", "state", "dead_letters")
 
@@ -74,7 +74,7 @@ ROLES: Mapping[str, tuple[Row, ...]] = {
         *_rows("READ", "topic", "heartbeats", "control", vital=False),
         *_rows("WRITE", "topic", "heartbeats", vital=False),
         *_rows("DESCRIBE", "topic", "records", "labels", vital=False),
-        *_rows("DESCRIBE", "topic", "regrouped", when=REGROUPED, vital=False),
+        *_rows("DESCRIBE", "topic", "repartitioned", when=REPARTITIONED, vital=False),
         *_rows("READ", "group", "coordinator"),
         *_rows("WRITE", "transactional id", "coordinator"),
         *_rows("CREATE", "topic", *OWN),
@@ -85,15 +85,15 @@ ROLES: Mapping[str, tuple[Row, ...]] = {
         *_rows("WRITE", "topic", "updates"),
         *_rows("WRITE", "topic", "dead_letters", vital=False),
         *_rows("READ", "topic", "predictions", when="[labels]"),
-        *_rows("READ", "topic", "regrouped", when=REGROUPED),
+        *_rows("READ", "topic", "repartitioned", when=REPARTITIONED),
         *_rows("WRITE", "topic", "predictions", when="[labels]"),
-        *_rows("WRITE", "topic", "regrouped", when=REGROUPED),
+        *_rows("WRITE", "topic", "repartitioned", when=REPARTITIONED),
         *_rows("READ", "group", "clients"),
-        *_rows("READ", "group", "regroup", when=REGROUPED),
-        *_rows("WRITE", "transactional id", "regroup", when=REGROUPED),
+        *_rows("READ", "group", "repartition", when=REPARTITIONED),
+        *_rows("WRITE", "transactional id", "repartition", when=REPARTITIONED),
         *_rows("CREATE", "topic", "predictions", when="[labels]"),
-        *_rows("CREATE", "topic", "regrouped", when=REGROUPED),
-        *_rows("DESCRIBE_CONFIGS", "topic", "regrouped", when=REGROUPED),
+        *_rows("CREATE", "topic", "repartitioned", when=REPARTITIONED),
+        *_rows("DESCRIBE_CONFIGS", "topic", "repartitioned", when=REPARTITIONED),
     ),
     "scorer": (
         *_rows("READ", "topic", "unlabelled", "control", "models"),
@@ -138,8 +138,8 @@ class Federated:
         Records that scorers answer.
     scorer
         The name of the one scorer that is meant; by default any.
-    is_regrouped
-        Whether hosts regroup records.
+    is_repartitioned
+        Whether hosts repartition records.
 
     Examples
     --------
@@ -153,7 +153,7 @@ class Federated:
     labels: Sequence[str] = ()
     unlabelled: Unlabelled = field(default_factory=lambda: Unlabelled(()))
     scorer: str = "*"
-    is_regrouped: bool = False
+    is_repartitioned: bool = False
 
     def needs(self, role: str) -> tuple[Need, ...]:
         """Return the rights that a role needs here."""
@@ -166,7 +166,7 @@ class Federated:
 
     def _holds(self, when: str) -> bool:
         held = {"[labels]": bool(self.labels), "exactly_once": self.unlabelled.exactly_once}
-        return {"": True, REGROUPED: self.is_regrouped, **held}[when]
+        return {"": True, REPARTITIONED: self.is_repartitioned, **held}[when]
 
     def _named(self, row: Row) -> Sequence[str]:
         topics = self.topics
@@ -174,8 +174,8 @@ class Federated:
             "records": self.records,
             "labels": self.labels,
             "unlabelled": self.unlabelled.topics,
-            "regrouped": [topics.client_records, *([topics.client_labels] if self.labels else [])],
-            "regroup": [topics.regroup_group],
+            "repartitioned": [topics.client_records, *([topics.client_labels] if self.labels else [])],
+            "repartition": [topics.repartition_group],
             "coordinator": [topics.coordinator_group],
             "clients": [topics.clients_group],
             "scorers": [topics.scorers_group],

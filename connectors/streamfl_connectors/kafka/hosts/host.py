@@ -22,7 +22,7 @@ from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.hosts.client_answers import AnswerWriter
 from streamfl_connectors.kafka.hosts.client_links import ClientLinks
 from streamfl_connectors.kafka.hosts.records import RecordConsumer
-from streamfl_connectors.kafka.hosts.regrouper import Regrouper
+from streamfl_connectors.kafka.hosts.repartitioner import Repartitioner
 
 # Seconds between two polls. A poll costs half a millisecond or more however few records it brings: one at the end of
 # all partitions leaves time for some to come, and without records polls become ever more seldom.
@@ -62,10 +62,12 @@ class KafkaHost:
         self._links = ClientLinks(connection, topics, self._received.set, self._flush)
         by_client, labels = read_by_clients(topics, placement, delayed_labels)
         self._records = RecordConsumer(connection, topics, name, by_client, records, self.counts, labels)
-        self._regrouper: Regrouper | None = None
-        if placement.is_regrouped:
+        self._repartitioner: Repartitioner | None = None
+        if placement.is_repartitioned:
             bury = self._records.bury_stored
-            self._regrouper = Regrouper(connection, topics, placement, records, delayed_labels, bury, self.counts)
+            self._repartitioner = Repartitioner(
+                connection, topics, placement, records, delayed_labels, bury, self.counts
+            )
         self._pause, self._poll_at = SHORTEST, 0.0
 
     def subscribe(self) -> bool:
@@ -93,8 +95,8 @@ class KafkaHost:
     def _poll(self) -> None:
         """Read records, and say when to poll again."""
         wait = 0.0
-        if self._regrouper is not None:
-            self._regrouper.follow(self._records.partitions)
+        if self._repartitioner is not None:
+            self._repartitioner.follow(self._records.partitions)
         if not self._records.read():
             wait, self._pause = self._pause, min(2.0 * self._pause, LONGEST)
         elif self._records.is_behind:
@@ -155,8 +157,8 @@ class KafkaHost:
 
     def close(self) -> None:
         """Close the links and the connections."""
-        if self._regrouper is not None:
-            self._regrouper.close()
+        if self._repartitioner is not None:
+            self._repartitioner.close()
         self._links.close()
         if self._answers is not None:
             self._answers.close()

@@ -10,8 +10,8 @@ from streamfl.records.objects import Object, flat
 from streamfl.records.request import LABEL_NAMES, Request
 from streamfl.records.values.cells import listed, quoted, text
 from streamfl.runtime.log.intake import client_named
-from streamfl.runtime.log.regrouping.sampled import Matched, matched, needed_window, rate_of
-from streamfl.runtime.log.regrouping.whose import Whose
+from streamfl.runtime.log.repartitioning.sampled import Matched, matched, needed_window, rate_of
+from streamfl.runtime.log.repartitioning.whose import Whose
 from streamfl.runtime.ports import ClientBy, TopicSample
 
 # A window is made so many times as large as what the sample needs, and no smaller than the default.

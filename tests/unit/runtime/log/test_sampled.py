@@ -1,9 +1,9 @@
-"""What a check says of records and labels that are regrouped, before anything runs."""
+"""What a check says of records and labels that are repartitioned, before anything runs."""
 
 import pytest
 
-from streamfl.runtime.log.regrouping.sampled import clients_seen, labels_fit, matched
-from streamfl.runtime.log.regrouping.whose import Whose
+from streamfl.runtime.log.repartitioning.sampled import clients_seen, labels_fit, matched
+from streamfl.runtime.log.repartitioning.whose import Whose
 
 NOTHING = matched([], [])
 

@@ -1,10 +1,10 @@
-"""What a sample of records and labels says of a federation that regroups them: its clients, and which labels fit."""
+"""What a sample of records and labels says of a federation that repartitions them: clients, and which labels fit."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from streamfl.runtime.log.regrouping.whose import Whose
+from streamfl.runtime.log.repartitioning.whose import Whose
 from streamfl.runtime.log.sample import listed
 from streamfl.runtime.ports import CheckResult
 

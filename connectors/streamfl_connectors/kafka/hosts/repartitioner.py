@@ -1,4 +1,4 @@
-"""Regroups records and labels by client, in a thread of one host: the one that reads the first regrouped partition.
+"""Repartitions records and labels by client, in a thread of one host: the one that reads the first partition written.
 
 The group of hosts gives that partition to one host at a time, so no election is needed and no process is added. A
 host that has lost it and does not know yet is fenced by its successor, which begins with the same transactional id.
@@ -17,10 +17,10 @@ from kafka import errors as kafka_errors
 from streamfl.errors import PeerError, TakenOverError, UsageError
 from streamfl.protocol.reasons import Reason, ReasonCode
 from streamfl.runtime.log.dead_letters import DeadLetter
-from streamfl.runtime.log.regrouping.ids import Ids
-from streamfl.runtime.log.regrouping.order import Kind, Regrouped, Regrouping
-from streamfl.runtime.log.regrouping.progress import PartitionProgress
-from streamfl.runtime.log.regrouping.whose import MARK, Whose, whose_by_field, whose_by_key, whose_labels
+from streamfl.runtime.log.repartitioning.ids import Ids
+from streamfl.runtime.log.repartitioning.order import Kind, Repartitioned, Repartitioning
+from streamfl.runtime.log.repartitioning.progress import PartitionProgress
+from streamfl.runtime.log.repartitioning.whose import MARK, Whose, whose_by_field, whose_by_key, whose_labels
 from streamfl.runtime.log.tally import Tally
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import LabelTopics, Placement, ReadingCounts, RecordFormat
@@ -29,10 +29,10 @@ from streamfl_connectors.kafka.administration import ALLOWANCE, configs_of, part
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.hosts.feed import FETCHES
 from streamfl_connectors.kafka.reading import bounds, is_end, name_of
-from streamfl_connectors.kafka.topics import REGROUPED_BYTES
+from streamfl_connectors.kafka.topics import REPARTITIONED_BYTES
 from streamfl_connectors.kafka.writer import END_OF_STREAM
 
-LOG = structlog.get_logger("streamfl.kafka.regrouper")
+LOG = structlog.get_logger("streamfl.kafka.repartitioner")
 
 # The most messages of a transaction, and of a partition that were read and not written yet.
 MOST, MOST_WAITING = 5_000, 5_000
@@ -60,12 +60,12 @@ UNSEEN = 1_048_588
 # What divides the number of partitions that are written from what else is told beside a committed offset.
 TO = ";"
 
-# The header of a regrouped record with its id, and that of any regrouped message with the place where it was read.
+# The header of a repartitioned record with its id, and that of any such message with the place where it was read.
 ID, PLACE = "id", "from"
 
 
-class Regrouper:
-    """Regroups while its host leads.
+class Repartitioner:
+    """Repartitions while its host leads.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class Regrouper:
         self._again_at = 0.0
 
     def follow(self, assigned: Mapping[TopicPartition, object]) -> None:
-        """Regroup if this host reads the first partition, else not.
+        """Repartition if this host reads the first partition, else not.
 
         Raises
         ------
@@ -116,7 +116,7 @@ class Regrouper:
             self._again_at = time.monotonic() + AGAIN
             self._stop = threading.Event()
             self._thread = threading.Thread(
-                target=self._run, args=(self._stop,), name="streamfl-regrouper", daemon=True
+                target=self._run, args=(self._stop,), name="streamfl-repartitioner", daemon=True
             )
             self._thread.start()
 
@@ -125,9 +125,9 @@ class Regrouper:
         try:
             while not stop.is_set():
                 try:
-                    self._regroup(stop, absence)
+                    self._repartition(stop, absence)
                 except TakenOverError:
-                    LOG.info("another host regroups")
+                    LOG.info("another host repartitions")
                     return
                 except PeerError as error:
                     absence.bear(error)
@@ -135,7 +135,7 @@ class Regrouper:
         except Exception as error:  # the host's own thread raises it
             self._failed = error
 
-    def _regroup(self, stop: threading.Event, absence: Absence) -> None:
+    def _repartition(self, stop: threading.Event, absence: Absence) -> None:
         with explained(self._connection.settings.bootstrap_servers), closing(self._made()) as session:
             session.begin()
             while not stop.is_set():
@@ -150,7 +150,7 @@ class Regrouper:
 
 
 class _Session:
-    """One stretch of regrouping, from what was committed last until an error or the end."""
+    """One stretch of repartitioning, from what was committed last until an error or the end."""
 
     def __init__(
         self,
@@ -174,14 +174,14 @@ class _Session:
         self._look_at = self._ask_at = self._commit_at = 0.0
         # kafka-python waits for `retry_backoff_ms` several times in a transaction, which takes 0.1 s by default.
         self._producer: KafkaProducer = connection.producer(
-            transactional_id=topics.regroup_group,
+            transactional_id=topics.repartition_group,
             transaction_timeout_ms=connection.settings.transaction_timeout_ms,
             retry_backoff_ms=2,
             linger_ms=5,
             batch_size=256 * 1024,
-            max_request_size=REGROUPED_BYTES,
+            max_request_size=REPARTITIONED_BYTES,
         )
-        self._consumer: KafkaConsumer = connection.consumer(group_id=topics.regroup_group, **FETCHES)
+        self._consumer: KafkaConsumer = connection.consumer(group_id=topics.repartition_group, **FETCHES)
         self._admin: KafkaAdminClient = connection.admin()
 
     def begin(self) -> None:
@@ -189,14 +189,14 @@ class _Session:
         self._producer.init_transactions()
         partitions = self._partitions()
         ids = Ids(partitions, 0 if self._labels is None else self._labels.window)
-        self._regrouping = Regrouping(ids)
+        self._repartitioning = Repartitioning(ids)
         self._to = partitions
         self._largest = self._learn_largest()
         if self._labels is not None:
             self._recall(ids, partitions)
         self._look()
         self._write([])  # where it has begun stays, even if nothing comes
-        LOG.info("regrouping", partitions=len(self._regrouping.places), to=partitions)
+        LOG.info("repartitioning", partitions=len(self._repartitioning.places), to=partitions)
 
     def _partitions(self) -> int:
         """Return how many partitions are written: as many as in the beginning, even if some were added."""
@@ -216,7 +216,7 @@ class _Session:
         try:
             return int(to), PartitionProgress.of(committed.offset, told)
         except ValueError as error:
-            what = f"group {self._topics.regroup_group}: somebody else has set its offset of {name_of(partition)}"
+            what = f"group {self._topics.repartition_group}: somebody else has set its offset of {name_of(partition)}"
             why = "records would be lost or written twice"
             raise UsageError(f"{what}, so {why}; choose another federation name") from error
 
@@ -229,7 +229,9 @@ class _Session:
         """Check that it begins indeed if nothing is committed."""
         places = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
         if written := sorted({one.topic for one, end in self._consumer.end_offsets(places).items() if end}):
-            what = f"messages are in {' and '.join(written)}, but group {self._topics.regroup_group} has no offsets"
+            what = (
+                f"messages are in {' and '.join(written)}, but group {self._topics.repartition_group} has no offsets"
+            )
             why = "brokers delete them some days (offsets.retention.minutes) after the last host has ended"
             raise UsageError(f"{what}, so records would be written twice: {why}; choose another federation name")
 
@@ -265,7 +267,7 @@ class _Session:
         if missing := sorted(self._kinds.keys() - counts.keys()):
             raise UsageError(f"no topic {', '.join(missing)}; make it, or correct [records] topics or [labels] topic")
         there = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
-        new = [one for one in there if (one.topic, one.partition) not in self._regrouping.places]
+        new = [one for one in there if (one.topic, one.partition) not in self._repartitioning.places]
         if not new:
             return
         self._consumer.assign(there)
@@ -273,7 +275,7 @@ class _Session:
             progress = self._begun(partition)
             self._consumer.seek(partition, progress.offset)
             place = (partition.topic, partition.partition)
-            self._regrouping.begin(place, self._kinds[partition.topic], progress, _now())
+            self._repartitioning.begin(place, self._kinds[partition.topic], progress, _now())
 
     def _begun(self, partition: TopicPartition) -> PartitionProgress:
         begin, end = bounds(self._consumer, partition)
@@ -306,7 +308,7 @@ class _Session:
         if began >= self._look_at:
             self._look()
         self._read()
-        taken = self._regrouping.take(_now(), MOST, MOST_BYTES)
+        taken = self._repartitioning.take(_now(), MOST, MOST_BYTES)
         if taken or began >= self._commit_at:
             self._write(taken)
         is_full = len(taken) >= MOST or sum(one.size for one in taken) >= MOST_BYTES
@@ -322,29 +324,29 @@ class _Session:
             return
         for partition, messages in polled.items():
             place = (partition.topic, partition.partition)
-            self._regrouping.arrived(place, messages, self._whose(self._kinds[partition.topic], messages), _now())
-        for place in self._regrouping.places:
+            self._repartitioning.arrived(place, messages, self._whose(self._kinds[partition.topic], messages), _now())
+        for place in self._repartitioning.places:
             partition = TopicPartition(*place)
             end = self._consumer.highwater(partition)
             at_end = end is not None and self._consumer.position(partition) >= end
-            self._regrouping.note_end(place, at_end=at_end)
+            self._repartitioning.note_end(place, at_end=at_end)
         if self._labels is not None and time.monotonic() >= self._ask_at:
             self._ask()
 
     def _ask(self) -> None:
         """Ask the brokers for the ends: a fetch tells one only if it has changed, and a silent broker tells none."""
         self._ask_at, asked = time.monotonic() + ASK_AGAIN, _now()
-        places = [TopicPartition(*one) for one, kind in self._regrouping.places.items() if kind == "records"]
+        places = [TopicPartition(*one) for one, kind in self._repartitioning.places.items() if kind == "records"]
         with suppress(kafka_errors.KafkaTimeoutError):
             for partition, end in self._consumer.end_offsets(places, timeout_ms=ANSWER_MS).items():
                 # The end is that of committed messages; those of an open transaction count as not read.
                 known = self._consumer.highwater(partition)
                 if known is not None and self._consumer.position(partition) >= max(end, known):
-                    self._regrouping.note_passed((partition.topic, partition.partition), asked)
+                    self._repartitioning.note_passed((partition.topic, partition.partition), asked)
 
     def _steer(self) -> None:
         """Pause partitions of which enough was read."""
-        waiting = {place: self._regrouping.waiting(place) for place in self._regrouping.places}
+        waiting = {place: self._repartitioning.waiting(place) for place in self._repartitioning.places}
         share = MOST_BYTES // len(waiting)
         full = {
             TopicPartition(*place)
@@ -374,7 +376,7 @@ class _Session:
             return whose_by_field(messages, self._records)
         return whose_by_key(messages, None if self._labels is None else self._records)
 
-    def _write(self, taken: Sequence[Regrouped]) -> None:
+    def _write(self, taken: Sequence[Repartitioned]) -> None:
         self._commit_at = time.monotonic() + COMMIT_AGAIN
         if stray := [*_stray(taken)]:
             self._bury([letter for letter, _ in stray])  # before they count as read
@@ -384,16 +386,16 @@ class _Session:
                 self._send(one)
         offsets = {
             TopicPartition(*place): OffsetAndMetadata(done.offset, f"{self._to}{TO}{done.told}", -1)
-            for place, done in self._regrouping.progress.items()
+            for place, done in self._repartitioning.progress.items()
         }
-        self._producer.send_offsets_to_transaction(offsets, self._topics.regroup_group)
+        self._producer.send_offsets_to_transaction(offsets, self._topics.repartition_group)
         self._producer.commit_transaction()
         for letter, reason in stray:
             topic, partition, offset = letter.place
             self._stray.note(topic, reason, partition=partition, offset=offset)
         self._counts.unrouted += len(stray)
 
-    def _send(self, one: Regrouped) -> None:
+    def _send(self, one: Repartitioned) -> None:
         value, key, headers = None, END_OF_STREAM.encode(), [(END_OF_STREAM, b"")]
         if one.message is not None and one.place is not None:
             topic, number = one.place
@@ -411,7 +413,7 @@ class _Session:
         self._admin.close()
 
 
-def _stray(taken: Sequence[Regrouped]) -> Iterator[tuple[DeadLetter, str]]:
+def _stray(taken: Sequence[Repartitioned]) -> Iterator[tuple[DeadLetter, str]]:
     """Yield the dead letters of messages that are nobody's, and what is wrong with each."""
     for one in taken:
         if one.partition < 0 and one.place is not None and one.message is not None:

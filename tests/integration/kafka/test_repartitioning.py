@@ -14,10 +14,10 @@ from small_stream import ROUNDS, SIZE, make
 
 from streamfl.records.formats import FieldMap, JsonRecords
 from streamfl.records.formats.field_map import LabelMap
-from streamfl.runtime.log.regrouping import order
+from streamfl.runtime.log.repartitioning import order
 from streamfl.runtime.ports import LabelTopics, Placement
 from streamfl_connectors.kafka.connector import KafkaConnector
-from streamfl_connectors.kafka.hosts import regrouper
+from streamfl_connectors.kafka.hosts import repartitioner
 from streamfl_connectors.kafka.settings import KafkaSettings
 
 NAMES = tuple(f"m{i:02d}" for i in range(4))
@@ -72,14 +72,14 @@ def died(running):
     return any(one.popen.poll() is not None for one in running)
 
 
-def regrouped(federation, kind):
+def repartitioned(federation, kind):
     """Return where each message was read, with the machine for which it was written."""
     found = [(dict(message.headers), message) for message in read(federation, f"client-{kind}")]
     return [(headers["from"].decode(), message) for headers, message in found if "from" in headers]
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("point", ["regrouping_read:4", "regrouping_uncommitted:4"])
+@pytest.mark.parametrize("point", ["repartitioning_read:4", "repartitioning_uncommitted:4"])
 def test_a_host_killed_between_reading_and_writing_loses_and_doubles_nothing(point, federate, plant):
     federation = federate(plant, *plant.settings())
     (host,) = started(federation, plant, "a", a=point)
@@ -94,21 +94,21 @@ def test_a_host_killed_between_reading_and_writing_loses_and_doubles_nothing(poi
     plant.end()
     check_as_undisturbed(federation, plant)
     for kind in ("records", "labels"):
-        found = regrouped(federation, kind)
+        found = repartitioned(federation, kind)
         assert len(found) == SIZE * ROUNDS * len(NAMES)
         assert max(Counter(place for place, _ in found).values()) == 1
         assert {len({one.partition for _, one in found if one.key == name.encode()}) for name in NAMES} == {1}
 
 
 @pytest.mark.full
-def test_another_host_regroups_when_the_one_that_did_is_gone(federate, plant):
+def test_another_host_repartitions_when_the_one_that_did_is_gone(federate, plant):
     federation = federate(plant, *plant.settings())
     a, b = started(federation, plant, "a", "b")
-    federation.until("one regroups", lambda: a.said("regrouping") or b.said("regrouping"))
-    leader, other = (a, b) if a.said("regrouping") else (b, a)
+    federation.until("one repartitions", lambda: a.said("repartitioning") or b.said("repartitioning"))
+    leader, other = (a, b) if a.said("repartitioning") else (b, a)
     leader.kill()
     federation.running.remove(leader)
-    federation.until("the other one regroups", lambda: other.said("regrouping"))
+    federation.until("the other one repartitions", lambda: other.said("repartitioning"))
     for until in (*range(4, ROUNDS, 3), ROUNDS):
         plant.write(until)
         federation.until("the rounds with labels", lambda: federation.rounds() >= plant.complete)
@@ -118,7 +118,7 @@ def test_another_host_regroups_when_the_one_that_did_is_gone(federate, plant):
 
 @pytest.mark.full
 def test_partitions_and_machines_are_added_without_a_setting(broker, plant, monkeypatch):
-    monkeypatch.setattr(regrouper, "LOOK_AGAIN", 0.5)
+    monkeypatch.setattr(repartitioner, "LOOK_AGAIN", 0.5)
     with closing(host_of(plant)) as host:
         plant.write(1, names=NAMES[:2])
         until(lambda: host.poll_clients().keys() == set(NAMES[:2]))
@@ -136,7 +136,7 @@ def test_partitions_and_machines_are_added_without_a_setting(broker, plant, monk
 
 
 @pytest.mark.full
-def test_messages_of_megabytes_are_regrouped_and_those_that_are_too_large_hold_up_nothing(broker, plant):
+def test_messages_of_megabytes_are_repartitioned_and_those_that_are_too_large_hold_up_nothing(broker, plant):
     values = [
         json.dumps({"id": f"P{size}", "x": 1.0, "note": "x" * size}).encode() for size in (9_000_000, 3_000_000)
     ]
@@ -155,7 +155,7 @@ def test_messages_of_megabytes_are_regrouped_and_those_that_are_too_large_hold_u
 @pytest.mark.full
 def test_a_label_waits_for_records_of_an_open_transaction_and_no_longer(broker, plant, monkeypatch):
     monkeypatch.setattr(order, "GRACE", 500)
-    monkeypatch.setattr(regrouper, "ASK_AGAIN", 0.5)
+    monkeypatch.setattr(repartitioner, "ASK_AGAIN", 0.5)
     writes = {"bootstrap_servers": broker.bootstrap, "transactional_id": plant.prefix}
     with closing(host_of(plant)) as host, closing(KafkaProducer(**writes)) as producer:
         producer.init_transactions()

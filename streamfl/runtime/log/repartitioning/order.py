@@ -1,8 +1,8 @@
 """Records and labels as they are in a log, put in one order: those of a client in one partition, labels by id.
 
 Theory of operation. A client's records may lie in any partitions of their topics, and a label names only the id of
-its record. Whoever regroups reads all partitions and writes every record to the partition of its client, and every
-label to the same partition of another topic. What it has written is the order of the federation: nobody behind it
+its record. Whoever repartitions reads all partitions and writes every record to the partition of its client, and
+every label to the same partition of another topic. What it has written is the order of the federation: nobody behind it
 looks at the topics again. It reads messages by the time at which they were written, over all partitions, so an index
 of ids says whose a label is. The index holds the newest `window` records of each partition that is written.
 
@@ -23,9 +23,9 @@ from math import inf
 from typing import Literal
 
 from streamfl.runtime.log.intake import LogMessage
-from streamfl.runtime.log.regrouping.ids import Ids, partition_of_client
-from streamfl.runtime.log.regrouping.progress import PartitionProgress
-from streamfl.runtime.log.regrouping.whose import Whose
+from streamfl.runtime.log.repartitioning.ids import Ids, partition_of_client
+from streamfl.runtime.log.repartitioning.progress import PartitionProgress
+from streamfl.runtime.log.repartitioning.whose import Whose
 
 # Milliseconds by which clocks of those who write records and labels may differ.
 GRACE = 60_000
@@ -48,7 +48,7 @@ Place = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Regrouped:
+class Repartitioned:
     """One message that is written, or one that cannot be.
 
     Parameters
@@ -155,7 +155,7 @@ class _Queue:
         return self.messages[0]
 
 
-class Regrouping:
+class Repartitioning:
     """Puts the messages of any partitions in one order; it reads and writes nothing itself.
 
     Parameters
@@ -213,7 +213,7 @@ class Regrouping:
         """Note that all of a partition was read that had been written by a time."""
         self._queues[place].passed = max(self._queues[place].passed, time)
 
-    def take(self, now: int, most: int, most_bytes: float = inf) -> list[Regrouped]:
+    def take(self, now: int, most: int, most_bytes: float = inf) -> list[Repartitioned]:
         """Return the next messages in order, up to about a size; none while an earlier one may still come."""
         taken = [*self._given_up(now)]
         left = most_bytes
@@ -226,13 +226,13 @@ class Regrouping:
                 queue.held[message.offset] = message, whose, time
                 self._awaited.setdefault(whose.id, []).append((place, message.offset))
                 continue
-            taken.append(self._regrouped(queue.kind, place, message, whose))
+            taken.append(self._repartitioned(queue.kind, place, message, whose))
             left -= size_of(message)
             if queue.kind == "records":
                 taken += self._found(whose.id)
         return taken or [*self._ends()]
 
-    def _given_up(self, now: int) -> Iterator[Regrouped]:
+    def _given_up(self, now: int) -> Iterator[Repartitioned]:
         """Yield held labels whose records do not come any more."""
         for place, queue in self._queues.items():
             for message, whose, time in [*queue.held.values()]:
@@ -242,13 +242,13 @@ class Regrouping:
                     awaited.remove((place, message.offset))
                     if not awaited:
                         del self._awaited[whose.id]
-                    yield self._regrouped(queue.kind, place, message, whose)
+                    yield self._repartitioned(queue.kind, place, message, whose)
 
-    def _found(self, record: str) -> Iterator[Regrouped]:
+    def _found(self, record: str) -> Iterator[Repartitioned]:
         """Yield the held labels of a record."""
         for place, offset in self._awaited.pop(record, ()):
             message, whose, _ = self._queues[place].held.pop(offset)
-            yield self._regrouped("labels", place, message, whose)
+            yield self._repartitioned("labels", place, message, whose)
 
     def _next(self, now: int) -> Place | None:
         """Return the partition with the message that is next; of a record and a label of one time, the record."""
@@ -271,21 +271,21 @@ class Regrouping:
         """Tell whether all partitions of records are beyond a time."""
         return all(one.passed_by(now) > time for one in self._queues.values() if one.kind == "records")
 
-    def _regrouped(self, kind: Kind, place: Place, message: LogMessage, whose: Whose) -> Regrouped:
+    def _repartitioned(self, kind: Kind, place: Place, message: LogMessage, whose: Whose) -> Repartitioned:
         client = whose.client if kind == "records" else self._ids.client(whose.id) or ""
         if whose.reason or not client:
-            return Regrouped(kind, -1, "", whose.id, whose.reason or NO_RECORD, place, message)
+            return Repartitioned(kind, -1, "", whose.id, whose.reason or NO_RECORD, place, message)
         if kind == "records" and whose.id:
             self._ids.add(whose.id, client)
-        return Regrouped(
+        return Repartitioned(
             kind, partition_of_client(client, self._ids.partitions), client, whose.id, "", place, message
         )
 
-    def _ends(self) -> Iterator[Regrouped]:
+    def _ends(self) -> Iterator[Repartitioned]:
         """Yield the marks of all partitions that are written, once all that are read have ended."""
         if not self._queues or not all(queue.has_ended for queue in self._queues.values()):
             return
         for queue in self._queues.values():
             queue.messages.clear()
         for kind in dict.fromkeys(queue.kind for queue in self._queues.values()):
-            yield from (Regrouped(kind, number, "") for number in range(self._ids.partitions))
+            yield from (Repartitioned(kind, number, "") for number in range(self._ids.partitions))

@@ -11,10 +11,18 @@ from hypothesis import given
 
 from streamfl.protocol.reasons import code_of
 from streamfl.records.formats import FieldMap, JsonRecords, LabelMap
-from streamfl.runtime.log.regrouping.ids import Ids, partition_of_client
-from streamfl.runtime.log.regrouping.order import GRACE, MOST_HELD, NO_RECORD, SILENT, Kind, Regrouped, Regrouping
-from streamfl.runtime.log.regrouping.progress import PartitionProgress
-from streamfl.runtime.log.regrouping.whose import MARK, Whose, whose_by_field, whose_by_key, whose_labels
+from streamfl.runtime.log.repartitioning.ids import Ids, partition_of_client
+from streamfl.runtime.log.repartitioning.order import (
+    GRACE,
+    MOST_HELD,
+    NO_RECORD,
+    SILENT,
+    Kind,
+    Repartitioned,
+    Repartitioning,
+)
+from streamfl.runtime.log.repartitioning.progress import PartitionProgress
+from streamfl.runtime.log.repartitioning.whose import MARK, Whose, whose_by_field, whose_by_key, whose_labels
 
 WRITTEN = 3
 RECORDS = JsonRecords(FieldMap(label="quality", key="part", client="machine.id", task="unlabelled"))
@@ -32,10 +40,10 @@ class Message:
 
 @dataclass
 class Log:
-    """Partitions of records and labels, what was regrouped from them, and how far that is committed."""
+    """Partitions of records and labels, what was repartitioned from them, and how far that is committed."""
 
     source: dict[tuple[str, int], list[Message]] = field(default_factory=dict)
-    written: list[Regrouped] = field(default_factory=list)
+    written: list[Repartitioned] = field(default_factory=list)
     committed: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
 
     def add(self, place: tuple[str, int], key: str, value: object, time: int) -> None:
@@ -46,31 +54,33 @@ class Log:
         for messages in self.source.values():
             messages.append(Message(len(messages), None, None, 0))
 
-    def begun(self, now: int = 0, window: int = 100) -> Regrouping:
+    def begun(self, now: int = 0, window: int = 100) -> Repartitioning:
         """Begin as after a kill: with what is committed."""
         ids = Ids(WRITTEN, window)
         for one in self.written:
             if one.kind == "records" and one.id:
                 ids.add(one.id, one.client)
-        regrouping = Regrouping(ids)
+        repartitioning = Repartitioning(ids)
         for place in self.source:
-            regrouping.begin(place, kind_of(place), PartitionProgress.of(*self.committed.get(place, (0, ""))), now)
-        return regrouping
+            repartitioning.begin(
+                place, kind_of(place), PartitionProgress.of(*self.committed.get(place, (0, ""))), now
+            )
+        return repartitioning
 
-    def read(self, regrouping: Regrouping, most: int = 1000, now: int = 0) -> None:
+    def read(self, repartitioning: Repartitioning, most: int = 1000, now: int = 0) -> None:
         """Read some more messages of each partition."""
         for place, messages in self.source.items():
-            at = regrouping.next(place)
+            at = repartitioning.next(place)
             some = messages[at : at + most]
-            regrouping.arrived(place, some, [said(place[0], one) for one in some], now)
-            regrouping.note_end(place, at_end=at + len(some) == len(messages))
+            repartitioning.arrived(place, some, [said(place[0], one) for one in some], now)
+            repartitioning.note_end(place, at_end=at + len(some) == len(messages))
             if at + len(some) == len(messages):
-                regrouping.note_passed(place, now)
+                repartitioning.note_passed(place, now)
 
-    def commit(self, regrouping: Regrouping, taken: list[Regrouped]) -> None:
+    def commit(self, repartitioning: Repartitioning, taken: list[Repartitioned]) -> None:
         """Write, and how far was read, in one transaction."""
         self.written += taken
-        self.committed = {place: (done.offset, done.told) for place, done in regrouping.progress.items()}
+        self.committed = {place: (done.offset, done.told) for place, done in repartitioning.progress.items()}
 
     def of(self, kind: Kind) -> dict[str, list[str]]:
         """Return the ids that were written of each client, in order."""
@@ -128,24 +138,24 @@ def check_whole(log: Log, parts: int = 30) -> None:
 def test_a_kill_between_read_and_write_loses_and_doubles_nothing(later, polls, most, kills):
     """Labels come after their records, or before by the clocks of those who write them."""
     log = plant(parts=14, later=later)
-    regrouping, step = log.begun(), 0
+    repartitioning, step = log.begun(), 0
     while len(log.written) < 28:
-        log.read(regrouping, polls[step % len(polls)], now=10**6)
-        taken = regrouping.take(10**6, most)
+        log.read(repartitioning, polls[step % len(polls)], now=10**6)
+        taken = repartitioning.take(10**6, most)
         if step in kills:
-            regrouping = log.begun(now=10**6)  # what was taken was not committed
+            repartitioning = log.begun(now=10**6)  # what was taken was not committed
         else:
-            log.commit(regrouping, taken)
+            log.commit(repartitioning, taken)
         step += 1
     check_whole(log, 14)
 
 
 def test_a_label_finds_its_record_whatever_the_partitions_and_however_long_the_backlog():
     log = plant(parts=300, later=20, of_records=5, of_labels=2)
-    regrouping = log.begun(window=40)  # far fewer than the records of the backlog
+    repartitioning = log.begun(window=40)  # far fewer than the records of the backlog
     while len(log.written) < 600:
-        log.read(regrouping, 50, now=10**9)
-        log.commit(regrouping, regrouping.take(10**9, 100))
+        log.read(repartitioning, 50, now=10**9)
+        log.commit(repartitioning, repartitioning.take(10**9, 100))
     check_whole(log, 300)
 
 
@@ -154,18 +164,18 @@ def test_a_label_waits_for_its_record_as_long_as_clocks_may_differ_and_holds_up_
     log.add(("results", 0), "P9", {"part": "P9", "quality": "ok"}, 1000)
     log.add(("readings", 0), "m0", reading("P1", "m0"), 2000)
     log.add(("results", 0), "P1", {"part": "P1", "quality": "ok"}, 3000)
-    regrouping = log.begun()
-    log.read(regrouping, now=4000)
-    log.commit(regrouping, regrouping.take(4000, 10))
+    repartitioning = log.begun()
+    log.read(repartitioning, now=4000)
+    log.commit(repartitioning, repartitioning.take(4000, 10))
     assert [(one.kind, one.client, one.id) for one in log.written] == [
         ("records", "m0", "P1"),
         ("labels", "m0", "P1"),
     ]
     assert log.committed["results", 0] == (0, "2:0")
-    log.read(regrouping, now=1000 + GRACE)
-    assert regrouping.take(1000 + GRACE, 10) == []
-    log.read(regrouping, now=1001 + GRACE)
-    (stray,) = regrouping.take(1001 + GRACE, 10)
+    log.read(repartitioning, now=1000 + GRACE)
+    assert repartitioning.take(1000 + GRACE, 10) == []
+    log.read(repartitioning, now=1001 + GRACE)
+    (stray,) = repartitioning.take(1001 + GRACE, 10)
     assert (stray.partition, stray.client, stray.reason) == (-1, "", NO_RECORD)
     log.add(("readings", 0), "m0", reading("P9", "m0"), 5000)  # in time: as if nobody had looked so late
     again = log.begun()
@@ -173,109 +183,109 @@ def test_a_label_waits_for_its_record_as_long_as_clocks_may_differ_and_holds_up_
     assert [one.client for one in again.take(5000, 10)] == ["m0", "m0"]
 
 
-def waiting_for(*read: Message, at_end: bool) -> Regrouping:
-    """Return a regrouping that holds a label of time 0, when so much of a partition of records was read."""
+def waiting_for(*read: Message, at_end: bool) -> Repartitioning:
+    """Return a repartitioning that holds a label of time 0, when so much of a partition of records was read."""
     log = Log({("results", 0): []})
     log.add(("results", 0), "P1", {"part": "P1", "quality": "ok"}, 0)
-    regrouping = log.begun()
-    regrouping.begin(("readings", 0), "records", PartitionProgress(0, 0), 0)
-    log.read(regrouping)
-    regrouping.arrived(("readings", 0), read, [said("readings", one) for one in read], 0)
-    regrouping.note_end(("readings", 0), at_end=at_end)
-    return regrouping
+    repartitioning = log.begun()
+    repartitioning.begin(("readings", 0), "records", PartitionProgress(0, 0), 0)
+    log.read(repartitioning)
+    repartitioning.arrived(("readings", 0), read, [said("readings", one) for one in read], 0)
+    repartitioning.note_end(("readings", 0), at_end=at_end)
+    return repartitioning
 
 
 @pytest.mark.parametrize("read", [(), (Message(0, None, None),)], ids=["nothing", "a mark, and an open transaction"])
 def test_no_label_is_given_up_before_records_were_read_beyond_it_but_for_a_partition_that_stays_silent(read):
-    regrouping = waiting_for(*read, at_end=False)
-    assert regrouping.take(SILENT, 10) == []
+    repartitioning = waiting_for(*read, at_end=False)
+    assert repartitioning.take(SILENT, 10) == []
     assert [one.reason for one in waiting_for(*read, at_end=False).take(SILENT + 1, 10)] == [NO_RECORD]
-    regrouping.note_passed(("readings", 0), GRACE)
-    assert regrouping.take(SILENT, 10) == []
-    regrouping.note_passed(("readings", 0), GRACE + 1)
-    assert [one.reason for one in regrouping.take(SILENT, 10)] == [NO_RECORD]
+    repartitioning.note_passed(("readings", 0), GRACE)
+    assert repartitioning.take(SILENT, 10) == []
+    repartitioning.note_passed(("readings", 0), GRACE + 1)
+    assert [one.reason for one in repartitioning.take(SILENT, 10)] == [NO_RECORD]
 
 
 def test_a_label_waits_for_what_was_written_before_it_even_if_all_was_read_once():
-    regrouping = waiting_for(at_end=True)
-    regrouping.note_passed(("readings", 0), GRACE)
-    assert regrouping.take(SILENT, 10) == []
+    repartitioning = waiting_for(at_end=True)
+    repartitioning.note_passed(("readings", 0), GRACE)
+    assert repartitioning.take(SILENT, 10) == []
 
 
 def test_of_a_thousand_labels_without_a_record_few_are_held_and_all_are_told():
     log = Log({("readings", 0): [], ("results", 0): []})
     for i in range(1000):
         log.add(("results", 0), f"Q{i}", {"part": f"Q{i}", "quality": "ok"}, i)
-    regrouping, now = log.begun(), 2000
-    log.read(regrouping, now=now)
-    assert regrouping.take(now, 10_000) == []
-    progress = regrouping.progress["results", 0]
+    repartitioning, now = log.begun(), 2000
+    log.read(repartitioning, now=now)
+    assert repartitioning.take(now, 10_000) == []
+    progress = repartitioning.progress["results", 0]
     assert len(progress.held) == MOST_HELD
     assert len(progress.told) < 4000
     now += GRACE
-    log.read(regrouping, now=now)
-    log.commit(regrouping, regrouping.take(now, 10_000))
+    log.read(repartitioning, now=now)
+    log.commit(repartitioning, repartitioning.take(now, 10_000))
     assert sorted(one.id for one in log.written) == sorted(f"Q{i}" for i in range(1000))
     assert log.committed["results", 0] == (1000, "")
-    assert regrouping._awaited == {}  # nothing is remembered of them
+    assert repartitioning._awaited == {}  # nothing is remembered of them
 
 
 def test_labels_that_are_held_have_few_bytes():
     log = Log({("readings", 0): [], ("results", 0): []})
     for i in range(10):
         log.add(("results", 0), f"Q{i}", {"part": f"Q{i}", "quality": "ok", "note": "x" * 400_000}, i)
-    regrouping = log.begun()
-    log.read(regrouping, now=100)
-    assert regrouping.take(100, 10) == []
-    assert regrouping.progress["results", 0].held == (0, 1, 2)
+    repartitioning = log.begun()
+    log.read(repartitioning, now=100)
+    assert repartitioning.take(100, 10) == []
+    assert repartitioning.progress["results", 0].held == (0, 1, 2)
 
 
 def test_records_of_a_client_may_move_to_a_partition_that_was_added():
     log = plant(parts=14, later=1)
-    regrouping = log.begun()
-    log.read(regrouping, now=10**6)
-    log.commit(regrouping, regrouping.take(10**6, 100))
+    repartitioning = log.begun()
+    log.read(repartitioning, now=10**6)
+    log.commit(repartitioning, repartitioning.take(10**6, 100))
     log.source["readings", 4] = []
-    regrouping.begin(("readings", 4), "records", PartitionProgress(0, 0), 10**6)
+    repartitioning.begin(("readings", 4), "records", PartitionProgress(0, 0), 10**6)
     log.add(("readings", 4), "m0", reading("P14", "m0"), 14_000)
-    log.read(regrouping, now=10**6)
-    log.commit(regrouping, regrouping.take(10**6, 100))
+    log.read(repartitioning, now=10**6)
+    log.commit(repartitioning, repartitioning.take(10**6, 100))
     assert log.of("records")["m0"] == ["P0", "P7", "P14"]
 
 
 def test_nothing_is_taken_while_an_earlier_message_may_still_come_but_not_for_ever():
     log = plant()
-    regrouping = log.begun()
+    repartitioning = log.begun()
     place = ("readings", 0)
     first = log.source[place][0]
-    regrouping.arrived(place, [first], [said("readings", first)], 0)
-    assert regrouping.take(9_999, 10) == []
-    assert [one.id for one in regrouping.take(10_001, 10)] == ["P0"]
+    repartitioning.arrived(place, [first], [said("readings", first)], 0)
+    assert repartitioning.take(9_999, 10) == []
+    assert [one.id for one in repartitioning.take(10_001, 10)] == ["P0"]
 
 
 def test_all_partitions_end_when_all_that_are_read_have_ended():
     log = plant()
     log.end()
-    regrouping = log.begun()
-    log.read(regrouping, now=10**6)
-    log.commit(regrouping, regrouping.take(10**6, 1000))
+    repartitioning = log.begun()
+    log.read(repartitioning, now=10**6)
+    log.commit(repartitioning, repartitioning.take(10**6, 1000))
     check_whole(log)
-    ends = regrouping.take(10**6, 1000)
+    ends = repartitioning.take(10**6, 1000)
     assert {(one.kind, one.partition) for one in ends} == {
         (kind, n) for kind in ("records", "labels") for n in range(WRITTEN)
     }
     assert all(one.message is None for one in ends)
-    assert regrouping.take(10**6, 1000) == []
+    assert repartitioning.take(10**6, 1000) == []
 
 
 def test_a_mark_with_messages_behind_it_was_no_end():
     log = plant()
     log.end()
     log.add(("readings", 0), "m0", reading("P99", "m0"), 99_000)
-    regrouping = log.begun()
-    log.read(regrouping, now=10**6)
-    assert "P99" in [one.id for one in regrouping.take(10**6, 1000)]
-    assert regrouping.take(10**6, 1000) == []
+    repartitioning = log.begun()
+    log.read(repartitioning, now=10**6)
+    assert "P99" in [one.id for one in repartitioning.take(10**6, 1000)]
+    assert repartitioning.take(10**6, 1000) == []
 
 
 @pytest.mark.parametrize(

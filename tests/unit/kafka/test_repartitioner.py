@@ -1,4 +1,4 @@
-"""What the regrouper reads, writes and commits, on brokers that are only remembered."""
+"""What the repartitioner reads, writes and commits, on brokers that are only remembered."""
 
 import json
 from collections import defaultdict
@@ -16,9 +16,9 @@ from streamfl.records.formats.doubting import DoubtingOnce, Looks
 from streamfl.runtime.log.dead_letters import DeadLetter
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import LabelTopics, Placement, ReadingCounts
-from streamfl_connectors.kafka.hosts import regrouper as module
+from streamfl_connectors.kafka.hosts import repartitioner as module
 from streamfl_connectors.kafka.hosts.records import RecordConsumer
-from streamfl_connectors.kafka.hosts.regrouper import _Session
+from streamfl_connectors.kafka.hosts.repartitioner import _Session
 
 READINGS, RESULTS = TopicPartition("readings", 0), TopicPartition("results", 0)
 TOPICS = Topics("plant")
@@ -162,7 +162,7 @@ def brokers(monkeypatch):
 
 
 def session(brokers, letters=None, **placement):
-    """Begin to regroup records, keyed by machine, and their labels."""
+    """Begin to repartition records, keyed by machine, and their labels."""
     labels = LabelTopics(Placement(("results",), "message-key"), JsonRecords(LabelMap(key="id")), 100)
     records = DoubtingOnce(JsonRecords(FIELDS), brokers.looks)
     bury = ([] if letters is None else letters).extend
@@ -219,10 +219,10 @@ def test_records_are_looked_over_where_they_are_learnt_and_not_before(brokers):
 def test_a_dead_letter_is_stored_before_its_message_counts_as_read(brokers):
     brokers.add(READINGS, None, record(1))
     letters = []
-    regrouper = session(brokers, letters)
+    repartitioner = session(brokers, letters)
     brokers.fails = True
     with pytest.raises(kafka_errors.KafkaTimeoutError):
-        steps(regrouper, brokers)
+        steps(repartitioner, brokers)
     assert (len(letters), brokers.committed[READINGS].offset, brokers.counts.unrouted) == (1, 0, 0)
     brokers.fails = False
     steps(session(brokers, letters), brokers)
@@ -234,23 +234,23 @@ def test_neither_what_waits_nor_a_transaction_has_many_more_bytes_than_it_may(br
     monkeypatch.setattr(module, "MOST_BYTES", 20_000)
     for number in range(100):
         brokers.add(READINGS, b"m1", record(number, padding=2_000))
-    regrouper = session(brokers)
+    repartitioner = session(brokers)
     brokers.add(RESULTS, b"P1", label(1))
     brokers.open[RESULTS] = 1  # holds up the records
-    steps(regrouper, brokers, 1.0, 5)
+    steps(repartitioner, brokers, 1.0, 5)
     assert len(brokers.logs[RECORDS]) == 0
-    assert regrouper._regrouping.waiting(("readings", 0))[1] < 40_000
-    steps(regrouper, brokers, 10.0, 60)
+    assert repartitioner._repartitioning.waiting(("readings", 0))[1] < 40_000
+    steps(repartitioner, brokers, 10.0, 60)
     assert len(brokers.logs[RECORDS]) == 100
     assert max(sum(sizes) for sizes in brokers.commits) < 25_000
 
 
 def test_offsets_are_committed_every_hour_even_if_nothing_comes(brokers):
-    regrouper = session(brokers)
+    repartitioner = session(brokers)
     brokers.committed.clear()
-    steps(regrouper, brokers, 60.0, 59)
+    steps(repartitioner, brokers, 60.0, 59)
     assert not brokers.committed
-    steps(regrouper, brokers, 60.0, 2)
+    steps(repartitioner, brokers, 60.0, 2)
     assert brokers.committed.keys() == {READINGS, RESULTS}
 
 
@@ -289,21 +289,21 @@ def test_a_label_waits_while_its_record_is_in_an_open_transaction(brokers):
     brokers.open[READINGS] = 1
     brokers.add(RESULTS, b"P1", label(1))
     letters = []
-    regrouper = session(brokers, letters)
-    steps(regrouper, brokers, 30.0, 20)
+    repartitioner = session(brokers, letters)
+    steps(repartitioner, brokers, 30.0, 20)
     assert not letters
     brokers.open[READINGS] = 0
-    steps(regrouper, brokers)
+    steps(repartitioner, brokers)
     assert [len(brokers.logs[one]) for one in (RECORDS, LABELS)] == [1, 1]
 
 
 def test_a_label_without_a_record_is_given_up_a_minute_later(brokers):
     brokers.add(RESULTS, b"P1", label(1))
     letters = []
-    regrouper = session(brokers, letters)
-    steps(regrouper, brokers, 10.0, 5)
+    repartitioner = session(brokers, letters)
+    steps(repartitioner, brokers, 10.0, 5)
     assert not letters
-    steps(regrouper, brokers, 10.0, 3)
+    steps(repartitioner, brokers, 10.0, 3)
     assert [one.place for one in letters] == [("results", 0, 0)]
 
 
