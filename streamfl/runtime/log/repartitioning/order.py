@@ -2,9 +2,9 @@
 
 Theory of operation. A client's records may lie in any partitions of their topics, and a label names only the id of
 its record. Whoever repartitions reads all partitions and writes every record to the partition of its client, and
-every label to the same partition of another topic. What it has written is the order of the federation: nobody behind it
-looks at the topics again. It reads messages by the time at which they were written, over all partitions, so an index
-of ids says whose a label is. The index holds the newest `window` records of each partition that is written.
+every label to the same partition of another topic. What it has written is the order of the federation: nobody behind
+it looks at the topics again. It reads messages by the time at which they were written, over all partitions, so an
+index of ids says whose a label is. The index holds the newest `window` records of each partition that is written.
 
 A label whose id is not known is held until every partition of records has passed it by `GRACE`. It is then stray: its
 record never came, or was too long ago. Others pass it meanwhile, and it holds up its partition only if `MOST_HELD`
