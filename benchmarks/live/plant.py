@@ -210,12 +210,14 @@ def measured(world: World, minutes: float, rate: float) -> dict[str, Any]:
 
 
 def settled(live: Federation, results: int, within: float = 180.0) -> None:
-    """Wait until the ledger has all results that were written, or nothing moves any more."""
-    until = time.monotonic() + within
-    while time.monotonic() < until:
+    """Wait until the ledger has all results that were written, or nothing has moved for three rounds."""
+    until, before, still = time.monotonic() + within, -1, 0
+    while time.monotonic() < until and still < 3:
         closed = [one.message for one in live.messages() if isinstance(one.message, RoundClosed)]
-        if sum(entry.records + entry.rejected for entry in closed) >= results - len(letters(live)):
+        done = sum(entry.records + entry.rejected for entry in closed)
+        if done >= results - len(letters(live)):
             return
+        still, before = (still + 1 if done == before else 0), done
         time.sleep(INTERVAL)
 
 
