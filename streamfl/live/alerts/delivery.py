@@ -83,9 +83,9 @@ class Webhook:
         Seconds since 1970.
     """
 
-    address: str
+    address: str = field(repr=False)
     body: Callable[[Alert], dict[str, object]]
-    secret: bytes | None
+    secret: bytes | None = field(repr=False)
     time: Callable[[], float]
 
     def send(self, alert: Alert) -> None:

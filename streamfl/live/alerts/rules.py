@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from streamfl.bounds import NAMED
-from streamfl.live.operator.watch import WaitingReport
+from streamfl.live.operator.watch import Outlook
 from streamfl.live.settings.settings import AlertKind
 from streamfl.printable import printable
 from streamfl.protocol.messages import (
@@ -96,7 +96,7 @@ one that joins'])
     stalled_after: float | None
     silent_after: int
     most_clients: int = NAMED.clients
-    _waiting: WaitingReport = field(default_factory=lambda: WaitingReport(lambda: 0.0))
+    _outlook: Outlook = field(default_factory=Outlook)
     _rounds: int = 0
     _heard: dict[str, int] = field(default_factory=dict)  # by client, the round in which it last had records
     _silent: set[str] = field(default_factory=set)
@@ -120,7 +120,7 @@ one that joins'])
         time
             Seconds since 1970.
         """
-        self._waiting.hear(message)
+        self._outlook.hear(message)
         match message:
             case RoundClosed() if message.records:
                 return [*self._goes_on(message, now, time), *self._silence(message, time)]
@@ -160,10 +160,10 @@ one that joins'])
             Why nothing can be heard; empty if the log answers.
         """
         silent = now - self._learnt
-        if self.stalled_after is None or silent < self.stalled_after or self._is_stalled or self._waiting.is_paused:
+        if self.stalled_after is None or silent < self.stalled_after or self._is_stalled or self._outlook.is_paused:
             return []
         self._is_stalled = True
-        why = reason or self._waiting.waits_for()
+        why = reason or self._outlook.waits_for()
         return [self._alert("stalled", f"no record was learnt for {silent:.0f} s: {why}", time)]
 
     def _goes_on(self, closed: RoundClosed, now: float, time: float) -> list[Alert]:

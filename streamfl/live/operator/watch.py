@@ -98,9 +98,10 @@ def watch(
     now
         The time in seconds.
     """
-    seen, waiting = 0, WaitingReport(now, opened)
+    seen, outlook = 0, Outlook(opened)
+    waiting = WaitingReport(now, outlook)
     for message in messages:
-        waiting.hear(message)
+        outlook.hear(message)
         texts, style = lines(message) if message is not None else ((), "")
         if texts:
             waiting.broken()
@@ -146,68 +147,38 @@ def _fields(message: FromCoordinator) -> dict[str, Any]:
 
 
 @dataclass
-class WaitingReport:
-    """Says what a federation waits for, as far as its log tells.
+class Outlook:
+    """What a federation waits for, as far as its log tells.
 
     Parameters
     ----------
-    now
-        The time in seconds.
     opened
         The round that is open.
-
-    Examples
-    --------
-    >>> waiting = WaitingReport(iter([0.0, 20.0, 40.0, 50.0]).__next__)
-    >>> waiting.line()
-    ''
-    >>> waiting.line()
-    'for 40 s: no round is open; the coordinator waits for clients to join, and logs each one that joins'
-    >>> waiting.line()
-    ''
     """
 
-    now: Callable[[], float]
     opened: RoundOpened | None = None
+    ended: bool = False
     _held: bool = False
-    _ended: bool = False
     _empty: int = 0
-    _since: float = field(init=False)
-    _wait: float = QUIET
-
-    def __post_init__(self) -> None:
-        self._since = self.now()
 
     def hear(self, message: FromCoordinator | None) -> None:
         """Note what a message says of the open round."""
         match message:
             case RoundOpened():
-                self.opened, self._ended = message, False
+                self.opened, self.ended = message, False
             case RoundClosed():
                 self._empty = 0 if message.records else self._empty + 1
             case MemberChanged(action="hold" | "resume"):
                 self._held = message.action == "hold"
             case Ended():
-                self._ended = True
+                self.ended = True
             case _:
                 pass
-
-    def broken(self) -> None:
-        """Start counting again: there was a line."""
-        self._since, self._wait = self.now(), QUIET
-
-    def line(self) -> str:
-        """Return the line that is due, or nothing."""
-        silent = self.now() - self._since
-        if silent < self._wait or self._ended:
-            return ""
-        self._wait = 2.0 * silent
-        return f"for {silent:.0f} s: {self.waits_for()}"
 
     @property
     def is_paused(self) -> bool:
         """Tell whether nothing is expected to happen: an operator has paused learning, or all has ended."""
-        return self._held or self._ended
+        return self._held or self.ended
 
     def waits_for(self) -> str:
         """Return what the federation waits for."""
@@ -219,6 +190,49 @@ class WaitingReport:
         if self._empty:
             return f"{round_}, and was opened again {count(self._empty)} times, because no client has sent a record"
         return f"{round_}; the coordinator, if it is running, waits for updates of clients, which its log names"
+
+
+@dataclass
+class WaitingReport:
+    """Says what a federation waits for, whenever there was no line for long.
+
+    Parameters
+    ----------
+    now
+        The time in seconds.
+    outlook
+        What the log tells of it.
+
+    Examples
+    --------
+    >>> waiting = WaitingReport(iter([0.0, 20.0, 40.0, 50.0]).__next__, Outlook())
+    >>> waiting.line()
+    ''
+    >>> waiting.line()
+    'for 40 s: no round is open; the coordinator waits for clients to join, and logs each one that joins'
+    >>> waiting.line()
+    ''
+    """
+
+    now: Callable[[], float]
+    outlook: Outlook
+    _since: float = field(init=False)
+    _wait: float = QUIET
+
+    def __post_init__(self) -> None:
+        self._since = self.now()
+
+    def broken(self) -> None:
+        """Start counting again: there was a line."""
+        self._since, self._wait = self.now(), QUIET
+
+    def line(self) -> str:
+        """Return the line that is due, or nothing."""
+        silent = self.now() - self._since
+        if silent < self._wait or self.outlook.ended:
+            return ""
+        self._wait = 2.0 * silent
+        return f"for {silent:.0f} s: {self.outlook.waits_for()}"
 
 
 def standing(name: str, opened: RoundOpened | None) -> str:

@@ -86,6 +86,12 @@ def test_a_webhook_receives_the_alert_as_signed_json() -> None:
     assert headers["X-Streamfl-Signature"] == signature(b"key", "1700000000", body)
 
 
+def test_neither_the_secret_nor_an_address_that_may_be_one_is_in_a_text() -> None:
+    shown = repr(webhook("https://hooks.example.org/T0/B0", secret=b"key"))
+    assert "T0" not in shown
+    assert "key" not in shown
+
+
 def test_without_a_secret_nothing_is_signed() -> None:
     with listening() as (address, posted):
         webhook(address, "slack").send(ALERT)
