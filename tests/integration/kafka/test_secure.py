@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
-from secured import Attempts, Users, topics_of
+from secured import Attempts, PlantUsers, Users, topics_of
 from structlog.testing import capture_logs
 
 import streamfl.plugins.profiles  # noqa: F401  states name them
@@ -216,6 +216,63 @@ class TestCertificates:
             for i in range(100):
                 writer.write(f"c{i % 2}", json.dumps({"label": "ab"[i // 2 % 2], "x": i}).encode())
             writer.end()
+
+
+REPARTITIONED = (
+    'records.clients="message-key"',
+    'records.topics=["{name}.records.all"]',
+    'labels.topic="{name}.results"',
+    'labels.key="id"',
+    "labels.window=1000",
+)
+
+
+def start_repartitioned(processes, role, *words):
+    told = (word.format(name=processes.users.name) for word in REPARTITIONED)
+    return processes.start(role, *words, *(flag for word in told for flag in ("--set", word)))
+
+
+def produce_plant(users):
+    """Write records keyed by machine in one topic, and labels keyed by part in another."""
+    topics = (f"{users.name}.records.all", f"{users.name}.results")
+    with users.admin() as admin:
+        admin.create_topics({topic: {"num_partitions": 2, "replication_factor": 1} for topic in topics})
+    with closing(KafkaProducer(**users.log_in("producer"))) as producer:
+        for i in range(200):
+            told = {"id": f"P{i}", "x": i}, {"id": f"P{i}", "label": "ab"[i // 2 % 2]}
+            for topic, value, key in zip(topics, told, (f"m{i % 2}", f"P{i}"), strict=True):
+                producer.send(topic, json.dumps(value).encode(), key=key.encode())
+        producer.flush()
+
+
+@pytest.fixture(scope="module")
+def plant(secure, tmp_path_factory):
+    """A federation whose hosts repartition, after all its records were learnt."""
+    users = PlantUsers.made(secure, f"p{uuid.uuid4().hex[:8]}")
+    processes = Processes(tmp_path_factory.mktemp("plant"), users, users.log_in)
+    try:
+        produce_plant(users)
+        start_repartitioned(processes, "coordinator", "coordinator")
+        start_repartitioned(processes, "host", "client", "--host", "h")
+        until = time.monotonic() + PATIENCE
+        while len(said(processes, "round", "coordinator")) < 4:
+            assert time.monotonic() < until, processes.said()[-3000:]
+            time.sleep(0.1)
+        yield processes
+    finally:
+        processes.close()
+
+
+@pytest.mark.full
+class TestRepartitioning:
+    def test_the_documented_rights_suffice(self, plant):
+        assert [line["records"] for line in said(plant, "round", "coordinator")] == [50] * 4
+        assert "a right is lacking" not in plant.said()
+        assert "Traceback" not in plant.said()
+
+    @pytest.mark.parametrize("role", ["coordinator", "host"])
+    def test_a_check_finds_each_log_in_fit_for_its_role(self, plant, role):
+        plant.ends(start_repartitioned(plant, role, "check"))
 
 
 LOCK = "opens-the-key-4711"
