@@ -452,6 +452,18 @@ def test_by_the_clock_a_client_without_records_says_so():
     assert (update.records, update.trained, update.rejected, update.spans) == (0, 0, 0, ())
 
 
+def test_by_the_clock_a_client_that_came_too_late_sends_half_as_many_records_and_then_more_each_time():
+    machine, sizes = client(clock="interval", capacity=1000), []
+    feed(machine, RecordsRead((batch("ab" * 200),)), joined(), *opening(closes=1.0))
+    for entry, in_time in enumerate([False, False, True, True, True, True], start=1):
+        (own,) = sent(feed(machine, Tick(), now=float(entry)), Update)
+        sizes.append(own.records)
+        feed(machine, closed(entry, own if in_time else replace(own, client="c1")))
+        feed(machine, *opening(entry + 1, closes=1.0), now=float(entry))
+    assert sizes == [400, 200, 100, 126, 158, 16]
+    assert machine.pending == 0
+
+
 # --- measurements ----------------------------------------------------------------------------------------------
 
 

@@ -25,12 +25,15 @@ class Gathering:
         The open round.
     disclosed
         The pending records over which a total was told.
+    most
+        How many further records a round takes at most that a time closes; None: all.
     """
 
     settings: ClientSettings
     buffer: Buffer
     opened: RoundOpened
     disclosed: Disclosed | None = None
+    most: int | None = None
 
     def take(self, occasion: Occasion) -> RoundBatches | None:
         """Return the round's records; None if more may come."""
@@ -49,8 +52,12 @@ class Gathering:
 
     @property
     def _clock(self) -> BufferClock:
-        return clock_of(self.settings, self.opened)
+        return clock_of(self.settings, self.opened, None if self.most is None else self.most + self._told)
 
     @property
     def _size(self) -> int:
-        return self.settings.size(self.opened.round) + (0 if self.disclosed is None else self.disclosed.records)
+        return self.settings.size(self.opened.round) + self._told
+
+    @property
+    def _told(self) -> int:
+        return 0 if self.disclosed is None else self.disclosed.records
