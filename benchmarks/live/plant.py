@@ -49,7 +49,6 @@ DRIFTER = 7
 BROKEN, NEVER = 0.005, 0.01  # shares of readings that are no JSON, and of parts without a result
 
 
-
 @dataclass(frozen=True)
 class Course:
     """How long and how fast a plant runs.

@@ -19,9 +19,17 @@ class Answering:
         The epoch of that round.
     entry
         The last entry of the ledger that it has learnt.
+    name
+        Its version, if that is not the round.
     """
 
     model: ServedModel
     round: int
     epoch: int
     entry: int
+    name: str = ""
+
+    @property
+    def version(self) -> str:
+        """Return its version, as requests and answers name it."""
+        return self.name or str(self.round)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -20,6 +21,9 @@ from streamfl.protocol.messages import Ended
 from streamfl.run.model_file import ServedModel
 from streamfl.runtime.log.tally import Tally
 from streamfl.runtime.ports import Connector, RecordFormat, Scorer
+
+if TYPE_CHECKING:
+    from streamfl.live.http.saved_models import SavedModel
 
 LOG = structlog.get_logger("streamfl.score")
 
@@ -241,13 +245,21 @@ class _OverHTTP:
         The models. They change in the thread that reads the log; over HTTP a copy answers.
     answering
         The copy.
+    candidate
+        A saved model to be compared with it.
     """
 
     settings: FederationSettings
     follower: Follower
     answering: Answering | None = None
+    candidate: "SavedModel | None" = None
 
     def __post_init__(self) -> None:
+        if (path := self.settings.score.candidate) is not None:
+            from streamfl.live.http.saved_models import SavedModel  # noqa: PLC0415  needs the extra http
+
+            self.candidate = SavedModel(path, "candidate")
+            self.candidate.renew()
         external = self.settings.learning.external_model(self.settings.federation.task)
         if external is not None:
             raise UsageError(f"--http cannot serve {external.name}, a model that is not streamfl's own; leave it out")
@@ -267,6 +279,8 @@ class _OverHTTP:
             missing_values=fields.missing_values,
         )
         self.answering = Answering(model, opened.round, opened.epoch, opened.entry - 1)
+        if self.candidate is not None:
+            self.candidate.renew_or_keep()
 
     @contextmanager
     def served(self, not_ready: Callable[[], str | None]) -> Iterator[None]:
@@ -276,7 +290,13 @@ class _OverHTTP:
 
         host, port = address(self.settings.score.http)
         counts = Counts()
-        made = app(self.settings.federation.name, lambda: self.answering, not_ready, counts=counts)
+        made = app(
+            self.settings.federation.name,
+            lambda: self.answering,
+            not_ready,
+            candidate=lambda: None if self.candidate is None else self.candidate.answering,
+            counts=counts,
+        )
         with serving(made, host, port, self.settings.score.host_names) as taken:
             LOG.info("answers over HTTP", host=host, port=taken, model=self.settings.federation.name)
             yield

@@ -298,7 +298,7 @@ def predicted(asked: InferRequest, model: ServedModel) -> FloatArray:
         return model.predictions(features, X, model.rows_by_branch(asked.columns, asked.records, asked.client))
 
 
-def answer(asked: InferRequest, answering: Answering, name: str) -> tuple[bytes, int | None]:
+def answer(asked: InferRequest, answering: Answering, name: str, predictions: FloatArray) -> tuple[bytes, int | None]:
     """Return the body of the answer, and the bytes of its JSON if others follow.
 
     Parameters
@@ -309,14 +309,10 @@ def answer(asked: InferRequest, answering: Answering, name: str) -> tuple[bytes,
         The model, for which the request was read.
     name
         The model's name.
-
-    Raises
-    ------
-    PeerError
-        See `predicted`.
+    predictions
+        What the model has predicted.
     """
     model, told, binary = answering.model, list[dict[str, object]](), list[bytes]()
-    predictions = predicted(asked, model)
     for output, as_bytes in asked.outputs.items():
         values = _values(output, predictions, model)
         datatype = TEXTS if isinstance(values, list) else "FP64"
@@ -330,7 +326,7 @@ def answer(asked: InferRequest, answering: Answering, name: str) -> tuple[bytes,
     head = msgspec.json.encode(
         {
             "model_name": name,
-            "model_version": str(answering.round),
+            "model_version": answering.version,
             **({} if asked.id is None else {"id": asked.id}),
             "parameters": {
                 "epoch": answering.epoch,
@@ -349,13 +345,25 @@ def _values(output: str, predictions: FloatArray, model: ServedModel) -> list[st
     return predictions[:, 0] if model.task == "regression" else list(map(str, model.decided(predictions)))
 
 
-def metadata(name: str, answering: Answering) -> dict[str, object]:
-    """Return what a model takes and returns, as the protocol tells it."""
+def metadata(
+    name: str, answering: Answering, versions: Sequence[Answering], figures: Mapping[str, object]
+) -> dict[str, object]:
+    """Return what a model takes and returns, as the protocol tells it.
+
+    Parameters
+    ----------
+    name, answering
+        The model.
+    versions
+        Its versions that may be asked.
+    figures
+        What else is told of this one.
+    """
     model, encoding = answering.model, answering.model.encoding
     matrix = matrix_of(encoding)
     return {
         "name": name,
-        "versions": [str(answering.round)],
+        "versions": [one.version for one in versions],
         "platform": "streamfl",
         "inputs": [
             {"name": column, "datatype": TEXTS if column in encoding.categories else "FP64", "shape": [-1]}
@@ -367,6 +375,7 @@ def metadata(name: str, answering: Answering) -> dict[str, object]:
             "entry": answering.entry,
             # one tensor of shape [-1, inputs] may replace all inputs; its columns are in their order
             **({} if matrix is None else {"matrix": matrix}),
+            **figures,
         },
     }
 

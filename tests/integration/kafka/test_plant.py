@@ -1,6 +1,7 @@
 """Two minutes of the plant of `benchmarks/live/plant.py`, with everything that happens in it."""
 
 import pytest
+
 from live.federation import World
 from live.plant import Course, measured
 
