@@ -1,5 +1,6 @@
 """TLS, log-ins and rights by role on a real broker: each role does its work to the end, and nothing else."""
 
+import base64
 import gc
 import json
 import os
@@ -10,11 +11,13 @@ import time
 import uuid
 from contextlib import closing
 from datetime import timedelta
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
+from kafka.net.sasl.oauth import AbstractTokenProvider
 from secured import Attempts, PlantUsers, Users, topics_of
 from structlog.testing import capture_logs
 
@@ -22,6 +25,7 @@ import streamfl.plugins.profiles  # noqa: F401  states name them
 from deploy.broker import Broker
 from deploy.broker.authority import Authority
 from streamfl.errors import UsageError
+from streamfl.protocol import registered
 from streamfl.protocol.messages import Leave
 from streamfl.records.formats import FieldMap, record_format
 from streamfl.runtime.ports import Placement, Unlabelled
@@ -29,6 +33,7 @@ from streamfl_connectors.kafka.access.granted import LogInRights
 from streamfl_connectors.kafka.access.rights import HOLDERS, OPTIONAL, ROLES
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.settings import KafkaSettings
+from streamfl_connectors.kafka.tokens import TOKEN_PROVIDERS
 
 COMMAND = str(Path(sys.executable).parent / "streamfl")
 JSON = record_format("json", FieldMap())
@@ -273,6 +278,44 @@ class TestRepartitioning:
     @pytest.mark.parametrize("role", ["coordinator", "host"])
     def test_a_check_finds_each_log_in_fit_for_its_role(self, plant, role):
         plant.ends(start_repartitioned(plant, role, "check"))
+
+
+class UnsecuredTokens(AbstractTokenProvider):
+    """Gives tokens that are not signed, which a broker takes only for trials."""
+
+    def token(self):
+        """Return one that is new."""
+        now = time.time()
+        parts = ({"alg": "none"}, {"sub": "plant-7", "iat": now, "exp": now + 600})
+        return (
+            ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts) + "."
+        )
+
+
+@pytest.mark.full
+def test_a_process_logs_in_with_the_tokens_of_a_registered_provider(tmp_path, libs, monkeypatch):
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+    handler = "org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+    config = {
+        "listener.security.protocol.map": "CLIENT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+        "listener.name.client.oauthbearer.sasl.jaas.config": f'{module} unsecuredLoginStringClaim_sub="broker";',
+        "listener.name.client.oauthbearer.sasl.server.callback.handler.class": handler,
+    }
+    client = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
+    entry = EntryPoint("unsecured", "plant:Tokens", TOKEN_PROVIDERS.group)
+    monkeypatch.setattr(registered, "entry_points", lambda **chosen: EntryPoints([entry]).select(**chosen))
+    monkeypatch.setattr(EntryPoint, "load", lambda self: UnsecuredTokens)
+    provided = client | {"sasl_oauth_token_provider": UnsecuredTokens()}
+    with Broker.start(tmp_path, libs=libs, config=config, client=provided) as broker:
+        told = {"bootstrap_servers": broker.bootstrap, "sasl_oauth_token_provider": "unsecured", **client}
+        connector = KafkaConnector("f", KafkaSettings.model_validate(told))
+        connector.prepare()
+        placement = Placement(("f.records.*",))
+        with closing(connector.writer(placement, ["c0"])) as writer:
+            writer.write("c0", b'{"x": 1, "label": "a"}')
+        assert connector.sample(["f.records.*"]).partitions == {"f.records.c0": 1}
 
 
 LOCK = "opens-the-key-4711"

@@ -306,6 +306,17 @@ class TestTopics:
         assert made.records.fields.drop == ("u",)
         assert '"u",  # has texts such as "0 mV": write numbers' in Path("federation.toml").read_text()
 
+    @pytest.mark.parametrize("stray", [["x"], "x" * 500, "offline"])
+    def test_one_bad_cell_costs_no_field_its_role(self, of_topics, stray):
+        times = {"at": lambda i: f"2026-01-01T00:00:{i % 60:02}Z"}
+        kinds = {"n": lambda i: i / 7, "hue": lambda i: ("red", "blue")[i % 2], **times}
+        records = [{"label": "ab"[i % 2], "x": i % 9, **{k: of(i) for k, of in kinds.items()}} for i in range(100)]
+        for name, row in zip(kinds, (10, 20, 30), strict=True):
+            records[row][name] = stray
+        fields = of_topics(TopicSample({"plant": 1}, {"plant/0": messages(*records)}), "--topic", "plant").records.fields
+        assert (fields.drop, fields.time) == ((), "at")
+        assert {*fields.categories["hue"]} - {stray if isinstance(stray, str) else ""} == {"red", "blue"}
+
     def test_codes_and_counters_of_messages_are_told_with_their_share_and_written(self, of_topics):
         records = [
             {"label": "ab"[i % 2], "no": i, "t": 20 + i % 7 if i % 10 else -999, "x": i % 9} for i in range(200)
