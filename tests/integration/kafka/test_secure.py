@@ -294,8 +294,9 @@ class UnsecuredTokens(AbstractTokenProvider):
 
 @pytest.mark.full
 def test_a_process_logs_in_with_the_tokens_of_a_registered_provider(tmp_path, libs, monkeypatch):
-    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
-    handler = "org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+    package = "org.apache.kafka.common.security.oauthbearer"
+    module = f"{package}.OAuthBearerLoginModule required"
+    handler = f"{package}.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
     config = {
         "listener.security.protocol.map": "CLIENT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
         "sasl.enabled.mechanisms": "OAUTHBEARER",

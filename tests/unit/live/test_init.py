@@ -313,7 +313,8 @@ class TestTopics:
         records = [{"label": "ab"[i % 2], "x": i % 9, **{k: of(i) for k, of in kinds.items()}} for i in range(100)]
         for name, row in zip(kinds, (10, 20, 30), strict=True):
             records[row][name] = stray
-        fields = of_topics(TopicSample({"plant": 1}, {"plant/0": messages(*records)}), "--topic", "plant").records.fields
+        made = of_topics(TopicSample({"plant": 1}, {"plant/0": messages(*records)}), "--topic", "plant")
+        fields = made.records.fields
         assert (fields.drop, fields.time) == ((), "at")
         assert {*fields.categories["hue"]} - {stray if isinstance(stray, str) else ""} == {"red", "blue"}
 

@@ -181,7 +181,9 @@ def _without_strays(name: str, cells: Cells) -> Cells:
     if isinstance(cells, np.ndarray):
         return cells
     values = list(cells)
-    stray = [isinstance(value, list) or (isinstance(value, str) and not is_name(f"{name}={value}")) for value in values]
+    stray = [
+        isinstance(value, list) or (isinstance(value, str) and not is_name(f"{name}={value}")) for value in values
+    ]
     if 2 * sum(stray) > sum(value is not None for value in values):
         return values
     return [None if one else value for one, value in zip(stray, values, strict=True)]
