@@ -1,4 +1,4 @@
-"""Filters noise from kafka-python's log: slow tasks, closed connections that are used, groups that move, new topics."""
+"""Filters noise from kafka-python's log: slow tasks, closed connections that are used, groups that move."""
 
 import logging
 from typing import Any

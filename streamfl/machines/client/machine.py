@@ -441,19 +441,22 @@ class Client(ClientState):
             self._lose_place()
         elif is_next:
             self._flight.sent = None
-            if sent is not None and closed.records:
-                self._adapt(sent.update.records, in_time=own is not None)
+            if closed.records:
+                self._adapt(None if sent is None else sent.update.records, in_time=own is not None)
             if own is not None and sent is not None:
                 self._accept(own, sent, closed, place)
             if self._ledger.close(closed):
                 self._flight.turn_to(self._ledger.opened)
 
-    def _adapt(self, records: int, *, in_time: bool) -> None:
+    def _adapt(self, records: int | None, *, in_time: bool) -> None:
         """Send half as many records after an update that came too late, then a quarter more each time.
 
-        So a backlog of records, with which no client of a busy host would be done in time, teaches all rounds.
+        So a backlog of records, with which no client of a busy host would be done in time, teaches all rounds. A
+        client whose turn has not come at all (`records` None) sends half of what it has.
         """
-        if not in_time:
+        if records is None:
+            self._most = max(self.settings.min_records, self._buffer.size // 2) if self._most is None else self._most
+        elif not in_time:
             self._most = max(self.settings.min_records, records // 2)
         elif self._most is not None and records >= self._most:
             more = self._most + self._most // 4 + 1

@@ -464,6 +464,26 @@ def test_by_the_clock_a_client_that_came_too_late_sends_half_as_many_records_and
     assert machine.pending == 0
 
 
+def test_by_the_clock_a_client_whose_turn_did_not_come_in_a_round_sends_half_of_its_records():
+    machine = client(clock="interval", capacity=1000)
+    feed(machine, RecordsRead((batch("ab" * 50),)), joined(), *opening(closes=1.0))
+    (whole,) = sent(
+        feed(
+            client(clock="interval", capacity=1000),
+            RecordsRead((batch("abab"),)),
+            joined(),
+            *opening(),
+            Tick(),
+            now=9.0,
+        ),
+        Update,
+    )
+    for entry in (1, 2):
+        feed(machine, closed(entry, replace(whole, client="c1")), *opening(entry + 1, closes=1.0))
+    (own,) = sent(feed(machine, Tick(), now=9.0), Update)
+    assert own.records == 50
+
+
 # --- measurements ----------------------------------------------------------------------------------------------
 
 
