@@ -449,7 +449,7 @@ class Client(ClientState):
                 self._flight.turn_to(self._ledger.opened)
 
     def _adapt(self, records: int | None, *, in_time: bool) -> None:
-        """Send half as many records after an update that came too late, then a quarter more each time.
+        """Send half as many records after an update that came too late, then a quarter or a round's more each time.
 
         So a backlog of records, with which no client of a busy host would be done in time, teaches all rounds. A
         client whose turn has not come at all (`records` None) sends half of what it has.
@@ -459,7 +459,7 @@ class Client(ClientState):
         elif not in_time:
             self._most = max(self.settings.min_records, records // 2)
         elif self._most is not None and records >= self._most:
-            more = self._most + self._most // 4 + 1
+            more = self._most + max(self._most // 4, self._size())
             self._most = more if more < self.settings.most_pending else None
 
     def _accept(self, own: Accepted, sent: SentUpdate, closed: RoundClosed, place: LedgerPlace) -> None:

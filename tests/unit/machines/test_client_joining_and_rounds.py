@@ -460,7 +460,7 @@ def test_by_the_clock_a_client_that_came_too_late_sends_half_as_many_records_and
         sizes.append(own.records)
         feed(machine, closed(entry, own if in_time else replace(own, client="c1")))
         feed(machine, *opening(entry + 1, closes=1.0), now=float(entry))
-    assert sizes == [400, 200, 100, 126, 158, 16]
+    assert sizes == [400, 200, 100, 125, 156, 19]
     assert machine.pending == 0
 
 
