@@ -22,11 +22,11 @@ from streamfl.records.columns import (
     infer,
 )
 from streamfl.records.labels import LabelTexts, resolve
-from streamfl.records.odd_cells import OddCells, missing_words
 from streamfl.records.request import Request
 from streamfl.records.rows import GrowingRows
 from streamfl.records.series import DISTINCT, LAST, last_values
 from streamfl.records.table import Numbers, Table, Texts
+from streamfl.records.unusable_cells import UnusableCells, missing_words
 from streamfl.records.values.cells import NAMES, Cells, is_number, listed, quoted, texts, words
 from streamfl.records.values.missing import WORDS
 from streamfl.records.values.numerals import Decimal
@@ -158,7 +158,7 @@ class Assembly:
     _columns: dict[str, Column | None] = field(default_factory=dict)
     _labels: LabelTexts = field(default_factory=LabelTexts)
     _decimals: dict[str, Decimal | None] = field(default_factory=dict)
-    _odd: OddCells = field(init=False)
+    _unusable: UnusableCells = field(init=False)
     _rows: list[GrowingRows] = field(default_factory=list)
     _rest: _Rest = field(default_factory=_Rest)
     _rejected: list[Rejection] = field(default_factory=list)
@@ -168,7 +168,7 @@ class Assembly:
     _late: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._odd = OddCells(self.unit)
+        self._unusable = UnusableCells(self.unit)
 
     def add(self, block: RowBlock) -> None:
         """Add the next block of the file.
@@ -276,7 +276,7 @@ class Assembly:
             notes.append(missing_words(where, written, "label"))
         if units := self._units:
             notes.append(f"numbers with their unit, read as numbers: {in_units(units)}")
-        notes.extend(self._odd.notes())
+        notes.extend(self._unusable.notes())
         column, no_times = self._times, list[str]()
         if column is None:
             return tuple(notes)
@@ -324,9 +324,9 @@ class Assembly:
             odd = column.encode(block.features[column.name], X[:, at:until])
             if self.request.on_bad_record == "stop" and not isinstance(column, TextColumn):
                 bad |= {i: f'column "{column.name}": {why}' for i, why in odd.items()}
-            self._odd.add(column, block.features[column.name], odd, block.lines)
+            self._unusable.add(column, block.features[column.name], odd, block.lines)
             if isinstance(column, TextColumn):
-                self._odd.add_missing(column, block.features[column.name], X[:, at:until])
+                self._unusable.add_missing(column, block.features[column.name], X[:, at:until])
             at = until
         return X, tuple(feature for column in columns for feature in column.features), bad
 

@@ -39,7 +39,7 @@ class LiveModel:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ClientPart:
+class ClientEvidence:
     """What one client measured in a round.
 
     Parameters
@@ -59,7 +59,7 @@ class ClientPart:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Played:
+class ModelEvidence:
     """What the clients measured of one model in a round.
 
     Parameters
@@ -86,7 +86,7 @@ class Played:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Observed:
+class RoundEvidence:
     """The measurements of a closed round.
 
     Parameters
@@ -95,7 +95,7 @@ class Observed:
         The round's number.
     records
         Records scored.
-    played
+    models
         The measurements of its live models, by name.
     largest_norm
         The largest Euclidean norm of a record's features.
@@ -113,18 +113,18 @@ class Observed:
 
     round: int
     records: int
-    played: Mapping[str, Played]
+    models: Mapping[str, ModelEvidence]
     largest_norm: float = 1.0
     loss_bound: float = 1.0
     known_labels: tuple[str, ...] = ()
-    clients: Mapping[str, ClientPart] = field(default_factory=dict)
+    clients: Mapping[str, ClientEvidence] = field(default_factory=dict)
     live: tuple[LiveModel, ...] = ()
     serves: str = ""
 
     @property
     def loss(self) -> float:
         """The mean score of the model that served."""
-        return self.played[self.serves].loss
+        return self.models[self.serves].loss
 
     def loss_at(self, name: str, clients: Iterable[str]) -> float:
         """Return the mean score of a live model over the records of some clients; NaN if there are none."""

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, Protocol, Self
 
 from streamfl.arrays import FloatArray
 from streamfl.learning.drift.detector import Detector
-from streamfl.learning.drift.evidence import ClientPart, LiveModel, Observed, Played
+from streamfl.learning.drift.evidence import ClientEvidence, LiveModel, ModelEvidence, RoundEvidence
 from streamfl.learning.local_round import Learner
 from streamfl.protocol.alarm import Alarm, Reading
 from streamfl.protocol.kinds import Kind
@@ -119,7 +119,7 @@ class Answer:
 
     Parameters
     ----------
-    played
+    models
         By model, what all clients measured together.
     clients
         By client, its number of records and, by model, the sum of its scores.
@@ -128,8 +128,8 @@ class Answer:
         of label a.
     """
 
-    played: Mapping[str, Played]
-    clients: Mapping[str, ClientPart]
+    models: Mapping[str, ModelEvidence]
+    clients: Mapping[str, ClientEvidence]
     relabelling: Mapping[str, Mapping[str, FloatArray]] = field(default_factory=dict)
 
 
@@ -253,11 +253,11 @@ class Profile(Kind):
         """
 
     @abc.abstractmethod
-    def close(self, observed: Observed) -> Alarm | None:
+    def close(self, observed: RoundEvidence) -> Alarm | None:
         """Take the losses and the stepped models of the open round, and return an alarm if there is one."""
 
     @abc.abstractmethod
-    def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> Deliberation:
+    def deliberate(self, alarm: Alarm, observed: RoundEvidence, scratch: FloatArray) -> Deliberation:
         """Begin to look for the model that serves after an alarm."""
 
     @abc.abstractmethod

@@ -9,7 +9,7 @@ import numpy as np
 
 from streamfl.arrays import FloatArray
 from streamfl.errors import BrokenInvariantError
-from streamfl.learning.drift.evidence import LiveModel, Observed
+from streamfl.learning.drift.evidence import LiveModel, RoundEvidence
 from streamfl.learning.profiles.adaptive.ladder import ladder_for
 from streamfl.learning.profiles.base import Deliberation, Profile, ProfileOptions, Restart, RoundPlan, Start
 from streamfl.protocol.alarm import Alarm, Reading
@@ -166,9 +166,9 @@ class Experts(Profile):
         mixture = LiveModel(MIXTURE, self._mean([i.W for i in self.instances]), eta=0.0, trained=False)
         return RoundPlan((mixture, *trained), MIXTURE)
 
-    def close(self, observed: Observed) -> Alarm | None:
+    def close(self, observed: RoundEvidence) -> Alarm | None:
         """Settle the bets, step every instance, and never alarm."""
-        played = [observed.played[_name(instance)] for instance in self.instances]
+        played = [observed.models[_name(instance)] for instance in self.instances]
         mean = math.fsum(p * result.proper for p, result in zip(self.weights(), played, strict=True))
         for instance, result in zip(self.instances, played, strict=True):
             instance.coin = instance.coin.after(mean - result.proper)
@@ -185,7 +185,7 @@ class Experts(Profile):
         total = math.fsum(claims)
         return [claim / total for claim in claims]
 
-    def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> Deliberation:
+    def deliberate(self, alarm: Alarm, observed: RoundEvidence, scratch: FloatArray) -> Deliberation:
         """Raise: an instance begins in every round, so there is nothing to restart."""
         raise BrokenInvariantError("profile experts was asked to restart, but it never alarms")
 

@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from streamfl.protocol.messages.base import Message
 
 # The states of a local drift (`LocalDrift.state`): while its clients are apart, once they learn with all others
 # again, and one that says that they did not drift alone.
-APART = ("latched", "branched")
-TOGETHER_AGAIN = ("released", "merged", "returned")
-LOCAL_STATES = (*APART, *TOGETHER_AGAIN, "corrected")
+Apart = Literal["latched", "branched"]
+TogetherAgain = Literal["released", "merged", "returned"]
+LocalState = Apart | TogetherAgain | Literal["corrected"]
+APART: tuple[Apart, ...] = get_args(Apart)
+TOGETHER_AGAIN: tuple[TogetherAgain, ...] = get_args(TogetherAgain)
+LOCAL_STATES: tuple[str, ...] = (*APART, *TOGETHER_AGAIN, "corrected")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streamfl.learning.drift.detectors.glr import GLRDetector
-from streamfl.learning.drift.evidence import ClientPart
+from streamfl.learning.drift.evidence import ClientEvidence
 from streamfl.protocol.alarm import Alarm, Reading
 
 # Only the first so many labels to appear are watched, which bounds work and memory a round.
@@ -34,7 +34,7 @@ class ClassMix:
     >>> from streamfl.protocol.messages import LabelSums
     >>> def part(a, b):
     ...     sums = [LabelSums(label=name, count=n, loss=0.0, square=0.0) for name, n in (("a", a), ("b", b))]
-    ...     return {"c0": ClientPart(a + b, {}, tuple(sums))}
+    ...     return {"c0": ClientEvidence(a + b, {}, tuple(sums))}
     >>> mix = ClassMix()
     >>> [mix.update(t, part(500, 500)) for t in range(1, 13)].count(None)
     12
@@ -47,7 +47,7 @@ class ClassMix:
     falling: dict[str, GLRDetector] = field(default_factory=dict)
     reading: Reading | None = None
 
-    def update(self, t: int, clients: Mapping[str, ClientPart]) -> Alarm | None:
+    def update(self, t: int, clients: Mapping[str, ClientEvidence]) -> Alarm | None:
         """Take round t's records by label, and return an alarm if there is one. After an alarm, begin anew."""
         counts: dict[str, int] = {}
         for part in clients.values():

@@ -14,7 +14,7 @@ from streamfl.learning.drift.detectors.dispersion import Ratio
 from streamfl.learning.drift.detectors.excess import FEWEST_OF_LABEL, ODDS, RUN_LENGTH, SURE
 from streamfl.learning.drift.detectors.few_clients import NAMED, over_subsets
 from streamfl.learning.drift.detectors.new_label import new_label_alarm
-from streamfl.learning.drift.evidence import Observed
+from streamfl.learning.drift.evidence import RoundEvidence
 from streamfl.protocol.alarm import Alarm, Reading
 
 # The tilts of the mixture, and how many rounds ago a drift may have begun. docs/choices.md, "Conformal".
@@ -104,12 +104,13 @@ class Conformal(Detector):
 
     Examples
     --------
-    >>> from streamfl.learning.drift.evidence import ClientPart
+    >>> from streamfl.learning.drift.evidence import ClientEvidence
     >>> from streamfl.protocol.messages import LabelSums
     >>> def round_(t, score):
-    ...     parts = {f"c{i}": ClientPart(50, {}, (LabelSums(label="a", count=50, loss=50 * (score + (t + i) % 5 / 50),
-    ...         square=50 * (score**2 + 0.05)),)) for i in range(5)}
-    ...     return Observed(t, 250, {}, clients=parts)
+    ...     losses = [50 * (score + (t + i) % 5 / 50) for i in range(5)]
+    ...     sums = [LabelSums(label="a", count=50, loss=loss, square=50 * (score**2 + 0.05)) for loss in losses]
+    ...     parts = {f"c{i}": ClientEvidence(50, {}, (one,)) for i, one in enumerate(sums)}
+    ...     return RoundEvidence(t, 250, {}, clients=parts)
     >>> detector = Conformal()
     >>> {detector.update(round_(t, 0.2), {}) for t in range(1, 21)}
     {None}
@@ -129,7 +130,7 @@ class Conformal(Detector):
     kind: Literal["conformal"] = "conformal"
     reading: Reading | None = None
 
-    def update(self, observed: Observed, groups: Mapping[str, int]) -> Alarm | None:
+    def update(self, observed: RoundEvidence, groups: Mapping[str, int]) -> Alarm | None:
         """Take a round, and return an alarm if there is one; all groups of clients score the same scout."""
         self.reading = None
         self._add(observed)
@@ -171,14 +172,16 @@ class Conformal(Detector):
         enough = self.bag.shape[1] >= FEWEST and any(chosen)
         return enough and self._evidence().fall(np.array(chosen)) >= math.log(2.0 * self.run_length)
 
-    def rest_is_quiet(self, observed: Observed, groups: Mapping[str, int], named: Collection[str], sd: float) -> bool:
+    def rest_is_quiet(
+        self, observed: RoundEvidence, groups: Mapping[str, int], named: Collection[str], sd: float
+    ) -> bool:
         """Return whether the last round of all other clients, in all and by label, is below `sd` deviations."""
         return not self.bag.shape[1] or self._rest(self._evidence(), named) < sd
 
     def _evidence(self) -> "Evidence":
         return Evidence.of(self.bag, [ratio.factor for ratio in self.dispersion])
 
-    def _add(self, observed: Observed) -> None:
+    def _add(self, observed: RoundEvidence) -> None:
         """Put a round into the bag; who had no records in the bag, and labels of which there were none, leave it."""
         parts = observed.clients
         labels = {sums.label for part in parts.values() for sums in part.new}

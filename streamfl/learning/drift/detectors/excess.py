@@ -12,7 +12,7 @@ from streamfl.learning.drift.detector import Detector
 from streamfl.learning.drift.detectors.dispersion import Dispersion
 from streamfl.learning.drift.detectors.few_clients import RISES, FewClients, Rise
 from streamfl.learning.drift.detectors.new_label import new_label_alarm
-from streamfl.learning.drift.evidence import ClientPart, Observed
+from streamfl.learning.drift.evidence import ClientEvidence, RoundEvidence
 from streamfl.protocol.alarm import Alarm, Reading
 
 # MARGIN: a rise too small to matter. LEAST_VARIANCE: of a record's score. BORROWED: the records' worth of prior with
@@ -77,7 +77,7 @@ class Cells:
         return replace(self, n=n, s=s, q=q, h=h, hs=hs, hq=hq)
 
     @classmethod
-    def of(cls, parts: Mapping[str, ClientPart], groups: Mapping[str, int]) -> "Cells":
+    def of(cls, parts: Mapping[str, ClientEvidence], groups: Mapping[str, int]) -> "Cells":
         """Return the cells of a round."""
         clients = tuple(parts)
         labels = tuple(sorted({x.label for part in parts.values() for x in (*part.new, *part.old)}))
@@ -314,8 +314,8 @@ class Excess(Detector):
     >>> def round_(t, score):
     ...     new, old = LabelSums(label="a", count=50, loss=50 * score, square=50 * score**2), LabelSums(
     ...         label="a", count=25, loss=5.0, square=1.5)
-    ...     part = ClientPart(50, {}, (new,), (old,))
-    ...     return Observed(t, 100, {}, clients={"c0": part, "c1": part})
+    ...     part = ClientEvidence(50, {}, (new,), (old,))
+    ...     return RoundEvidence(t, 100, {}, clients={"c0": part, "c1": part})
     >>> [detector.update(round_(t, 0.2), {}) for t in range(1, 8)]
     [None, None, None, None, None, None, None]
     >>> alarm = detector.update(round_(8, 0.5), {})
@@ -337,7 +337,7 @@ class Excess(Detector):
     kind: Literal["excess"] = "excess"
     reading: Reading | None = None
 
-    def update(self, observed: Observed, groups: Mapping[str, int]) -> Alarm | None:
+    def update(self, observed: RoundEvidence, groups: Mapping[str, int]) -> Alarm | None:
         """Take a round, and return an alarm if there is one.
 
         Parameters
@@ -402,7 +402,9 @@ class Excess(Detector):
         ]
         return _log_mean([*parts, self.few.statistic()]) if parts else -math.inf
 
-    def rest_is_quiet(self, observed: Observed, groups: Mapping[str, int], named: Collection[str], sd: float) -> bool:
+    def rest_is_quiet(
+        self, observed: RoundEvidence, groups: Mapping[str, int], named: Collection[str], sd: float
+    ) -> bool:
         """Return whether this round's excess of all other clients, in all and by label, is below `sd` deviations."""
         plain = Excesses.of(Cells.of(observed.clients, groups))
         excesses = plain.of_alike().dispersed(self.dispersion.factor)

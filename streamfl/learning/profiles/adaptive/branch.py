@@ -9,7 +9,7 @@ import numpy as np
 from streamfl.arrays import FloatArray
 from streamfl.learning.drift.detectors.excess import LEAST_VARIANCE, MARGIN, RUN_LENGTH
 from streamfl.learning.drift.detectors.few_clients import RISES
-from streamfl.learning.drift.evidence import LiveModel, Observed
+from streamfl.learning.drift.evidence import LiveModel, RoundEvidence
 from streamfl.learning.profiles.adaptive.ladder import Ladder
 from streamfl.protocol.alarm import Alarm
 from streamfl.protocol.digits import significant
@@ -74,13 +74,13 @@ class Latch:
             for name, trial in self.trials.items()
         )
 
-    def close(self, observed: Observed, incumbent: str) -> None:
+    def close(self, observed: RoundEvidence, incumbent: str) -> None:
         """Record what each trial gained over the incumbent at each client, and take its step."""
         for name, trial in self.trials.items():
             slot = _trial_slot(name)
             trial.gains += _gains(observed, self.clients, incumbent, slot)
-            if slot in observed.played:
-                trial.W = observed.played[slot].stepped
+            if slot in observed.models:
+                trial.W = observed.models[slot].stepped
 
     def gained(self) -> dict[str, float]:
         """Return by trial its mean gain a record over the incumbent; without those that no record has scored."""
@@ -147,7 +147,7 @@ class Branch:
         """Return the branch's name, under which its model is a candidate at restarts."""
         return f"branch-{self.began}"
 
-    def close(self, observed: Observed, incumbent: str) -> None:
+    def close(self, observed: RoundEvidence, incumbent: str) -> None:
         """Update the gain over the incumbent of all, and keep the model that served."""
         self.played = self.ladder.incumbent
         gains = _gains(observed, self.clients, incumbent, self.ladder.serves)
@@ -158,10 +158,10 @@ class Branch:
             self.variance = max(DECAY * self.variance + (1.0 - DECAY) * spread, LEAST_VARIANCE)
             self.gain = DECAY * self.gain + (1.0 - DECAY) * _mean_and_error(gains)[0]
 
-    def step(self, observed: Observed, scratch: FloatArray) -> None:
+    def step(self, observed: RoundEvidence, scratch: FloatArray) -> None:
         """Step the models of its ladder."""
         parts = (observed.clients[client] for client in self.clients if client in observed.clients)
-        self.ladder.step(observed.played, scratch, sum(part.records for part in parts))
+        self.ladder.step(observed.models, scratch, sum(part.records for part in parts))
 
     def _bet(self, gains: list[tuple[float, int]]) -> None:
         """Bet that the branch is worse for its clients than the model of all: they are like all others again."""
@@ -198,7 +198,7 @@ def _trial_slot(name: str) -> str:
     return f"trial/{name}"
 
 
-def _gains(observed: Observed, clients: Collection[str], over: str, name: str) -> list[tuple[float, int]]:
+def _gains(observed: RoundEvidence, clients: Collection[str], over: str, name: str) -> list[tuple[float, int]]:
     """Return, for each client with records, the gain a record of one model over another, and the records."""
     gains = ((observed.loss_at(over, [c]) - observed.loss_at(name, [c]), c) for c in clients)
     return [(gain, observed.clients[c].records) for gain, c in gains if not math.isnan(gain)]

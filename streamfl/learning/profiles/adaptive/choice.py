@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
-from streamfl.learning.drift.evidence import ClientPart, LiveModel, Observed, Played
+from streamfl.learning.drift.evidence import ClientEvidence, LiveModel, ModelEvidence, RoundEvidence
 from streamfl.learning.profiles.adaptive.relabelling import best_permutation, relabelled, relabelled_losses
 from streamfl.learning.profiles.base import Answer, Ask
 from streamfl.protocol.alarm import Alarm
@@ -56,18 +56,19 @@ class Choice:
     Examples
     --------
     >>> import numpy as np
-    >>> from streamfl.learning.drift.evidence import ClientPart
+    >>> from streamfl.learning.drift.evidence import ClientEvidence
     >>> W, S = np.array([[1.0, 2.0]]), np.array([[-32.0, -8.0], [-8.0, -32.0]])
-    >>> played, parts = {"step 16": Played(0.8, 0.6, W)}, {"c": ClientPart(40, {"step 16": 32.0})}
-    >>> observed, alarm = Observed(7, 40, played, 1.0, 2.0, clients=parts), Alarm("excess", 12.0, 9.2, 7)
+    >>> played, parts = {"step 16": ModelEvidence(0.8, 0.6, W)}, {"c": ClientEvidence(40, {"step 16": 32.0})}
+    >>> observed, alarm = RoundEvidence(7, 40, played, 1.0, 2.0, clients=parts), Alarm("excess", 12.0, 9.2, 7)
     >>> choice = Choice(alarm, observed, ("step 16",), {"scratch": 0 * W}, {"incumbent": W}, 1.0)
     >>> [model.name for model in choice.ask().models], choice.ask().relabel
     (['scratch', 'incumbent'], ('incumbent',))
-    >>> part = {"c": ClientPart(40, {"scratch": 20.0, "incumbent": 32.0})}
-    >>> choice.answer(Answer({"scratch": Played(0.5, 0.2, W)}, part, {"c": {"incumbent": S}}))
+    >>> part = {"c": ClientEvidence(40, {"scratch": 20.0, "incumbent": 32.0})}
+    >>> choice.answer(Answer({"scratch": ModelEvidence(0.5, 0.2, W)}, part, {"c": {"incumbent": S}}))
     >>> [(model.name, model.W) for model in choice.ask().models]
     [('relabelled', array([[2., 1.]]))]
-    >>> choice.answer(Answer({"relabelled": Played(0.2, 0.1, W)}, {"c": ClientPart(40, {"relabelled": 8.0})}))
+    >>> part = {"c": ClientEvidence(40, {"relabelled": 8.0})}
+    >>> choice.answer(Answer({"relabelled": ModelEvidence(0.2, 0.1, W)}, part))
     >>> choice.ask(), choice.best()
     (None, 'relabelled')
     >>> choice.scores()
@@ -75,7 +76,7 @@ class Choice:
     """
 
     alarm: Alarm
-    observed: Observed
+    observed: RoundEvidence
     live: tuple[str, ...]
     candidates: Mapping[str, FloatArray]
     relabel: Mapping[str, FloatArray]
@@ -92,8 +93,8 @@ class Choice:
     def __post_init__(self) -> None:
         """Take over the round's results for the live models."""
         for name in self.live:
-            if name in self.observed.played:
-                self.stepped[name] = self.observed.played[name].stepped
+            if name in self.observed.models:
+                self.stepped[name] = self.observed.models[name].stepped
                 self.losses[name] = {c: self.observed.clients[c].losses[name] for c in self._scorers(name)}
 
     def ask(self) -> Ask | None:
@@ -108,14 +109,14 @@ class Choice:
     def answer(self, answer: Answer) -> None:
         """Take the clients' scores; an empty answer ends the questions."""
         answer = self._of_the_round(answer)
-        for name, played in answer.played.items():
+        for name, played in answer.models.items():
             if name in self.stepped:  # a live model: the round scored it, and now it has taken its step
                 self.stepped[name] = played.stepped
             elif name not in self.relabel:
                 self._add(name, played, answer.clients)
         if self.stage == 0:
             self.fitting = self._best_relabelled(answer)
-        self.stage = self.stage + 1 if answer.played else len(self._questions)
+        self.stage = self.stage + 1 if answer.models else len(self._questions)
 
     def best(self) -> str:
         """Return the candidate with the least loss over the clients that scored all of them; the first of equals.
@@ -203,7 +204,7 @@ class Choice:
         }
         return replace(answer, clients=clients, relabelling=fits)
 
-    def _add(self, name: str, played: Played, parts: Mapping[str, ClientPart]) -> None:
+    def _add(self, name: str, played: ModelEvidence, parts: Mapping[str, ClientEvidence]) -> None:
         sums = {c: part.losses[name] for c, part in parts.items() if name in part.losses}
         if sums:
             self.stepped[name], self.losses[name] = played.stepped, sums

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.learning.drift.evidence import LiveModel, Played
+from streamfl.learning.drift.evidence import LiveModel, ModelEvidence
 from streamfl.learning.local_round import Learner
 from streamfl.protocol.registry import widened
 
@@ -222,7 +222,7 @@ class Ladder:
         rung = self.rungs[self.serving[0]]
         return rung.average if self.serving[1] else rung.W
 
-    def step(self, played: Mapping[str, Played], scratch: FloatArray, records: int) -> None:
+    def step(self, played: Mapping[str, ModelEvidence], scratch: FloatArray, records: int) -> None:
         """Take a round's stepped models and their losses; models that no client scored stay as they are.
 
         Parameters
@@ -247,7 +247,7 @@ class Ladder:
             self.shadow_loss = keeps * self.shadow_loss + result.proper
             self.shadow_weight = keeps * self.shadow_weight + 1.0
 
-    def _step(self, rung: Rung, played: Mapping[str, Played], keeps: float) -> None:
+    def _step(self, rung: Rung, played: Mapping[str, ModelEvidence], keeps: float) -> None:
         own, mean = played.get(self._name(rung)), played.get(self._name(rung, averaged=True))
         if own is None:
             return

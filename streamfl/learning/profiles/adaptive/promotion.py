@@ -11,7 +11,7 @@ from streamfl.errors import BrokenInvariantError
 from streamfl.learning.drift.detector import Detector
 from streamfl.learning.drift.detectors.class_mix import ClassMix
 from streamfl.learning.drift.detectors.excess import ODDS, Excess
-from streamfl.learning.drift.evidence import LiveModel, Observed
+from streamfl.learning.drift.evidence import LiveModel, RoundEvidence
 from streamfl.learning.profiles.adaptive.branch import LATCHED, Branch, Latch, Trial
 from streamfl.learning.profiles.adaptive.candidates import Remembered, candidates
 from streamfl.learning.profiles.adaptive.choice import Choice
@@ -20,6 +20,7 @@ from streamfl.learning.profiles.adaptive.recall import RecallPool, Trail
 from streamfl.learning.profiles.base import Deliberation, Profile, ProfileOptions, Restart, RoundPlan
 from streamfl.protocol.alarm import Alarm, Reading
 from streamfl.protocol.messages import BranchGroup, HoldoutRule, LocalDrift
+from streamfl.protocol.messages.changes import LocalState
 
 # Records that a client holds out, over all labels. docs/choices.md, "Excess".
 HELD_OUT = 200
@@ -134,7 +135,7 @@ class Promotion(Profile):
             per_label=max(1, HELD_OUT // max(1, labels)), since=self.held_since, renewed=dict(self.renewed)
         )
 
-    def close(self, observed: Observed) -> Alarm | None:
+    def close(self, observed: RoundEvidence) -> Alarm | None:
         """Run the detectors on the round, and step every model."""
         serving = self.main.serves
         for branch in self.branches:
@@ -143,16 +144,16 @@ class Promotion(Profile):
         mixed = self.class_mix.update(observed.round, observed.clients) if observed.known_labels else None
         self.noticed = mixed if alarm is None else None  # concept drift explains a changed mix
         self.trail.keep(observed.round, self.main.incumbent)
-        scratch = np.zeros_like(observed.played[serving].stepped)
+        scratch = np.zeros_like(observed.models[serving].stepped)
         for branch in self.branches:
             branch.step(observed, scratch)
         if self.latch is not None:
             self.latch.close(observed, serving)
-        self.main.step(observed.played, scratch, observed.records)
+        self.main.step(observed.models, scratch, observed.records)
         self.learnt += observed.records
         return alarm
 
-    def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> Choice:
+    def deliberate(self, alarm: Alarm, observed: RoundEvidence, scratch: FloatArray) -> Choice:
         """Look for the best candidate: scratch, live models, earlier models, and relabelled ones."""
         before = self.trail.before(alarm.since)
         fits = {"incumbent": self.trail.kept[0][1]}
@@ -219,7 +220,7 @@ class Promotion(Profile):
 
     # --- the detector ------------------------------------------------------------------------------------------
 
-    def _watch(self, observed: Observed) -> Alarm | None:
+    def _watch(self, observed: RoundEvidence) -> Alarm | None:
         """Return the detector's alarm, unless it concerns clients that are latched, or like all others again."""
         groups = self._groups()
         alarm = self.detector.update(observed, groups)
@@ -378,11 +379,11 @@ class Promotion(Profile):
         self.released = tuple(sorted({*self.released, *branch.clients}))
         return (self._local_drift(t, branch, "merged"),)
 
-    def _decided(self, t: int, latch: Latch, state: str, chosen: str = "") -> LocalDrift:
+    def _decided(self, t: int, latch: Latch, state: LocalState, chosen: str = "") -> LocalDrift:
         """Return the announcement of what became of latched clients, with what each trial gained."""
         return replace(self._local_drift(t, latch, state), chosen=chosen, gains=latch.gained())
 
-    def _local_drift(self, t: int, group: Latch | Branch, state: str) -> LocalDrift:
+    def _local_drift(self, t: int, group: Latch | Branch, state: LocalState) -> LocalDrift:
         evidence = group.evidence
         return LocalDrift(
             round=t,

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self
 
 from streamfl.arrays import FloatArray
 from streamfl.errors import BrokenInvariantError
-from streamfl.learning.drift.evidence import LiveModel, Observed, Played
+from streamfl.learning.drift.evidence import LiveModel, ModelEvidence, RoundEvidence
 from streamfl.learning.profiles.base import (
     HIGHEST_ORDER,
     Answer,
@@ -184,11 +184,11 @@ class Paper(Profile):
         keep = self.settings.history_records if t in sampled else 0
         return RoundPlan((live,), live.name, block.number, keep, tuple(r for r in sampled if r != t))
 
-    def close(self, observed: Observed) -> Alarm | None:
+    def close(self, observed: RoundEvidence) -> Alarm | None:
         """Record the active instance's loss, step it, and run both tests."""
         block = self._block()
         instance = self._playing(block, observed.round)
-        played = observed.played[f"order-{instance.placement.order}"]
+        played = observed.models[f"order-{instance.placement.order}"]
         instance.active_rounds.append(observed.round)
         instance.records += observed.records
         instance.played += played.loss
@@ -199,7 +199,7 @@ class Paper(Profile):
         block.sampled = self._sample(block, observed.round)
         return self._test(block, observed.round)
 
-    def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> "Settled":
+    def deliberate(self, alarm: Alarm, observed: RoundEvidence, scratch: FloatArray) -> "Settled":
         """Return a settled deliberation: where the next epoch starts is a setting, not a choice by loss."""
         return Settled(alarm, observed.round)
 
@@ -277,7 +277,7 @@ class Paper(Profile):
             return ()
         return sampled_rounds(self.settings.seed, (*block.sampled, t), self.settings.history_rounds)
 
-    def _optimistic(self, instance: Instance, played: Played, observed: Observed) -> float:
+    def _optimistic(self, instance: Instance, played: ModelEvidence, observed: RoundEvidence) -> float:
         rounds = len(instance.active_rounds)
         if self.settings.optimistic == "history":
             records = observed.records + played.history_records

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from streamfl.learning.drift.evidence import Observed
+from streamfl.learning.drift.evidence import RoundEvidence
 from streamfl.learning.influence import Influence
 from streamfl.machines.coordinator.names import Grant
 from streamfl.machines.coordinator.round.aggregation import RoundAggregation
@@ -63,7 +63,7 @@ class Closing:
     updates: Mapping[str, Update]
     grant: Grant
     counted: CountedUpdates = field(default_factory=CountedUpdates)
-    observed: Observed | None = None
+    observed: RoundEvidence | None = None
     aggregation: RoundAggregation | None = None
     readings: Mapping[str, Reading] = field(default_factory=dict)
     excluded: frozenset[str] | None = None
