@@ -63,20 +63,6 @@ class Registry:
 
     A row of a weight matrix belongs to a feature, the last row to the constant 1; a column belongs to a label.
 
-    Parameters
-    ----------
-    version
-        Grows with every change.
-    features, labels
-        Names; new ones are appended. In regression there are no labels.
-    mean, scale
-        The scaler: z = (x - mean) / scale; shape (d,) each. A mean of NaN marks a feature whose scale is not known
-        yet: its values count as missing, so its weights stay 0.
-    target
-        The unit of regression targets.
-    farthest
-        The magnitude to which z is clipped.
-
     Examples
     --------
     >>> from streamfl.protocol.records import Span
@@ -88,13 +74,17 @@ class Registry:
     array([[3., 0., 1.]])
     """
 
-    version: int
+    version: int  # grows with every change
+    # Names; new ones are appended. In regression there are no labels.
     features: tuple[str, ...]
     labels: tuple[str, ...]
+
+    # The scaler: z = (x - mean) / scale; shape (d,) each. A mean of NaN marks a feature whose scale is not known yet:
+    # its values count as missing, so its weights stay 0.
     mean: FloatArray
     scale: FloatArray
-    target: TargetUnit = TargetUnit()
-    farthest: float = FARTHEST
+    target: TargetUnit = TargetUnit()  # the unit of regression targets
+    farthest: float = FARTHEST  # the magnitude to which z is clipped
 
     @property
     def rows(self) -> int:

@@ -27,11 +27,6 @@ class _Unusable:
 class UnusableCells:
     """The unusable cells of each column: how many there are, where they begin, and three examples.
 
-    Parameters
-    ----------
-    unit
-        The unit of lines in messages: `line` or `record`.
-
     >>> from streamfl.records.columns import NumberColumn
     >>> unusable = UnusableCells("line")
     >>> unusable.add(NumberColumn("a"), ["1", "x", "y"], {1: "not a number", 2: "not a number"}, np.array([2, 3, 4]))
@@ -39,7 +34,7 @@ class UnusableCells:
     ['column a: 2 cells from line 3 on are not numbers and count as missing, such as "x", "y"']
     """
 
-    unit: str
+    unit: str  # the unit of lines in messages: `line` or `record`
     _columns: dict[str, _Unusable] = field(default_factory=dict)
     _missing: dict[str, Counter[str]] = field(default_factory=dict)
 

@@ -166,26 +166,13 @@ def _saved(profile: Profile, t: int) -> Profile:
 
 @dataclass
 class Play:
-    """A run of a profile in the federation; all arrays that are passed to it are read-only.
-
-    Parameters
-    ----------
-    profile
-        The profile.
-    opens
-        The number of times that each round is opened.
-    answers
-        Whether clients answer when candidates must be scored.
-    columns
-        Columns of the current models.
-    decided, losses
-        By round, the profile's decisions, and the mean score of the serving model.
-    """
+    """A run of a profile in the federation; all arrays that are passed to it are read-only."""
 
     profile: Profile
-    opens: int = 1
-    answers: bool = True
-    columns: int = len(LABELS)
+    opens: int = 1  # the number of times that each round is opened
+    answers: bool = True  # whether clients answer when candidates must be scored
+    columns: int = len(LABELS)  # columns of the current models
+    # By round, the profile's decisions, and the mean score of the serving model.
     decided: list[tuple[Restart | LocalDrift, ...]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     _kept: set[int] = field(default_factory=set)

@@ -138,24 +138,14 @@ class Masks:
     nothing, not even what differs. In each stage it tells the seeds of one attempt, for one set of others' attempts.
     The totals of scores are of the same clients and records as that of the updates, since what they differ by would
     be about others. Attempts may be newer: a client that has made its update again scores under a new name.
-
-    Parameters
-    ----------
-    client, secrets
-        The client, and its secrets.
-    roster
-        The clients that mask, this one among them.
-    entry
-        The entry.
-    min_clients_per_sum
-        The fewest clients of whom it lets a total be told.
     """
 
+    # The client, and its secrets.
     client: str
     secrets: Secrets
-    roster: Roster
+    roster: Roster  # the clients that mask, this one among them
     entry: int
-    min_clients_per_sum: int
+    min_clients_per_sum: int  # the fewest clients of whom it lets a total be told
     _made: dict[tuple[int, str], tuple[Span, ...]] = field(default_factory=dict)  # the records, by stage and attempt
     _told: dict[int, Mapping[str, str]] = field(default_factory=dict)  # the attempts of each total, by stage
 

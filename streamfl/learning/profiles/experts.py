@@ -20,27 +20,18 @@ MIXTURE = "mixture"
 
 @dataclass(frozen=True, slots=True)
 class ExpertsSettings:
-    """The constants of the mixture: docs/choices.md, "Experts and the paper".
+    """The constants of the mixture: docs/choices.md, "Experts and the paper"."""
 
-    Parameters
-    ----------
-    max_order
-        The longest instances have 2^max_order rounds, so at most max_order + 1 are live and a round's cost does not
-        grow with t. None: no cap, as the theorem requires; 1 + log2(t) instances are live.
-    step
-        s: an instance of order k has the step s / sqrt(2^k) in whitened features, or that over their mean squared
-        norm.
-    start
-        Where an instance starts: `warm` from the mixture after its step, or `scratch`. The theorem holds with either,
-        since models stay in a ball: its bound has |x*|^2 for scratch, and the squared diameter for warm.
-    whitened
-        Whether steps are whitened by the features' second moments.
-    """
-
+    # The longest instances have 2^max_order rounds, so at most max_order + 1 are live and a round's cost does not
+    # grow with t. None: no cap, as the theorem requires; 1 + log2(t) instances are live.
     max_order: int | None = 8
+    # s: an instance of order k has the step s / sqrt(2^k) in whitened features, or that over their mean squared norm.
     step: float = 64.0
+
+    # Where an instance starts: `warm` from the mixture after its step, or `scratch`. The theorem holds with either,
+    # since models stay in a ball: its bound has |x*|^2 for scratch, and the squared diameter for warm.
     start: Start = "warm"
-    whitened: bool = False
+    whitened: bool = False  # whether steps are whitened by the features' second moments
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,18 +55,10 @@ class SentSizes:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The most bytes of an update.
+    """The most bytes of an update."""
 
-    Parameters
-    ----------
-    bytes_per_record
-        Bytes for each good record of the update.
-    size_of
-        Returns the bytes of an update as it is sent.
-    """
-
-    bytes_per_record: float
-    size_of: Callable[[Update], int]
+    bytes_per_record: float  # bytes for each good record of the update
+    size_of: Callable[[Update], int]  # returns the bytes of an update as it is sent
 
     def of(self, records: int) -> int:
         """Return the most bytes of an update about this many records.

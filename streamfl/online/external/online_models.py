@@ -16,13 +16,7 @@ from streamfl.protocol.messages import OnlinePublished
 
 @dataclass(frozen=True)
 class ExternalOnlineModels(OnlineModels[ExternalState, ExternalLearnt]):
-    """An external model, which learns and predicts without any other.
-
-    Parameters
-    ----------
-    model
-        The model.
-    """
+    """An external model, which learns and predicts without any other."""
 
     state = ExternalState
     learnt = ExternalLearnt

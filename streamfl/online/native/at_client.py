@@ -32,19 +32,6 @@ if TYPE_CHECKING:
 class NativeAtClient(AtClient):
     """Native models as they have learnt the pending records of the open round.
 
-    Parameters
-    ----------
-    settings
-        Which models learn.
-    shared
-        What they share with those of other clients; None: nothing.
-    way
-        How what they learn goes to the coordinator.
-    learner
-        The models.
-    version
-        The version of the agreed state; version 1 is the untrained one, with which every client begins.
-
     Examples
     --------
     >>> from streamfl.protocol.records import Span
@@ -59,10 +46,11 @@ class NativeAtClient(AtClient):
 
     coarsest: ClassVar[int] = COARSEST
 
-    settings: NativeSettings
-    shared: InitVar[Optional["Shared"]] = None
-    way: InitVar[Way] = ON_GRIDS
-    learner: "NativeLearner" = field(init=False)
+    settings: NativeSettings  # which models learn
+    shared: InitVar[Optional["Shared"]] = None  # what they share with those of other clients; None: nothing
+    way: InitVar[Way] = ON_GRIDS  # how what they learn goes to the coordinator
+    learner: "NativeLearner" = field(init=False)  # the models
+    # The version of the agreed state; version 1 is the untrained one, with which every client begins.
     version: int = 1
     _epoch: int | None = None
     _asked: "LateLabelExperts | None" = None

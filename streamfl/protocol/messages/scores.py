@@ -15,25 +15,16 @@ class Score(Message):
 
     Published after an alarm, before the round closes, once for each stage. Clients keep the round's records until
     `RoundClosed`.
-
-    Parameters
-    ----------
-    entry, round, epoch, registry
-        Those of the open round.
-    slots
-        The candidates; those with `trained` need a difference as well.
-    stage
-        A counter, from 1: what is asked for may depend on the answers of the stage before.
-    relabel
-        The slots of which clients also send sums for relabelling, see `Scores.relabelling`.
     """
 
+    # Those of the open round.
     entry: int
     round: int
     epoch: int
     registry: int
-    slots: tuple[Slot, ...]
-    stage: int = 1
+    slots: tuple[Slot, ...]  # the candidates; those with `trained` need a difference as well
+    stage: int = 1  # a counter, from 1: what is asked for may depend on the answers of the stage before
+    # The slots of which clients also send sums for relabelling, see `Scores.relabelling`.
     relabel: tuple[str, ...] = ()
 
 

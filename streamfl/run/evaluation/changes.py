@@ -216,13 +216,9 @@ class Changes:
     """Where the records of the latest rounds are, so that those before a change are compared with those since.
 
     It keeps a number a client for each of the latest 64 entries of the ledger, and reads records only after an alarm.
-
-    Parameters
-    ----------
-    table, logs
-        The records, and the rows of each client in order.
     """
 
+    # The records, and the rows of each client in order.
     table: Table
     logs: Mapping[str, Log]
     _at: Mapping[str, int] = field(init=False)

@@ -43,28 +43,17 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class PredictRequest:
-    """What `streamfl predict` was asked for.
+    """What `streamfl predict` was asked for."""
 
-    Parameters
-    ----------
-    request
-        The file to read.
-    model
-        The model file.
-    csv, json
-        Where predictions go: a path, `-` for standard output, or None.
-    missing, unknown
-        What becomes of columns that the file lacks, or that the model does not know: see `ServedModel.predict`.
-    client
-        The client of all records; None: the file says whose each record is, as in `ServedModel.predict`.
-    """
-
-    request: Request
-    model: Path
+    request: Request  # the file to read
+    model: Path  # the model file
+    # Where predictions go: a path, `-` for standard output, or None.
     csv: str | None = None
     json: str | None = None
+    # What becomes of columns that the file lacks, or that the model does not know: see `ServedModel.predict`.
     missing: Missing = "warn"
     unknown: Unknown = "raise"
+    # The client of all records; None: the file says whose each record is, as in `ServedModel.predict`.
     client: str | None = None
 
     @property

@@ -58,13 +58,6 @@ Sent = tuple[str, bytes]
 class Liar:
     """Draws lies and forgeries; the same draws for the same seed and the same messages.
 
-    Parameters
-    ----------
-    seed
-        Of all draws.
-    names
-        The clients in whose names lies and forgeries are told.
-
     Examples
     --------
     >>> liar = Liar(1, ("c2",))
@@ -73,8 +66,8 @@ class Liar:
     [1, 1, 1, 1, 1]
     """
 
-    seed: int
-    names: tuple[str, ...]
+    seed: int  # of all draws
+    names: tuple[str, ...]  # the clients in whose names lies and forgeries are told
     _rng: random.Random = field(init=False)
     _said: deque[Sent] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     _opened: RoundOpened | None = None

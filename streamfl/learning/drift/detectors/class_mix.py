@@ -22,13 +22,6 @@ class ClassMix:
     Input: the number of records of each label at the clients. Guarantee: none proven, as for GLR; the run length is
     divided among the tests. Cost: O(labels x window) a round.
 
-    Parameters
-    ----------
-    rising, falling
-        By label, the test on its share, and the test on 1 less its share.
-    reading
-        The reading of the test that is nearest to its threshold.
-
     Examples
     --------
     >>> from streamfl.protocol.messages import LabelSums
@@ -43,9 +36,10 @@ class ClassMix:
     [('class-mix', ('a', 'b'), 13)]
     """
 
+    # By label, the test on its share, and the test on 1 less its share.
     rising: dict[str, GLRDetector] = field(default_factory=dict)
     falling: dict[str, GLRDetector] = field(default_factory=dict)
-    reading: Reading | None = None
+    reading: Reading | None = None  # the reading of the test that is nearest to its threshold
 
     def update(self, t: int, clients: Mapping[str, ClientEvidence]) -> Alarm | None:
         """Take round t's records by label, and return an alarm if there is one. After an alarm, begin anew."""

@@ -81,21 +81,6 @@ class Conformal(Detector):
 
     The scout is given: it was frozen before the bag begins.
 
-    Parameters
-    ----------
-    run_length
-        A, in rounds.
-    most_local
-        Drift is local only if the named clients have at most this part of the records.
-    new_label
-        A label that is new to the epoch is an alarm by itself if it has more than this part of a round's records.
-    clients, labels
-        The names of the rows and columns of the bag; only the first 100 labels are tested.
-    bag
-        Records, sums of their scores, and of their squares; shape (3, rounds, clients, labels).
-    dispersion
-        By a, how much more the sum over all clients and the last a rounds varies than clients' rounds explain.
-
     References
     ----------
     Hoeffding 1963, Probability inequalities for sums of bounded random variables, Theorem 4. Bennett
@@ -119,12 +104,16 @@ class Conformal(Detector):
     ('conformal', 21, ('c0', 'c1', 'c2', 'c3', 'c4'), False, 96.8, 9.9)
     """
 
-    run_length: float = RUN_LENGTH
-    most_local: float = 0.3
+    run_length: float = RUN_LENGTH  # A, in rounds
+    most_local: float = 0.3  # drift is local only if the named clients have at most this part of the records
+    # A label that is new to the epoch is an alarm by itself if it has more than this part of a round's records.
     new_label: float = 0.05
+    # The names of the rows and columns of the bag; only the first 100 labels are tested.
     clients: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    # Records, sums of their scores, and of their squares; shape (3, rounds, clients, labels).
     bag: FloatArray = field(default_factory=lambda: np.zeros((3, 0, 0, 0)))
+    # By a, how much more the sum over all clients and the last a rounds varies than clients' rounds explain.
     dispersion: list[Levels] = field(default_factory=lambda: [Levels() for _ in STARTS])
     scouts: ClassVar[bool] = True
     kind: Literal["conformal"] = "conformal"
@@ -231,22 +220,15 @@ class Conformal(Detector):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """What a bag shows.
+    """What a bag shows."""
 
-    Parameters
-    ----------
-    above, variance
-        By start, client and label: the sum of the new records' scores less their mean over the bag, and its variance.
-    logs, falls
-        ln e by start, tilt, client and label; and that of a fall, by start, tilt and client.
-    factors, own
-        What logarithms above 0 are divided by: by start, and for single clients by start and client.
-    """
-
+    # By start, client and label: the sum of the new records' scores less their mean over the bag, and its variance.
     above: FloatArray
     variance: FloatArray
+    # ln e by start, tilt, client and label; and that of a fall, by start, tilt and client.
     logs: FloatArray
     falls: FloatArray
+    # What logarithms above 0 are divided by: by start, and for single clients by start and client.
     factors: FloatArray
     own: FloatArray
 

@@ -45,27 +45,13 @@ class Trial:
 
 @dataclass
 class Latch:
-    """Clients that a detector named. For a few rounds the models of all skip their records, and trials compete.
-
-    Parameters
-    ----------
-    clients
-        Their names.
-    evidence
-        The alarm that named them.
-    until
-        They stay latched up to this round, whatever the trials gain.
-    trials
-        The candidates, by name.
-    announced
-        The clients that have been announced as latched.
-    """
+    """Clients that a detector named. For a few rounds the models of all skip their records, and trials compete."""
 
     clients: tuple[str, ...]
-    evidence: Alarm
-    until: int
-    trials: dict[str, Trial]
-    announced: tuple[str, ...] = ()
+    evidence: Alarm  # the alarm that named them
+    until: int  # they stay latched up to this round, whatever the trials gain
+    trials: dict[str, Trial]  # the candidates, by name
+    announced: tuple[str, ...] = ()  # the clients that have been announced as latched
 
     def live(self, eta: float, *, whitened: bool) -> tuple[LiveModel, ...]:
         """Return the trials as live models of the latched clients."""
@@ -105,42 +91,19 @@ class Latch:
 
 @dataclass
 class Branch:
-    """A group of clients with a ladder of its own.
-
-    Parameters
-    ----------
-    clients
-        Their names.
-    evidence
-        The alarm that named them.
-    ladder
-        Their models.
-    began
-        The first round that the branch serves.
-    gain
-        Running mean of its gain over the incumbent of all, in units of the score.
-    variance
-        Running variance of a record's gain.
-    logs
-        By size of rise, ln of a Shiryaev-Roberts statistic of its loss relative to the incumbent of all.
-    returned
-        Whether an alarm showed that its clients are like all others again.
-    last_records
-        The last round in which one of its clients had records.
-    played
-        The model that served it in the last round, before its step.
-    """
+    """A group of clients with a ladder of its own."""
 
     clients: tuple[str, ...]
-    evidence: Alarm
-    ladder: Ladder
-    began: int
-    gain: float = FIRST_GAIN
-    variance: float = FIRST_VARIANCE
+    evidence: Alarm  # the alarm that named them
+    ladder: Ladder  # their models
+    began: int  # the first round that the branch serves
+    gain: float = FIRST_GAIN  # running mean of its gain over the incumbent of all, in units of the score
+    variance: float = FIRST_VARIANCE  # running variance of a record's gain
+    # By size of rise, ln of a Shiryaev-Roberts statistic of its loss relative to the incumbent of all.
     logs: list[float] = field(default_factory=lambda: [-math.inf] * len(RISES))
-    returned: bool = False
-    last_records: int = 0
-    played: FloatArray | None = None
+    returned: bool = False  # whether an alarm showed that its clients are like all others again
+    last_records: int = 0  # the last round in which one of its clients had records
+    played: FloatArray | None = None  # the model that served it in the last round, before its step
 
     @property
     def name(self) -> str:

@@ -29,30 +29,6 @@ class Choice:
     The proper score would be misleading here. Drift seldom begins exactly between two rounds, and a confident model
     of the new concept is wrong on every old record in the alarm's round.
 
-    Parameters
-    ----------
-    alarm, observed
-        The alarm, and the round that raised it.
-    live
-        Names of the live models, which the round has scored.
-    candidates
-        Models still to be scored, by name.
-    relabel
-        Models whose relabelled versions are candidates too, by name.
-    eta, whitened
-        The step that candidates take on the round's records.
-    clients
-        The clients concerned; None means all.
-    stepped
-        By candidate scored so far, the model after its step.
-    losses
-        By candidate and client, the sum of scores.
-    permutation
-        The permutation of labels that gives the relabelled candidate.
-    renames
-        A permutation that surely improves the model from before the alarm, whatever is chosen. Models that learn
-        between rounds take it over: they know the same concept, and have no older state to recall.
-
     Examples
     --------
     >>> import numpy as np
@@ -75,19 +51,25 @@ class Choice:
     {'step 16': 0.8, 'scratch': 0.5, 'relabelled': 0.2}
     """
 
+    # The alarm, and the round that raised it.
     alarm: Alarm
     observed: RoundEvidence
-    live: tuple[str, ...]
-    candidates: Mapping[str, FloatArray]
-    relabel: Mapping[str, FloatArray]
+    live: tuple[str, ...]  # names of the live models, which the round has scored
+    candidates: Mapping[str, FloatArray]  # models still to be scored, by name
+    relabel: Mapping[str, FloatArray]  # models whose relabelled versions are candidates too, by name
+    # The step that candidates take on the round's records.
     eta: float
     whitened: bool = True
-    clients: tuple[str, ...] | None = None
+    clients: tuple[str, ...] | None = None  # the clients concerned; None means all
+    # By candidate scored so far, the model after its step.
     stepped: dict[str, FloatArray] = field(default_factory=dict)
-    losses: dict[str, dict[str, float]] = field(default_factory=dict)
+    losses: dict[str, dict[str, float]] = field(default_factory=dict)  # by candidate and client, the sum of scores
     stage: int = 0
     fitting: LiveModel | None = None
-    permutation: tuple[int, ...] = ()
+    permutation: tuple[int, ...] = ()  # the permutation of labels that gives the relabelled candidate
+
+    # A permutation that surely improves the model from before the alarm, whatever is chosen. Models that learn
+    # between rounds take it over: they know the same concept, and have no older state to recall.
     renames: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:

@@ -46,29 +46,6 @@ GLOBAL = 5.0
 class Promotion(Profile):
     """A ladder of step sizes for all clients, a ladder for each branch, a detector, and earlier models.
 
-    Parameters
-    ----------
-    ladder
-        The constants of every ladder.
-    detector
-        The drift detector. Its alarms lead to restarts.
-    class_mix, noticed
-        The detector of changes in the mix of labels, and its alarm of the last round.
-    epoch
-        The number of the epoch, from 1. A restart begins the next.
-    held_since, renewed
-        The round since which records are held out, and later rounds for single clients.
-    released
-        Clients that drifted and for which no model is better than those of all. They share no baselines with others.
-    main
-        The models of all.
-    trail, pool
-        Earlier models: candidates at a restart.
-    latch, branches
-        The clients apart.
-    scout, learnt
-        The frozen model, if the detector tests one and it is frozen; the records that the epoch's models have learnt.
-
     Examples
     --------
     >>> import numpy as np
@@ -82,21 +59,29 @@ class Promotion(Profile):
     takes: ClassVar[tuple[str, ...]] = ("detector",)
     constants: ClassVar[tuple[str, ...]] = ("ladder",)
 
-    ladder: LadderSettings = field(default_factory=LadderSettings)
+    ladder: LadderSettings = field(default_factory=LadderSettings)  # the constants of every ladder
+    # The drift detector. Its alarms lead to restarts.
     detector: Detector = field(default_factory=Excess)
+    # The detector of changes in the mix of labels, and its alarm of the last round.
     class_mix: ClassMix = field(default_factory=ClassMix)
     noticed: Alarm | None = None
     profile: Literal["adaptive"] = "adaptive"
+    # The number of the epoch, from 1. A restart begins the next.
     epoch: int = 1
+    # The round since which records are held out, and later rounds for single clients.
     held_since: int = 1
     renewed: dict[str, int] = field(default_factory=dict)
+    # Clients that drifted and for which no model is better than those of all. They share no baselines with others.
     released: tuple[str, ...] = ()
-    main: Ladder = field(default_factory=Ladder)
+    main: Ladder = field(default_factory=Ladder)  # the models of all
+    # Earlier models: candidates at a restart.
     trail: Trail = field(default_factory=Trail)
     pool: RecallPool = field(default_factory=RecallPool)
+    # The clients apart.
     latch: Latch | None = None
     branches: list[Branch] = field(default_factory=list)
     squared_norm: float = 1.0
+    # The frozen model, if the detector tests one and it is frozen; the records that the epoch's models have learnt.
     scout: FloatArray | None = None
     learnt: int = 0
 

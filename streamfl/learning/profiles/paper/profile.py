@@ -31,49 +31,29 @@ from streamfl.sampling import generator, sampled_rounds
 
 @dataclass(frozen=True, slots=True)
 class PaperSettings:
-    """What the paper leaves open, with its own choices as defaults: docs/choices.md, "Experts and the paper".
+    """What the paper leaves open, with its own choices as defaults: docs/choices.md, "Experts and the paper"."""
 
-    Parameters
-    ----------
-    horizon
-        T; doubled each time it is passed.
-    delta
-        Probability of failure.
-    rho_scale
-        Factor of rho_hat in both tests, and of the radius of the optimistic loss; 1 as in the paper.
-    optimistic
-        How Ft is estimated. `history`: the current model's loss on old rounds. `regret`: the played losses less
-        Theorem 1's bound.
-    new_instance, new_block, after_alarm
-        Where models start on three occasions: `scratch`, or `warm` from the model that served last.
-    order_after_alarm
-        `reset` to 0, as the proof requires, or `continue` with the next order, as the paper's text says.
-    max_order
-        The longest blocks have 2^max_order rounds, so that a round's cost does not grow with t.
-    step
-        s: an instance of order k has the step s / sqrt(2^k).
-    distance
-        D of `regret`.
-    history_rounds, history_records
-        Size of the history sample: its rounds, and the records that a client keeps of each.
-    seed
-        Seed of the schedules.
-    """
-
-    horizon: int = 500
-    delta: float = 0.05
+    horizon: int = 500  # T; doubled each time it is passed
+    delta: float = 0.05  # probability of failure
+    # Factor of rho_hat in both tests, and of the radius of the optimistic loss; 1 as in the paper.
     rho_scale: float = 1.0
+
+    # How Ft is estimated. `history`: the current model's loss on old rounds. `regret`: the played losses less Theorem
+    # 1's bound.
     optimistic: Optimistic = "history"
+    # Where models start on three occasions: `scratch`, or `warm` from the model that served last.
     new_instance: Start = "scratch"
     new_block: Start = "scratch"
     after_alarm: Start = "scratch"
+    # `reset` to 0, as the proof requires, or `continue` with the next order, as the paper's text says.
     order_after_alarm: OrderAfterAlarm = "reset"
-    max_order: int = 8
-    step: float = 1.0
-    distance: float = 1.0
+    max_order: int = 8  # the longest blocks have 2^max_order rounds, so that a round's cost does not grow with t
+    step: float = 1.0  # s: an instance of order k has the step s / sqrt(2^k)
+    distance: float = 1.0  # D of `regret`
+    # Size of the history sample: its rounds, and the records that a client keeps of each.
     history_rounds: int = 32
     history_records: int = 64
-    seed: int = 0
+    seed: int = 0  # seed of the schedules
 
     def outlook(self) -> str:
         """Return whether the tests can fire at all, and from which T on.

@@ -22,21 +22,11 @@ from streamfl.runtime.ports import TopicSample
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """The records in some messages.
+    """The records in some messages."""
 
-    Parameters
-    ----------
-    looked
-        Their fields.
-    records
-        How many there are.
-    messages
-        How many messages they were in.
-    """
-
-    looked: Looked
-    records: int
-    messages: int
+    looked: Looked  # their fields
+    records: int  # how many there are
+    messages: int  # how many messages they were in
 
 
 def looked_at(

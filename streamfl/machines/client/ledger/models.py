@@ -29,24 +29,12 @@ from streamfl.protocol.records import Batch
 
 @dataclass
 class ClientModels:
-    """The models with which one client predicts.
-
-    Parameters
-    ----------
-    client
-        The client's name.
-    learner
-        How it learns.
-    published
-        The registries and models that were received last.
-    online
-        The online models; None if there are none.
-    """
+    """The models with which one client predicts."""
 
     client: str
-    learner: Learner
-    published: Published = field(default_factory=Published)
-    online: AtClient | None = field(init=False)
+    learner: Learner  # how it learns
+    published: Published = field(default_factory=Published)  # the registries and models that were received last
+    online: AtClient | None = field(init=False)  # the online models; None if there are none
     _serving: Serving | None = None
 
     def __post_init__(self) -> None:

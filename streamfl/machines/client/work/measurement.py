@@ -15,17 +15,10 @@ from streamfl.protocol.records import Batch, spans
 
 @dataclass
 class Measurement:
-    """Predictions of a round's records, before and after training on them.
+    """Predictions of a round's records, before and after training on them."""
 
-    Parameters
-    ----------
-    wanted
-        Whether to report predictions.
-    last
-        The last accepted update, until the model trained on its records has predicted them.
-    """
-
-    wanted: bool
+    wanted: bool  # whether to report predictions
+    # The last accepted update, until the model trained on its records has predicted them.
     last: SentUpdate | None = None
 
     def before(

@@ -36,21 +36,6 @@ class Contribution:
 class RoundAggregation:
     """How contributions are combined.
 
-    Parameters
-    ----------
-    learner
-        How the federation learns.
-    agreement
-        The agreement under which the clients worked; its second moments whiten steps.
-    labels
-        The registered labels, then all new labels of the round: the columns of the result.
-    apart
-        The clients whose contributions to the common models are left out.
-    outliers
-        The clients whose losses of the common models are left out, because they stand out.
-    aggregator
-        How the differences of models that rounds train are combined.
-
     Examples
     --------
     >>> from streamfl.learning.algorithms import FedAvg
@@ -68,12 +53,13 @@ class RoundAggregation:
            [7., 1.]]))
     """
 
-    learner: Learner
-    agreement: Agreement
-    labels: tuple[str, ...]
-    apart: frozenset[str] = frozenset()
+    learner: Learner  # how the federation learns
+    agreement: Agreement  # the agreement under which the clients worked; its second moments whiten steps
+    labels: tuple[str, ...]  # the registered labels, then all new labels of the round: the columns of the result
+    apart: frozenset[str] = frozenset()  # the clients whose contributions to the common models are left out
+    # The clients whose losses of the common models are left out, because they stand out.
     outliers: frozenset[str] = frozenset()
-    aggregator: Aggregator = "mean"
+    aggregator: Aggregator = "mean"  # how the differences of models that rounds train are combined
 
     @classmethod
     def of(

@@ -38,21 +38,11 @@ LONGEST = 8.0
 
 @dataclass(frozen=True, eq=False)
 class Bounded:
-    """The updates of a round with bounded influence.
+    """The updates of a round with bounded influence."""
 
-    Parameters
-    ----------
-    updates
-        In the order of the clients' names.
-    shares
-        How much of each client's numbers counts, from 0 to 1.
-    influence
-        The histories after the round.
-    """
-
-    updates: tuple[Update, ...]
-    shares: Mapping[str, float]
-    influence: Influence
+    updates: tuple[Update, ...]  # in the order of the clients' names
+    shares: Mapping[str, float]  # how much of each client's numbers counts, from 0 to 1
+    influence: Influence  # the histories after the round
 
 
 def with_bounded_influence(

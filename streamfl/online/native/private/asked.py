@@ -29,11 +29,6 @@ class LateLabelExperts:
     beside them the last answer would never look better. So what all of them said is kept until the label comes. After
     a restart that is lost, and such records only tell the last answer.
 
-    Parameters
-    ----------
-    last
-        The experts.
-
     Examples
     --------
     >>> asked = LateLabelExperts(LastAnswer())
@@ -45,7 +40,7 @@ class LateLabelExperts:
     array([[0.34, 0.66]])
     """
 
-    last: LastAnswer
+    last: LastAnswer  # the experts
     _said: dict[int, Said] = field(default_factory=dict)
     _numbers: int = 0
 

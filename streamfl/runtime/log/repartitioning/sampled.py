@@ -21,25 +21,14 @@ GRACE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Records and labels at one end of their topics.
+    """Records and labels at one end of their topics."""
 
-    Parameters
-    ----------
-    records, labels
-        How many there are with an id.
-    delays
-        How many seconds after its record each label came that found one, sorted.
-    rate
-        The records a second.
-    examples
-        The ids of a record and of a label, or "" for none.
-    """
-
+    # How many there are with an id.
     records: int
     labels: int
-    delays: tuple[float, ...]
-    rate: float
-    examples: tuple[str, str]
+    delays: tuple[float, ...]  # how many seconds after its record each label came that found one, sorted
+    rate: float  # the records a second
+    examples: tuple[str, str]  # the ids of a record and of a label, or "" for none
 
     @property
     def share(self) -> float:
