@@ -70,11 +70,6 @@ class Outputs:
     def check(self, source: str) -> None:
         """Refuse, before anything runs, a path that cannot be written to, or that is in use.
 
-        Parameters
-        ----------
-        source
-            The file that is read.
-
         Raises
         ------
         UsageError

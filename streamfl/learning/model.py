@@ -148,8 +148,6 @@ def gradient(model: Model, W: FloatArray, Z: FloatArray, y: FloatArray, *, l2: f
 
     Parameters
     ----------
-    model
-        The loss.
     W
         Weights, shape (d, columns).
     Z, y

@@ -84,12 +84,8 @@ class OnlineModels(abc.ABC, Generic[S, L]):
 
         Parameters
         ----------
-        learnt
-            The client's result.
         agreed
             The agreed state from which it learnt.
-        covered
-            What its update covers.
         """
 
     @abc.abstractmethod
@@ -228,8 +224,6 @@ class AtClient(abc.ABC):
 
         Parameters
         ----------
-        version, epoch
-            The version, and its epoch.
         branch
             The name of the client's branch, empty without one.
         """

@@ -171,8 +171,6 @@ class WeightsPass:
 
     Parameters
     ----------
-    model
-        The model.
     agreed
         The agreed state from which it begins.
     """

@@ -188,8 +188,6 @@ def decimals(columns: Mapping[str, Cells], usual: Decimal = ".") -> dict[str, De
 
     Parameters
     ----------
-    columns
-        The cells of each column.
     usual
         The mark of a file in which no number shows which one it is.
 

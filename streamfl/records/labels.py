@@ -94,8 +94,6 @@ def resolve(request: Request, labels: LabelTexts, codes: IntArray) -> tuple[Floa
     request
         The request with the task; `auto` is regression if half of the labels are numbers, and some are no integers,
         or more than 20 are integers that are written with a fraction.
-    labels
-        The label texts.
     codes
         The number of each record's label.
 
@@ -164,8 +162,6 @@ def looks_like_identifier(column: str, distinct: int, records: int) -> str:
 
     Parameters
     ----------
-    column
-        The name of the column.
     distinct, records
         The number of distinct labels among the first records, and the number of these records.
 

@@ -28,8 +28,6 @@ def flat(record: Object, whole: Container[str] = frozenset()) -> Object:
 
     Parameters
     ----------
-    record
-        An object.
     whole
         Fields whose lists stay lists.
 

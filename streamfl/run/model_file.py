@@ -180,10 +180,6 @@ class ServedModel:
 
         Parameters
         ----------
-        machine
-            The coordinator.
-        learning
-            How the federation learns.
         names
             `categories`, `label`, `left_out`, `client_column`, `missing_values`, `codes` and
             `units`.
@@ -218,10 +214,6 @@ class ServedModel:
 
         Parameters
         ----------
-        follower
-            The models that it follows.
-        learning, task
-            How the federation learns, and what.
         names
             `categories`, `label`, `left_out`, `client_column`, `missing_values`, `codes` and
             `units`.
@@ -372,11 +364,6 @@ class ServedModel:
     ) -> FloatArray:
         """Return the probability of each label, shape (n, labels), in the order of `labels`.
 
-        Parameters
-        ----------
-        X, features, missing, unknown, client
-            As in `predict`.
-
         Raises
         ------
         UsageError
@@ -415,8 +402,6 @@ class ServedModel:
         ----------
         record
             Its values by name.
-        missing, unknown, client
-            As in `predict`.
 
         Raises
         ------
@@ -527,10 +512,6 @@ class ServedModel:
 
         Parameters
         ----------
-        given
-            The cells of each column.
-        n
-            How many records there are.
         client
             The client of all of them, or "" for none of the run; None: each record's `client_column` names it.
 
@@ -587,8 +568,6 @@ class ServedModel:
 
         Parameters
         ----------
-        given
-            The cells of each column.
         client
             As in `rows_by_branch`.
         """
@@ -708,10 +687,6 @@ class ServedModel:
 
         Parameters
         ----------
-        given
-            The columns that records have.
-        missing, unknown
-            As in `predict`.
         flags
             Whether remedies are named as flags of the command line.
 

@@ -56,14 +56,8 @@ class RoundSummary(RoundLine):
         As in `RoundLine`.
     entry
         The entry's number.
-    clients
-        How many updates count.
-    accepted
-        These updates, by client.
     trained
         The records that models of rounds were trained on: all but those held out.
-    rejected
-        Bad records.
     expired, unmatched, repeated, unusable
         If labels come later: records without a label, and labels that are no use; see `Watermark`.
     refused
@@ -121,8 +115,6 @@ class RoundSummary(RoundLine):
 
         Parameters
         ----------
-        closed
-            The entry.
         targets
             Whether its predictions are of targets; None: they are if they have an error.
         """

@@ -39,8 +39,6 @@ class Detector(Kind):
 
         Parameters
         ----------
-        observed
-            The round.
         groups
             The group number of each client that another model serves than the rest; all others are in group 0.
         """

@@ -59,8 +59,6 @@ class Layout:
 
         Parameters
         ----------
-        opened, registry
-            The open round and its registry.
         columns
             Returns the columns of a model for a number of labels.
         by_label

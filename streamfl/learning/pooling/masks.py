@@ -166,8 +166,6 @@ class Masks:
 
         Parameters
         ----------
-        sums
-            The sums, shape (n,).
         stage, attempt
             0 for an update, else the stage of the scores; and the name of the attempt.
         spans

@@ -117,8 +117,6 @@ class ProfileOptions:
 
     Parameters
     ----------
-    learner
-        How clients learn.
     horizon
         The expected number of rounds.
     detector
@@ -210,8 +208,6 @@ class Profile(Kind):
 
         Parameters
         ----------
-        t
-            The round.
         scratch
             An untrained model of the current shape.
         squared_norm

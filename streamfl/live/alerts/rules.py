@@ -88,8 +88,6 @@ one that joins'])
 
         Parameters
         ----------
-        message
-            The message.
         now
             Seconds, by the clock that also times `idle`.
         time

@@ -117,10 +117,6 @@ class InferRequest:
             JSON, and then the bytes of those tensors that are sent so.
         header
             The bytes of the JSON; None if there is nothing else.
-        model
-            The model that is asked.
-        limits
-            What a request may take.
 
         Raises
         ------
@@ -278,12 +274,8 @@ def answer(asked: InferRequest, answering: Answering, name: str) -> tuple[bytes,
 
     Parameters
     ----------
-    asked
-        The request.
     answering
         The model, for which the request was read.
-    name
-        The model's name.
 
     Raises
     ------

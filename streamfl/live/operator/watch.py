@@ -89,8 +89,6 @@ def watch(
     ----------
     messages
         The coordinator's messages, in order; None where nothing has come.
-    console
-        Where to print.
     rounds
         How many rounds to show; None continues for ever.
     opened

@@ -24,17 +24,7 @@ class SentSizes:
     latest: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def add(self, round_: int, size: int, records: int) -> None:
-        """Add an update; one for the same round replaces the one before.
-
-        Parameters
-        ----------
-        round_
-            Its round.
-        size
-            Its bytes.
-        records
-            Its good records.
-        """
+        """Add an update; one for the same round replaces the one before."""
         self.latest[round_] = size, records
         if len(self.latest) > TOGETHER:
             del self.latest[min(self.latest)]

@@ -92,8 +92,6 @@ def affordable(own: Mapping[str, Sequence[Name]], spent: Mapping[str, int], t: i
         By client with records, its own names.
     spent
         By client that is there, also without records, what its names have cost so far.
-    t
-        The round.
 
     Examples
     --------

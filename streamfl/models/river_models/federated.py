@@ -108,8 +108,6 @@ class FederatedRiverPass:
     ----------
     model
         A clone that is used nowhere else.
-    kind
-        The kind of the model.
     agreed
         The agreed state from which it begins.
     """

@@ -22,12 +22,8 @@ def wrong_external(
 
     Parameters
     ----------
-    learnt
-        The state in the client's update.
     agreed
         The agreed state from which it began.
-    model
-        The model.
     records
         The number of records that the update covers.
     limits

@@ -159,8 +159,6 @@ class NativeLearner:
 
         Parameters
         ----------
-        agreed
-            The agreed state.
         cells
             The rows of the table that `agreed.table` holds: those that changed since the state before. None: it holds
             all rows.

@@ -197,8 +197,6 @@ class ClientTable:
 
     Parameters
     ----------
-    tables
-        The tables of the process.
     values
         The agreed values to begin with, shape (rows, rates, columns).
 

@@ -38,8 +38,6 @@ class Scores(Message):
     ----------
     client, attempt
         As in `Update`; the attempt is that of this answer.
-    entry, epoch, stage
-        Those of the `Score`.
     losses, differences
         By slot, as in `Update`.
     relabelling

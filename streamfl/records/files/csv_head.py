@@ -37,13 +37,6 @@ class Head:
 def head(request: Request, lines: Sequence[str]) -> Head | None:
     r"""Return how a file begins; None if nothing is unusual, or nothing can be told.
 
-    Parameters
-    ----------
-    request
-        What the caller asked for.
-    lines
-        The first lines.
-
     Raises
     ------
     UsageError

@@ -90,15 +90,6 @@ def readable(request: Request) -> Iterator[None]:
 def opened(request: Request, path: Path, names: tuple[str, ...]) -> Iterator[dict[str, ArrayRows]]:
     """Open those of some arrays that an archive has.
 
-    Parameters
-    ----------
-    request
-        What the caller asked for.
-    path
-        The archive.
-    names
-        The arrays.
-
     Raises
     ------
     UsageError

@@ -69,8 +69,6 @@ def layout(head: bytes, task: Task, limits: Limits = NAMED) -> PackedHeader:
         The length bytes and the header.
     task
         Whether `y` holds class indices or targets, or is not read.
-    limits
-        The most labels.
 
     Raises
     ------

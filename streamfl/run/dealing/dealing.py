@@ -63,8 +63,6 @@ def deal(table: Table, clients: int | None, split: str, seed: int) -> dict[str, 
 
     Parameters
     ----------
-    table
-        The records.
     clients
         The number of clients; None: as many as `column:NAME` has values, else 10.
     split
@@ -119,8 +117,6 @@ def usual_size(records: int, clients: int, *, min_records: int, fewest: int = FE
 
     Parameters
     ----------
-    records, clients
-        How many there are.
     min_records
         The fewest records of a client's round.
     fewest

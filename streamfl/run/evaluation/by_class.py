@@ -103,8 +103,6 @@ class ClassCounts:
         ----------
         truth, predicted
             Shape (n,): indices into `labels`; -1 is a prediction made before any label was known.
-        labels
-            The names of the labels.
         """
         self.truths.update(_named(truth, labels))
         self.predicted.update(_named(predicted, labels))

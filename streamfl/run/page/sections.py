@@ -47,8 +47,6 @@ def sections(view: View, letters: Sequence[Sections] = (), now: int | None = Non
 
     Parameters
     ----------
-    view
-        The view.
     letters
         The rows of dead letters.
     now

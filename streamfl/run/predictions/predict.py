@@ -131,8 +131,6 @@ def run_predict(asked: PredictRequest, console: Console) -> None:
     ----------
     asked
         What to read, and where to write.
-    console
-        Where the summary goes.
 
     Raises
     ------

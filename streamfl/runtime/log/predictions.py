@@ -98,8 +98,6 @@ def answers_of(
         The records of one partition, and the answers.
     keys
         The key of each record's message; without one the record's own key is taken.
-    targets
-        Whether answers are targets.
     probabilities
         Whether answers tell the probability of each label.
     """

@@ -117,10 +117,6 @@ class Audit:
 
         Parameters
         ----------
-        client
-            Its name.
-        known
-            What it knows of the ledger.
         told, asked
             How many labels, good and bad, and how many good features its source has given out.
         pending, waiting
@@ -157,12 +153,8 @@ class Audit:
 
         Parameters
         ----------
-        client
-            Its name.
         before, after
             Its phases before and after the event.
-        event, decisions
-            The event, and the client's decisions.
         """
         if not may_follow(before, event, decisions, after):
             raise Violation(f"{client} is led from {before.name} to {after.name} by {type(event).__name__}")

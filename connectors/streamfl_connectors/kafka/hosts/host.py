@@ -36,8 +36,6 @@ class KafkaHost:
 
     Parameters
     ----------
-    connection, topics
-        Where to read and write.
     name
         The host's name, the same after a restart.
     placement, records

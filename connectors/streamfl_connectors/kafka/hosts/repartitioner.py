@@ -69,14 +69,10 @@ class Repartitioner:
 
     Parameters
     ----------
-    connection, topics
-        Where to read and write.
     placement, records, labels
         Where records and delayed labels are, and how messages hold them.
     bury
         Called with messages that are nobody's; it stores them.
-    counts
-        Count them.
     """
 
     def __init__(

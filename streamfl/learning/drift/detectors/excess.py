@@ -307,8 +307,6 @@ class Excess(Detector):
 
         Parameters
         ----------
-        observed
-            The round.
         groups
             The group number of each client that another model serves than the rest; all others are in group 0.
         """

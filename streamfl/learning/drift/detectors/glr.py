@@ -58,10 +58,6 @@ class GLRDetector(ScoreDetector):
 
         Parameters
         ----------
-        t
-            The round.
-        loss
-            Its loss.
         variance
             A lower bound on sigma^2: the variance of the mean over the round's records.
         """

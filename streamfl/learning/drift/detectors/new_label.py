@@ -16,10 +16,6 @@ def new_label_alarm(
 
     Parameters
     ----------
-    observed
-        The round.
-    labels
-        Names of labels.
     n
         Its records by client and label, shape (clients, labels).
     before

@@ -191,8 +191,6 @@ class Ladder:
 
         Parameters
         ----------
-        played
-            The measurements of each model.
         scratch
             The model from which a shadow begins.
         records

@@ -40,8 +40,6 @@ def looked_at(
         What the caller has named; its source names the topics in messages.
     topics
         The topics as the caller has named them.
-    sample
-        The newest messages.
     client
         The field that names the client of a record.
 

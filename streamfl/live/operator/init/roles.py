@@ -61,10 +61,6 @@ def roles_of(request: Request, looked: Looked, client: str | None = None) -> Rol
 
     Parameters
     ----------
-    request
-        What the caller has named.
-    looked
-        The fields.
     client
         The field that names the client of a record.
 

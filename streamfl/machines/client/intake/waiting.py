@@ -379,8 +379,6 @@ class Waiting:
 
         Parameters
         ----------
-        watermark
-            The entry's watermark.
         passed
             The ledger's position among the labels; None if it has passed none.
         """

@@ -69,8 +69,6 @@ class BufferClock(ABC):
 
         Parameters
         ----------
-        buffer
-            The pending records.
         size
             How many a round takes that is closed by their number.
         occasion

@@ -81,8 +81,6 @@ class Holdout:
 
         Parameters
         ----------
-        batches
-            The round's records.
         held
             How many records to hold out.
         t, first

@@ -33,8 +33,6 @@ class Measurement:
 
         Parameters
         ----------
-        update
-            The round's update.
         batches, records
             The round's records, as they were read, and as the round takes them.
         result

@@ -51,15 +51,7 @@ class ClientRound:
         return records if self.radius is None else records.within(self.radius)
 
     def work(self, weights: Mapping[str, FloatArray], history: History) -> LocalResult:
-        """Score every live model, also on old records, and take the local steps.
-
-        Parameters
-        ----------
-        weights
-            The models' weights.
-        history
-            The sampled rounds.
-        """
+        """Score every live model, also on old records, and take the local steps."""
         opened, held = self.opened, self._holdout_rule
         old = None if held is None else self._compared.settle(opened.round, held.since)
         serves = opened.served_by(self.client)
@@ -95,10 +87,6 @@ class ClientRound:
             The losses and steps of the local round.
         attempt
             The name of this attempt: it differs from any other for the same round.
-        served
-            Counts of served predictions.
-        learnt
-            What the online models learnt.
         sample
             The places of the records that go to the history sample.
         watermark

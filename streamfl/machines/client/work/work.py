@@ -41,8 +41,6 @@ class Work:
 
         Parameters
         ----------
-        opened
-            The open round.
         batches
             Its records. Without good ones the update says nothing about any records, pending or held out.
         attempt
@@ -89,8 +87,6 @@ class Work:
 
         Parameters
         ----------
-        opened
-            The open round.
         batches
             The records; the first ones may have been answered in earlier rounds.
 

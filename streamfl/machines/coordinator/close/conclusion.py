@@ -48,14 +48,8 @@ def conclusion(
     ----------
     closing
         The round; without records nothing is learnt from it.
-    decided
-        The decisions of the profile.
-    state
-        The state before it.
     refusals
         The refusals since the entry was opened.
-    settings
-        How the coordinator works.
     logs
         By partition, the identity of the log that the updates are about, where it is known.
     """

@@ -18,8 +18,6 @@ def enter(closing: Closing, members: Mapping[str, Member], refused: int) -> tupl
 
     Parameters
     ----------
-    closing
-        The round.
     members
         The ledger before it, by client.
     refused

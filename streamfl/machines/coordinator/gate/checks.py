@@ -208,22 +208,16 @@ def wrong_scores(
 
     Parameters
     ----------
-    scores
-        The client's scores.
     update
         Its update for the round: the scores are on the same records.
     asked
         The Score that they answer.
-    opened
-        The open round.
     rows, columns
         Rows and columns of a weight matrix for the labels that the client knows.
     fitted
         How many labels are fitted to the outputs of a model.
     members
         The number of clients in the sum.
-    sample
-        Its history sample.
     """
     if not update.records:
         nothing = not (scores.losses or scores.differences or scores.relabelling)
@@ -563,17 +557,6 @@ def _wrong_unit(unit: TargetUnit) -> str | None:
 
 def wrong_names(names: Sequence[str], known: Collection[str], most: int, name_bytes: int = NAME_BYTES) -> str | None:
     """Return why the new names of a message are refused, or None.
-
-    Parameters
-    ----------
-    names
-        The new names.
-    known
-        The names that are registered.
-    most
-        How many names a federation registers.
-    name_bytes
-        The most bytes of a name.
 
     >>> wrong_names(("a", "b"), ("b",), 4), wrong_names(("a", "b"), (), 1)
     ('a new name is already known, or is there twice', '2 new names, but at most 1 are allowed')

@@ -79,8 +79,6 @@ def wrong_partitions(update: Update, member: Member, own: Sequence[str], feature
 
     Parameters
     ----------
-    update
-        The client's update.
     member
         Its account: the partition of its first records stays its own.
     own

@@ -88,12 +88,6 @@ class RoundAggregation:
 
         Parameters
         ----------
-        updates
-            The clients' updates.
-        live
-            The models of the round plan.
-        t
-            The round.
         known_labels
             The labels that were registered when the epoch began.
         serves

@@ -63,10 +63,6 @@ class OpenRound:
 
         Parameters
         ----------
-        state
-            Where the federation stands.
-        plan
-            The profile's round plan.
         now
             The time, in seconds.
         interval
@@ -191,13 +187,9 @@ class OpenRound:
 
         Parameters
         ----------
-        state
-            Where the federation stands.
         before
             The open round of that entry. If it is the same round, its models are published whole again, and so they
             are one round in `WHOLE_EVERY`.
-        between
-            The changes of the agreed state.
         """
         newer = state.registry.version > before.message.registry
         registry = (RegistryPublished(registry=state.registry),) if newer else ()

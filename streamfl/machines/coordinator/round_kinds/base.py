@@ -113,8 +113,6 @@ class RoundKind(ABC):
         enquiry
             What clients were asked about them, with the answers that have come; None if they were not asked. If they
             have to be, the enquiry is returned.
-        registry
-            The registry of the round.
         """
 
     def refusal(self, answer: Unmasked, enquiry: Enquiry | None, state: CoordinatorState) -> Refused | None:

@@ -63,12 +63,8 @@ def with_bounded_influence(
     ----------
     updates
         The accepted updates, in the order of the clients' names.
-    live
-        The models of the round plan.
     agreement
         The agreement of the round, from before its updates.
-    influence
-        The histories before the round.
     apart
         The clients that have models of their own: they add nothing to what is common.
     most

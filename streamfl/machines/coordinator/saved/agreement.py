@@ -97,8 +97,6 @@ class Agreement:
         ----------
         updates
             The accepted updates, in the order of the clients.
-        t
-            The round.
         frozen
             Whether the scaler is fixed, except for features that have no scale yet.
         unit

@@ -30,8 +30,6 @@ def wrong_learnt(learnt: NativeLearnt, agreed: NativeState, covered: Covered) ->
 
     Parameters
     ----------
-    learnt
-        What the client's update says.
     agreed
         The agreed state from which it began.
     covered

@@ -19,10 +19,6 @@ def after_round(before: FloatArray, parts: Sequence[NativeLearnt], labels: tuple
 
     Parameters
     ----------
-    before
-        The pairs of the rounds before.
-    parts
-        What each client learnt.
     labels
         All labels by now, those of before first.
 

@@ -39,8 +39,6 @@ def after_round(
         What each client learnt, by name, in the order of names.
     labels
         All labels by now.
-    settings
-        How they learn.
     apart
         The clients that learn apart: they add nothing, but the experts that they use stay awake.
     renamed

@@ -59,8 +59,6 @@ class Way(ABC):
 
         Parameters
         ----------
-        raw
-            What it learnt.
         agreed
             The agreed state from which it learnt.
         draws

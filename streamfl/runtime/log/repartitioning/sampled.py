@@ -88,17 +88,7 @@ def clients_seen(records: Read) -> CheckResult:
 
 
 def labels_fit(newest: Matched, oldest: Matched, window: int, partitions: int) -> Iterator[CheckResult]:
-    """Yield findings on labels at both ends of their topics.
-
-    Parameters
-    ----------
-    newest, oldest
-        The ends.
-    window
-        That of the settings.
-    partitions
-        How many partitions are written.
-    """
+    """Yield findings on labels at both ends of their topics."""
     best = max(newest, oldest, key=lambda one: one.share)
     if not best.labels:
         remedy = "start what writes there; nothing is learnt without labels"
