@@ -689,7 +689,7 @@ class Guarded(Protocol):
 
         Parameters
         ----------
-        placement, unlabelled, apart
+        placement, unlabelled, delayed_labels
             Where records, those without labels, and delayed labels are.
         role
             The only one that is wanted.

@@ -232,7 +232,7 @@ class Accounts:
         ----------
         answered
             The positions of the features that were answered.
-        least
+        min_records
             With fewer labels than this that find a record none of them is sent.
 
         Raises

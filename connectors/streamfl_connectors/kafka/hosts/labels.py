@@ -25,7 +25,7 @@ class LabelFeed:
 
     Parameters
     ----------
-    placement, apart
+    placement, delayed_labels
         Where records and labels are.
     bury
         Called with each dead letter.

@@ -53,7 +53,7 @@ class RecordConsumer:
         once.
     placement, records
         Which topics hold records, of which clients, and how messages hold them.
-    apart
+    delayed_labels
         Delayed labels; None: they come with these.
     """
 

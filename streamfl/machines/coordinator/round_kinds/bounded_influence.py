@@ -69,7 +69,7 @@ def with_bounded_influence(
         The clients that have models of their own: they add nothing to what is common.
     most
         The most records that an update counts as; None: only the others bound it.
-    between, agreed
+    online, agreed
         The online models, and their agreed state.
     seed
         The seed of the signs of sketches: who knows it can push where histories see nothing.
