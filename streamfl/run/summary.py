@@ -33,7 +33,6 @@ class RoundLine:
 
     __pydantic_config__: ClassVar[dict[str, object]] = {"extra": "forbid"}
 
-    # Their numbers.
     round: int
     epoch: int
     block: int

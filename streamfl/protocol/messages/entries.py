@@ -15,11 +15,11 @@ from streamfl.protocol.records import Span
 class Accepted:
     """An update that counts, as a ledger entry names it."""
 
-    # Those of the update.
+    # As in the update:
     client: str
     attempt: str
     spans: tuple[Span, ...]  # the positions that it covers
-    # Its good and bad records.
+    # Its good and bad records:
     records: int
     rejected: int
     watermark: Watermark | None = None  # its watermark, if labels come later; `expired` is that of the round
@@ -39,13 +39,12 @@ class RoundClosed(Message):
     moves positions past bad records: its round is opened again.
     """
 
-    # Their numbers.
     entry: int
     round: int
     epoch: int
     block: int
     accepted: tuple[Accepted, ...]  # the updates that count, by client
-    # The totals of these updates.
+    # The totals of these updates:
     records: int
     trained: int
     rejected: int

@@ -39,7 +39,7 @@ class Join(Message):
 class Joined(Message):
     """Coordinator: answers `Join` with the client's incarnation and its position in the ledger."""
 
-    # Those of the `Join`.
+    # As in the `Join`:
     client: str
     nonce: str
     # The number that the coordinator has issued to this start, from 1: greater than that of any earlier start.
@@ -64,7 +64,7 @@ class Leave(Message):
     Sent again after a pause until `Left` confirms it.
     """
 
-    # As in `Join`.
+    # As in `Join`:
     client: str
     nonce: str
     after: int = 0
@@ -74,7 +74,7 @@ class Leave(Message):
 class Left(Message):
     """Coordinator: confirms `Leave`."""
 
-    # Those of the `Leave`.
+    # As in the `Leave`:
     client: str
     nonce: str
 
@@ -86,7 +86,7 @@ class Fenced(Message):
     A start that has no incarnation asks again with the one that it is told. A start that has one was superseded.
     """
 
-    # Those of the `Join` or `Leave` that is answered.
+    # As in the `Join` or `Leave` that is answered:
     client: str
     nonce: str
     after: int

@@ -85,7 +85,7 @@ class Unmasked(Message):
 
     client: str
     attempt: str  # that of its update or scores
-    # Those of the `Unmask`.
+    # As in the `Unmask`:
     entry: int
     stage: int
     own: str  # the seed of its own mask

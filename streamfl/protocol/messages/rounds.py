@@ -115,7 +115,6 @@ class RoundOpened(Message):
 
     # The ledger entry that will close the round. A round that brings no record is opened again, under the next entry.
     entry: int
-    # Their numbers.
     round: int
     epoch: int
     block: int  # the number of the block in its epoch

@@ -17,7 +17,7 @@ class Score(Message):
     `RoundClosed`.
     """
 
-    # Those of the open round.
+    # As in the open round:
     entry: int
     round: int
     epoch: int

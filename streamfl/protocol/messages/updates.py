@@ -134,7 +134,7 @@ class Update(Message):
 
     client: str
     attempt: str  # the incarnation and a counter: it tells this update from any other for the same round
-    # Those of the `RoundOpened` that it answers.
+    # As in the `RoundOpened` that it answers:
     entry: int
     round: int
     epoch: int
