@@ -48,7 +48,7 @@ class TargetUnit:
         return self.scale > 0.0
 
     def gives_way_to(self, other: "TargetUnit") -> bool:
-        """Tell whether another unit should replace this one, which lacks a scale, or has a scale by default.
+        """Tell whether another unit should replace this one, because this one has no scale, or the default one.
 
         >>> nothing, same, some = TargetUnit(0.0, 0.0), TargetUnit(5.0, 1.0), TargetUnit(5.0, 0.1)
         >>> nothing.gives_way_to(same), same.gives_way_to(some), some.gives_way_to(TargetUnit(6.0, 0.2))

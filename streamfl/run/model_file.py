@@ -470,7 +470,9 @@ class ServedModel:
         """
         names, encoded, by_branch = self._encoded(X, features, "warn", "raise", None)
         if len(truth) != len(encoded) or len(encoded) < 2:
-            raise UsageError(f"{len(encoded)} records, {len(truth)} truths: give two or more, one for each")
+            raise UsageError(
+                f"{len(encoded)} records and {len(truth)} truths: give two records or more, and the truth of each"
+            )
         right = self._read(truth)
 
         def quality(records: FloatArray) -> float:

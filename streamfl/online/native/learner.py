@@ -351,7 +351,7 @@ class NativeLearner:
         return targets.clip(*believed(known))
 
     def without_last(self) -> LastAnswer | None:
-        """Return the experts on the last answer, and go on without them: labels come late, see `Asked`."""
+        """Return the experts on the last answer, and go on without them: labels come late, see `LateLabelExperts`."""
         last, self.last = self.last, None
         self._table.changes.arguments, self._last_prediction = None, None
         return last

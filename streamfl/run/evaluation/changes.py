@@ -104,7 +104,7 @@ def moved(features: Sequence[str], before: FloatArray, since: FloatArray) -> tup
 
 
 def _histograms(before: FloatArray, since: FloatArray) -> dict[str, Any]:
-    """Return the histograms of the values of one feature before and since, over what both span."""
+    """Return the histograms of the values of one feature before and since, over the range of both."""
     known = [values[np.isfinite(values)] for values in (before, since)]
     both = np.concatenate(known)
     span = float(both.min()), float(both.max())

@@ -171,7 +171,7 @@ class Conformal(Detector):
         return Evidence.of(self.bag, [ratio.factor for ratio in self.dispersion])
 
     def _add(self, observed: RoundEvidence) -> None:
-        """Put a round into the bag; who had no records in the bag, and labels of which there were none, leave it."""
+        """Put a round into the bag. Clients and labels without any record in it leave it."""
         parts = observed.clients
         labels = {sums.label for part in parts.values() for sums in part.new}
         clients = tuple(sorted({*self.clients, *parts}))

@@ -32,9 +32,9 @@ OWN, OTHERS = 3, 10
 # The records that a round needs: for a stream, for a label of the rest, and in all. docs/choices.md, "Excess".
 FEWEST_OF_STREAM, FEWEST_OF_LABEL, FEWEST = 3, 5, 20
 
-# A client whose excess differs from the middle one by more than so many of its own standard deviations, and by more
-# than so many of those between clients, says nothing about all clients: it is left to the test for a few clients.
-# Of fewer clients than the second number none differs from the others. docs/choices.md, "Influence".
+# A client is an outlier if its excess differs from the median client's by more than so many of its own standard
+# deviations, and of those between clients. Outliers say nothing about all clients; the test for a few clients judges
+# them. With fewer clients than the second number there are no outliers. docs/choices.md, "Influence".
 APART, FEWEST_CLIENTS = 4.0, 4
 
 # The standard deviations from which on a single round shows a rise of a label or of the rest, and by which a baseline

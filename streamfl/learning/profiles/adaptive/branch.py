@@ -69,7 +69,7 @@ class Latch:
                 trial.W = observed.models[slot].stepped
 
     def gained(self) -> dict[str, float]:
-        """Return by trial its mean gain a record over the incumbent; without those that no record has scored."""
+        """Return each trial's mean gain per record over the incumbent; trials that scored no record are left out."""
         return {name: significant(mean) for name, (mean, _) in self._means().items()}
 
     def best(self) -> str | None:
@@ -140,7 +140,7 @@ class Branch:
         return t - self.began + 1 >= YOUNGEST and self.gain < KEEPS
 
     def is_silent(self, t: int) -> bool:
-        """Return whether its clients have had no records for so long that they may have gone."""
+        """Return whether its clients have had no records for so long that they may have left."""
         return self.silence(t) >= YOUNGEST
 
     def silence(self, t: int) -> int:

@@ -139,7 +139,7 @@ class Choice:
         mean = sum(n * g for n, g in zip(weights, gains, strict=True)) / total
         error = math.sqrt(sum((n * (g - mean)) ** 2 for n, g in zip(weights, gains, strict=True))) / total
         if len(common) == 1:
-            lost = (than[common[0]] + sums[common[0]]) / total  # below 0 only of what nobody can have sent honestly
+            lost = (than[common[0]] + sums[common[0]]) / total  # negative only if a client lies
             error = math.sqrt(min(1.0, max(0.0, lost)) / total)
         return mean > max(by * error, ROUNDING)
 
@@ -156,7 +156,7 @@ class Choice:
         return None if self.fitting is None else Ask((self.fitting,))
 
     def _step(self) -> Ask | None:
-        """Ask for the chosen model's step if it is live and took none, as averages do, or another than candidates.
+        """Ask for the chosen model's step, if it is live and took none (an average), or another than candidates take.
 
         Otherwise the epoch would begin without the alarm's round, which may hold the only records of a new label.
         """

@@ -226,7 +226,7 @@ class Promotion(Profile):
         return None
 
     def _is_return(self, clients: Collection[str]) -> bool:
-        """Return whether all of some clients are on branches that have returned, and mark these branches."""
+        """Return whether all these clients are on branches whose clients are like all others again; mark these."""
         left = [b for b in self.branches if b.has_returned(ODDS) and not set(clients).isdisjoint(b.clients)]
         if not {client for branch in left for client in branch.clients}.issuperset(clients):
             return False
@@ -277,7 +277,7 @@ class Promotion(Profile):
             self.held_since, self.renewed, self.released = t + 1, {}, ()
         renames = () if goes_on else choice.renames
         permutation = choice.permutation if chosen == "relabelled" else renames
-        names = {serving: "incumbent"}  # what served is called so wherever people read it
+        names = {serving: "incumbent"}  # people read of what served under this name
         scores = {names.get(name, name): score for name, score in choice.scores().items()}
         return Restart(t, self.epoch, alarm, names.get(chosen, chosen), permutation, scores)
 

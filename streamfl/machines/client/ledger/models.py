@@ -136,7 +136,7 @@ class ClientModels:
         return by_rounds if self.online is None else encode(self.online.served, self.online.labels, records)
 
     def by_rounds(self, opened: RoundOpened, records: RoundRecords) -> FloatArray:
-        """Return the predictions of the round's model, coded like the records; none, or the centre, without one."""
+        """Return what the round's model predicts, coded like the records; without a model no label, or the centre."""
         W = self.weights(opened).get(opened.served_by(self.client))
         if W is None:
             return np.full(len(records.y), NO_LABEL if records.labels else 0.0)
