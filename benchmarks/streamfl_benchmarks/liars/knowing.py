@@ -1,6 +1,6 @@
 """Liars who know all but the coordinator's secret: the metric in which it compares, and what of theirs it let count.
 
-Whoever reads every topic can compute both. A member of `streamfl.testing.liars.hostile` lies in one message; these
+Whoever reads every topic can compute both. A member of `streamfl_benchmarks.liars.hostile` lies in one message; these
 pursue an aim over rounds. They steer away from what they have learnt honestly, by numbers that no round finds too
 large.
 """

@@ -15,11 +15,11 @@ from streamfl.protocol.events import Signed, Unusable
 from streamfl.protocol.messages import FromClient, FromCoordinator
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.log.updates import understood
-from streamfl.testing.liars.lies import Liar, Sent
 from streamfl.wire import codec, messages, state_bytes
+from worlds.lies import Liar, Sent
 
 
-class Killed(Exception):  # noqa: N818  not an error of the killed machine
+class Killed(Exception):
     """The machine that was using the transport has been killed, before or after the effect."""
 
 
@@ -47,8 +47,8 @@ class Faults:
     # checked of them.
     liars: tuple[str, ...] = ()
 
-    # That a message of a liar is replaced by a lie: an attack of `streamfl.testing.liars.hostile`, other content of
-    # any field, or damaged bytes.
+    # That a message of a liar is replaced by a lie: an attack of `streamfl_benchmarks.liars.hostile`, other content
+    # of any field, or damaged bytes.
     lies: float = 0.0
     # That records of a liar, as it reads them, have absurd values, or many new names of features and labels.
     spoilt: float = 0.0

@@ -37,9 +37,9 @@ from streamfl.protocol.moments import Moments
 from streamfl.protocol.records import Span
 from streamfl.protocol.registry import Registry
 from streamfl.testing.fields import altered, field_of, group_of
-from streamfl.testing.liars.hostile import ATTACKS
-from streamfl.testing.liars.spoilt import spoilt
 from streamfl.wire import codec, messages
+from streamfl_benchmarks.liars.hostile import ATTACKS
+from worlds.spoilt import spoilt
 
 # So many earlier messages of all clients may be sent again.
 REMEMBERED = 200
@@ -78,7 +78,7 @@ class Liar:
     _leaving: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._rng = random.Random(f"{self.seed} lies")  # noqa: S311  not for secrets
+        self._rng = random.Random(f"{self.seed} lies")
 
     def happens(self, probability: float) -> bool:
         """Tell whether something of this probability happens."""

@@ -33,16 +33,16 @@ from streamfl.runtime.log.recorded import Recorded
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, Node, unobserved
 from streamfl.sampling import generator
-from streamfl.testing.liars.lies import STRANGERS, Liar
 from streamfl.testing.violation import Violation
-from streamfl.testing.worlds.audit import Audit
-from streamfl.testing.worlds.bounds import check_client, check_coordinator
-from streamfl.testing.worlds.delayed import Accounts, Halves
-from streamfl.testing.worlds.faulty import Faults, FaultyTransport, Killed
-from streamfl.testing.worlds.observer import Observer
-from streamfl.testing.worlds.spoilt_records import SpoiltSource
 from streamfl.wire import messages
 from streamfl.wire.masking import MaskKeys
+from worlds.audit import Audit
+from worlds.bounds import check_client, check_coordinator
+from worlds.delayed import Accounts, Halves
+from worlds.faulty import Faults, FaultyTransport, Killed
+from worlds.lies import STRANGERS, Liar
+from worlds.observer import Observer
+from worlds.spoilt_records import SpoiltSource
 
 # The mean time that a killed machine is down, in seconds.
 DOWN_FOR = 3.0

@@ -22,7 +22,7 @@ from streamfl.protocol.messages import (
 )
 from streamfl.protocol.records import Batch
 from streamfl.testing.violation import Violation
-from streamfl.testing.worlds.delayed import Accounts
+from worlds.delayed import Accounts
 
 # The fields of a message that its line in the transcript shows.
 SHOWN = (
