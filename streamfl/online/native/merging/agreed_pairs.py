@@ -1,4 +1,4 @@
-"""What follows what at all clients: pairs of labels, of which older rounds count less and less."""
+"""How often one label followed another, over all clients; older rounds count less and less."""
 
 from collections.abc import Sequence
 

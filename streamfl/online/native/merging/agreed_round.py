@@ -40,7 +40,7 @@ def after_round(
     labels
         All labels by now.
     apart
-        The clients that learn apart: they add nothing, but the experts that they use stay awake.
+        The clients that drifted alone: they add nothing, but the experts that they use stay awake.
     renamed
         After a restart, the permutation pi: label a is to be called what label pi(a) was; empty if none is known.
         None: there was no restart.
