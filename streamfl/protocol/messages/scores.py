@@ -33,26 +33,19 @@ class Scores(Message):
     """Client: answers `Score`.
 
     A client whose answer has not come by the deadline is left out of the choice.
-
-    Parameters
-    ----------
-    client, attempt
-        As in `Update`; the attempt is that of this answer.
-    losses, differences
-        By slot, as in `Update`.
-    relabelling
-        By slot of `relabel`, the sums S[a, b] of max(ln p_b, -2 ln K) over its records of label a, with p_b the
-        probability of label b and K the number of labels; shape (labels, labels), in nats.
-    sums
-        As in `Update`.
     """
 
+    # As in `Update`; the attempt is that of this answer.
     client: str
     attempt: str
     entry: int
     epoch: int
+    # By slot, as in `Update`.
     losses: Mapping[str, SlotLosses]
     differences: Mapping[str, FloatArray]
     stage: int = 1
+
+    # By slot of `relabel`, the sums S[a, b] of max(ln p_b, -2 ln K) over its records of label a, with p_b the
+    # probability of label b and K the number of labels; shape (labels, labels), in nats.
     relabelling: Mapping[str, FloatArray] = field(default_factory=dict)
-    sums: str = ""
+    sums: str = ""  # as in `Update`
