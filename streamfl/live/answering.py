@@ -7,27 +7,13 @@ from streamfl.run.model_file import ServedModel
 
 @dataclass(frozen=True, eq=False)
 class Answering:
-    """A model that answers, and where it comes from.
-
-    Parameters
-    ----------
-    model
-        The model.
-    round
-        Its version: the round that it serves.
-    epoch
-        The epoch of that round.
-    entry
-        The last entry of the ledger that it has learnt.
-    name
-        Its version, if that is not the round.
-    """
+    """A model that answers, and where it comes from."""
 
     model: ServedModel
-    round: int
-    epoch: int
-    entry: int
-    name: str = ""
+    round: int  # the round that it serves
+    epoch: int  # the epoch of that round
+    entry: int  # the last entry of the ledger that it has learnt
+    name: str = ""  # its version, if that is not the round
 
     @property
     def version(self) -> str:

@@ -80,8 +80,6 @@ def app(
     candidate
         Returns the candidate, whose version is `candidate`; None if there is none. It also predicts what the model
         is asked without a version, and both are compared. It is called like `current`.
-    limits
-        What a request may take.
     counts
         Where requests are counted.
     """
