@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from streamfl.arrays import FloatArray, IntArray
+from streamfl.arrays import FloatArray, IntArray, Numbers
 from streamfl.errors import UsageError
 from streamfl.protocol.records import Rejection, without_infinity
 from streamfl.records.columns import (
@@ -26,11 +26,11 @@ from streamfl.records.odd_cells import OddCells, missing_words
 from streamfl.records.request import Request
 from streamfl.records.rows import GrowingRows
 from streamfl.records.series import DISTINCT, LAST, last_values
-from streamfl.records.table import Numbers, Table, Texts
+from streamfl.records.table import Table, Texts
 from streamfl.records.values.cells import NAMES, Cells, is_number, listed, quoted, texts, words
 from streamfl.records.values.missing import WORDS
 from streamfl.records.values.numerals import Decimal
-from streamfl.records.values.times import Times, unknown
+from streamfl.records.values.times import Notation, Times, unknown
 
 BLOCK = 8192  # records read at a time
 MAX_COLUMNS = 10_000
@@ -247,7 +247,13 @@ class Assembly:
             excluded=tuple(sorted(self.request.excluded)),
             categories={c.name: c.values for c in self._columns.values() if isinstance(c, TextColumn)},
             units=self._units,
+            notation=self._notation,
         )
+
+    @property
+    def _notation(self) -> Notation:
+        order = None if self._times is None else self._times.order
+        return replace(self.request.notation, order=order or self.request.notation.order)
 
     @property
     def _units(self) -> dict[str, str]:
@@ -388,7 +394,7 @@ class Assembly:
     def _names(self) -> tuple[str, ...]:
         """Return the features in the order of their columns. A column without any value counts as numbers."""
         names = [f for name, column in self._columns.items() for f in (column.features if column else (name,))]
-        if not names:
+        if not names and not self.request.time_features:
             what = "; ".join(["it has no feature column besides the label", *self._notes()])
             times = [column.name for column in self._left_out if column.why == TIMES]
             if times and self._times is None:

@@ -39,6 +39,7 @@ class Request:
 
     notation: Notation = PLAIN
     encoding: str | None = None
+    time_features: tuple[str, ...] = ()
     watch: Callable[[int], None] | None = None
 
     @property

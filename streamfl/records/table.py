@@ -7,11 +7,12 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from streamfl.arrays import FloatArray, IntArray
+from streamfl.arrays import FloatArray, IntArray, Numbers
 from streamfl.protocol.records import Rejection
+from streamfl.records.values.time_features import TimeFeatures
+from streamfl.records.values.times import PLAIN, Notation
 from streamfl.sampling import generator
 
-Numbers = npt.NDArray[np.number] | npt.NDArray[np.bool_]
 Texts = npt.NDArray[np.str_]
 
 
@@ -57,6 +58,10 @@ class Table:
         What the caller asked to count as missing, besides the usual values.
     excluded
         The columns that the caller asked to leave out, and the column of times.
+    notation
+        How the times are written.
+    time_features
+        Which of `features` are made of the times; None: none are.
     """
 
     name: str
@@ -77,6 +82,8 @@ class Table:
     codes: Mapping[str, tuple[float, ...]] = field(default_factory=lambda: MappingProxyType({}))
     units: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     missing_values: tuple[str, ...] = ()
+    notation: Notation = PLAIN
+    time_features: TimeFeatures | None = None
 
     def __len__(self) -> int:
         """Count the good records."""

@@ -31,6 +31,7 @@ from streamfl.records.encoding import Encoding, columns_of
 from streamfl.records.labels import LabelTexts
 from streamfl.records.values.cells import NAMES, CellRules, Cells, listed, quoted, text, words
 from streamfl.records.values.missing import Missing as MissingWords
+from streamfl.records.values.time_features import TimeFeatures
 from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.sampling import generator
 from streamfl.wire import codec, safe_file
@@ -169,6 +170,8 @@ class ServedModel:
         The column whose value v names a record's client, `v` or `column=v`; empty if no column does.
     clients
         All clients of the run, where some have drifted alone; empty if not known, as in the file of a scorer.
+    time_features
+        How the times of records become features; None: they do not.
 
     Examples
     --------
@@ -198,6 +201,7 @@ class ServedModel:
     missing_values: tuple[str, ...] = ()
     codes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
+    time_features: TimeFeatures | None = None
 
     @classmethod
     def of(cls, machine: Coordinator, learning: LearningSettings, **names: Any) -> "ServedModel":
@@ -210,8 +214,8 @@ class ServedModel:
         learning
             How the federation learns.
         names
-            `categories`, `label`, `left_out`, `client_column`, `missing_values`, `codes` and
-            `units`.
+            `categories`, `label`, `left_out`, `client_column`, `missing_values`, `codes`, `units` and
+            `time_features`.
 
         Raises
         ------
@@ -248,8 +252,8 @@ class ServedModel:
         learning, task
             How the federation learns, and what.
         names
-            `categories`, `label`, `left_out`, `client_column`, `missing_values`, `codes` and
-            `units`.
+            `categories`, `label`, `left_out`, `client_column`, `missing_values`, `codes`, `units` and
+            `time_features`.
 
         Raises
         ------
@@ -347,7 +351,15 @@ class ServedModel:
     def encoding(self) -> Encoding:
         """Return how records become features."""
         others = frozenset({self.label, self.client_column, *self.left_out})
-        return Encoding(self.registry.features, self.categories, others, self.missing_values, self.codes, self.units)
+        return Encoding(
+            self.registry.features,
+            self.categories,
+            others,
+            self.missing_values,
+            self.codes,
+            self.units,
+            self.time_features,
+        )
 
     def predict(
         self,
