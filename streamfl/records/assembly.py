@@ -301,7 +301,7 @@ class Assembly:
         unit = self._labels.reading.unit
         if not self._rows and len(units := examples([word for word in words(block.label[:SAMPLE]) if word])) == 1:
             unit = next(iter(units))
-        self._labels.reading = replace(reading, decimal=decimal, unit=unit)
+        self._labels.reading = replace(self.request.reading_of(self.label), decimal=decimal, unit=unit)
 
     def _seconds(self) -> FloatArray:
         """Return the times of the good records.
@@ -340,7 +340,9 @@ class Assembly:
         """Return the kinds of the columns, with the values of texts that are new in this block."""
         for name, cells in block.features.items():
             if (known := self._columns.get(name)) is None:
-                reading = replace(self.request.reading, decimal=self.request.decimal or self._decimals.get(name))
+                reading = replace(
+                    self.request.reading_of(name), decimal=self.request.decimal or self._decimals.get(name)
+                )
                 known = infer(name, cells, reading)
                 if known is not None and self._rows and name not in self._columns:
                     self._late[name] = next((int(block.lines[i]) for i, word in enumerate(words(cells)) if word), 0)

@@ -282,7 +282,7 @@ class _Run:
             return [], {}
         reading = self._reading()
         if self.model.task == "classification":
-            labels: list[object] = [*words(cells, reading)]
+            labels: list[object] = [*words(cells, reading.keeping(self.model.labels))]
             return labels, {i: self._of_label("the label is missing") for i, label in enumerate(labels) if not label}
         mark = (
             reading.decimal
