@@ -247,6 +247,7 @@ class Assembly:
             excluded=tuple(sorted(self.request.excluded)),
             categories={c.name: c.values for c in self._columns.values() if isinstance(c, TextColumn)},
             units=self._units,
+            time=self.request.time or "",
             notation=self._notation,
         )
 

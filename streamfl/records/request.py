@@ -22,8 +22,9 @@ class Request:
     """The arguments of `read`, which describes them, as one value for the readers of all formats.
 
     With `labelled` False no column is the label. `time` may name two columns, separated by a comma. `declared` has by
-    column the values that the file itself lists: they are values, even if one is called none. `watch` hears how many
-    records have been read.
+    column the values that the file itself lists: they are values, even if one is called none. `wanted`
+    names columns that are read although they are no features, such as times. `watch` hears how many records have been
+    read.
     """
 
     source: str
@@ -42,6 +43,7 @@ class Request:
     encoding: str | None = None
     time_features: tuple[str, ...] = ()
     declared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    wanted: frozenset[str] = frozenset()
     watch: Callable[[int], None] | None = None
 
     @property

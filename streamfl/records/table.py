@@ -58,8 +58,8 @@ class Table:
         What the caller asked to count as missing, besides the usual values.
     excluded
         The columns that the caller asked to leave out, and the column of times.
-    notation
-        How the times are written.
+    time, notation
+        The column of the times, or the two of days and times of day, `day,clock`; and how they are written.
     time_features
         Which of `features` are made of the times; None: none are.
     """
@@ -82,6 +82,7 @@ class Table:
     codes: Mapping[str, tuple[float, ...]] = field(default_factory=lambda: MappingProxyType({}))
     units: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     missing_values: tuple[str, ...] = ()
+    time: str = ""
     notation: Notation = PLAIN
     time_features: TimeFeatures | None = None
 

@@ -136,7 +136,7 @@ def _with_time_features(request: Request, table: Table) -> Table:
     """Return a table with the features of its times that were asked for."""
     if not request.time_features:
         return table
-    made = TimeFeatures(request.time_features, request.time or "", table.notation)
+    made = TimeFeatures(request.time_features, table.time or request.time or "", table.notation)
     if not len(table.times):
         raise request.refusal("its records have no times", "leave --time-features out")
     features, X = made.joined_to(table.features, table.X, made.of(table.times))

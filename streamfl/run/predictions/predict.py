@@ -156,6 +156,7 @@ def run_predict(asked: PredictRequest, console: Console) -> None:
         raise UsageError(
             f"--client {asked.client}: the run had no such client; its clients are {listed(model.clients)}"
         )
+    asked = replace(asked, request=replace(asked.request, wanted=frozenset(model.encoding.times)))
     with blocks(asked.request) as opened, _written(asked, model) as to:
         run = _Run(asked, model, opened, console)
         for records, decided, predictions, truth in run.predictions():

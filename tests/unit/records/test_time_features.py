@@ -1,15 +1,18 @@
 """The time of a record becomes the same features in a file, a message, a request, a dict and a program."""
 
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import streamfl
+from streamfl.cli.main import cli
 from streamfl.errors import UsageError
 from streamfl.records.doubts.doubting import DoubtingOnce, Looks
 from streamfl.records.encoding import Encoding
@@ -91,6 +94,34 @@ def test_a_model_file_knows_how_times_become_features(tmp_path: Path) -> None:
         model.predict([{"at": "noon", "x": 0}])
     with pytest.warns(UserWarning, match="at of the model's features are missing"):
         model.predict([{"x": 0}])
+
+
+@pytest.mark.parametrize(
+    "form", ["f.csv", pytest.param("f.parquet", marks=pytest.mark.process), "f.jsonl", "two.csv"]
+)
+def test_times_of_any_file_are_features_of_the_same_file_that_is_predicted(form: str, tmp_path: Path) -> None:
+    """Columns of times in Parquet are no features, and a column of times of day may be found beside that of days."""
+    begin = datetime(2026, 3, 1)
+    frame = pl.DataFrame(
+        [{"at": begin + timedelta(hours=i), "x": i % 5, "y": "ab"[8 <= i % 24 < 20]} for i in range(200)]
+    )
+    if form == "two.csv":
+        day, clock = pl.col("at").dt.strftime("%d.%m.%Y"), pl.col("at").dt.strftime("%H:%M")
+        frame = frame.select(at=day, clock=clock, x="x", y="y")
+    path, model = tmp_path / form, tmp_path / "m.safetensors"
+    {"csv": frame.write_csv, "parquet": frame.write_parquet, "jsonl": frame.write_ndjson}[form.split(".")[1]](path)
+    run = streamfl.replay(path, label="y", time="at", time_features=["hour"], clients=2, features="rounds")
+    run.model.save(model)
+    ran = CliRunner().invoke(cli, ["predict", str(path), "--model", str(model), "--label", "y", "--csv", "-"])
+    right = [line.split(",")[1] == line.split(",")[2] for line in ran.stdout.splitlines() if line[:1].isdigit()]
+    assert (len(right), np.mean(right) > 0.95) == (200, True)
+
+
+def test_the_order_of_day_and_month_is_that_of_the_file_that_was_learnt(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"at": ["03/04/2026", "25/04/2026"] * 20, "x": range(40), "label": ["a", "b"] * 20})
+    table = streamfl.read(frame, time="at", time_features=["season"])
+    encoding = Encoding(table.features, {}, time_features=table.time_features)
+    np.testing.assert_array_equal(encoding.encoded({"at": ["03/04/2026"], "x": [0]})[1][0], table.X[0])
 
 
 def test_an_embedded_federation_learns_from_the_hour_and_its_model_takes_the_time() -> None:
