@@ -214,8 +214,7 @@ class ServedModel:
         learning
             How the federation learns.
         names
-            `categories`, `label`, `left_out`, `client_column`, `missing_values`, `codes`, `units` and
-            `time_features`.
+            How records become features: `ServedModel` has them.
 
         Raises
         ------
@@ -252,8 +251,7 @@ class ServedModel:
         learning, task
             How the federation learns, and what.
         names
-            `categories`, `label`, `left_out`, `client_column`, `missing_values`, `codes`, `units` and
-            `time_features`.
+            How records become features: `ServedModel` has them.
 
         Raises
         ------
@@ -351,15 +349,8 @@ class ServedModel:
     def encoding(self) -> Encoding:
         """Return how records become features."""
         others = frozenset({self.label, self.client_column, *self.left_out})
-        return Encoding(
-            self.registry.features,
-            self.categories,
-            others,
-            self.missing_values,
-            self.codes,
-            self.units,
-            self.time_features,
-        )
+        rules = self.missing_values, self.codes, self.units, self.time_features
+        return Encoding(self.registry.features, self.categories, others, *rules)
 
     def predict(
         self,
@@ -477,7 +468,8 @@ class ServedModel:
         shares, parts = {"rounds": 1.0}, {"rounds": self._linear_by_rounds(features, X, W)}
         if native is not None:
             shares, added = native.shares(self.branch_of.get(whose, "")), native.contributions(features, X[0])
-            parts |= {expert: _named(native, part) for expert, part in added.items()}
+            names = ("", *native.agreed.features)
+            parts |= {expert: dict(zip(names, part, strict=True)) for expert, part in added.items()}
         total = dict.fromkeys(("", *self.registry.features), 0.0)
         for expert, part in parts.items():
             for name, outputs in part.items():
@@ -772,9 +764,4 @@ class ServedModel:
 
 
 def _batch(features: tuple[str, ...], X: FloatArray) -> Batch:
-    n = len(X)
-    return Batch(Span("", 0, n), np.arange(n), features, X, np.zeros(n))
-
-
-def _named(native: ServedNative, added: FloatArray) -> dict[str, FloatArray]:
-    return dict(zip(("", *native.agreed.features), added, strict=True))
+    return Batch(Span("", 0, len(X)), np.arange(len(X)), features, X, np.zeros(len(X)))
