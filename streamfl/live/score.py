@@ -252,6 +252,7 @@ class _OverHTTP:
             left_out=(*fields.times, *fields.drop),
             client_column=fields.client or "",
             missing_values=fields.missing_values,
+            time_features=fields.made_of_times,
         )
         self.answering = Answering(model, opened.round, opened.epoch, opened.entry - 1)
         if self.candidate is not None:

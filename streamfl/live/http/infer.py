@@ -154,7 +154,7 @@ def matrix_of(encoding: Encoding) -> str | None:
     >>> matrix_of(Encoding(("x", "features"), {})), matrix_of(Encoding(("colour=red",), {"colour": ("red",)}))
     ('features_', None)
     """
-    if encoding.categories:
+    if encoding.categories or encoding.times:
         return None
     name = "features"
     while name in encoding.columns:
@@ -227,8 +227,8 @@ def _cells(tensor: _Input, shape: Shape, binary: memoryview, encoding: Encoding)
         raise PeerError(f"it names {size} bytes, but only {len(binary)} follow the JSON")
     if datatype not in (TEXTS, *NUMBERS):
         raise PeerError(f"there is no such datatype: {quoted(datatype)}; use one of {', '.join((TEXTS, *NUMBERS))}")
-    is_text = tensor.name in encoding.categories
-    if tensor.name not in encoding.others and (datatype == TEXTS) != is_text:
+    is_text, is_free = tensor.name in encoding.categories, {*encoding.others, *encoding.times}
+    if tensor.name not in is_free and (datatype == TEXTS) != is_text:
         kind, needed = ("texts", TEXTS) if is_text else ("numbers", "FP64")
         raise PeerError(f"it holds {kind}: send them as {needed}, not as {datatype}")
     if size is not None:
@@ -327,13 +327,13 @@ def metadata(
         What else is told of this one.
     """
     model, encoding = answering.model, answering.model.encoding
-    matrix = matrix_of(encoding)
+    matrix, texts = matrix_of(encoding), {*encoding.categories, *encoding.times}
     return {
         "name": name,
         "versions": [one.version for one in versions],
         "platform": "streamfl",
         "inputs": [
-            {"name": column, "datatype": TEXTS if column in encoding.categories else "FP64", "shape": [-1]}
+            {"name": column, "datatype": TEXTS if column in texts else "FP64", "shape": [-1]}
             for column in encoding.columns
         ],
         "outputs": _told_outputs(model),

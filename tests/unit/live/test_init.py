@@ -72,6 +72,12 @@ def refused(init, tmp_path):
     return run
 
 
+def test_values_of_a_text_that_come_late_in_a_file_are_declared(init):
+    rows = [f"{'night' if i > 8000 else 'early'},{i % 7},{'ab'[i % 2]}" for i in range(9000)]
+    settings = init("f.csv", f_csv="\n".join(["shift,x,label", *rows]))
+    assert settings.records.fields.categories == {"shift": ("early", "night")}
+
+
 def csv(header, *rows, times=1):
     return "\n".join([header, *(rows * times)]) + "\n"
 

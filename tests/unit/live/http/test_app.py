@@ -26,6 +26,8 @@ from streamfl.live.http.infer import RequestLimits
 from streamfl.live.http.serving import _listening, serve, serving
 from streamfl.live.stopping import Stop
 from streamfl.protocol.registry import Registry, TargetUnit
+from streamfl.records.values.time_features import TimeFeatures
+from streamfl.records.values.times import Notation
 from streamfl.run.model_file import ServedModel
 
 # Predicts "yes" with odds e^(2 (a - b)).
@@ -119,6 +121,19 @@ def test_health_metadata_and_answers_of_a_model():
         assert labels == {"name": "prediction", "datatype": "BYTES", "shape": [2], "data": ["yes", "no"]}
         assert (shares["datatype"], shares["shape"]) == ("FP64", [2, 2])
         np.testing.assert_allclose(shares["data"][1::2], odds / (1.0 + odds))
+
+
+def test_a_model_with_features_of_the_time_takes_the_time():
+    features = TimeFeatures(("hour",), "at", Notation("Europe/Berlin"))
+    registry = Registry(1, ("a", *features.names), ("no", "yes"), np.zeros(3), np.ones(3))
+    W = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, -1.0], [0.0, 0.0]])  # yes at noon
+    model = ServedModel("classification", "softmax", registry, W, time_features=features)
+    told = call(answers(model), "GET", "/v2/models/m").json
+    assert [(one["name"], one["datatype"]) for one in told["inputs"]] == [("a", "FP64"), ("at", "BYTES")]
+    assert "matrix" not in told["parameters"]
+    texts = column("at", ["2026-07-01 23:00", "2026-07-01T10:00Z"], "BYTES")
+    assert outputs(infer(model, A, texts))["prediction"] == ["no", "yes"]
+    assert outputs(infer(model, A, column("at", [1_782_939_600, 1_782_900_000])))["prediction"] == ["no", "yes"]
 
 
 def test_the_model_may_change_between_two_requests_and_old_versions_are_gone():
