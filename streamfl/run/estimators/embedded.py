@@ -350,8 +350,8 @@ class EmbeddedFederation:
         placed[:, [self.labels.index(label) for label in labels]] = predicted
         return placed
 
-    def served(self, client_column: str) -> ServedModel:
-        """Return what all clients agree on after the last closed round.
+    def served(self, client_column: str, *, own: bool = False) -> ServedModel:
+        """Return what all clients agree on after the last closed round; `own`: and what each alone knows now.
 
         Raises
         ------
@@ -363,7 +363,8 @@ class EmbeddedFederation:
             raise UsageError(f"{external.name} is a model of others, which no model file holds; save the estimator")
         if self._coordinator is None:
             raise UsageError("no round was closed yet; learn more records, or choose a smaller round_size")
-        return ServedModel.of(self._coordinator.machine, self.learning, client_column=client_column)
+        parts = {name: native.own_part() for name in self._clients if own and (native := self._native(name))}
+        return ServedModel.of(self._coordinator.machine, self.learning, parts, client_column=client_column)
 
     def _middle_target(self, client: str) -> float:
         """Return the median of the last targets queued before the first round closes; 0 if there are none."""
@@ -403,18 +404,19 @@ class EmbeddedFederation:
 
     def _saved_client(self, name: str) -> SavedClient:
         machine, source, native = self._clients[name].machine, self._sources[name], self._native(name)
+        own = None if native is None else native.own_part()
         return SavedClient(
             name=name,
             read=source.records - sum(len(batch) for batch in source.waiting),
             joined=name in self._joined,
             held=SavedRecords.of(machine.held_back),
             pending=tuple(SavedRecords.of(batch) for batch in source.waiting),
-            mixture=None if native is None else native.mixture.state(),
-            neighbours=None if native is None else native.near,
+            mixture=None if own is None else own.mixture,
+            neighbours=None if own is None else own.neighbours,
             began=self._mixtures_at_start.get(name),
-            last=None if native is None or native.last is None else native.last.state(),
-            rest=Rest() if native is None else native.rest,
-            own=None if native is None or native.own is None else native.own.state(),
+            last=None if own is None else own.last,
+            rest=Rest() if own is None else own.rest,
+            own=None if own is None else own.own,
         )
 
     def _native(self, name: str) -> "NativeLearner | None":
