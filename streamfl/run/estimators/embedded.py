@@ -343,7 +343,7 @@ class EmbeddedFederation:
         if self.task == "regression":
             return predicted if predicted.shape[1] else np.full((len(X), 1), self._middle_target(node.machine.name))
         if not labels:
-            return np.full((len(X), columns), 1.0 / max(1, columns))
+            return np.tile(self._usual_labels(node.machine.name), (len(X), 1))
         if labels == self.labels:
             return predicted
         placed = np.zeros((len(X), columns))
@@ -371,6 +371,15 @@ class EmbeddedFederation:
         return TargetUnit.of(
             np.concatenate([np.zeros(0), *(batch.y for batch in self._sources[client].waiting[-100:])])
         ).centre
+
+    def _usual_labels(self, client: str) -> FloatArray:
+        """Return the shares of labels among the last records before the first round closes, shape (labels,)."""
+        counts = np.zeros(len(self.labels))
+        for batch in self._sources[client].waiting[-100:]:
+            for code in batch.y.tolist():
+                counts[self.labels.index(batch.labels[int(code)])] += 1.0
+        total = counts.sum()
+        return counts / total if total else np.full(len(counts), 1.0 / max(1, len(counts)))
 
     # --- saving --------------------------------------------------------------------------------------------------
 

@@ -53,8 +53,8 @@ class FileErrors:
 
     @property
     def first(self) -> int:
-        """Return the first round on which the file is measured."""
-        return max(1, self.rounds - max(LEAST, self.rounds // PART) + 1)
+        """Return the first round on which the file is measured: before round 1 there is none."""
+        return max(2, self.rounds - max(LEAST, self.rounds // PART) + 1)
 
     def add(self, predicted: Predicted) -> None:
         """Add one client's round, before the round is closed."""
