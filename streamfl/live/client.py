@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
@@ -11,6 +12,7 @@ from streamfl.live.host_measures import HostMeasures
 from streamfl.live.host_node import HostNode
 from streamfl.live.identity import warn_if_open
 from streamfl.live.metrics.exposure import exposed, traced
+from streamfl.live.own_models_out import OwnModelsOut
 from streamfl.live.settings.settings import FederationSettings
 from streamfl.live.stopping import Stop
 from streamfl.records.doubts.doubting import DoubtingOnce, Looks
@@ -34,6 +36,7 @@ def serve_clients(
     *,
     until_end: bool,
     records: RecordFormat | None = None,
+    own_models_out: Path | None = None,
 ) -> None:
     """Run clients until stopped or, with `until_end`, until their records have ended.
 
@@ -47,6 +50,9 @@ def serve_clients(
         Whether it ends when its clients' records end.
     records
         How messages hold records, if not as the settings say.
+    own_models_out
+        The folder to which it writes a file for each client, with what that client alone knows, every minute and at
+        the end; None: none.
 
     Raises
     ------
@@ -63,6 +69,7 @@ def serve_clients(
             min_records=1,
             remedy="raise rounds.min_records; a single record can be computed from such an update",
         )
+    own = None if own_models_out is None else OwnModelsOut(own_models_out, settings)
     warn_if_open(settings)
     machine = replace(settings.client_machine, waits=not until_end)
     if machine.learner.online is not None:
@@ -79,14 +86,30 @@ def serve_clients(
             traced(settings, "client") as spans,
         ):
             node.turned = _turning(node, turned, spans)
+            if own is not None:
+                node.turned = _keeping(node, node.turned, own, clock)
             run([node], clock)
         node.settle()
+        if own is not None:
+            own.write(one.machine for one in node.nodes.values())
     finally:
         _close(node, host)
         host.close()
     if node.failed:
         reasons = "; ".join(f"{client}: {reason}" for client, reason in list(node.failed.items())[:MOST_NAMES])
         raise UsageError(f"{len(node.failed)} of the clients failed: {reasons}")
+
+
+def _keeping(
+    node: HostNode, turned: Callable[[], None], own: OwnModelsOut, clock: ListeningClock
+) -> Callable[[], None]:
+    """Return what the loop calls at each turn, where clients' own files are kept."""
+
+    def turn() -> None:
+        turned()
+        own.keep((one.machine for one in node.nodes.values()), clock.now())
+
+    return turn
 
 
 def _turning(node: HostNode, turned: Callable[[], None], spans: "Spans | None") -> Callable[[], None]:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -11,7 +12,8 @@ from streamfl import __version__
 from streamfl.errors import UsageError
 from streamfl.live.settings.settings import FederationSettings
 from streamfl.machines.coordinator.machine import Coordinator
-from streamfl.run.model_file import Provenance, ServedModel, settings_told
+from streamfl.run.model_file import ServedModel
+from streamfl.run.saved.provenance import Provenance, settings_told
 
 LOG = structlog.get_logger("streamfl.coordinator")
 
@@ -27,17 +29,20 @@ def shared_model(machine: Coordinator, settings: FederationSettings) -> ServedMo
     UsageError
         The model is not one of streamfl's own.
     """
+    return ServedModel.of(machine, settings.learning, **of_columns(settings))
+
+
+def of_columns(settings: FederationSettings) -> dict[str, Any]:
+    """Return what a file says of the columns of records."""
     fields = settings.field_map
-    return ServedModel.of(
-        machine,
-        settings.learning,
-        categories=dict(fields.categories),
-        label=fields.label,
-        left_out=(*fields.times, *fields.drop),
-        client_column=fields.client or "",
-        missing_values=fields.missing_values,
-        time_features=fields.made_of_times,
-    )
+    return {
+        "categories": dict(fields.categories),
+        "label": fields.label,
+        "left_out": (*fields.times, *fields.drop),
+        "client_column": fields.client or "",
+        "missing_values": fields.missing_values,
+        "time_features": fields.made_of_times,
+    }
 
 
 @dataclass

@@ -1,6 +1,5 @@
 """The incumbent as one file: safetensors with a JSON header and a format version, without a pickle."""
 
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +15,13 @@ from streamfl.arrays import HOLDS_ARRAYS, FloatArray, IntArray
 from streamfl.errors import PeerError, UsageError
 from streamfl.learning.model import Model, Task
 from streamfl.machines.client.follower import Follower
+from streamfl.machines.client.machine import Client
 from streamfl.machines.client.usable import LARGEST_WEIGHT
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.models.importances import importances
 from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.online_models import NativeOnlineModels
+from streamfl.online.native.private.part import OwnPart
 from streamfl.online.native.served import ServedNative
 from streamfl.plugins.models import MODELS, loss_of
 from streamfl.protocol.fingerprint import fingerprint
@@ -32,7 +33,8 @@ from streamfl.records.labels import LabelTexts
 from streamfl.records.values.cells import NAMES, CellRules, Cells, listed, quoted, text, words
 from streamfl.records.values.missing import Missing as MissingWords
 from streamfl.records.values.time_features import TimeFeatures
-from streamfl.run.settings import LearningSettings, ProfileSettings
+from streamfl.run.saved.provenance import Provenance
+from streamfl.run.settings import LearningSettings
 from streamfl.sampling import generator
 from streamfl.wire import codec, safe_file
 
@@ -40,53 +42,12 @@ FORMAT = 3
 
 WHAT = "a streamfl model file"
 
-# No records of clients that have drifted alone.
+# No records of clients that have models of their own.
 NO_BRANCHES: Mapping[str, IntArray] = MappingProxyType({})
+NO_PARTS: Mapping[str, OwnPart] = MappingProxyType({})
 
 Missing = Literal["warn", "mean", "raise"]
 Unknown = Literal["raise", "ignore"]
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """Where a model comes from, and what it was worth there."""
-
-    version: str  # the version of streamfl
-    source: str  # the federation, or the file
-    # The last entry of the ledger, and its epoch.
-    entry: int
-    epoch: int
-    # What it has learnt from.
-    records: int
-    clients: int
-    rounds: int
-    sha256: str  # the `model_sha256` of the run
-    settings: str  # how it was learnt, as JSON
-    measure: Literal["accuracy", "mae"]  # `accuracy`, or `mae` for targets
-
-    # That measure on the last rounds: of this file, as it was before each round; and of what clients served. None if
-    # it was not measured, as in live federations.
-    file: float | None
-    served: float | None
-
-    # The bytes a record that clients sent and that the coordinator published, and those of its features as floats of
-    # 32 bits; 0 where none were counted.
-    up: float = 0.0
-    down: float = 0.0
-    raw: float = 0.0
-
-    # How what clients send is protected from the coordinator. `none`: it sees the sums and differences of each
-    # client. `masked`: only their totals over clients; `pooled`: the same without masks, to compare with.
-    privacy: Literal["none", "pooled", "masked"] = "none"
-    # What noise on the totals promises to each record; None: there is none.
-    epsilon: float | None = None
-    delta: float | None = None
-
-
-def settings_told(learning: LearningSettings, profile: ProfileSettings, **others: object) -> str:
-    """Return the settings of a run as `Provenance.settings`."""
-    models = (("learning", learning), ("profile", profile))
-    return json.dumps({**others, **{name: model.model_dump(mode="json", fallback=str) for name, model in models}})
 
 
 @dataclass(frozen=True)
@@ -139,6 +100,9 @@ class ServedModel:
         clients of the branch mix it; without a name by the model of the branch alone.
     provenance
         Where the model comes from; None if it is not known.
+    own_parts
+        What clients alone know, by client: their records are predicted as they predict. The file of `--model-out` has
+        none, a client's own file its own.
     label, left_out
         The label column, and the columns that were left out of training: both are ignored in records.
     client_column
@@ -168,6 +132,7 @@ class ServedModel:
     native: ServedNative | None = None
     branches: Mapping[str, FloatArray] = field(default_factory=dict)
     branch_of: Mapping[str, str] = field(default_factory=dict)
+    own_parts: Mapping[str, OwnPart] = field(default_factory=dict)
     provenance: Provenance | None = None
     label: str = ""
     left_out: tuple[str, ...] = ()
@@ -179,11 +144,19 @@ class ServedModel:
     time_features: TimeFeatures | None = None
 
     @classmethod
-    def of(cls, machine: Coordinator, learning: LearningSettings, **names: Any) -> "ServedModel":
+    def of(
+        cls,
+        machine: Coordinator,
+        learning: LearningSettings,
+        own_parts: Mapping[str, OwnPart] = NO_PARTS,
+        **names: Any,
+    ) -> "ServedModel":
         """Return the model that a coordinator agrees on now, between two rounds.
 
         Parameters
         ----------
+        own_parts
+            What its clients alone know, by client.
         names
             How records become features: `ServedModel` has them.
 
@@ -195,7 +168,7 @@ class ServedModel:
         settings, agreed, native = machine.settings, machine.state.online, None
         online = settings.learner.online
         if isinstance(online, NativeOnlineModels) and isinstance(agreed, NativeState):
-            native = ServedNative.of(online.settings, agreed)
+            native = ServedNative.of(online.settings, agreed, own=bool(own_parts))
         registry, W = machine.serving()
         branches = machine.branches()
         return cls(
@@ -207,6 +180,7 @@ class ServedModel:
             native=native,
             branches=branches,
             branch_of=machine.branch_of() if native is not None else {},
+            own_parts={} if native is None else dict(own_parts),
             clients=tuple(sorted(machine.state.members)) if branches else (),
             **names,
         )
@@ -247,20 +221,49 @@ class ServedModel:
             **names,
         )
 
+    @classmethod
+    def at_client(cls, machine: Client, learning: LearningSettings, task: Task, **names: Any) -> "ServedModel | None":
+        """Return the model of the open round at a client, with what it alone knows now; None before round 2.
+
+        Parameters
+        ----------
+        machine
+            The client.
+        learning, task
+            How the federation learns, and what.
+        names
+            As for `of`.
+        """
+        serving, online = machine.serving(), machine.online_models
+        if serving is None or not isinstance(online, NativeAtClient):
+            return None
+        native = ServedNative.of(online.settings, online.learner.agreed, own=True)
+        return cls(
+            task=task,
+            loss=learning.loss(task),
+            registry=serving.registry,
+            weights=serving.W,
+            chain=native.agreed.chain,
+            native=native,
+            branch_of={machine.name: serving.opened.branch_of(machine.name)},
+            own_parts={machine.name: online.own_part()},
+            **names,
+        )
+
     @property
     def sha256(self) -> str:
         """Return the fingerprint that a run reports as `model_sha256`."""
         return fingerprint(self.registry, self.weights, chain=self.chain)
 
     def save(self, path: str | Path) -> None:
-        """Write the file.
+        """Write the file; with `own_parts` only its owner may read it.
 
         Raises
         ------
         UsageError
             It cannot be written.
         """
-        safe_file.write(Path(path), self)
+        safe_file.write(Path(path), self, private=bool(self.own_parts))
 
     @classmethod
     def load(cls, path: str | Path) -> "ServedModel":
@@ -299,7 +302,7 @@ class ServedModel:
         known = native.agreed.labels == self.labels[: len(native.agreed.labels)]
         if not known or native.settings.targets != (self.task == "regression"):
             return "online models for other labels"
-        return native.wrong()
+        return native.wrong() or next(filter(None, map(native.wrong_part, self.own_parts.values())), None)
 
     @cached_property
     def model(self) -> Model:
@@ -347,7 +350,8 @@ class ServedModel:
             training are known. `ignore`: do not use these columns.
         client
             The client of all records, `east` or `site=east`. None: `client_column` names each record's, if there is
-            one; without it, a model with `branches` warns.
+            one; without it they are of the only client in `own_parts`, and a model with `branches`, or with several
+            `own_parts`, warns.
 
         Raises
         ------
@@ -427,7 +431,8 @@ class ServedModel:
         W, native = self._models_of(whose)
         shares, parts = {"rounds": 1.0}, {"rounds": self._linear_by_rounds(features, X, W)}
         if native is not None:
-            shares, added = native.shares(self.branch_of.get(whose, "")), native.contributions(features, X[0])
+            shares = native.shares(self.branch_of.get(whose, ""), self.own_parts.get(whose))
+            added = native.contributions(features, X[0])
             names = ("", *native.agreed.features)
             parts |= {expert: dict(zip(names, part, strict=True)) for expert, part in added.items()}
         total = dict.fromkeys(("", *self.registry.features), 0.0)
@@ -514,7 +519,7 @@ class ServedModel:
         return dict(zip((*self.registry.features, ""), added, strict=True))
 
     def rows_by_branch(self, given: Mapping[str, Cells], n: int, client: str | None = None) -> dict[str, IntArray]:
-        """Return the records of clients that have drifted alone, as indices by client.
+        """Return the records of clients that have models of their own, as indices by client.
 
         Parameters
         ----------
@@ -533,16 +538,26 @@ class ServedModel:
                 )
             named = self.branch_named(client)
             return {} if named is None else {named: np.arange(n)}
-        if not self.branches or self.client_column not in given:
-            return {}
+        if not self._apart or self.client_column not in given:
+            return {} if self._only is None else {self._only: np.arange(n)}
         found: dict[str, list[int]] = {}
         for i, cell in enumerate(given[self.client_column]):
             if (named := self.branch_named(text(cell, NAMES))) is not None:
                 found.setdefault(named, []).append(i)
         return {named: np.array(rows, np.intp) for named, rows in found.items()}
 
+    @property
+    def _apart(self) -> tuple[str, ...]:
+        """Return the clients that have models of their own."""
+        return tuple(dict.fromkeys((*self.branches, *self.own_parts)))
+
+    @property
+    def _only(self) -> str | None:
+        """Return the client whose own file it is; None if it is of several, or none."""
+        return next(iter(self.own_parts)) if len(self.own_parts) == 1 else None
+
     def branch_named(self, client: str) -> str | None:
-        """Return the client of `branches` that is called so, or `column=` so; None if there is none.
+        """Return the client that has models of its own and is called so, or `column=` so; None if there is none.
 
         >>> registry = Registry(1, ("x",), ("no", "yes"), np.zeros(1), np.ones(1))
         >>> W = np.zeros((2, 2))
@@ -553,7 +568,7 @@ class ServedModel:
         ('site=east', 'site=east', None)
         """
         names = client, f"{self.client_column}={client}"
-        return next((name for name in names if name in self.branches), None)
+        return next((name for name in names if name in self._apart), None)
 
     def strangers(self, cells: Cells) -> list[str]:
         """Return the names in `client_column` that are of no client of the run; a missing name is of none.
@@ -577,14 +592,16 @@ class ServedModel:
         client
             As in `rows_by_branch`.
         """
-        if not self.branches or client == "":
+        if not self._apart or client == "":
             return ""
-        alone = listed(list(self.branches))
+        alone = listed(self._apart)
         if client is None and self.client_column not in given:
+            if self._only is not None:
+                return ""
             column = f"; column {self.client_column!r} would, but is missing" if self.client_column else ""
             return (
-                f"there is no way to tell which records belong to {alone}; these clients drifted alone and have "
-                f"models of their own{column}"
+                f"there is no way to tell which records belong to {alone}; these clients have models of their own"
+                f"{column}"
             )
         named = given[self.client_column] if client is None else [client]
         by = f", which column {self.client_column!r} names" if client is None else ""
@@ -624,7 +641,7 @@ class ServedModel:
         features, X
             Features of `encoding`, and their values, shape (n, features).
         by_branch
-            The records of clients that have drifted alone, as `rows_by_branch` returns them.
+            The records of clients that have models of their own, as `rows_by_branch` returns them.
 
         Returns
         -------
@@ -636,20 +653,23 @@ class ServedModel:
         return predictions
 
     def _predictions_of(self, client: str, features: tuple[str, ...], X: FloatArray) -> FloatArray:
-        """Return the predictions of records of a client that has drifted alone; "": of all others."""
+        """Return the predictions of records of a client that has models of its own; "": of all others."""
         W, native = self._models_of(client)
         rounds = self._by_rounds(features, X, W)
         if native is None:
             return rounds
         known = len(native.agreed.labels) or 1
         predictions = np.zeros(rounds.shape)
-        predictions[:, :known] = native.predictions(features, X, rounds, self.branch_of.get(client, ""))
+        predictions[:, :known] = native.predictions(
+            features, X, rounds, self.branch_of.get(client, ""), self.own_parts.get(client)
+        )
         return predictions
 
     def _models_of(self, client: str) -> tuple[FloatArray, ServedNative | None]:
-        """Return the model of rounds of a client that has drifted alone, or "" of all others, and what mixes it."""
+        """Return the model of rounds of a client with models of its own, or "" of all others, and what mixes it."""
         W = self.branches.get(client, self.weights)
-        mixes = self.native is not None and self.native.agreed.seen and (not client or client in self.branch_of)
+        named = not client or client in self.branch_of or client in self.own_parts
+        mixes = self.native is not None and self.native.agreed.seen and named
         return W, self.native if mixes else None
 
     def _by_rounds(self, features: tuple[str, ...], X: FloatArray, W: FloatArray) -> FloatArray:

@@ -1,11 +1,11 @@
 """Replays a recorded stream: the state machines of a live federation over the in-memory transport."""
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Literal, TypeVar
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -23,8 +23,10 @@ from streamfl.machines.coordinator.aggregators import AGGREGATORS, Aggregator
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.online.native.at_client import NativeAtClient
+from streamfl.online.native.private.part import OwnPart
 from streamfl.protocol.decisions import Answered, Dropped, OverBudget, PostUpdate, Predicted, Refused
-from streamfl.protocol.messages import Finding, FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
+from streamfl.protocol.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
 from streamfl.records.table import Table
 from streamfl.records.values.cells import quoted
 from streamfl.records.values.times import iso
@@ -36,23 +38,22 @@ from streamfl.run.evaluation.ahead import Ahead
 from streamfl.run.evaluation.by_class import ClassCounts, largest
 from streamfl.run.evaluation.changes import Change, Changes, Kind
 from streamfl.run.evaluation.epsilon import epsilon
+from streamfl.run.evaluation.history import RunHistory
 from streamfl.run.evaluation.model_file import FileErrors
 from streamfl.run.evaluation.prequential import Prequential
 from streamfl.run.evaluation.result import (
     BytesARecord,
     BytesBudget,
-    DatedFinding,
-    DatedLocalDrift,
-    DatedNotice,
-    DatedRestart,
     Figures,
     Loss,
     Privacy,
     Result,
 )
 from streamfl.run.evaluation.source_figures import missing, r2
-from streamfl.run.model_file import Provenance, ServedModel, settings_told
+from streamfl.run.model_file import NO_PARTS, ServedModel
 from streamfl.run.report.changes import sentence
+from streamfl.run.saved.own_files import own_file
+from streamfl.run.saved.provenance import Provenance, settings_told
 from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
 from streamfl.run.summary import RoundLine, RoundSummary
 from streamfl.runtime.clock import ManualClock, stopwatch
@@ -106,72 +107,7 @@ class ReplaySettings:
             raise UsageError(f"rounds of {self.interval} seconds: give a time above 0")
 
 
-Line = TypeVar("Line", bound=DatedFinding)
 Observer = Callable[[FromCoordinator | Refused | Predicted | PostUpdate], None]
-
-
-@dataclass
-class RunHistory:
-    """The history of a run, collected from the control messages and the clients' measurements."""
-
-    figures: Prequential = field(default_factory=Prequential)
-    rounds: list[RoundLine] = field(default_factory=list)
-    restarts: list[DatedRestart] = field(default_factory=list)
-    local_drifts: list[DatedLocalDrift] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
-    notices: list[DatedNotice] = field(default_factory=list)
-    accepted: int = 0
-    trained: int = 0
-    rejected: int = 0
-    promotions: int = 0
-    over_budget: int = 0
-    unanswered: int = 0
-    shares: Counter[str] = field(default_factory=Counter)
-    unlearnt: int | None = None
-    model: str = ""
-    time: str | None = None
-    by_row: bool = False
-
-    def add(self, event: FromCoordinator | Predicted | PostUpdate) -> None:
-        """Add one event next to the entries of the ledger."""
-        match event:
-            case Predicted() | PostUpdate():
-                self.figures.add(event)
-            case Restarted():
-                self.restarts.append(self._dated(DatedRestart, event))
-            case Noticed():
-                self.notices.append(self._dated(DatedNotice, event))
-            case LocalDrift():
-                self.local_drifts.append(self._dated(DatedLocalDrift, event))
-            case _:
-                pass
-
-    def close(self, closed: RoundSummary, time: str | None) -> None:
-        """Add an entry of the ledger, whose last record was measured at a time."""
-        self.accepted += closed.records
-        self.trained += closed.trained
-        self.rejected += closed.rejected
-        self.promotions = closed.promotions
-        self.shares.update(closed.served.shares)
-        if self.unlearnt is not None:
-            self.unlearnt += closed.unlearnt
-        self.model, self.time = closed.model, time
-        if closed.records:
-            self.rounds.append(replace(closed.line, time=time))
-
-    def _dated(self, line: type[Line], found: Finding) -> Line:
-        """Return a finding as a line of the result: its time is that of the last record of all clients."""
-        return line.of(found, by_row=self.by_row).model_copy(update={"time": self.time})
-
-    def serving(self) -> dict[str, float]:
-        """Return the share of each online model in the predictions; they sum to 1."""
-        total = sum(self.shares.values())
-        return {name: round(share / total, 4) for name, share in self.shares.items()}
-
-    def mean_loss(self) -> float | None:
-        """Return the mean loss of the serving model over all records."""
-        records = sum(line.records for line in self.rounds)
-        return sum(line.loss * line.records for line in self.rounds) / records if records else None
 
 
 @dataclass(frozen=True)
@@ -213,6 +149,7 @@ class Replay:
     history: RunHistory = field(init=False)
     _traffic: Traffic = field(default_factory=Traffic)
     _machine: Coordinator = field(init=False)
+    _clients: dict[str, ClientNode] = field(default_factory=dict)
     _file: FileErrors | None = None
     _changes: Changes = field(init=False)
     _ahead: Ahead = field(init=False)
@@ -280,9 +217,10 @@ class Replay:
         transport = MemoryTransport(observe=self._traffic.add if self._counts_bytes else None)
         self._machine = self._coordinator()
         if self.history.unlearnt is None:  # a model of others has no file
-            self._file = FileErrors(self.table, self.logs, self.horizon, self._model)
+            self._file = FileErrors(self.table, self.logs, self.horizon, self._model, self._known)
         coordinator = CoordinatorNode(self._machine, transport.coordinator(), self._handle)
-        clients = [self._client(name, transport) for name in self.logs]
+        self._clients = {name: self._client(name, transport) for name in self.logs}
+        clients = list(self._clients.values())
         began = stopwatch()
         coordinator.start(0.0)
         run([*clients, coordinator], ManualClock())
@@ -345,6 +283,8 @@ class Replay:
                 self.history.close(closed, self._time_of(closed))
                 self._ahead.learnt([span for accepted in closed.accepted for span in accepted.spans])
                 self._changes.closed(closed)
+                if self._file is not None:
+                    self._file.closed(closed.round)
             case _:
                 self.history.add(event)
         match event:
@@ -465,11 +405,31 @@ class Replay:
         size = max(self._largest_round, self.settings.min_records)
         return self.settings.label_delay + 2 * size + len(self.logs[name].rejected)
 
-    def _model(self) -> ServedModel:
+    def _known(self) -> dict[str, OwnPart]:
+        """Return what each client alone knows now."""
+        online = ((name, node.machine.online_models) for name, node in self._clients.items())
+        return {name: one.own_part() for name, one in online if isinstance(one, NativeAtClient)}
+
+    def save_own_models(self, replayed: Replayed, folder: Path) -> None:
+        """Write the own file of each client to a folder, after the run.
+
+        Raises
+        ------
+        UsageError
+            One cannot be written.
+        """
+        figures, made = replayed.result.accuracy or replayed.result.mae, replayed.model.provenance
+        if made is not None and figures is not None:
+            made = replace(made, file=figures.own_file)
+        for name, part in self._known().items():
+            replace(self._model({name: part}), provenance=made).save(own_file(folder, name))
+
+    def _model(self, own_parts: Mapping[str, OwnPart] = NO_PARTS) -> ServedModel:
         """Return the model as it serves now; of a model of others, the one that detects drift."""
         return ServedModel.of(
             self._machine,
             self.settings.learning,
+            own_parts,
             categories=dict(self.table.categories),
             label=self.table.label,
             left_out=(*self.table.left_out, *self.table.excluded),
@@ -485,8 +445,8 @@ class Replay:
         figures: Figures = getattr(self.history.figures, measure)()
         if self._file is None:
             return figures
-        file, served = (getattr(errors, measure) for errors in (self._file.errors, self._file.served))
-        return figures.model_copy(update={"model_file": file, "last_rounds": served})
+        files = {"model_file": self._file.errors, "own_file": self._file.of_own, "last_rounds": self._file.served}
+        return figures.model_copy(update={name: getattr(errors, measure) for name, errors in files.items()})
 
     def _provenance(self, result: Result) -> Provenance:
         settings, state = self.settings, self._machine.state

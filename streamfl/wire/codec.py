@@ -30,7 +30,9 @@ REFERENCE = "$array"
 METADATA = "value"
 
 # Fields that most federations do without: empty ones are left out, as many lists have them.
-RARE = frozenset({"watermark", "beside", "period", "measured", "scores", "gains", "disclosed", "extremes"})
+RARE = frozenset(
+    {"watermark", "beside", "period", "measured", "scores", "gains", "disclosed", "extremes", "own_parts"}
+)
 
 # What holds no array: most of any message.
 SIMPLE = frozenset({str, int, float, bool, type(None)})

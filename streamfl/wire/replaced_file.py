@@ -5,8 +5,8 @@ import stat
 from pathlib import Path
 
 
-def replace(path: Path, data: bytes) -> None:
-    """Write a file, or all of it again; a file that was there keeps who may read it.
+def replace(path: Path, data: bytes, *, private: bool = False) -> None:
+    """Write a file, or all of it again; one that was there keeps who may read it. A private one only its owner may.
 
     Raises
     ------
@@ -15,6 +15,7 @@ def replace(path: Path, data: bytes) -> None:
     """
     path = path.resolve()
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+    mode = 0o600 if private else mode
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         # Nobody else may read it before it has its mode.

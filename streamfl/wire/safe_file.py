@@ -17,8 +17,10 @@ DIGEST = "sha256"
 REMEDY = "this version does not read it: load it with streamfl 0.2.0, and save it again"
 
 
-def write(path: Path, value: object) -> None:
+def write(path: Path, value: object, *, private: bool = False) -> None:
     """Write a value with a field `format` to a file: completely or, on any failure, not at all.
+
+    Only its owner may read a private file.
 
     Raises
     ------
@@ -31,7 +33,7 @@ def write(path: Path, value: object) -> None:
         if path.exists() and not path.is_file():
             path.write_bytes(data)  # a pipe or the like cannot be replaced
         else:
-            replace(path, data)
+            replace(path, data, private=private)
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
 

@@ -168,13 +168,15 @@ def test_records_whose_labels_come_later_are_not_all_answered_before_anything_is
     assert result.unanswered < len(table) // 4
 
 
-# --- a record's own target ---------------------------------------------------------------------------------------
+# --- a record's own truth ----------------------------------------------------------------------------------------
 
 
-def predictions(y: np.ndarray, row: int, learning: LearningSettings) -> list[float]:
-    """Return what is predicted of a row of targets, as it was served and by the model at the start of its round."""
+def predictions(
+    y: np.ndarray, row: int, learning: LearningSettings, labels: tuple[str, ...] = ()
+) -> list[float | str]:
+    """Return what is predicted of a row, as it was served and by the model at the start of its round."""
     X = np.random.default_rng(8).normal(size=(len(y), 2)).astype(np.float32)
-    table = Table("t", ("a", "b"), X, y, (), np.arange(len(y)))
+    table = Table("t", ("a", "b"), X, y, labels, np.arange(len(y)))
     replay, found = Replay(table, deal(table, 2, "round-robin", 0), ReplaySettings(10, learning=learning)), []
 
     def observe(event):
@@ -182,7 +184,9 @@ def predictions(y: np.ndarray, row: int, learning: LearningSettings) -> list[flo
             ((client, start, end),) = [(span.partition, span.start, span.end) for span in event.spans]
             told = replay.logs[client].rows[start:end].tolist()
             if row in told:
-                found.extend([event.served[told.index(row)], event.at_start[told.index(row)]])
+                both = [event.served[told.index(row)], event.at_start[told.index(row)]]
+                named = (*event.labels, "none")  # -1 is no prediction
+                found.extend(named[int(code)] for code in both) if labels else found.extend(both)
 
     replay.observe = observe
     replay.run()
@@ -198,3 +202,19 @@ def test_what_is_predicted_of_a_record_does_not_depend_on_its_own_target(row, le
     low, high = (predictions(np.where(np.arange(100) == row, target, y), row, learning) for target in (10.0, 90.0))
     assert len(low) == 2
     assert low == high
+
+
+@pytest.mark.parametrize("learning", [ROUNDS, LearningSettings(features="linear")])
+@pytest.mark.parametrize("row", [0, 4, 61])
+def test_nor_on_its_own_label(row, learning):
+    y = np.random.default_rng(7).integers(0, 3, 100).astype(float)
+    told = [
+        predictions(np.where(np.arange(100) == row, code, y), row, learning, ("u", "v", "w")) for code in range(3)
+    ]
+    assert len(told[0]) == 2
+    assert told[0] == told[1] == told[2]
+
+
+def test_before_anything_is_agreed_the_last_label_is_predicted():
+    y = np.array([1.0, 1.0, 2.0, 2.0, 0.0] * 20)
+    assert [predictions(y, row, ROUNDS, ("u", "v", "w"))[1] for row in (0, 2, 4, 6)] == ["none", "v", "w", "u"]

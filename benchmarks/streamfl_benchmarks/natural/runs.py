@@ -13,7 +13,7 @@ from streamfl_benchmarks import run_file
 from streamfl_benchmarks.natural.fedavg import LinearFedAvg
 from streamfl_benchmarks.natural.forest import forests
 from streamfl_benchmarks.natural.sources import Source
-from streamfl_benchmarks.origin import Origin
+from streamfl_benchmarks.origin import OF_TODAY, Origin
 from streamfl_benchmarks.run_file import Kept
 
 # The records of a federation of which all are taken.
@@ -22,14 +22,19 @@ ALL = "all"
 Key = tuple[str, str, int]
 
 
-def make(sources: Sequence[Source], seeds: Sequence[int], records: int | None, path: Path) -> Iterator[str]:
-    """Make the runs that the file lacks, and write each one when it has finished; yield a line about it."""
+def make(
+    sources: Sequence[Source], seeds: Sequence[int], records: int | None, path: Path, *, renew: bool = False
+) -> Iterator[str]:
+    """Make the runs that the file lacks, and write each one when it has finished; yield a line about it.
+
+    With `renew` also those that the file has of other code.
+    """
     kept = {key(each.run): each for each in (run_file.read(path) if path.exists() else ())}
     origin = Origin.now("federations")
     for seed in seeds:
         for source in sources:
             this = (source.name, _told(records), seed)
-            if this not in kept:
+            if this not in kept or (renew and kept[this].origin.age != OF_TODAY):
                 began = process_time()
                 kept[this] = Kept(origin, run(source, seed, records))
                 run_file.write(path, kept.values())

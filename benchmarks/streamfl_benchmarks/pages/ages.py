@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from streamfl_benchmarks import run_file
-from streamfl_benchmarks.origin import Origin
+from streamfl_benchmarks.origin import OF_TODAY, Origin
 from streamfl_benchmarks.pages.made import ENDING
 
 
@@ -16,6 +16,6 @@ def ages(folder: Path) -> Iterator[str]:
             key = origin.model_dump_json()
             counts[key] = (origin, counts.get(key, (origin, 0))[1] + 1)
         for origin, n in counts.values():
-            if (age := origin.age) != "of this code":
+            if (age := origin.age) != OF_TODAY:
                 told = f"{n} runs {age}, {origin.date}, version {origin.version}"
                 yield f"{path.name.removesuffix(ENDING)}: {told}: {origin.command}"

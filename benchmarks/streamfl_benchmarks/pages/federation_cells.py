@@ -80,8 +80,9 @@ class Federation:
 
 
 def federations(rows: Rows) -> list[Federation]:
-    """Return the federations of some runs, those with the most records by client first."""
-    runs = [Federation(run) for run in rows.runs]
+    """Return the federations of some runs, each by that of the most records; those with most by client first."""
+    by_size = sorted(rows.runs, key=lambda run: run["total"]["records"])
+    runs = [Federation(run) for run in {run["federation"]: run for run in by_size}.values()]
     return sorted(runs, key=lambda one: -one.run["total"]["records"] / len(one.run["clients"]))
 
 

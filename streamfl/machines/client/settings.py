@@ -60,7 +60,7 @@ class ClientSettings:
     waits: bool = True
 
     def size(self, t: int) -> int:
-        """Return the number of records in round t.
+        """Return the number of records in round t; a round that was recorded without records stays so.
 
         >>> from streamfl.learning.algorithms import FedAvg
         >>> from streamfl.models import Softmax
@@ -68,7 +68,8 @@ class ClientSettings:
         20
         """
         sizes = self.round_size
-        return max(self.min_records, sizes if isinstance(sizes, int) else sizes[min(t, len(sizes)) - 1])
+        size = sizes if isinstance(sizes, int) else sizes[min(t, len(sizes)) - 1]
+        return max(self.min_records, size) if size else 0
 
     @property
     def most_pending(self) -> int:

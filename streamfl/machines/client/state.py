@@ -8,6 +8,7 @@ import numpy as np
 
 from streamfl.learning.online_models import AtClient
 from streamfl.learning.pooling.masks import Secrets
+from streamfl.learning.serving import Serving
 from streamfl.machines.client.budget import SentSizes
 from streamfl.machines.client.intake.buffer import Buffer
 from streamfl.machines.client.intake.intake import Intake, intake
@@ -170,6 +171,14 @@ class ClientState:
     def online_models(self) -> AtClient | None:
         """Return the online models; None if there are none."""
         return self._models.online
+
+    def serving(self) -> Serving | None:
+        """Return the model of rounds with which the client predicts now; None in the first round.
+
+        Its online models go on from the same round.
+        """
+        self._models.begin_round(self._ledger.open_round)
+        return self._models.serving(self._ledger.opened)
 
     @property
     def wakes_at(self) -> float | None:

@@ -1,6 +1,6 @@
 """Native models at a client: from the agreed state on, they learn the client's records as they come."""
 
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Optional
 
 import numpy as np
@@ -11,12 +11,13 @@ from streamfl.learning.online_models import AtClient
 from streamfl.learning.serving import Serving
 from streamfl.online.native.merging.on_grids import ON_GRIDS
 from streamfl.online.native.merging.way import Way
+from streamfl.online.native.private.part import OwnPart
 from streamfl.protocol.arrived import Arrived
 from streamfl.protocol.messages import OnlinePublished
 from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.models import NativeState
-from streamfl.protocol.native.settings import LAST_ANSWER, OWN, NativeSettings
+from streamfl.protocol.native.settings import NativeSettings
 from streamfl.protocol.native.sleeping import Rest
 from streamfl.protocol.native.steps import COARSEST
 from streamfl.protocol.records import Batch
@@ -190,12 +191,12 @@ class NativeAtClient(AtClient):
 
     def shares(self) -> dict[str, float]:
         """Return the share of each expert in the predictions, by name; they sum to 1."""
-        last, shares = self._last, self.learner.mixture.shares.tolist()
-        experts = dict(zip(self.settings.experts, shares, strict=True))
-        if last is None:
-            return experts
-        others, answer, own = last.shares
-        return {name: others * share for name, share in experts.items()} | {LAST_ANSWER: answer, OWN: own}
+        return self.learner.shares(self._last)
+
+    def own_part(self) -> OwnPart:
+        """Return what the client alone knows now, of which nothing is sent."""
+        last = self._last
+        return replace(self.learner.own_part(), last=None if last is None else last.state())
 
     @property
     def _last(self) -> "LastAnswer | None":

@@ -30,6 +30,7 @@ from streamfl.online.native.private.last_answer_state import LastAnswerState
 from streamfl.online.native.private.neighbours import Neighbours
 from streamfl.online.native.private.own import OwnModel, no_own_model
 from streamfl.online.native.private.own_state import OwnState
+from streamfl.online.native.private.part import OwnPart
 from streamfl.online.native.running_scaler import RunningScaler
 from streamfl.online.native.shared import Shared
 from streamfl.online.native.tables import NO_TABLE, NO_VISITS, ClientTable, wide
@@ -40,7 +41,15 @@ from streamfl.protocol.native.learnt import NativeLearnt, sends_moments
 from streamfl.protocol.native.mixed import AgreedMixture
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.pairs import in_turn
-from streamfl.protocol.native.settings import FOLLOWING, MEMORIES, NONE, TOUCHED, NativeSettings
+from streamfl.protocol.native.settings import (
+    FOLLOWING,
+    LAST_ANSWER,
+    MEMORIES,
+    NONE,
+    OWN,
+    TOUCHED,
+    NativeSettings,
+)
 from streamfl.protocol.native.sleeping import Rest, unused
 from streamfl.protocol.records import Batch, aligned
 from streamfl.sampling import generator
@@ -324,6 +333,34 @@ class NativeLearner:
         self._rename_own()
         last.follow(self._agreed.pairs)
 
+    def own_part(self) -> OwnPart:
+        """Return what the client alone knows now."""
+        return OwnPart(
+            mixture=self.mixture.state(),
+            neighbours=deepcopy(self.near),
+            last=None if self.last is None else self.last.state(),
+            own=None if self.own is None else self.own.state(),
+            rest=self.rest,
+        )
+
+    def continue_as(self, part: OwnPart, branch: str = "") -> None:
+        """Go back to the agreed state, as a client that knows this, and perhaps belongs to a branch.
+
+        Raises
+        ------
+        PeerError
+            No learner with these settings can have known it.
+        """
+        if not (part.mixture.is_sound and part.mixture.fits(self.mixture.state())):
+            raise PeerError("a client's own mixture does not fit the experts: the file is damaged")
+        self.rest = part.rest
+        self.mixture.restore(part.mixture)
+        self.remember(deepcopy(part.neighbours))
+        self.remember_own(part.own)
+        self.remember_last(part.last)
+        self._branch = branch
+        self.restore()
+
     def keep_own(self) -> KeptOwn:
         """Return a copy of what the client has learnt that it never sends."""
         return deepcopy(KeptOwn(self.mixture, self.near, self.own, self.last, self.rest))
@@ -366,6 +403,14 @@ class NativeLearner:
         """Return labels that have been learnt as indices into `self.labels`; targets as they are."""
         return self._truths(y, labels)
 
+    def shares(self, last: LastAnswer | None) -> dict[str, float]:
+        """Return the share of each expert in the predictions, by name, given the outer mixture, if there is one."""
+        experts = dict(zip(self.settings.experts, self.mixture.shares.tolist(), strict=True))
+        if last is None:
+            return experts
+        others, answer, own = last.shares
+        return {name: others * share for name, share in experts.items()} | {LAST_ANSWER: answer, OWN: own}
+
     def _can_use(self, near: Neighbours) -> bool:
         """Tell whether last records are sound, and those of a learner with these settings."""
         labelled = bool(near.kept_labels) or not near.seen
@@ -404,8 +449,10 @@ class NativeLearner:
 
     @property
     def agreed(self) -> NativeState:
-        """Return the agreed state, with its table, of a learner that has learnt nothing since."""
-        return replace(self._agreed, table=self.table.astype(np.float64))
+        """Return the agreed state, with its table; what was learnt since is not in it."""
+        rows = np.arange(self.settings.table_rows)
+        table = self._table.agreed_rows(rows, self._agreed.table.shape[-1])
+        return replace(self._agreed, table=table.astype(np.float64))
 
     @property
     def agreed_pairs(self) -> FloatArray:

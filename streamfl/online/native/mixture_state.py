@@ -8,6 +8,9 @@ import numpy as np
 from streamfl.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.protocol.moments import FEWEST
 
+# Above it a float cannot represent every whole number.
+MOST_COUNTED = 2**53
+
 
 @dataclass(frozen=True, eq=False)
 class MixtureState:
@@ -26,6 +29,21 @@ class MixtureState:
     square: float = 0.0
     known: int = 0  # older files have none; then it is `seen`
     first: FloatArray = field(default_factory=lambda: np.full(FEWEST, np.nan))
+
+    @property
+    def is_sound(self) -> bool:
+        """Tell whether shares are not negative and numbers are finite; stacked weights may be negative."""
+        shares = all(part.size and part.min() >= 0.0 and part.sum() > 0.0 for part in (self.best, self.outer))
+        numbers = (self.norm, self.variance, self.near, self.total, self.square)
+        finite = all(np.isfinite(part).all() for part in (self.best, self.stacked, self.outer, np.array(numbers)))
+        return (
+            shares
+            and finite
+            and min(self.norm, self.variance, self.square) >= 0.0
+            and all(0 <= count < MOST_COUNTED for count in (self.seen, self.known))
+            and self.first.shape == (FEWEST,)
+            and not np.isinf(self.first).any()
+        )
 
     def fits(self, other: "MixtureState") -> bool:
         """Tell whether it has as many experts as another state."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from streamfl.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.errors import PeerError
+from streamfl.online.native.private.part import OwnPart
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.pairs import no_pairs
 from streamfl.protocol.native.settings import NativeSettings
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 class ServedNative:
     """The agreed native models and their mixture, which predict and learn nothing more.
 
-    Nothing that belongs to a client is in it: neither its last records nor its own mixture.
+    Nothing that belongs to a client is in it: neither its last records nor its own mixture. It may be asked with the
+    `OwnPart` of a client, which has them.
 
     Examples
     --------
@@ -40,15 +43,17 @@ class ServedNative:
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
     settings: NativeSettings  # which models there are; without those of a client alone
-    # The agreed state, with the rows `cells` of the table, and without second moments and early values.
+    # The agreed state, with the rows `cells` of the table, and without second moments and early values. It
+    # has the pairs of labels only if it is for clients' own parts, which alone predict from the last label.
     agreed: NativeState
     cells: FloatArray  # the rows of the table that are not 0, shape (rows,)
 
     @classmethod
-    def of(cls, settings: NativeSettings, agreed: NativeState) -> "ServedNative":
-        """Return the models of an agreed state; the state is not changed."""
+    def of(cls, settings: NativeSettings, agreed: NativeState, *, own: bool = False) -> "ServedNative":
+        """Return the models of an agreed state, perhaps for clients' own parts; the state is not changed."""
         cells = np.flatnonzero(agreed.table.any(axis=(1, 2)))
-        slim = replace(agreed.published, table=agreed.table[cells], second=np.zeros((0, 0)), pairs=no_pairs())
+        slim = replace(agreed.published, table=agreed.table[cells], second=np.zeros((0, 0)))
+        slim = slim if own else replace(slim, pairs=no_pairs())
         return cls(settings.agreed_only, slim, cells.astype(np.float64))
 
     def wrong(self) -> str | None:
@@ -65,13 +70,26 @@ class ServedNative:
         finite = all(np.isfinite(array).all() for array in numbers)
         return None if sound and finite else "the online models do not fit their names"
 
+    def wrong_part(self, part: OwnPart) -> str | None:
+        """Return why no client with these models can have known this alone, or None."""
+        try:
+            self._knowing(part, "")
+        except PeerError as error:
+            return str(error)
+        return None
+
     @property
     def _with_second(self) -> NativeState:
         size = (1 + len(self.agreed.features)) * self.settings.has_linear
         return replace(self.agreed, second=np.zeros((size, size)))
 
     def predictions(
-        self, features: tuple[str, ...], X: FloatArray, rounds: FloatArray, branch: str = ""
+        self,
+        features: tuple[str, ...],
+        X: FloatArray,
+        rounds: FloatArray,
+        branch: str = "",
+        own: OwnPart | None = None,
     ) -> FloatArray:
         """Return probabilities of `agreed.labels`, shape (n, labels), or targets, shape (n, 1).
 
@@ -85,14 +103,17 @@ class ServedNative:
             The predictions of the expert `rounds`, of the same shape as the result.
         branch
             The name of the branch of the records' client; empty without one.
+        own
+            What the records' client alone knows: then they are predicted as it does. The first record counts as the
+            next one after the last that it learnt.
         """
-        learner = self._mixing_as(branch)
+        learner = self._mixing_as(branch, own)
         return learner.predicted(features, X, rounds if learner.mixture.mixing.awake[-1] else None)
 
-    def shares(self, branch: str = "") -> dict[str, float]:
+    def shares(self, branch: str = "", own: OwnPart | None = None) -> dict[str, float]:
         """Return the approximate share of each expert in the predictions, by name; they sum to 1."""
-        mixture = self._mixing_as(branch).mixture
-        return dict(zip(self.settings.experts, mixture.shares.tolist(), strict=True))
+        learner = self._mixing_as(branch, own)
+        return learner.shares(learner.last)
 
     def contributions(self, features: tuple[str, ...], x: FloatArray) -> dict[str, FloatArray]:
         """Return what the constant 1 and each of `agreed.features` adds to the outputs of each linear expert.
@@ -120,24 +141,40 @@ class ServedNative:
         """Return this thread's models, with the agreed mixture as the one that serves."""
         made: NativeLearner | None = getattr(self._of_thread, "learner", None)
         if made is None:
-            made = self._of_thread.learner = self._made()
+            made = self._of_thread.learner = self._made(self.settings)
         return made
 
-    def _mixing_as(self, branch: str) -> "NativeLearner":
+    def _mixing_as(self, branch: str, own: OwnPart | None) -> "NativeLearner":
+        if own is not None:
+            return self._knowing(own, branch)
         learner = self.learner
         learner.mix_as(branch)
+        return learner
+
+    def _knowing(self, own: OwnPart, branch: str) -> "NativeLearner":
+        """Return this thread's models that go on as a client: one learner for all clients, one at a time."""
+        made: tuple[NativeLearner | None, OwnPart | None] = getattr(self._of_thread, "knowing", (None, None))
+        learner, known = made
+        if known is own and learner is not None:
+            return learner
+        settings = replace(self.settings, neighbours=own.neighbours is not None, last_answer=own.last is not None)
+        if learner is None or learner.settings != settings:
+            learner = self._made(settings)
+        self._of_thread.knowing = (learner, None)
+        learner.continue_as(own, branch)
+        self._of_thread.knowing = (learner, own)
         return learner
 
     @cached_property
     def _of_thread(self) -> threading.local:
         return threading.local()
 
-    def _made(self) -> "NativeLearner":
+    def _made(self, settings: NativeSettings) -> "NativeLearner":
         # Compiled loops take half a second to import, and a file without native models does without.
         from streamfl.online.native.learner import NativeLearner  # noqa: PLC0415
 
         table = np.zeros((self.settings.table_rows, *self.agreed.table.shape[1:]))
         table[self.cells.astype(np.intp)] = self.agreed.table
-        learner = NativeLearner(self.settings)
+        learner = NativeLearner(settings)
         learner.begin(replace(self._with_second, table=table))
         return learner

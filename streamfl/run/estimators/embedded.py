@@ -331,15 +331,15 @@ class EmbeddedFederation:
         if self.task == "regression":
             return predicted if predicted.shape[1] else np.full((len(X), 1), self._middle_target(node.machine.name))
         if not labels:
-            return np.full((len(X), columns), 1.0 / max(1, columns))
+            return np.tile(self._usual_labels(node.machine.name), (len(X), 1))
         if labels == self.labels:
             return predicted
         placed = np.zeros((len(X), columns))
         placed[:, [self.labels.index(label) for label in labels]] = predicted
         return placed
 
-    def served(self, client_column: str) -> ServedModel:
-        """Return what all clients agree on after the last closed round.
+    def served(self, client_column: str, *, own: bool = False) -> ServedModel:
+        """Return what all clients agree on after the last closed round; `own`: and what each alone knows now.
 
         Raises
         ------
@@ -351,13 +351,23 @@ class EmbeddedFederation:
             raise UsageError(f"{external.name} is a model of others, which no model file holds; save the estimator")
         if self._coordinator is None:
             raise UsageError("no round was closed yet; learn more records, or choose a smaller round_size")
-        return ServedModel.of(self._coordinator.machine, self.learning, client_column=client_column)
+        parts = {name: native.own_part() for name in self._clients if own and (native := self._native(name))}
+        return ServedModel.of(self._coordinator.machine, self.learning, parts, client_column=client_column)
 
     def _middle_target(self, client: str) -> float:
         """Return the median of the last targets queued before the first round closes; 0 if there are none."""
         return TargetUnit.of(
             np.concatenate([np.zeros(0), *(batch.y for batch in self._sources[client].waiting[-100:])])
         ).centre
+
+    def _usual_labels(self, client: str) -> FloatArray:
+        """Return the shares of labels among the last records before the first round closes, shape (labels,)."""
+        counts = np.zeros(len(self.labels))
+        for batch in self._sources[client].waiting[-100:]:
+            for code in batch.y.tolist():
+                counts[self.labels.index(batch.labels[int(code)])] += 1.0
+        total = counts.sum()
+        return counts / total if total else np.full(len(counts), 1.0 / max(1, len(counts)))
 
     # --- saving --------------------------------------------------------------------------------------------------
 
@@ -391,18 +401,19 @@ class EmbeddedFederation:
 
     def _saved_client(self, name: str) -> SavedClient:
         machine, source, native = self._clients[name].machine, self._sources[name], self._native(name)
+        own = None if native is None else native.own_part()
         return SavedClient(
             name=name,
             read=source.records - sum(len(batch) for batch in source.waiting),
             joined=name in self._joined,
             held=SavedRecords.of(machine.held_back),
             pending=tuple(SavedRecords.of(batch) for batch in source.waiting),
-            mixture=None if native is None else native.mixture.state(),
-            neighbours=None if native is None else native.near,
+            mixture=None if own is None else own.mixture,
+            neighbours=None if own is None else own.neighbours,
             began=self._mixtures_at_start.get(name),
-            last=None if native is None or native.last is None else native.last.state(),
-            rest=Rest() if native is None else native.rest,
-            own=None if native is None or native.own is None else native.own.state(),
+            last=None if own is None else own.last,
+            rest=Rest() if own is None else own.rest,
+            own=None if own is None else own.own,
         )
 
     def _native(self, name: str) -> "NativeLearner | None":

@@ -192,11 +192,17 @@ class _MasterFL(base.Estimator):
             federation=self._federation.saved(),
         ).save(Path(path))
 
-    def served(self) -> ServedModel:
+    def served(self, *, own: bool = False) -> ServedModel:
         """Return what all clients have agreed on after the last closed round, as a model file has it.
 
         It can be saved for `streamfl predict`, explains a prediction (`explain`), and says which features matter
-        (`importances`). Its labels are texts. What a client alone knows is not in it, as the nearest records.
+        (`importances`). Its labels are texts.
+
+        Parameters
+        ----------
+        own
+            Whether it also has what each client alone knows now, such as its nearest records: it then predicts a
+            client's records as the client does. Such a file tells of single records.
 
         Raises
         ------
@@ -215,7 +221,7 @@ class _MasterFL(base.Estimator):
         >>> list(model.importances(list(x), y))[0]
         'empty_server_form_handler'
         """
-        return self._federation.served(self.client or "")
+        return self._federation.served(self.client or "", own=own)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

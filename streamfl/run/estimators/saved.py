@@ -11,13 +11,12 @@ import numpy as np
 from streamfl.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.errors import PeerError, UsageError
 from streamfl.machines.coordinator.saved.state import CoordinatorState
-from streamfl.online.native.mixture_state import MixtureState
+from streamfl.online.native.mixture_state import MOST_COUNTED, MixtureState
 from streamfl.online.native.private.last_answer_state import LastAnswerState
 from streamfl.online.native.private.neighbours import Neighbours
 from streamfl.online.native.private.own_state import OwnState
 from streamfl.plugins.detectors import named_detector
 from streamfl.protocol.messages import LocalDrift, Restarted
-from streamfl.protocol.moments import FEWEST
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.sleeping import Rest
 from streamfl.protocol.records import LARGEST_TARGET, Batch, Span
@@ -27,9 +26,6 @@ from streamfl.wire import codec, safe_file, state_bytes
 OLDEST, FORMAT = 3, 4
 
 WHAT = "a file that an estimator was saved to"
-
-# Above it a float cannot represent every whole number.
-MOST_COUNTED = 2**53
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,13 +102,13 @@ class SavedClient:
             _must(records.is_sound(targets=targets), f"the records of client {self.name!r} do not fit each other")
         _must(_counts(self.read), f"client {self.name!r} has read {self.read} records")
         for mixture in (self.mixture, self.began):
-            _must(mixture is None or _is_sound(mixture), f"the mixture of client {self.name!r} is not valid")
+            _must(mixture is None or mixture.is_sound, f"the mixture of client {self.name!r} is not valid")
         near = self.neighbours
         if near is not None:
             sound = _counts(near.seen) and np.isfinite(near.Z).all() and np.isfinite(near.y).all()
             _must(bool(sound), f"the last records of client {self.name!r} are not finite numbers")
         last = self.last
-        known = last is None or (last.is_sound and _is_sound(last.mixture))
+        known = last is None or (last.is_sound and last.mixture.is_sound)
         _must(known, f"the last answer of client {self.name!r} is not valid")
         _must(self.rest.is_sound, f"the sleep of client {self.name!r} is not valid")
 
@@ -303,20 +299,6 @@ def _are_counts(numbers: FloatArray) -> bool:
     (True, False, False)
     """
     return bool(((numbers >= 0.0) & (numbers < MOST_COUNTED) & (numbers == np.floor(numbers))).all())
-
-
-def _is_sound(state: MixtureState) -> bool:
-    """Return whether shares are not negative and numbers are finite; stacked weights may be negative."""
-    shares = all(part.size and part.min() >= 0.0 and part.sum() > 0.0 for part in (state.best, state.outer))
-    scalars = (state.norm, state.variance, state.near, state.total, state.square)
-    return (
-        shares
-        and _are_finite(state.best, state.stacked, state.outer, np.array(scalars))
-        and min(state.norm, state.variance, state.square) >= 0.0
-        and _counts(state.seen, state.known)
-        and state.first.shape == (FEWEST,)
-        and not np.isinf(state.first).any()
-    )
 
 
 def _is_sound_native(models: NativeState) -> bool:

@@ -1,4 +1,4 @@
-"""What the model file is worth: its predictions of the last rounds, besides those that were served."""
+"""What the model file and clients' own files are worth: their predictions of the last rounds, beside those served."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.arrays import FloatArray
+from streamfl.online.native.private.part import OwnPart
 from streamfl.protocol.decisions import Predicted
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import Log
@@ -15,35 +16,61 @@ from streamfl.run.model_file import ServedModel
 # The file is measured on a tenth of the rounds, but on this many at least: its predictions cost as much as a round.
 PART, LEAST = 10, 10
 
+# Own files are measured with at most so many clients: a client's last records are kept twice for it.
+MOST_CLIENTS = 100
+
 
 @dataclass
 class FileErrors:
-    """The errors of the model file on the last rounds: each record is predicted by the file before its round."""
+    """The errors of files on the last rounds: each record is predicted by the files as they were before its round.
+
+    A client's own file predicts all records of a round at once, so only the first one from the last label.
+    """
 
     # The records of the clients.
     table: Table
     logs: Mapping[str, Log]
     rounds: int  # the number of rounds, as far as it is known
-    before_round: Callable[[], ServedModel]  # returns the file as it would be written now, between two rounds
+    # Returns the file as it would be written now, between two rounds, with what some clients alone know.
+    before_round: Callable[[Mapping[str, OwnPart]], ServedModel]
+    # Returns what each client alone knows now, between two rounds; nothing for a client that keeps nothing.
+    known: Callable[[], Mapping[str, OwnPart]]
     errors: Errors = field(default_factory=Errors)
+    own: Errors = field(default_factory=Errors)
     served: Errors = field(default_factory=Errors)
     _round: int = 0
     _file: ServedModel | None = None
+    _own_file: ServedModel | None = None
+    _parts: Mapping[str, OwnPart] = field(default_factory=dict)
 
     @property
     def first(self) -> int:
-        """Return the first round on which the file is measured."""
-        return max(1, self.rounds - max(LEAST, self.rounds // PART) + 1)
+        """Return the first round on which the file is measured: before round 1 there is none."""
+        return max(2, self.rounds - max(LEAST, self.rounds // PART) + 1)
 
     def add(self, predicted: Predicted) -> None:
         """Add one client's round, before the round is closed."""
-        if predicted.round < self.first or not len(predicted.truth):
-            return
-        if predicted.round != self._round:
-            self._round, self._file = predicted.round, self.before_round()
-        if self._file is not None:
-            self.errors.add(predicted.truth, self._predictions(self._file, predicted))
-            self.served.add(predicted.truth, predicted.served)
+        if predicted.round >= self.first and len(predicted.truth):
+            self._measure(predicted)
+
+    def closed(self, round_: int) -> None:
+        """Note that a round was closed, and the next one not begun."""
+        if round_ >= self.first - 1 and len(self.logs) <= MOST_CLIENTS:
+            self._parts = self.known()
+
+    @property
+    def of_own(self) -> Errors:
+        """Return the errors of own files; of no records if clients have none."""
+        return self.own if self._parts else Errors()
+
+    def _measure(self, predicted: Predicted) -> None:
+        if predicted.round != self._round or self._file is None:
+            self._round, self._file = predicted.round, self.before_round({})
+            self._own_file = self.before_round(self._parts) if self._parts else self._file
+        self.errors.add(predicted.truth, self._predictions(self._file, predicted))
+        self.served.add(predicted.truth, predicted.served)
+        if self._own_file is not None:
+            self.own.add(predicted.truth, self._predictions(self._own_file, predicted))
 
     def _predictions(self, file: ServedModel, predicted: Predicted) -> FloatArray:
         """Return the file's predictions, coded like the truth."""

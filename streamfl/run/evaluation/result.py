@@ -25,8 +25,9 @@ class Figures(ResultPart):
     start of the round. `post_update`: the model after the round, which has learnt the record already. `no_change`:
     the client's previous label (or target), repeated.
 
-    Two are over the records of the last rounds only. `model_file`: the file of `--model-out`, as it would have been
-    written before the record's round. `last_rounds`: `prequential` on the same records.
+    Three are over the records of the last rounds only. `model_file`: the file of `--model-out`, as it would have been
+    written before the record's round. `own_file`: the client's own file of `--own-models-out`, likewise; None with
+    more than 100 clients, or if a client has nothing of its own. `last_rounds`: `prequential` on the same records.
 
     If labels come later than their records, `prequential` is as these were answered when they came, and `no_change`
     repeats the last label that was known by then. The round of a record is the one in which it is learnt, so
@@ -38,6 +39,7 @@ class Figures(ResultPart):
     post_update: float | None
     no_change: float | None
     model_file: float | None = None
+    own_file: float | None = None
     last_rounds: float | None = None
 
 

@@ -29,9 +29,10 @@ from streamfl.records.values.cells import CellRules, Cells, listed, numbers, wor
 from streamfl.records.values.missing import Missing as MissingValues
 from streamfl.records.values.numerals import Decimal
 from streamfl.run.evaluation.errors import Errors
-from streamfl.run.model_file import Missing, Provenance, ServedModel, Unknown
+from streamfl.run.model_file import Missing, ServedModel, Unknown
 from streamfl.run.report.terminal import print_line, standard_output
 from streamfl.run.report.words import count, counted, quantity, share
+from streamfl.run.saved.provenance import Provenance
 from streamfl.runtime.clock import stopwatch
 
 T = TypeVar("T")

@@ -209,7 +209,9 @@ def file_text(result: Result) -> tuple[str, bool]:
         return "the model file could not be measured, because no round was predicted", False
     file, served = figures.model_file, figures.last_rounds
     is_worse = file < served - _MUCH if is_classification else file > served * _TIMES
-    told = f"on the last rounds the model file has {measure} {text(file)}; the clients themselves had {text(served)}"
+    own = "" if figures.own_file is None else f", clients' own files {text(figures.own_file)}"
+    files = f"the model file has {measure} {text(file)}{own}"
+    told = f"on the last rounds {files}; the clients themselves had {text(served)}"
     lacks = "what only a client knows (its memory, its mixture) and what it learns within a round"
     return f"{told}. The file lacks {lacks}" if is_worse and result.serving else told, is_worse
 

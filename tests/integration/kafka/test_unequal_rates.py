@@ -13,7 +13,9 @@ from small_stream import FEATURES, LABELS, SmallStream
 from streamfl.protocol.messages import RoundClosed
 from streamfl.run.dealing.dealing import Log
 from streamfl.run.evaluation.result import Result
+from streamfl.run.model_file import ServedModel
 from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.saved.own_files import own_file
 from streamfl.run.settings import LearningSettings
 
 pytestmark = pytest.mark.full
@@ -76,9 +78,12 @@ def test_a_federation_of_clients_with_unequal_rates_has_the_model_of_a_replay(fe
     stream.make_topics()
     clock = ('rounds.clock="event_time"', "rounds.interval=60", 'records.fields.time="measured"')
     federation = federate(stream, f'learning.features="{features}"', *clock)
-    host = federation.start("a")
+    own = [] if features == "rounds" else ["--own-models-out", str(federation.folder)]
+    host = federation.start("a", *own)
     federation.until("the host has clients", lambda: host.serves() == set(stream.names))
     federation.start("coordinator")
     stream.write_all()
     check_as_undisturbed(federation, stream)
     assert sum(stream.each.values()) == stream.expected.accepted > 0.95 * len(stream.table)
+    for name in stream.names if own else ():
+        assert list(ServedModel.load(own_file(federation.folder, name)).own_parts) == [name]

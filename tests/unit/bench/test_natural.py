@@ -10,7 +10,7 @@ import pytest
 from streamfl.errors import UsageError
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import Log
-from streamfl_benchmarks import run_file
+from streamfl_benchmarks import origin, run_file
 from streamfl_benchmarks.natural import runs
 from streamfl_benchmarks.natural.fedavg import LinearFedAvg
 from streamfl_benchmarks.natural.forest import forests
@@ -83,6 +83,11 @@ def test_a_finished_run_is_not_repeated(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(list(runs.make(some[:1], [0], 10, path))) == 1
     assert len(list(runs.make(some, [0], 10, path))) == 1
     assert made == ["a", "b"]
+    assert [each.run["federation"] for each in run_file.read(path)] == ["a", "b"]
+    assert not list(runs.make(some, [0], 10, path, renew=True))
+    monkeypatch.setattr(origin, "is_of_today", lambda *_: False)
+    assert len(list(runs.make(some[1:], [0], 10, path, renew=True))) == 1  # other code has made it
+    assert made == ["a", "b", "b"]
     assert [each.run["federation"] for each in run_file.read(path)] == ["a", "b"]
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from streamfl.arrays import FloatArray
 from streamfl.learning.local_round import RoundRecords
 from streamfl.machines.client.budget import FIRST, SentSizes
 from streamfl.machines.client.intake.intake import Intake
@@ -61,8 +62,8 @@ class Work:
         models.learn(opened, batches)
         truth = in_original_units(records.y, records)
         repeated = earlier.no_change.predictions(truth, records.labels)
-        if _knows_no_targets(opened, records):
-            result.at_start = result.served = encode(repeated, (), records)
+        if self._knows_nothing(opened, records):
+            result.at_start = result.served = _told(repeated, records)
         result.served = models.served(records, result.served)
         result.served, repeated = self.intake.predictions(batches, records, result.served, repeated)
         kept, sample = part.sample()
@@ -99,8 +100,8 @@ class Work:
         models.learn(opened, batches)
         truth = in_original_units(records.y, records)
         repeated = self.earlier.no_change.predictions(truth, records.labels)
-        unknown = _knows_no_targets(opened, records)
-        at_start = encode(repeated, (), records) if unknown else models.by_rounds(opened, records)
+        unknown = self._knows_nothing(opened, records)
+        at_start = _told(repeated, records) if unknown else models.by_rounds(opened, records)
         served = models.served(records, at_start)
         n = sum(len(batch) for batch in batches if batch.answered_early)
         told = Predicted(
@@ -116,6 +117,17 @@ class Work:
         )
         answers = Answers(told.served, told.no_change, records.labels)
         return answers, [told] if self.measurement.wanted else []
+
+    def _knows_nothing(self, opened: RoundOpened, records: RoundRecords) -> bool:
+        """Tell whether the model of rounds has learnt nothing: then NoChange stands for it.
+
+        Of labels it would predict the first one that was registered. Targets it predicts in a unit that in round 1
+        comes from the Joins, which are about the same records.
+        """
+        if not records.labels:
+            return opened.round == 1
+        W = self.models.weights(opened).get(opened.served_by(self.models.client))
+        return W is not None and not W.any()
 
     def _within_budget(self, update: Update, opened: RoundOpened) -> Update:
         """Return the update with what was learnt rounded as coarsely as the budget of bytes demands."""
@@ -161,9 +173,6 @@ class Work:
         )
 
 
-def _knows_no_targets(opened: RoundOpened, records: RoundRecords) -> bool:
-    """Tell whether the model of rounds predicts targets in a unit that these same targets have determined.
-
-    In round 1 the unit comes from the Joins, which are about the same records. Then NoChange stands for the model.
-    """
-    return opened.round == 1 and not records.labels
+def _told(repeated: FloatArray, records: RoundRecords) -> FloatArray:
+    """Return the predictions of NoChange, coded like the records."""
+    return repeated if records.labels else encode(repeated, (), records)

@@ -40,7 +40,7 @@ class OwnState:
             and self.known.shape == (columns,)
             and self.table.shape == (len(self.cells), columns)
             and self.cells.ndim == 1
-            and bool(np.isin(self.cells, np.arange(rows)).all())
+            and bool(((self.cells >= 0) & (self.cells < rows) & (self.cells == np.floor(self.cells))).all())
             and [part.shape for part in self.scales] == shapes
             and bool(np.isin(self.scales[-2], np.arange(FEWEST)).all())
             and bool((self.scales[1] >= 0.0).all())

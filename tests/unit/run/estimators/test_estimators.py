@@ -294,6 +294,14 @@ def test_labels_come_back_as_they_were_given(labels):
     assert type(model.predict_one({"x": 0.0})) is type(plain[0])
 
 
+def test_before_the_first_round_closes_the_model_of_rounds_predicts_the_most_frequent_label_so_far():
+    model, told = MasterFLClassifier(features="rounds"), []
+    for y in "abbbacc":
+        told.append(model.predict_one({"x": 1.0}))
+        model.learn_one({"x": 1.0}, y)
+    assert told == [None, "a", "a", "b", "b", "b", "b"]
+
+
 def test_numpys_truth_and_pythons_are_one_label():
     model = classifier()
     for i in range(20):
