@@ -293,11 +293,7 @@ def demo(**options: Any) -> None:
     help="fedomd: average the clients' models in the primal or the dual space. Default: primal, as in the paper.",
 )
 @click.option("--l1", type=click.FloatRange(0.0, 1e6), help="fedomd: weight of the L1 penalty. Default: 0.")
-@click.option(
-    "--mu",
-    type=click.FloatRange(0.0, 1e6),
-    help="fedprox: how strongly local steps are pulled back to the round's model. Default: 0.01.",
-)
+@click.option("--mu", type=click.FloatRange(0.0, 1e6), help="fedprox: pull to the round's model. Default: 0.01.")
 @click.option("--l2", type=click.FloatRange(0.0, 1e6), help="Weight of the squared penalty. Default: 0.")
 @click.option(
     "--local-batch", type=click.IntRange(1, MOST), help="Records per local step. Default: one step per round."
