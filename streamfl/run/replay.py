@@ -24,7 +24,15 @@ from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.decisions import Answered, Dropped, OverBudget, PostUpdate, Predicted, Refused
-from streamfl.protocol.messages import Finding, FromCoordinator, LocalDrift, Noticed, Restarted, RoundClosed
+from streamfl.protocol.messages import (
+    Finding,
+    FromCoordinator,
+    InputsMoved,
+    LocalDrift,
+    Noticed,
+    Restarted,
+    RoundClosed,
+)
 from streamfl.records.table import Table
 from streamfl.records.values.cells import quoted
 from streamfl.records.values.times import iso
@@ -42,6 +50,7 @@ from streamfl.run.evaluation.result import (
     BytesARecord,
     BytesBudget,
     DatedFinding,
+    DatedInputsMoved,
     DatedLocalDrift,
     DatedNotice,
     DatedRestart,
@@ -136,6 +145,7 @@ class RunHistory:
     restarts: list[DatedRestart] = field(default_factory=list)
     local_drifts: list[DatedLocalDrift] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
+    inputs_moved: list[DatedInputsMoved] = field(default_factory=list)
     notices: list[DatedNotice] = field(default_factory=list)
     accepted: int = 0
     trained: int = 0
@@ -156,6 +166,8 @@ class RunHistory:
                 self.figures.add(event)
             case Restarted():
                 self.restarts.append(self._dated(DatedRestart, event))
+            case InputsMoved():
+                self.inputs_moved.append(self._dated(DatedInputsMoved, event))
             case Noticed():
                 self.notices.append(self._dated(DatedNotice, event))
             case LocalDrift():
@@ -652,6 +664,7 @@ class Replay:
             restarts=tuple(history.restarts),
             local_drifts=tuple(history.local_drifts),
             changes=tuple(history.changes),
+            inputs_moved=tuple(history.inputs_moved),
             notices=tuple(history.notices),
             promotions=history.promotions,
             serving=history.serving(),

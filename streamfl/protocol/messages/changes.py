@@ -12,9 +12,38 @@ TOGETHER_AGAIN = ("released", "merged", "returned")
 LOCAL_STATES = (*APART, *TOGETHER_AGAIN, "corrected")
 
 
+@dataclass(frozen=True)
+class FeatureMoved:
+    """A feature whose mean moved.
+
+    Parameters
+    ----------
+    feature
+        Its name.
+    before, after
+        Its mean at the clients concerned before and after, in its own unit; in six digits.
+    clients
+        The clients concerned, of those whose means were known, at most 20; empty if all of them.
+    of_clients
+        How many they are.
+    since
+        The round of the first means that showed it.
+    evidence
+        The logarithm of the evidence; see `streamfl.learning.drift.inputs`.
+    """
+
+    feature: str
+    before: float
+    after: float
+    clients: tuple[str, ...] = ()
+    of_clients: int = 0
+    since: int = 0
+    evidence: float = 0.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Finding(Message):
-    """What every announcement of a change has: `Restarted`, `LocalDrift`, `Noticed`.
+    """What every announcement of a change has: `Restarted`, `LocalDrift`, `InputsMoved`, `Noticed`.
 
     `positions` and `times` are for people; nothing is decided by them. The clients concerned are those in `clients`,
     all if it is empty. A time is the median over them, so that a client whose records have wrong times does not
@@ -45,6 +74,8 @@ class Finding(Message):
         The round in which the same drift was first announced. It is earlier than `round` if the drift, which began at
         one time, reached these clients in later rounds than others, because they have more records or fewer. 0 if
         it is not drift, or a branch whose drift is no longer among the last 16.
+    moved
+        The features that moved, so far as it is known, the surest first, at most 20: see `InputsMoved`.
     """
 
     round: int
@@ -57,6 +88,7 @@ class Finding(Message):
     times: tuple[int, int] | None = None
     known_since: int = 0
     drift: int = 0
+    moved: tuple[FeatureMoved, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +103,7 @@ class Restarted(Finding):
         The epoch that begins.
     cause
         The detector's name, or `new-label`.
-    statistic, threshold, since, labels, positions, times, known_since, drift
+    statistic, threshold, since, labels, positions, times, known_since, drift, moved
         As in `Finding`.
     chosen
         The model that the epoch begins with: `scratch`, `incumbent`, or a candidate.
@@ -102,7 +134,7 @@ class LocalDrift(Finding):
         The clients that drifted.
     labels, since, statistic, threshold
         Those of the alarm that named these clients, as in `Restarted`.
-    positions, times, known_since, drift
+    positions, times, known_since, drift, moved
         As in `Finding`.
     state
         `latched`: they no longer train the models of all clients, while candidates are tried on their records alone.
@@ -133,10 +165,29 @@ class Noticed(Finding):
 
     Parameters
     ----------
-    round, epoch, statistic, threshold, since, labels, positions, times, known_since, drift
+    round, epoch, statistic, threshold, since, labels, positions, times, known_since, drift, moved
         As in `Finding`.
     cause
         `class-mix`: the shares of the labels changed.
     """
 
     cause: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputsMoved(Finding):
+    """Coordinator: features have moved, whatever that means for the predictions. It changes nothing else.
+
+    Parameters
+    ----------
+    round, epoch, since, positions, times, known_since, moved
+        As in `Finding`.
+    statistic, threshold
+        The logarithm of the evidence for the surest feature, and that of the rounds between false findings.
+    drift
+        The round of a drift of at most eight rounds ago, of which it tells more; 0 if there was none.
+    clients
+        The clients at which a feature moved; empty if one moved at all of them.
+    """
+
+    clients: tuple[str, ...] = ()

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from streamfl.arrays import HOLDS_ARRAYS
 from streamfl.errors import PeerError
+from streamfl.learning.drift.inputs import Inputs
 from streamfl.learning.influence import Influence
 from streamfl.learning.profiles.base import Profile
 from streamfl.machines.coordinator.saved.agreement import Agreement
@@ -63,6 +64,8 @@ class CoordinatorState:
         restart was ordered.
     influence
         What is remembered of clients' earlier numbers, to bound their influence; sealed, where there is a secret.
+    inputs
+        What is remembered of the means of features, by client.
     roster
         The clients that mask their sums in the open round; None if sums are not masked.
     logs
@@ -95,6 +98,7 @@ class CoordinatorState:
     held: bool = False
     restart: str | None = None
     influence: Influence = field(default_factory=Influence)
+    inputs: Inputs = field(default_factory=Inputs)
     roster: Roster | None = None
     logs: dict[str, str] = field(default_factory=dict)
     repeats: int = 0
