@@ -102,8 +102,6 @@ def reading(options: Mapping[str, Any], usual: Mapping[str, Any] = MappingProxyT
 
     Parameters
     ----------
-    options
-        The options of a command.
     usual
         What holds for options that are not given: see `OF_SETTINGS`.
 

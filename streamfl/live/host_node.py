@@ -107,45 +107,25 @@ class Totals:
 
 @dataclass
 class HostNode:
-    """The clients of one process as one node of the loop; the group of hosts assigns and removes them.
+    """The clients of one process as one node of the loop; the group of hosts assigns and removes them."""
 
-    Parameters
-    ----------
-    host
-        The source of records and links.
-    settings
-        How the clients work.
-    stop
-        Set when the process is to end: every client then finishes its update in flight and leaves.
-    stop_within
-        The most seconds that this takes.
-    until_end
-        Whether to end when the records of all clients here have ended and are learnt. The node also ends when the
-        coordinator has ended, whatever its clients here have, or all clients of the federation have left for good
-        and none here has records: they would wait for ever.
-    nonce
-        Returns a random text, which tells a start of a client from every other.
-    turned
-        Called at each turn of the loop.
-    round
-        The last closed round, 0 before the first.
-    learnt
-        By client, the last closed round that has learnt records of it, or in which it was taken.
-    failed
-        The clients that were stopped because their records are not available, with the reason. The others continue.
-    """
+    host: Host  # the source of records and links
+    settings: ClientSettings  # how the clients work
+    stop: Stop  # set when the process is to end: every client then finishes its update in flight and leaves
+    stop_within: float  # the most seconds that this takes
 
-    host: Host
-    settings: ClientSettings
-    stop: Stop
-    stop_within: float
+    # Whether to end when the records of all clients here have ended and are learnt. The node also ends when the
+    # coordinator has ended, whatever its clients here have, or all clients of the federation have left for good and
+    # none here has records: they would wait for ever.
     until_end: bool
-    nonce: Callable[[], str] = nonce
-    turned: Callable[[], None] = unwatched
+    nonce: Callable[[], str] = nonce  # returns a random text, which tells a start of a client from every other
+    turned: Callable[[], None] = unwatched  # called at each turn of the loop
     nodes: dict[str, ClientNode] = field(default_factory=dict)
+    # The clients that were stopped because their records are not available, with the reason. The others continue.
     failed: dict[str, str] = field(default_factory=dict)
     finished: bool = False
-    round: int = 0
+    round: int = 0  # the last closed round, 0 before the first
+    # By client, the last closed round that has learnt records of it, or in which it was taken.
     learnt: dict[str, int] = field(default_factory=dict)
     _taking_part: set[str] = field(default_factory=set)
     _superseded: dict[str, float] = field(default_factory=dict)

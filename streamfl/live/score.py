@@ -48,27 +48,13 @@ BEGUN_AGAIN = (
 
 @dataclass
 class ScoringNode:
-    """Reads, follows and answers, step by step.
+    """Reads, follows and answers, step by step."""
 
-    Parameters
-    ----------
-    scorer
-        Where it reads and writes.
-    answers
-        What it answers.
-    most_behind
-        How many rounds its models may be behind those of the federation; beyond that it is not ready.
-    on_models
-        Called when the models of another round begin to answer.
-    seconds
-        Returns monotonic seconds.
-    """
-
-    scorer: Scorer
-    answers: Predictor
-    most_behind: int
-    on_models: Callable[[], None] = lambda: None
-    seconds: Callable[[], float] = time.monotonic
+    scorer: Scorer  # where it reads and writes
+    answers: Predictor  # what it answers
+    most_behind: int  # how many rounds its models may be behind those of the federation; beyond that it is not ready
+    on_models: Callable[[], None] = lambda: None  # called when the models of another round begin to answer
+    seconds: Callable[[], float] = time.monotonic  # returns monotonic seconds
     _durations: Durations = field(default_factory=Durations)
     _unusable: Tally = field(default_factory=lambda: Tally(LOG, "unusable message"))
     _round: int = 0
@@ -231,21 +217,12 @@ def serve_scores(
 
 @dataclass
 class _OverHTTP:
-    """The agreed model as it is served over HTTP.
+    """The agreed model as it is served over HTTP."""
 
-    Parameters
-    ----------
-    settings
-        The settings of the process.
-    follower
-        The models. They change in the thread that reads the log; over HTTP a copy answers.
-    answering
-        The copy.
-    """
-
-    settings: FederationSettings
+    settings: FederationSettings  # the settings of the process
+    # The models. They change in the thread that reads the log; over HTTP a copy answers.
     follower: Follower
-    answering: Answering | None = None
+    answering: Answering | None = None  # the copy
 
     def __post_init__(self) -> None:
         external = self.settings.learning.external_model(self.settings.federation.task)

@@ -100,18 +100,10 @@ class TextColumn:
 
 @dataclass(frozen=True, slots=True)
 class LeftOutColumn:
-    """A column that is left out, since it is not a feature.
-
-    Parameters
-    ----------
-    name
-        Its name.
-    why
-        The reason; columns with the same reason are reported together.
-    """
+    """A column that is left out, since it is not a feature."""
 
     name: str
-    why: str
+    why: str  # the reason; columns with the same reason are reported together
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -196,8 +188,6 @@ def decimals(columns: Mapping[str, Cells], usual: Decimal = ".") -> dict[str, De
 
     Parameters
     ----------
-    columns
-        The cells of each column.
     usual
         The mark of a file in which no number shows which one it is.
 

@@ -107,10 +107,6 @@ def columns(
     ----------
     data
         The lines with their line ends.
-    lines
-        How many they are.
-    header
-        The names of the columns.
     separator
         The separator of the columns.
     numbers

@@ -22,21 +22,6 @@ from streamfl.records.values.numerals import Decimal
 class Encoding:
     """The columns that a model knows, and the features that they become.
 
-    Parameters
-    ----------
-    features
-        The model's features.
-    categories
-        The values of each text column; value v of column c is the feature `c=v`.
-    others
-        Columns that are not features and are ignored: the label, and those that were left out of training.
-    missing_values
-        What else was missing in training; `not:NA` means that NA was a value.
-    codes
-        By column, the numbers that stood for a missing value.
-    units
-        By column, the unit that numbers may have.
-
     Examples
     --------
     >>> encoding = Encoding(("x", "colour=blue", "colour=red"), {"colour": ("blue", "red")})
@@ -47,12 +32,15 @@ class Encoding:
     (('colour=blue', 'colour=red', 'x'), array([0., 1., 1.]), {'x': {1: '"much" is not a number'}})
     """
 
-    features: tuple[str, ...]
+    features: tuple[str, ...]  # the model's features
+    # The values of each text column; value v of column c is the feature `c=v`.
     categories: Mapping[str, tuple[str, ...]]
+    # Columns that are not features and are ignored: the label, and those that were left out of training.
     others: frozenset[str] = frozenset()
-    missing_values: tuple[str, ...] = ()
+    missing_values: tuple[str, ...] = ()  # what else was missing in training; `not:NA` means that NA was a value
+    # By column, the numbers that stood for a missing value.
     codes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    units: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)  # by column, the unit that numbers may have
 
     @cached_property
     def columns(self) -> tuple[str, ...]:

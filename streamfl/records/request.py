@@ -84,10 +84,6 @@ def label_column(
 
     Parameters
     ----------
-    request
-        What the caller asked for.
-    columns
-        The names of all columns.
     last
         Whether the last column is the label if no column has one of the usual names.
     without

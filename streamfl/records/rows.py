@@ -11,11 +11,6 @@ class GrowingRows:
 
     Memory grows in place by a quarter at a time, so the peak is a quarter above the stored size.
 
-    Parameters
-    ----------
-    features
-        The names of the columns.
-
     >>> rows = GrowingRows(("a", "b"))
     >>> rows.add(np.array([[1.0, np.nan], [2.0, 3.0]])); rows.matrix().dtype
     dtype('float32')

@@ -41,8 +41,6 @@ class Connection:
 
     Parameters
     ----------
-    settings
-        The settings.
     signatures
         What the process signs with, and whose signatures it asks for.
     """

@@ -66,8 +66,6 @@ def app(
     ready
         Returns why the model should not be asked now, although there is one; None if it should. It is called like
         `current`.
-    limits
-        What a request may take.
     counts
         Where requests are counted.
     """

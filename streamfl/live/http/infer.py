@@ -35,25 +35,16 @@ class TooLargeError(StreamflError):
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """What one request may take.
+    """What one request may take."""
 
-    Parameters
-    ----------
-    most_bytes
-        The most bytes of its body, of its records as features of FP64, and of the probabilities that answer it.
-    most_records
-        The most records in it.
-    at_once
-        The most requests that are answered at the same time; others are refused until one has ended. All that are
-        read have at most this many times `most_bytes`.
-    seconds
-        The longest that a body may take to arrive.
-    """
-
+    # The most bytes of its body, of its records as features of FP64, and of the probabilities that answer it.
     most_bytes: int = 16 * 2**20
-    most_records: int = 10_000
+    most_records: int = 10_000  # the most records in it
+
+    # The most requests that are answered at the same time; others are refused until one has ended. All that are read
+    # have at most this many times `most_bytes`.
     at_once: int = 16
-    seconds: float = 30.0
+    seconds: float = 30.0  # the longest that a body may take to arrive
 
 
 _Id = Annotated[str, msgspec.Meta(max_length=1024)]
@@ -104,33 +95,17 @@ _REQUEST = msgspec.json.Decoder(_Request)
 
 @dataclass(frozen=True, eq=False)
 class InferRequest:
-    """A request that was read.
+    """A request that was read."""
 
-    Parameters
-    ----------
-    columns
-        The cells of each column, by name.
-    records
-        How many records there are.
-    outputs
-        The outputs to answer with, and whether each is wanted as bytes.
-    missing
-        `raise`: columns that are not sent are refused. `mean`: they count as their means.
-    client
-        The client whose records they are, if one is named; else the model's `client_column` names each record's.
-    id
-        The request's name.
-    warning
-        What the answer warns of: see `ServedModel.unnamed`.
-    """
-
-    columns: Mapping[str, Cells]
-    records: int
-    outputs: Mapping[str, bool]
+    columns: Mapping[str, Cells]  # the cells of each column, by name
+    records: int  # how many records there are
+    outputs: Mapping[str, bool]  # the outputs to answer with, and whether each is wanted as bytes
+    # `raise`: columns that are not sent are refused. `mean`: they count as their means.
     missing: Literal["raise", "mean"]
+    # The client whose records they are, if one is named; else the model's `client_column` names each record's.
     client: str | None
-    id: str | None
-    warning: str = ""
+    id: str | None  # the request's name
+    warning: str = ""  # what the answer warns of: see `ServedModel.unnamed`
 
     @classmethod
     def of(cls, body: bytes, header: int | None, model: ServedModel, limits: RequestLimits) -> "InferRequest":
@@ -142,10 +117,6 @@ class InferRequest:
             JSON, and then the bytes of those tensors that are sent so.
         header
             The bytes of the JSON; None if there is nothing else.
-        model
-            The model that is asked.
-        limits
-            What a request may take.
 
         Raises
         ------
@@ -303,12 +274,8 @@ def answer(asked: InferRequest, answering: Answering, name: str) -> tuple[bytes,
 
     Parameters
     ----------
-    asked
-        The request.
     answering
         The model, for which the request was read.
-    name
-        The model's name.
 
     Raises
     ------

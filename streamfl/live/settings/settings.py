@@ -765,8 +765,6 @@ def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettin
 
     Parameters
     ----------
-    path
-        The TOML file.
     flags
         Nested like the file; they override all else.
 

@@ -98,8 +98,6 @@ class Client(ClientState):
 
     Parameters
     ----------
-    settings
-        How it works.
     name
         The client's name: unique in the federation, the same after a restart.
     nonce
@@ -162,8 +160,6 @@ class Client(ClientState):
 
         Parameters
         ----------
-        event
-            What happened.
         now
             The time in seconds, by the clock that drives the federation.
         """

@@ -14,21 +14,11 @@ _ROLES = frozenset(["class", "meta", "ignore", "i", "m", "c", "weight"])
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What the lines say.
+    """What the lines say."""
 
-    Parameters
-    ----------
-    label
-        The first column that is a class; None if there is none.
-    task
-        Whether that is one of numbers or of classes; None if it is not said.
-    no_feature
-        Columns that are notes, or that the file wants left out, with their role.
-    """
-
-    label: str | None
-    task: Task | None
-    no_feature: dict[str, str]
+    label: str | None  # the first column that is a class; None if there is none
+    task: Task | None  # whether that is one of numbers or of classes; None if it is not said
+    no_feature: dict[str, str]  # columns that are notes, or that the file wants left out, with their role
 
 
 def described(names: Sequence[str], kinds: Sequence[str], roles: Sequence[str]) -> Described | None:

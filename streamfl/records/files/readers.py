@@ -129,8 +129,6 @@ def blocks(request: Request, stdin: BinaryIO | None = None) -> Iterator[Blocks]:
 
     Parameters
     ----------
-    request
-        What to read.
     stdin
         The stream to read for `-`; by default standard input.
 

@@ -31,8 +31,6 @@ def record_format(kind: str, fields: FieldMap, limits: Limits = NAMED) -> Record
     ----------
     kind
         One of `RECORD_FORMATS`.
-    fields
-        The roles of the fields.
     limits
         The most names that a reader accepts.
 

@@ -26,21 +26,11 @@ _WHOLE = re.compile(r"[-+]?\d+(?:\.0+|,0{1,2})")
 
 @dataclass(frozen=True, slots=True)
 class CellRules:
-    """How cells are read, wherever they come from.
+    """How cells are read, wherever they come from."""
 
-    Parameters
-    ----------
-    missing
-        What counts as missing.
-    decimal
-        The decimal mark; None: as the number is written.
-    unit
-        The unit that may stand at numbers, "" if none may.
-    """
-
-    missing: Missing = USUAL_MISSING
-    decimal: Decimal | None = None
-    unit: str = ""
+    missing: Missing = USUAL_MISSING  # what counts as missing
+    decimal: Decimal | None = None  # the decimal mark; None: as the number is written
+    unit: str = ""  # the unit that may stand at numbers, "" if none may
 
     def keeping(self, values: Sequence[str]) -> "CellRules":
         """Return the same reading, but these are values: somebody has declared them, or a model has learnt them.

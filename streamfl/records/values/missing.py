@@ -22,13 +22,6 @@ NOT = "not:"
 class Missing:
     """What counts as missing, besides None and NaN.
 
-    Parameters
-    ----------
-    words
-        Texts, without surrounding blanks and in lower case.
-    numbers
-        Numbers, however they are written.
-
     Examples
     --------
     >>> missing = Missing.of(["-999", "not:NA", "broken"])
@@ -36,8 +29,8 @@ class Missing:
     (False, True, frozenset({-999.0}))
     """
 
-    words: frozenset[str] = WORDS
-    numbers: frozenset[float] = frozenset()
+    words: frozenset[str] = WORDS  # texts, without surrounding blanks and in lower case
+    numbers: frozenset[float] = frozenset()  # numbers, however they are written
 
     @classmethod
     def of(cls, changes: Sequence[str]) -> "Missing":

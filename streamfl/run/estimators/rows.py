@@ -21,11 +21,6 @@ class Rows:
 
     A federation keeps features in the same order, so it need not reorder the columns of every record.
 
-    Parameters
-    ----------
-    without
-        A feature to leave out, if any.
-
     Examples
     --------
     >>> rows = Rows()
@@ -33,7 +28,7 @@ class Rows:
     ((('a', 'b'), array([[1., 1.]])), (('a', 'b'), array([[ 0., nan]])))
     """
 
-    without: str | None = None
+    without: str | None = None  # a feature to leave out, if any
     _orders: dict[tuple[Any, ...], tuple[tuple[str, ...], tuple[Any, ...]]] = field(default_factory=dict)
 
     def row(self, x: Mapping[Any, Any]) -> tuple[tuple[str, ...], FloatArray]:
@@ -66,22 +61,13 @@ class Rows:
 
 @dataclass(frozen=True)
 class ManyRows:
-    """Many records at once, from a data frame or an array.
+    """Many records at once, from a data frame or an array."""
 
-    Parameters
-    ----------
-    features, X
-        The columns' names and the values, shape (n, d); those of an array are called "0", "1" and so on.
-    excluded
-        The values of the column that was left out, if there was one.
-    frame
-        The data frame; None for an array.
-    """
-
+    # The columns' names and the values, shape (n, d); those of an array are called "0", "1" and so on.
     features: tuple[str, ...]
     X: FloatArray
-    excluded: Sequence[Any] | None = None
-    frame: Any = None
+    excluded: Sequence[Any] | None = None  # the values of the column that was left out, if there was one
+    frame: Any = None  # the data frame; None for an array
 
     def column_like(self, values: Any) -> Any:
         """Return one value per record: a series of the data frame's library, or an array."""

@@ -23,8 +23,6 @@ def stalled_minutes(view: View, now: int | None) -> int:
 
     Parameters
     ----------
-    view
-        The federation.
     now
         Milliseconds since 1970; None in a view of the past.
     """

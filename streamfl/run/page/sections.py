@@ -47,8 +47,6 @@ def sections(view: View, letters: Sequence[Sections] = (), now: int | None = Non
 
     Parameters
     ----------
-    view
-        The view.
     letters
         The rows of dead letters.
     now
@@ -275,14 +273,14 @@ def _client(client: ClientView, view: View) -> list[Any]:
         client.reason,
         client.refused_in,
         *means([client.lately], of_errors=view.is_regression),
-        astray_words(client.astray),
+        rejected_labels_words(client.rejected_labels),
     ]
 
 
-def astray_words(counts: Sequence[int]) -> str:
+def rejected_labels_words(counts: Sequence[int]) -> str:
     """Return which labels found no record, and why, and how many records no label; "" if all did.
 
-    >>> astray_words((3, 0, 1, 0))
+    >>> rejected_labels_words((3, 0, 1, 0))
     '3 labels whose record never came, 1 label whose record was rejected'
     """
     what = (

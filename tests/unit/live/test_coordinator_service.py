@@ -225,7 +225,7 @@ class TestLog:
         with capture_logs() as logged:
             summarising(log.take)(closed)
             summarising(log.take)(replace(closed, entry=100))
-        (told,) = [line for line in logged if line["event"] == "bytes a record"]
+        (told,) = [line for line in logged if line["event"] == "bytes per record"]
         assert (told["up"], told["down"], told["raw"]) == (15.0, 2.5, 0.0)
 
     def test_a_refusal_is_logged_once_for_the_same_reason(self):

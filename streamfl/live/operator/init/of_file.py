@@ -41,8 +41,6 @@ def looked_at(
     ----------
     request
         The file, and what the caller has named.
-    federation
-        The name of the federation.
     clients
         The number of clients that records are dealt to; None: 10.
     client

@@ -21,62 +21,33 @@ KEYS = ("id", "uuid", "guid", "key")
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """The fields of some records.
+    """The fields of some records."""
 
-    Parameters
-    ----------
-    fields
-        The cells of each field.
-    unusable
-        Fields without cells, since these can be neither numbers nor texts, with the reason.
-    last
-        Whether the last field is the label if none has a usual name.
-    as_messages
-        Whether the cells are those of messages: a reader takes their times as they are. Those of a file are converted
-        when it is written to the log.
-    """
-
-    fields: Mapping[str, Cells]
+    fields: Mapping[str, Cells]  # the cells of each field
+    # Fields without cells, since these can be neither numbers nor texts, with the reason.
     unusable: Mapping[str, str] = field(default_factory=dict)
-    last: bool = False
+    last: bool = False  # whether the last field is the label if none has a usual name
+
+    # Whether the cells are those of messages: a reader takes their times as they are. Those of a file are converted
+    # when it is written to the log.
     as_messages: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The roles of fields.
-
-    Parameters
-    ----------
-    label
-        The label.
-    guessed
-        Why it is taken to be the label; "" if the caller has named it.
-    labels
-        The labels that were seen; empty in regression.
-    client, time
-        The fields with these roles; None: no field.
-    categories
-        The values of each field of texts.
-    drop
-        The fields to leave out, with the reason.
-    features
-        The fields of numbers.
-    notes
-        What the user should look at.
-    date_order
-        The order of day, month and year in the times, where it is named or only the column shows it.
-    """
+    """The roles of fields."""
 
     label: str
-    guessed: str
-    labels: tuple[str, ...]
+    guessed: str  # why it is taken to be the label; "" if the caller has named it
+    labels: tuple[str, ...]  # the labels that were seen; empty in regression
+    # The fields with these roles; None: no field.
     client: str | None
     time: str | None
-    categories: Mapping[str, tuple[str, ...]]
-    drop: Mapping[str, str]
-    features: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    categories: Mapping[str, tuple[str, ...]]  # the values of each field of texts
+    drop: Mapping[str, str]  # the fields to leave out, with the reason
+    features: tuple[str, ...]  # the fields of numbers
+    notes: tuple[str, ...] = ()  # what the user should look at
+    # The order of day, month and year in the times, where it is named or only the column shows it.
     date_order: Order | None = None
 
     @property
@@ -90,10 +61,6 @@ def roles_of(request: Request, looked: Looked, client: str | None = None) -> Rol
 
     Parameters
     ----------
-    request
-        What the caller has named.
-    looked
-        The fields.
     client
         The field that names the client of a record.
 

@@ -16,62 +16,31 @@ from streamfl.protocol.records import Batch
 
 @dataclass(frozen=True)
 class Occasion:
-    """What may close a client's part of a round.
+    """What may close a client's part of a round."""
 
-    Parameters
-    ----------
-    now
-        The time, in seconds.
-    is_full
-        Whether there are as many records as a round takes, or as there is room for.
-    ended
-        Whether no records can follow.
-    due
-        Whether the round is to be closed with the records that are there.
-    stuck
-        Whether no more come before an entry has moved the watermark: see `Waiting`.
-    """
-
-    now: float
-    is_full: bool = False
-    ended: bool = False
-    due: bool = False
-    stuck: bool = False
+    now: float  # the time, in seconds
+    is_full: bool = False  # whether there are as many records as a round takes, or as there is room for
+    ended: bool = False  # whether no records can follow
+    due: bool = False  # whether the round is to be closed with the records that are there
+    stuck: bool = False  # whether no more come before an entry has moved the watermark: see `Waiting`
 
 
 @dataclass(frozen=True)
 class RoundBatches:
-    """The records of a round.
+    """The records of a round."""
 
-    Parameters
-    ----------
-    batches
-        The records.
-    period
-        With rounds by event time, the period of the record after them, if that is known.
-    late
-        How many of them were measured in earlier periods.
-    waiting
-        The records of the round if they are too few to be sent: they are answered, and wait for more.
-    """
-
-    batches: tuple[Batch, ...]
-    period: int | None = None
-    late: int = 0
+    batches: tuple[Batch, ...]  # the records
+    period: int | None = None  # with rounds by event time, the period of the record after them, if that is known
+    late: int = 0  # how many of them were measured in earlier periods
+    # The records of the round if they are too few to be sent: they are answered, and wait for more.
     waiting: tuple[Batch, ...] = ()
 
 
 @dataclass(frozen=True)
 class BufferClock(ABC):
-    """What closes a client's part of a round.
+    """What closes a client's part of a round."""
 
-    Parameters
-    ----------
-    settings
-        How the client works.
-    """
-
-    settings: ClientSettings
+    settings: ClientSettings  # how the client works
 
     # --- before the first round ------------------------------------------------------------------------------------
 
@@ -100,8 +69,6 @@ class BufferClock(ABC):
 
         Parameters
         ----------
-        buffer
-            The pending records.
         size
             How many a round takes that is closed by their number.
         occasion

@@ -13,24 +13,12 @@ from streamfl.protocol.records import Batch
 
 @dataclass(frozen=True)
 class Gathering:
-    """A client's records for the open round.
+    """A client's records for the open round."""
 
-    Parameters
-    ----------
-    settings
-        How the client works.
-    buffer
-        Its pending records.
-    opened
-        The open round.
-    disclosed
-        The pending records over which a total was told.
-    """
-
-    settings: ClientSettings
-    buffer: Buffer
-    opened: RoundOpened
-    disclosed: Disclosed | None = None
+    settings: ClientSettings  # how the client works
+    buffer: Buffer  # its pending records
+    opened: RoundOpened  # the open round
+    disclosed: Disclosed | None = None  # the pending records over which a total was told
 
     def take(self, occasion: Occasion) -> RoundBatches | None:
         """Return the round's records; None if more may come."""

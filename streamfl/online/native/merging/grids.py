@@ -24,7 +24,7 @@ FIRST = 3
 # From so many clients on, steps are as coarse as that. docs/choices.md, "Grids".
 MANY = 10
 
-# So many times are the published steps halved. docs/choices.md, "Grids".
+# How many times the published steps are halved. docs/choices.md, "Grids".
 FINER = 1
 
 # The first row of the table that belongs to the ferns of each depth.
@@ -74,8 +74,6 @@ def fitting_steps(
     weights, table, cells
         What it learnt: the changes of linear weights, shape (d + 1, models, columns), and those of the table in some
         rows.
-    records
-        The number of its records.
     agreed
         The agreed state from which it learnt.
     """

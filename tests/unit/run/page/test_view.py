@@ -48,7 +48,7 @@ def shown(*messages):
 
 def client(found, name):
     keys = ("state", "learnt", "missed", "records", "rejected", "refused", "reason", "refused_in", "value", "naive")
-    keys = (*keys, "astray")
+    keys = (*keys, "rejected_labels")
     (row,) = [dict(zip(keys, row[1:], strict=True)) for row in found["clients"] if row[0] == name]
     return row
 
@@ -185,7 +185,7 @@ class TestClients:
             "refused_in": 0,
             "value": None,
             "naive": None,
-            "astray": "",
+            "rejected_labels": "",
         }
         admit = MemberChanged(action="admit", client="b", number=1, by="", entry=2)
         assert client(shown(*told, admit), "b")["state"] == "admitted"
@@ -231,7 +231,7 @@ class TestClients:
         taken = [replace(accepted("a", 9), watermark=Watermark("f", 9, 0, expired=1, unusable=n)) for n in (2, 1)]
         found = shown(closed(1, [taken[0], ("b", 9)]), closed(2, taken[1:]))
         told = "3 labels whose record was rejected, 2 records whose label did not come in time"
-        assert [client(found, name)["astray"] for name in "ab"] == [told, ""]
+        assert [client(found, name)["rejected_labels"] for name in "ab"] == [told, ""]
 
     def test_refusals_under_unknown_names_make_no_clients(self):
         found = shown(joined("a"), *(refused(f"x{i}", f"reason {i}") for i in range(5)))
