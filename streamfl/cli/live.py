@@ -172,7 +172,15 @@ def client(path: Path, assignments: tuple[str, ...], host: str | None, *, until_
     "--model",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="F",
-    help="Answer over HTTP with this saved model, without a federation. Replaces --settings.",
+    help="Answer over HTTP with this saved model, without a federation. Replaces --settings. The file is read again "
+    "when it changes.",
+)
+@click.option(
+    "--candidate",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="F",
+    help="Let this saved model predict the same requests over HTTP, and count how often both agree; its version is "
+    "candidate.",
 )
 def score(
     path: Path | None,
@@ -181,6 +189,7 @@ def score(
     http: str | None,
     names: tuple[str, ...],
     model: Path | None,
+    candidate: Path | None,
 ) -> None:
     """Predict records without labels, with the current models of a live federation.
 
@@ -188,31 +197,49 @@ def score(
     with a saved model, and needs no federation.
     """
     if model is not None:
-        _score_by_file(model, http, names, others=bool(path or assignments or name))
+        _score_by_file(model, candidate, http, names, others=bool(path or assignments or name))
     elif path is not None:
-        _score_in_federation(path, assignments, {"name": name, "http": http, "host_names": names})
+        _score_in_federation(
+            path, assignments, {"name": name, "http": http, "host_names": names, "candidate": candidate}
+        )
     else:
         raise click.UsageError("Give --settings, or give --model together with --http.")
 
 
-def _score_by_file(model: Path, http: str | None, names: tuple[str, ...], *, others: bool) -> None:
+def _score_by_file(
+    model: Path, candidate: Path | None, http: str | None, names: tuple[str, ...], *, others: bool
+) -> None:
     if http is None or others:
-        raise click.UsageError("--model needs --http, and allows no other option than --host-name.")
+        raise click.UsageError("--model needs --http, and allows no other option than --host-name and --candidate.")
+    from streamfl.live.http.saved_models import serve_file  # noqa: PLC0415
     from streamfl.live.metrics.logs import configure  # noqa: PLC0415
-    from streamfl.live.score_file import serve_file  # noqa: PLC0415
 
     configure("info", "auto")
     with _stopped() as stop:
-        serve_file(model, http, stop, names)
+        serve_file(model, http, stop, names, candidate)
 
 
 def _score_in_federation(path: Path, assignments: tuple[str, ...], given: Mapping[str, object]) -> None:
     from streamfl.live.score import serve_scores  # noqa: PLC0415
 
-    named = [f"score.{key}={json.dumps(value)}" for key, value in given.items() if value]
+    named = [f"score.{key}={json.dumps(value, default=str)}" for key, value in given.items() if value]
     settings, connector = _connected(path, (*assignments, *named), "reader")
     with _stopped() as stop:
         serve_scores(settings, connector, stop)
+
+
+@click.command()
+@click.argument("candidate", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def promote(candidate: Path, model: Path) -> None:
+    """Move the saved model CANDIDATE to the place of MODEL, if it can answer the same requests.
+
+    A process that serves MODEL (score --model) answers with it from then on.
+    """
+    from streamfl.live.http.saved_models import promote as put  # noqa: PLC0415
+
+    put(candidate, model)
+    echo_line(f"{model} is now what {candidate} was")
 
 
 @click.command()
@@ -668,6 +695,7 @@ COMMANDS = (
     coordinator,
     client,
     score,
+    promote,
     produce,
     watch,
     alert,

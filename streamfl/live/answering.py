@@ -10,6 +10,12 @@ class Answering:
     """A model that answers, and where it comes from."""
 
     model: ServedModel
-    round: int  # its version: the round that it serves
+    round: int  # the round that it serves
     epoch: int  # the epoch of that round
     entry: int  # the last entry of the ledger that it has learnt
+    name: str = ""  # its version, if that is not the round
+
+    @property
+    def version(self) -> str:
+        """Return its version, as requests and answers name it."""
+        return self.name or str(self.round)

@@ -135,8 +135,11 @@ class CoordinatorLog:
         """Log a refusal; repeated ones are logged once, and again if the round stalls."""
         if self._refusals.get(refused.client) == refused.reason:
             return
-        kept = {"dead_letter": True} if refused.is_fault else {}
-        LOG.warning("refused", client=refused.client, reason=refused.reason, **kept)
+        if refused.is_late:
+            LOG.info("came too late", client=refused.client, reason=refused.reason)
+        else:
+            kept = {"dead_letter": True} if refused.is_fault else {}
+            LOG.warning("refused", client=refused.client, reason=refused.reason, **kept)
         if refused.client in self._refusals or len(self._refusals) < MOST_REFUSALS:
             self._refusals[refused.client] = refused.reason
 

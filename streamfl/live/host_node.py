@@ -136,6 +136,7 @@ class HostNode:
     _ended_at: float | None = None
     _deadline: float | None = None
     _settle_at: float = 0.0
+    _turn: int = -1  # of the client that was stepped last
 
     def __post_init__(self) -> None:
         self.settings = replace(self.settings, learner=self.settings.learner.in_one_process())
@@ -164,12 +165,9 @@ class HostNode:
     def step(self, now: float) -> bool:
         """Step every client."""
         self._follow(self.host.poll_clients(), now)
-        messages = self.host.receive()
-        for message in messages:
-            self._log(message)
-            self._note(message, now)
+        heard = self._receive(now)
         self._begin_to_stop(now)
-        busy = [self._step(name, node, now) for name, node in self.nodes.items() if not node.finished]
+        busy = self._step_clients(now)
         for name, node in self.nodes.items():
             if node.machine.evicted and name not in self.failed:
                 self._fail(name, node, f"evicted: {node.machine.evicted}")
@@ -181,7 +179,31 @@ class HostNode:
         self._settle(now)
         self.finished = self._is_over(now)
         self.turned()
-        return any(busy) or bool(messages) or self.finished
+        return busy or heard or self.finished
+
+    def _receive(self, now: float) -> bool:
+        """Take new messages; return whether there are any."""
+        messages = self.host.receive()
+        for message in messages:
+            self._log(message)
+            self._note(message, now)
+        return bool(messages)
+
+    def _step_clients(self, now: float) -> bool:
+        """Step one client after another, beginning where the last step has ended; return whether one has worked.
+
+        It ends when messages have come meanwhile: after these, the others' work may be of no use.
+        """
+        names = [name for name, node in self.nodes.items() if not node.finished]
+        busy = False
+        for _ in names:
+            self._turn = (self._turn + 1) % len(names)
+            name = names[self._turn]
+            if self._step(name, self.nodes[name], now):
+                busy = True
+                if self._receive(now):
+                    break
+        return busy
 
     def _step(self, client: str, node: ClientNode, now: float) -> bool:
         """Step one client; if its records are not available, it leaves, and the others continue."""

@@ -36,6 +36,7 @@ def shared_model(machine: Coordinator, settings: FederationSettings) -> ServedMo
         left_out=(*fields.times, *fields.drop),
         client_column=fields.client or "",
         missing_values=fields.missing_values,
+        time_features=fields.made_of_times,
     )
 
 

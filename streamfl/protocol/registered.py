@@ -77,7 +77,8 @@ class Registered(Mapping[str, T]):
         entries = tuple(entry_points(group=self.group, name=name))
         if not entries:
             names = (*self.names(), *self.others)
-            known = f"use one of {', '.join(names)}{did_you_mean(name, names)}"
+            nothing = f"no installed package registers one as {self.group}; install the one that does"
+            known = f"use one of {', '.join(names)}{did_you_mean(name, names)}" if names else nothing
             raise UsageError(f"no {self.what} is called {name!r}: {known}")
         if len(entries) > 1:
             packages = " and ".join(sorted(_package(entry) for entry in entries))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from streamfl.arrays import FloatArray, IntArray
+from streamfl.arrays import FloatArray, IntArray, Numbers
 from streamfl.errors import UsageError
 from streamfl.protocol.records import Rejection, without_infinity
 from streamfl.records.columns import (
@@ -25,12 +25,12 @@ from streamfl.records.labels import LabelTexts, resolve
 from streamfl.records.request import Request
 from streamfl.records.rows import GrowingRows
 from streamfl.records.series import DISTINCT, LAST, last_values
-from streamfl.records.table import Numbers, Table, Texts
+from streamfl.records.table import Table, Texts
 from streamfl.records.unusable_cells import UnusableCells, missing_words
 from streamfl.records.values.cells import NAMES, Cells, is_number, listed, quoted, texts, words
 from streamfl.records.values.missing import WORDS
 from streamfl.records.values.numerals import Decimal
-from streamfl.records.values.times import Times, unknown
+from streamfl.records.values.times import Notation, Times, unknown
 
 BLOCK = 8192  # records read at a time
 MAX_COLUMNS = 10_000
@@ -197,7 +197,14 @@ class Assembly:
             excluded=tuple(sorted(self.request.excluded)),
             categories={c.name: c.values for c in self._columns.values() if isinstance(c, TextColumn)},
             units=self._units,
+            time=self.request.time or "",
+            notation=self._notation,
         )
+
+    @property
+    def _notation(self) -> Notation:
+        order = None if self._times is None else self._times.order
+        return replace(self.request.notation, order=order or self.request.notation.order)
 
     @property
     def _units(self) -> dict[str, str]:
@@ -245,7 +252,7 @@ class Assembly:
         unit = self._labels.reading.unit
         if not self._rows and len(units := examples([word for word in words(block.label[:SAMPLE]) if word])) == 1:
             unit = next(iter(units))
-        self._labels.reading = replace(reading, decimal=decimal, unit=unit)
+        self._labels.reading = replace(self.request.reading_of(self.label), decimal=decimal, unit=unit)
 
     def _seconds(self) -> FloatArray:
         """Return the times of the good records.
@@ -284,7 +291,9 @@ class Assembly:
         """Return the kinds of the columns, with the values of texts that are new in this block."""
         for name, cells in block.features.items():
             if (known := self._columns.get(name)) is None:
-                reading = replace(self.request.reading, decimal=self.request.decimal or self._decimals.get(name))
+                reading = replace(
+                    self.request.reading_of(name), decimal=self.request.decimal or self._decimals.get(name)
+                )
                 known = infer(name, cells, reading)
                 if known is not None and self._rows and name not in self._columns:
                     self._late[name] = next((int(block.lines[i]) for i, word in enumerate(words(cells)) if word), 0)
@@ -338,7 +347,7 @@ class Assembly:
     def _names(self) -> tuple[str, ...]:
         """Return the features in the order of their columns. A column without any value counts as numbers."""
         names = [f for name, column in self._columns.items() for f in (column.features if column else (name,))]
-        if not names:
+        if not names and not self.request.time_features:
             what = "; ".join(["it has no feature column besides the label", *self._notes()])
             times = [column.name for column in self._left_out if column.why == TIMES]
             if times and self._times is None:

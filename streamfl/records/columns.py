@@ -211,10 +211,10 @@ def decimals(columns: Mapping[str, Cells], usual: Decimal = ".") -> dict[str, De
 def _marks(cells: Cells) -> frozenset[Decimal]:
     if isinstance(cells, np.ndarray):
         return frozenset()
-    marks = decimal_marks(dict.fromkeys(cell for cell in cells[:SAMPLE] if isinstance(cell, str)))
+    texts = (cell for cell in cells[:SAMPLE] if isinstance(cell, str))
     if isinstance(cells, LazyTexts) and cells.are_numbers():  # which have no comma: one point is enough
-        return frozenset(islice(marks, 1))
-    return frozenset(marks)
+        return frozenset(islice(decimal_marks(texts), 1))
+    return frozenset(decimal_marks(dict.fromkeys(texts)))
 
 
 def describe(request: Request, left_out: Sequence[LeftOutColumn]) -> str:

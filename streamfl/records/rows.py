@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from streamfl.arrays import FloatArray
-from streamfl.records.table import Numbers
+from streamfl.arrays import FloatArray, Numbers
 
 
 class GrowingRows:

@@ -7,11 +7,12 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from streamfl.arrays import FloatArray, IntArray
+from streamfl.arrays import FloatArray, IntArray, Numbers
 from streamfl.protocol.records import Rejection
+from streamfl.records.values.time_features import TimeFeatures
+from streamfl.records.values.times import PLAIN, Notation
 from streamfl.sampling import generator
 
-Numbers = npt.NDArray[np.number] | npt.NDArray[np.bool_]
 Texts = npt.NDArray[np.str_]
 
 
@@ -44,6 +45,9 @@ class Table:
     # By column, the unit that its numbers have; the label may be one of them.
     units: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     missing_values: tuple[str, ...] = ()  # what the caller asked to count as missing, besides the usual values
+    time: str = ""  # the column of the times, or the two of days and times of day, `day,clock`
+    notation: Notation = PLAIN  # how the times are written
+    time_features: TimeFeatures | None = None  # which of `features` are made of the times; None: none are
 
     def __len__(self) -> int:
         """Count the good records."""

@@ -31,6 +31,7 @@ from streamfl.records.encoding import Encoding, columns_of
 from streamfl.records.labels import LabelTexts
 from streamfl.records.values.cells import NAMES, CellRules, Cells, listed, quoted, text, words
 from streamfl.records.values.missing import Missing as MissingWords
+from streamfl.records.values.time_features import TimeFeatures
 from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.sampling import generator
 from streamfl.wire import codec, safe_file
@@ -144,6 +145,8 @@ class ServedModel:
         The column whose value v names a record's client, `v` or `column=v`; empty if no column does.
     clients
         All clients of the run, where some have drifted alone; empty if not known, as in the file of a scorer.
+    time_features
+        How the times of records become features; None: they do not.
 
     Examples
     --------
@@ -173,6 +176,7 @@ class ServedModel:
     missing_values: tuple[str, ...] = ()
     codes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
+    time_features: TimeFeatures | None = None
 
     @classmethod
     def of(cls, machine: Coordinator, learning: LearningSettings, **names: Any) -> "ServedModel":
@@ -181,8 +185,7 @@ class ServedModel:
         Parameters
         ----------
         names
-            `categories`, `label`, `left_out`, `client_column`, `missing_values`, `codes` and
-            `units`.
+            How records become features: `ServedModel` has them.
 
         Raises
         ------
@@ -215,8 +218,7 @@ class ServedModel:
         Parameters
         ----------
         names
-            `categories`, `label`, `left_out`, `client_column`, `missing_values`, `codes` and
-            `units`.
+            How records become features: `ServedModel` has them.
 
         Raises
         ------
@@ -314,7 +316,8 @@ class ServedModel:
     def encoding(self) -> Encoding:
         """Return how records become features."""
         others = frozenset({self.label, self.client_column, *self.left_out})
-        return Encoding(self.registry.features, self.categories, others, self.missing_values, self.codes, self.units)
+        rules = self.missing_values, self.codes, self.units, self.time_features
+        return Encoding(self.registry.features, self.categories, others, *rules)
 
     def predict(
         self,
@@ -425,7 +428,8 @@ class ServedModel:
         shares, parts = {"rounds": 1.0}, {"rounds": self._linear_by_rounds(features, X, W)}
         if native is not None:
             shares, added = native.shares(self.branch_of.get(whose, "")), native.contributions(features, X[0])
-            parts |= {expert: _named(native, part) for expert, part in added.items()}
+            names = ("", *native.agreed.features)
+            parts |= {expert: dict(zip(names, part, strict=True)) for expert, part in added.items()}
         total = dict.fromkeys(("", *self.registry.features), 0.0)
         for expert, part in parts.items():
             for name, outputs in part.items():
@@ -712,9 +716,4 @@ class ServedModel:
 
 
 def _batch(features: tuple[str, ...], X: FloatArray) -> Batch:
-    n = len(X)
-    return Batch(Span("", 0, n), np.arange(n), features, X, np.zeros(n))
-
-
-def _named(native: ServedNative, added: FloatArray) -> dict[str, FloatArray]:
-    return dict(zip(("", *native.agreed.features), added, strict=True))
+    return Batch(Span("", 0, len(X)), np.arange(len(X)), features, X, np.zeros(len(X)))

@@ -489,6 +489,7 @@ class Replay:
             missing_values=self.table.missing_values,
             codes=dict(self.table.codes),
             units=dict(self.table.units),
+            time_features=self.table.time_features,
         )
 
     def _figures(self, measure: Literal["accuracy", "mae", "rmse"]) -> Figures:

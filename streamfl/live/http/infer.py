@@ -154,7 +154,7 @@ def matrix_of(encoding: Encoding) -> str | None:
     >>> matrix_of(Encoding(("x", "features"), {})), matrix_of(Encoding(("colour=red",), {"colour": ("red",)}))
     ('features_', None)
     """
-    if encoding.categories:
+    if encoding.categories or encoding.times:
         return None
     name = "features"
     while name in encoding.columns:
@@ -227,8 +227,8 @@ def _cells(tensor: _Input, shape: Shape, binary: memoryview, encoding: Encoding)
         raise PeerError(f"it names {size} bytes, but only {len(binary)} follow the JSON")
     if datatype not in (TEXTS, *NUMBERS):
         raise PeerError(f"there is no such datatype: {quoted(datatype)}; use one of {', '.join((TEXTS, *NUMBERS))}")
-    is_text = tensor.name in encoding.categories
-    if tensor.name not in encoding.others and (datatype == TEXTS) != is_text:
+    is_text, is_free = tensor.name in encoding.categories, {*encoding.others, *encoding.times}
+    if tensor.name not in is_free and (datatype == TEXTS) != is_text:
         kind, needed = ("texts", TEXTS) if is_text else ("numbers", "FP64")
         raise PeerError(f"it holds {kind}: send them as {needed}, not as {datatype}")
     if size is not None:
@@ -269,21 +269,17 @@ def predicted(asked: InferRequest, model: ServedModel) -> FloatArray:
         return model.predictions(features, X, model.rows_by_branch(asked.columns, asked.records, asked.client))
 
 
-def answer(asked: InferRequest, answering: Answering, name: str) -> tuple[bytes, int | None]:
+def answer(asked: InferRequest, answering: Answering, name: str, predictions: FloatArray) -> tuple[bytes, int | None]:
     """Return the body of the answer, and the bytes of its JSON if others follow.
 
     Parameters
     ----------
     answering
         The model, for which the request was read.
-
-    Raises
-    ------
-    PeerError
-        See `predicted`.
+    predictions
+        What the model has predicted.
     """
     model, told, binary = answering.model, list[dict[str, object]](), list[bytes]()
-    predictions = predicted(asked, model)
     for output, as_bytes in asked.outputs.items():
         values = _values(output, predictions, model)
         datatype = TEXTS if isinstance(values, list) else "FP64"
@@ -297,7 +293,7 @@ def answer(asked: InferRequest, answering: Answering, name: str) -> tuple[bytes,
     head = msgspec.json.encode(
         {
             "model_name": name,
-            "model_version": str(answering.round),
+            "model_version": answering.version,
             **({} if asked.id is None else {"id": asked.id}),
             "parameters": {
                 "epoch": answering.epoch,
@@ -316,16 +312,28 @@ def _values(output: str, predictions: FloatArray, model: ServedModel) -> list[st
     return predictions[:, 0] if model.task == "regression" else list(map(str, model.decided(predictions)))
 
 
-def metadata(name: str, answering: Answering) -> dict[str, object]:
-    """Return what a model takes and returns, as the protocol tells it."""
+def metadata(
+    name: str, answering: Answering, versions: Sequence[Answering], figures: Mapping[str, object]
+) -> dict[str, object]:
+    """Return what a model takes and returns, as the protocol tells it.
+
+    Parameters
+    ----------
+    name, answering
+        The model.
+    versions
+        Its versions that may be asked.
+    figures
+        What else is told of this one.
+    """
     model, encoding = answering.model, answering.model.encoding
-    matrix = matrix_of(encoding)
+    matrix, texts = matrix_of(encoding), {*encoding.categories, *encoding.times}
     return {
         "name": name,
-        "versions": [str(answering.round)],
+        "versions": [one.version for one in versions],
         "platform": "streamfl",
         "inputs": [
-            {"name": column, "datatype": TEXTS if column in encoding.categories else "FP64", "shape": [-1]}
+            {"name": column, "datatype": TEXTS if column in texts else "FP64", "shape": [-1]}
             for column in encoding.columns
         ],
         "outputs": _told_outputs(model),
@@ -334,6 +342,7 @@ def metadata(name: str, answering: Answering) -> dict[str, object]:
             "entry": answering.entry,
             # one tensor of shape [-1, inputs] may replace all inputs; its columns are in their order
             **({} if matrix is None else {"matrix": matrix}),
+            **figures,
         },
     }
 

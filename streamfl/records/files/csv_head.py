@@ -94,6 +94,7 @@ def _of_orange(request: Request, skip: int, rows: list[list[str]]) -> Head | Non
         return None
     if request.label in (None, what.label) and request.task == "auto" and what.task is not None:
         request = replace(request, label=what.label, task=what.task)
+    request = replace(request, declared=what.values)
     left_out = tuple(
         LeftOutColumn(name, f"is marked as {role} by the file") for name, role in what.no_feature.items()
     )

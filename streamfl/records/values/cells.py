@@ -10,10 +10,9 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from streamfl.arrays import FloatArray, IntArray
+from streamfl.arrays import FloatArray, IntArray, Numbers
 from streamfl.printable import printable
 from streamfl.records.csv_block import LazyTexts
-from streamfl.records.table import Numbers
 from streamfl.records.values.missing import USUAL as USUAL_MISSING
 from streamfl.records.values.missing import Missing
 from streamfl.records.values.numerals import Decimal, numeral, with_unit

@@ -12,6 +12,7 @@ WORDS = frozenset(
         *("", "nan", "-nan", "+nan", "na", "n/a", "n.a.", "#n/a", "#na", "<na>", "nat", "null", "(null)", "<null>"),
         *("none", "nil", "no data", "nodata", "no_data", "no-data", "missing", "?", "??", ".", "-", "--", "---"),
         *("----", "–", "—", "\\n", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"),
+        *("#wert!", "#bezug!", "#zahl!", "#nv"),  # of spreadsheets in German
         *("nan(ind)", "-nan(ind)", "nan(snan)", "-nan(snan)", "1.#qnan", "-1.#qnan", "1.#ind", "-1.#ind", "1.#snan"),
     )
 )

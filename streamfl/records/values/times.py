@@ -90,7 +90,7 @@ def in_seconds(times: FloatArray) -> tuple[FloatArray, dict[int, str]]:
     return seconds, {int(i): f"the time {times[i]} is not a date; {_REMEDY}" for i in wrong}
 
 
-def seconds(cells: Sequence[object], notation: Notation = PLAIN) -> tuple[FloatArray, dict[int, str]]:
+def seconds(cells: Cells, notation: Notation = PLAIN) -> tuple[FloatArray, dict[int, str]]:
     """Read times from numbers and texts, each by itself, as in messages.
 
     Returns

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -129,7 +130,7 @@ def _of_frame(frame: Any, without: str | None) -> ManyRows:
     kept = [name for name in frame.columns if str(name) != without]
     times = [name for name in kept if frame.schema[name].is_temporal()]
     if times:
-        raise ValueError(f"column {times[0]!r} holds times")
+        raise ValueError(f"column {times[0]!r} holds times, of which streamfl.TimeEncoder makes numbers")
     excluded = next((frame[name].to_list() for name in frame.columns if str(name) == without), None)
     try:
         X = _by_rows(dataframe.to_numpy(frame.select(kept)) if kept else np.zeros((len(frame), 0)), kept)
@@ -213,10 +214,9 @@ def _number(name: Any, value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         if str(value).lower() in WORDS:
             return float("nan")
-        raise ValueError(
-            f"feature {name!r} is {short(value)}, which is not a number: "
-            "encode it first, for instance with preprocessing.OneHotEncoder"
-        ) from None
+        encoder = "streamfl.TimeEncoder" if isinstance(value, date) else "preprocessing.OneHotEncoder"
+        what = f"feature {name!r} is {short(value)}, which is not a number"
+        raise ValueError(f"{what}: encode it first, for instance with {encoder}") from None
 
 
 def short(value: Any) -> str:

@@ -116,7 +116,7 @@ def card(title: str, text: str, note: str = "", **more: Any) -> Sections:
 def _cards(view: View, head: Sections) -> list[Sections]:
     """Return the figures at the top."""
     since = f", since entry {count(view.first_entry)}" if view.first_entry > 1 else ""
-    rejected = f"{count(view.rejected)} rejected{since}"
+    rejected = f"{count(view.rejected)} rejected{since}{_rate(view)}"
     at = f"epoch {count(view.epoch)}, entry {count(view.entry)}" if view.entry else "no round has closed"
     number = view.closed if head["ended"] else view.open_round
     refused = f"{counted(view.refused, 'message')} refused" if view.refused else "taking part"
@@ -131,6 +131,15 @@ def _cards(view: View, head: Sections) -> list[Sections]:
         _score(head["readings"]),
         _models(view),
     ]
+
+
+def _rate(view: View) -> str:
+    """Return how many records were learnt a second lately; nothing if the log has no times."""
+    times = [line.time for line in view.lines if line.time]
+    if len(times) < 2 or times[-1] <= times[0]:
+        return ""
+    records = sum(line.summary.records for line in view.lines if line.time > times[0])
+    return f"; {score(1000.0 * records / (times[-1] - times[0]))} a second lately"
 
 
 def _good(view: View, head: Sections) -> Iterator[Sections]:

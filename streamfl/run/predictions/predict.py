@@ -143,6 +143,7 @@ def run_predict(asked: PredictRequest, console: Console) -> None:
         raise UsageError(
             f"--client {asked.client}: the run had no such client; its clients are {listed(model.clients)}"
         )
+    asked = replace(asked, request=replace(asked.request, wanted=frozenset(model.encoding.times)))
     with blocks(asked.request) as opened, _written(asked, model) as to:
         run = _Run(asked, model, opened, console)
         for records, decided, predictions, truth in run.predictions():
@@ -269,7 +270,7 @@ class _Run:
             return [], {}
         reading = self._reading()
         if self.model.task == "classification":
-            labels: list[object] = [*words(cells, reading)]
+            labels: list[object] = [*words(cells, reading.keeping(self.model.labels))]
             return labels, {i: self._of_label("the label is missing") for i, label in enumerate(labels) if not label}
         mark = (
             reading.decimal

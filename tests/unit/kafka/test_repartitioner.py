@@ -11,8 +11,8 @@ from kafka import errors as kafka_errors
 from kafka.future import Future
 
 from streamfl.errors import UsageError
+from streamfl.records.doubts.doubting import DoubtingOnce, Looks
 from streamfl.records.formats import FieldMap, JsonRecords, LabelMap
-from streamfl.records.formats.doubting import DoubtingOnce, Looks
 from streamfl.runtime.log.dead_letters import DeadLetter
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import LabelTopics, Placement, ReadingCounts

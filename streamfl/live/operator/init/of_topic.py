@@ -11,8 +11,8 @@ from streamfl.live.operator.init.layout import RecordsLayout, clients_of, interv
 from streamfl.live.operator.init.roles import Looked, Roles, roles_of
 from streamfl.protocol.registry import ordered
 from streamfl.records.columns import decimals
-from streamfl.records.doubts import COUNTER
-from streamfl.records.doubts_of_messages import doubts
+from streamfl.records.doubts.of_messages import doubts
+from streamfl.records.doubts.of_tables import COUNTER
 from streamfl.records.formats.packed import Packed
 from streamfl.records.objects import Columns, Object, counted, flat
 from streamfl.records.request import Request

@@ -106,9 +106,18 @@ class ByRecords(BufferClock):
 
 @dataclass(frozen=True)
 class BySeconds(BufferClock):
-    """A round takes what has come until a time, at which all clients close their buffers."""
+    """A round takes what has come until a time, at which all clients close their buffers.
+
+    Parameters
+    ----------
+    closes
+        The time.
+    most
+        How many records it takes at most, if there are more than can be learnt in time; None: all.
+    """
 
     closes: float = inf
+    most: int | None = None
 
     def joins_with(self, pending: int) -> bool:
         """Join at once: the first round may have no records."""
@@ -120,13 +129,15 @@ class BySeconds(BufferClock):
         return self.closes
 
     def take(self, buffer: Buffer, size: int, occasion: Occasion) -> RoundBatches | None:
-        """Return all records, when it is time."""
-        is_over = occasion.ended or occasion.due or occasion.now >= self.closes
-        return self._close(buffer, size, is_full=occasion.is_full, by_clock=True) if is_over else None
+        """Return all records, or as many as can be learnt in time, when it is time."""
+        if not (occasion.ended or occasion.due or occasion.now >= self.closes):
+            return None
+        n = size if self.most is None else self.most
+        return self._close(buffer, n, is_full=occasion.is_full, by_clock=self.most is None)
 
     def so_far(self, buffer: Buffer, size: int) -> Sequence[Batch]:
-        """Return all records."""
-        return buffer.batches
+        """Return all records, or as many as the round takes."""
+        return buffer.batches if self.most is None else buffer.full(self.most)
 
 
 @dataclass(frozen=True)
@@ -172,10 +183,10 @@ class ByEventTime(BufferClock):
 CLOCKS: dict[str, type[BufferClock]] = {"records": ByRecords, "interval": BySeconds, "event_time": ByEventTime}
 
 
-def clock_of(settings: ClientSettings, opened: RoundOpened | None = None) -> BufferClock:
-    """Return the clock of an open round, or before the first one that of the settings."""
+def clock_of(settings: ClientSettings, opened: RoundOpened | None = None, most: int | None = None) -> BufferClock:
+    """Return the clock of an open round, or before the first one that of the settings; `most` as for `BySeconds`."""
     if opened is None:
         return CLOCKS[settings.clock](settings)
     if opened.period is not None:
         return ByEventTime(settings, opened.period)
-    return ByRecords(settings) if opened.closes is None else BySeconds(settings, opened.closes)
+    return ByRecords(settings) if opened.closes is None else BySeconds(settings, opened.closes, most)

@@ -19,6 +19,7 @@ class Gathering:
     buffer: Buffer  # its pending records
     opened: RoundOpened  # the open round
     disclosed: Disclosed | None = None  # the pending records over which a total was told
+    most: int | None = None  # how many further records a round takes at most that a time closes; None: all
 
     def take(self, occasion: Occasion) -> RoundBatches | None:
         """Return the round's records; None if more may come."""
@@ -37,8 +38,12 @@ class Gathering:
 
     @property
     def _clock(self) -> BufferClock:
-        return clock_of(self.settings, self.opened)
+        return clock_of(self.settings, self.opened, None if self.most is None else self.most + self._told)
 
     @property
     def _size(self) -> int:
-        return self.settings.size(self.opened.round) + (0 if self.disclosed is None else self.disclosed.records)
+        return self.settings.size(self.opened.round) + self._told
+
+    @property
+    def _told(self) -> int:
+        return 0 if self.disclosed is None else self.disclosed.records

@@ -76,6 +76,11 @@ class TestHeadline:
         assert head["shares"] == "fast trees 50%"
         assert head["time"] == "2023-11-14T22:16:20Z"  # three minutes after the first message
 
+    def test_the_records_that_were_learnt_a_second_lately_are_told_where_the_log_has_times(self):
+        messages = [closed(i, [("c0", 30)]) for i in (1, 2, 3)]  # a minute each
+        (note,) = [card["note"] for card in shown(*messages)["cards"] if card["title"] == "Records"]
+        assert note == "0 rejected; 0.5 a second lately"
+
     def test_an_error_is_told_beside_the_error_of_no_change(self):
         served = Served(records=10, absolute_error=25.0, no_change=40.0)
         found = shown(opened(1), closed(1, [("c0", 10)], served=served))

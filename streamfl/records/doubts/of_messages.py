@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.records.doubts import (
+from streamfl.records.doubts.of_tables import (
     CONSTANT,
     COUNTER,
     FEWEST,
