@@ -19,6 +19,7 @@ from streamfl.protocol.decisions import PostUpdate, Predicted, Refused
 from streamfl.protocol.messages import (
     Ended,
     FromCoordinator,
+    InputsMoved,
     LocalDrift,
     Noticed,
     Restarted,
@@ -35,6 +36,7 @@ from streamfl.run.evaluation.result import Result
 from streamfl.run.page.report import render
 from streamfl.run.predictions.answers_file import AnswersFile
 from streamfl.run.replay import Replay, Replayed, ReplaySettings
+from streamfl.run.report.changes import moved_sentence
 from streamfl.run.report.display import Progress, local_text, notice_text, summary
 from streamfl.run.report.story import file_text
 from streamfl.run.report.terminal import print_line, write_output
@@ -359,6 +361,8 @@ def _watched(
                     progress.announce(local_text(told.local_drifts[-1]))
                     if event.state == "latched":
                         progress.announce(told.changes[-1].sentence)
+                case InputsMoved():
+                    progress.announce(moved_sentence(told.inputs_moved[-1], len(replay.logs)))
                 case Noticed():
                     progress.announce(notice_text(told.notices[-1]))
                 case Predicted() if predictions is not None:

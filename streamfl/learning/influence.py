@@ -21,7 +21,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from streamfl.arrays import HOLDS_ARRAYS, FloatArray, IntArray
+from streamfl.arrays import HOLDS_ARRAYS, BoolArray, FloatArray, IntArray
 from streamfl.sampling import generator
 
 # So many times the middle size, and the middle history, a client's may be; beyond that its share falls, and at twice
@@ -50,6 +50,10 @@ LEAST = 0.1
 # From this many deviations between clients on, a client's losses are outliers, and the least such deviation. A
 # deviation is this many times the middle distance from the middle, for a Gaussian. docs/choices.md, "Influence".
 ODD, LEAST_SPREAD, DEVIATION = 6.0, 0.002, 1.4826
+
+# A client that ranks models the other way round is an outlier from so many deviations on, if the middle client's
+# ranking is clear by so many. docs/choices.md, "Influence".
+REVERSED, CLEAR = 3.0, 1.5
 
 History = Mapping[str, FloatArray]
 
@@ -238,6 +242,9 @@ def _places(seed: int, kind: str, model: int, column: int, rows: int) -> tuple[I
 def outliers(losses: Mapping[str, FloatArray]) -> frozenset[str]:
     """Return the clients whose losses do not rank models as those of the others do, or lie far from theirs.
 
+    Among few clients and many models, chance makes the deviation of some column far too small: none counts as smaller
+    than the middle one of all columns.
+
     Parameters
     ----------
     losses
@@ -253,10 +260,31 @@ def outliers(losses: Mapping[str, FloatArray]) -> frozenset[str]:
         return frozenset()
     X = np.array(list(losses.values()))
     level = X.mean(axis=1, keepdims=True)
-    distances = np.hstack([np.abs(each - np.median(each, axis=0)) for each in (level, X - level)])
-    spread = np.maximum(DEVIATION * np.median(distances, axis=0), LEAST_SPREAD)
-    far = (distances > ODD * spread).any(axis=1)
+    columns = np.hstack([level, X - level])
+    spread = _spread(columns)
+    far = (np.abs(columns - np.median(columns, axis=0)) > ODD * np.maximum(spread, np.median(spread))).any(axis=1)
+    far |= _rank_reversed(X - level)
     return frozenset(name for name, is_far in zip(losses, far, strict=True) if is_far)
+
+
+def _rank_reversed(relative: FloatArray) -> BoolArray:
+    """Return which clients rank models the other way round than the middle one, by losses less their mean.
+
+    >>> _rank_reversed(np.array([[0.1, -0.1], [0.11, -0.11], [0.09, -0.09], [0.1, -0.1], [-0.1, 0.1]]))
+    array([False, False, False, False,  True])
+    """
+    middle = np.median(relative, axis=0)
+    along: FloatArray = relative @ middle / max(float(np.linalg.norm(middle)), LEAST_SPREAD)
+    spread, usual = float(_spread(along)), float(np.median(along))
+    found: BoolArray = (along < 0.0) & (usual - along > REVERSED * spread) & (usual > CLEAR * spread)
+    return found
+
+
+def _spread(columns: FloatArray) -> FloatArray:
+    """Return the deviation between clients, by column."""
+    distances = np.abs(columns - np.median(columns, axis=0))
+    spread: FloatArray = np.maximum(DEVIATION * np.median(distances, axis=0), LEAST_SPREAD)
+    return spread
 
 
 def smallest(shares: Sequence[Mapping[str, float]]) -> dict[str, float]:

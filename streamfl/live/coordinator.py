@@ -26,6 +26,7 @@ from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.decisions import Refused
 from streamfl.protocol.messages import (
     FromCoordinator,
+    InputsMoved,
     Joined,
     Left,
     LocalDrift,
@@ -36,6 +37,8 @@ from streamfl.protocol.messages import (
     Restarted,
     RoundClosed,
 )
+from streamfl.run.evaluation.result import DatedInputsMoved
+from streamfl.run.report.changes import moved_sentence
 from streamfl.run.summary import RoundSummary
 from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run
@@ -110,33 +113,8 @@ class CoordinatorLog:
                 self._features = len(event.registry.features)
             case RoundSummary():
                 self._closed(event)
-            case Restarted():
-                LOG.warning(
-                    "restart",
-                    round=event.round,
-                    epoch=event.epoch,
-                    cause=event.cause,
-                    statistic=round(event.statistic, 2),
-                    threshold=round(event.threshold, 2),
-                    chosen=event.chosen,
-                    clients=list(event.clients),
-                    labels=list(event.labels),
-                    **whereabouts(event),
-                )
-            case LocalDrift():
-                LOG.warning(
-                    "local drift",
-                    round=event.round,
-                    clients=list(event.clients),
-                    state=event.state,
-                    behind=event.behind,
-                    statistic=round(event.statistic, 2),
-                    threshold=round(event.threshold, 2),
-                    labels=list(event.labels),
-                    **whereabouts(event),
-                )
-            case Noticed():
-                LOG.info(event.cause, round=event.round, labels=list(event.labels), **whereabouts(event))
+            case Restarted() | LocalDrift() | InputsMoved() | Noticed():
+                _log_finding(event)
             case Joined():
                 LOG.info("joined", client=event.client, entry=event.entry, read=event.read)
             case Left():
@@ -230,6 +208,46 @@ class CoordinatorLog:
             )
         elif evicted:
             LOG.warning("no client is waited for: all have left or were evicted", seconds=round(seconds), **evicted)
+
+
+def _log_finding(found: Restarted | LocalDrift | InputsMoved | Noticed) -> None:
+    """Log an announcement of a change."""
+    match found:
+        case Restarted():
+            LOG.warning(
+                "restart",
+                round=found.round,
+                epoch=found.epoch,
+                cause=found.cause,
+                statistic=round(found.statistic, 2),
+                threshold=round(found.threshold, 2),
+                chosen=found.chosen,
+                clients=list(found.clients),
+                labels=list(found.labels),
+                **whereabouts(found),
+            )
+        case LocalDrift():
+            LOG.warning(
+                "local drift",
+                round=found.round,
+                clients=list(found.clients),
+                state=found.state,
+                behind=found.behind,
+                statistic=round(found.statistic, 2),
+                threshold=round(found.threshold, 2),
+                labels=list(found.labels),
+                **whereabouts(found),
+            )
+        case InputsMoved():
+            LOG.warning(
+                "inputs moved",
+                round=found.round,
+                clients=list(found.clients),
+                text=moved_sentence(DatedInputsMoved.of(found)),
+                **whereabouts(found),
+            )
+        case Noticed():
+            LOG.info(found.cause, round=found.round, labels=list(found.labels), **whereabouts(found))
 
 
 def evicted_of(state: CoordinatorState) -> list[str]:

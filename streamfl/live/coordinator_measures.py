@@ -11,6 +11,7 @@ from streamfl.protocol.decisions import Refused
 from streamfl.protocol.messages import (
     LOCAL_STATES,
     FromCoordinator,
+    InputsMoved,
     LocalDrift,
     Noticed,
     Refusal,
@@ -79,6 +80,8 @@ class CoordinatorMeasures:
                 self._restarts[event.cause] += 1
             case LocalDrift():
                 self._local[event.state] += 1
+            case InputsMoved():
+                self._notices["inputs-moved"] += 1
             case Noticed():
                 self._notices[event.cause] += 1
             case Refusal(evicted=True):

@@ -586,6 +586,7 @@ class Replay:
             restarts=tuple(history.restarts),
             local_drifts=tuple(history.local_drifts),
             changes=tuple(history.changes),
+            inputs_moved=tuple(history.inputs_moved),
             notices=tuple(history.notices),
             promotions=history.promotions,
             serving=history.serving(),

@@ -23,9 +23,11 @@ from fuzz.decoders import AVRO, CORPUS, HOST_SIGNER, JSON, chunked
 from streamfl.protocol.messages import (
     Command,
     Ended,
+    FeatureMoved,
     Fenced,
     FromClient,
     FromCoordinator,
+    InputsMoved,
     Join,
     LocalDrift,
     MemberChanged,
@@ -79,6 +81,7 @@ def all_said() -> Iterator[tuple[str, FromClient | FromCoordinator]]:
     finding = {"round": 7, "epoch": 2, "statistic": 11.0, "threshold": 9.2, "since": 6, "labels": ("a",)}
     places = {"positions": {"p/0": (3, 9)}, "times": (0, 10**12), "known_since": 6, "drift": 7}
     yield "told", LocalDrift(**finding, **places, clients=("c0",), state="latched", behind=2)
+    yield "told", InputsMoved(**finding, clients=("c0",), moved=(FeatureMoved("x", 1.0, 2.0, ("c0",), 1, 6, 11.0),))
     yield "told", Noticed(**finding, cause="class-mix")
     yield "told", Ended(entry=9)
     yield "told", Refusal(client="c0", incarnation=1, entry=4, reason="a loss of NaN")

@@ -28,7 +28,9 @@ from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.printable import printable
 from streamfl.protocol.messages import (
     Accepted,
+    FeatureMoved,
     FromCoordinator,
+    InputsMoved,
     Joined,
     Left,
     LocalDrift,
@@ -74,6 +76,8 @@ def told() -> Iterator[FromCoordinator]:
         yield Restarted(**found, **evidence, cause=name, chosen=name, clients=(name,), scores={name: 0.5})
         yield LocalDrift(**found, **evidence, clients=(name,), state="latched", chosen=name, gains={name: 0.5})
         yield LocalDrift(**found, clients=(name,), state="corrected", drift=1, statistic=0.0, threshold=0.0)
+        heat = FeatureMoved(name, 1.0, 2.0, (name,), 1)
+        yield InputsMoved(**found, **evidence, moved=(heat,), clients=(name,))
         yield Noticed(**found, **evidence, cause=name)
         yield Left(client=name, nonce=name)
 
@@ -112,7 +116,7 @@ def test_what_joins_no_letters_is_escaped(text: str) -> None:
 def test_watch_shows_a_line_for_each_thing_whatever_its_names_are(console: Console) -> None:
     watch([*told(), entry()], console, rounds=1)
     lines = screen(printed(console))
-    assert len(lines) == len(EVIL) * (9 + 2) + 1 + 1  # a restart and a drift have a sentence each
+    assert len(lines) == len(EVIL) * (10 + 2) + 1 + 1  # a restart and a drift have a sentence each
     assert "forged" in "".join(lines)
 
 

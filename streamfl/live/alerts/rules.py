@@ -12,6 +12,7 @@ from streamfl.protocol.messages import (
     TOGETHER_AGAIN,
     Ended,
     FromCoordinator,
+    InputsMoved,
     Joined,
     Left,
     LocalDrift,
@@ -21,8 +22,8 @@ from streamfl.protocol.messages import (
     RoundClosed,
 )
 from streamfl.records.values.times import iso
-from streamfl.run.evaluation.result import DatedFinding, DatedLocalDrift, DatedNotice, DatedRestart
-from streamfl.run.report.changes import sentence
+from streamfl.run.evaluation.result import DatedFinding, DatedInputsMoved, DatedLocalDrift, DatedNotice, DatedRestart
+from streamfl.run.report.changes import moved_sentence, sentence
 from streamfl.run.report.display import local_text, notice_text
 from streamfl.run.report.words import count, listed
 
@@ -105,6 +106,9 @@ one that joins'])
                 text = sentence(drift) if drift.state == "latched" else local_text(drift)
                 over = drift.state in TOGETHER_AGAIN
                 return [self._found("local-drift", drift, text, time, clients=drift.clients, is_over=over)]
+            case InputsMoved():
+                inputs = DatedInputsMoved.of(message)
+                return [self._found("inputs-moved", inputs, moved_sentence(inputs), time, clients=inputs.clients)]
             case Noticed():
                 notice = DatedNotice.of(message)
                 return [self._found("notice", notice, notice_text(notice), time)]

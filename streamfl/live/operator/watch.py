@@ -14,6 +14,7 @@ from streamfl.printable import printable
 from streamfl.protocol.messages import (
     Ended,
     FromCoordinator,
+    InputsMoved,
     Joined,
     Left,
     LocalDrift,
@@ -24,8 +25,8 @@ from streamfl.protocol.messages import (
     RoundClosed,
     RoundOpened,
 )
-from streamfl.run.evaluation.result import DatedLocalDrift, DatedNotice, DatedRestart
-from streamfl.run.report.changes import sentence
+from streamfl.run.evaluation.result import DatedInputsMoved, DatedLocalDrift, DatedNotice, DatedRestart
+from streamfl.run.report.changes import moved_sentence, sentence
 from streamfl.run.report.display import local_text, notice_text, restart_text
 from streamfl.run.report.terminal import print_line
 from streamfl.run.report.words import count
@@ -139,6 +140,8 @@ def _fields(message: FromCoordinator) -> dict[str, Any]:
             return DatedRestart.of(message).model_dump()
         case LocalDrift():
             return DatedLocalDrift.of(message).model_dump()
+        case InputsMoved():
+            return DatedInputsMoved.of(message).model_dump()
         case Noticed():
             return DatedNotice.of(message).model_dump()
     return {}
@@ -252,6 +255,8 @@ def _lines(message: FromCoordinator) -> tuple[str | tuple[str, ...], str]:
         case LocalDrift():
             drift = DatedLocalDrift.of(message)
             return (local_text(drift), *([sentence(drift)] if drift.state == "latched" else [])), "bold yellow"
+        case InputsMoved():
+            return moved_sentence(DatedInputsMoved.of(message)), "bold yellow"
         case Noticed():
             return notice_text(DatedNotice.of(message)), "yellow"
         case Joined():

@@ -55,7 +55,7 @@ from streamfl.wire.masking import expand
 PREFIX = "STREAMFL_"
 
 # What `streamfl alert` can tell.
-AlertKind = Literal["drift", "local-drift", "notice", "stalled", "silent", "evicted", "ended"]
+AlertKind = Literal["drift", "local-drift", "inputs-moved", "notice", "stalled", "silent", "evicted", "ended"]
 
 # The most records that a client holds if the clock closes rounds: the number per interval is not known.
 MANY = 10_000
@@ -420,7 +420,7 @@ class Alerts(_Table):
     """A file with the key that signs what is posted."""
     command: tuple[str, ...] = ()
     """A program and its arguments, which is run for each alert and reads it from standard input as a line of JSON."""
-    kinds: tuple[AlertKind, ...] = ("drift", "local-drift", "stalled", "silent", "evicted")
+    kinds: tuple[AlertKind, ...] = ("drift", "local-drift", "inputs-moved", "stalled", "silent", "evicted")
     """The kinds of alerts that are sent; there are also `notice` and `ended`."""
     stalled_after: float | None = Field(
         None,

@@ -24,7 +24,9 @@ from streamfl.protocol.messages.changes import (
     APART,
     LOCAL_STATES,
     TOGETHER_AGAIN,
+    FeatureMoved,
     Finding,
+    InputsMoved,
     LocalDrift,
     Noticed,
     Restarted,
@@ -70,12 +72,14 @@ __all__ = [
     "Disclosed",
     "EarlierRecords",
     "Ended",
+    "FeatureMoved",
     "Fenced",
     "Finding",
     "FromClient",
     "FromCoordinator",
     "HeldRecord",
     "HoldoutRule",
+    "InputsMoved",
     "Join",
     "Joined",
     "KeptRecords",
@@ -132,6 +136,7 @@ FromCoordinator = (
     | RoundClosed
     | Restarted
     | LocalDrift
+    | InputsMoved
     | Noticed
     | MemberChanged
     | Ended

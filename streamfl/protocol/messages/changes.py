@@ -16,9 +16,24 @@ TOGETHER_AGAIN: tuple[TogetherAgain, ...] = get_args(TogetherAgain)
 LOCAL_STATES: tuple[str, ...] = (*APART, *TOGETHER_AGAIN, "corrected")
 
 
+@dataclass(frozen=True)
+class FeatureMoved:
+    """A feature whose mean moved."""
+
+    feature: str
+    # Its mean at the clients concerned before and after, in its own unit; in six digits.
+    before: float
+    after: float
+    # The clients concerned, of those whose means were known, at most 20 of `of_clients`; empty if all of them.
+    clients: tuple[str, ...] = ()
+    of_clients: int = 0
+    since: int = 0  # the round of the first means that showed it
+    evidence: float = 0.0  # the logarithm of the evidence; see `streamfl.learning.drift.inputs`
+
+
 @dataclass(frozen=True, kw_only=True)
 class Finding(Message):
-    """What every announcement of a change has: `Restarted`, `LocalDrift`, `Noticed`.
+    """What every announcement of a change has: `Restarted`, `LocalDrift`, `InputsMoved`, `Noticed`.
 
     `positions` and `times` are for people; nothing is decided by them. The clients concerned are those in `clients`,
     all if it is empty. A time is the median over them, so that a client whose records have wrong times does not
@@ -53,6 +68,9 @@ class Finding(Message):
     # not drift, or a branch whose drift is no longer among the last 16.
     drift: int = 0
 
+    # The features that moved, so far as it is known, the surest first, at most 20.
+    moved: tuple[FeatureMoved, ...] = ()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Restarted(Finding):
@@ -66,7 +84,7 @@ class Restarted(Finding):
         The epoch that begins.
     cause
         The detector's name, or `new-label`.
-    statistic, threshold, since, labels, positions, times, known_since, drift
+    statistic, threshold, since, labels, positions, times, known_since, drift, moved
         As in `Finding`.
     chosen
         The model that the epoch begins with: `scratch`, `incumbent`, or a candidate.
@@ -97,7 +115,7 @@ class LocalDrift(Finding):
         The clients that drifted.
     labels, since, statistic, threshold
         Those of the alarm that named these clients, as in `Restarted`.
-    positions, times, known_since, drift
+    positions, times, known_since, drift, moved
         As in `Finding`.
     state
         `latched`: they no longer train the models of all clients, while candidates are tried on their records alone.
@@ -128,10 +146,29 @@ class Noticed(Finding):
 
     Parameters
     ----------
-    round, epoch, statistic, threshold, since, labels, positions, times, known_since, drift
+    round, epoch, statistic, threshold, since, labels, positions, times, known_since, drift, moved
         As in `Finding`.
     cause
         `class-mix`: the shares of the labels changed.
     """
 
     cause: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputsMoved(Finding):
+    """Coordinator: features have moved, whatever that means for the predictions. It changes nothing else.
+
+    Parameters
+    ----------
+    round, epoch, since, positions, times, known_since, moved
+        As in `Finding`.
+    statistic, threshold
+        The logarithm of the evidence for the surest feature, and that of the rounds between false findings.
+    drift
+        The round of a drift of at most eight rounds ago, of which it tells more; 0 if there was none.
+    clients
+        The clients at which a feature moved; empty if one moved at all of them.
+    """
+
+    clients: tuple[str, ...] = ()

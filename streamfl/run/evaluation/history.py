@@ -5,10 +5,16 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from streamfl.protocol.decisions import PostUpdate, Predicted
-from streamfl.protocol.messages import Finding, FromCoordinator, LocalDrift, Noticed, Restarted
+from streamfl.protocol.messages import Finding, FromCoordinator, InputsMoved, LocalDrift, Noticed, Restarted
 from streamfl.run.evaluation.changes import Change
 from streamfl.run.evaluation.prequential import Prequential
-from streamfl.run.evaluation.result import DatedFinding, DatedLocalDrift, DatedNotice, DatedRestart
+from streamfl.run.evaluation.result import (
+    DatedFinding,
+    DatedInputsMoved,
+    DatedLocalDrift,
+    DatedNotice,
+    DatedRestart,
+)
 from streamfl.run.summary import RoundLine, RoundSummary
 
 Line = TypeVar("Line", bound=DatedFinding)
@@ -23,6 +29,7 @@ class RunHistory:
     restarts: list[DatedRestart] = field(default_factory=list)
     local_drifts: list[DatedLocalDrift] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
+    inputs_moved: list[DatedInputsMoved] = field(default_factory=list)
     notices: list[DatedNotice] = field(default_factory=list)
     accepted: int = 0
     trained: int = 0
@@ -43,6 +50,8 @@ class RunHistory:
                 self.figures.add(event)
             case Restarted():
                 self.restarts.append(self._dated(DatedRestart, event))
+            case InputsMoved():
+                self.inputs_moved.append(self._dated(DatedInputsMoved, event))
             case Noticed():
                 self.notices.append(self._dated(DatedNotice, event))
             case LocalDrift():

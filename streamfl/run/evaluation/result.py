@@ -94,11 +94,11 @@ class Privacy(ResultPart):
 
 
 class DatedFinding(ResultPart):
-    """What all findings have: a restart, a local drift, a notice. Every view of an announcement reads this form.
+    """What all findings have: a restart, a local drift, moved inputs, a notice. Every view of one reads this form.
 
     `time` is the time of the last record of `round`, `since_time` that with which the change began: ISO 8601 in UTC,
     if the source has times. `rows` are the first and the last record instead, as rows of a file without times of
-    which the clients have different numbers of records. `positions`, `known_since`: see `Finding` in
+    which the clients have different numbers of records. `positions`, `known_since`, `moved`: see `Finding` in
     `streamfl.protocol.messages`.
 
     >>> drift = messages.LocalDrift(round=65, epoch=1, clients=("c3",), since=64, state="latched", statistic=23.4,
@@ -120,6 +120,7 @@ class DatedFinding(ResultPart):
     positions: Mapping[str, tuple[int, int]] = Field(default_factory=dict)
     known_since: int = 0
     drift: int = 0
+    moved: tuple[messages.FeatureMoved, ...] = ()
 
     @classmethod
     def of(cls, found: messages.Finding, *, by_row: bool = False) -> Self:
@@ -163,6 +164,12 @@ class DatedLocalDrift(DatedFinding):
     behind: int = 0
     chosen: str = ""
     gains: Mapping[str, float] = Field(default_factory=dict)
+
+
+class DatedInputsMoved(DatedFinding):
+    """One finding that features have moved."""
+
+    clients: tuple[str, ...]
 
 
 class DatedNotice(DatedFinding):
@@ -228,6 +235,7 @@ class Result(ResultPart):
     restarts: tuple[DatedRestart, ...]
     local_drifts: tuple[DatedLocalDrift, ...]
     changes: tuple[Change, ...] = ()
+    inputs_moved: tuple[DatedInputsMoved, ...] = ()
     notices: tuple[DatedNotice, ...] = ()
     promotions: int
     serving: Mapping[str, float] = Field(default_factory=dict)

@@ -19,6 +19,7 @@ from streamfl.protocol.messages import (
     Accepted,
     Ended,
     FromCoordinator,
+    InputsMoved,
     Joined,
     Left,
     LocalDrift,
@@ -33,8 +34,8 @@ from streamfl.protocol.messages import (
     Watermark,
 )
 from streamfl.records.values.times import FIRST, LAST
-from streamfl.run.evaluation.result import DatedLocalDrift, DatedNotice, DatedRestart
-from streamfl.run.report.changes import sentence
+from streamfl.run.evaluation.result import DatedInputsMoved, DatedLocalDrift, DatedNotice, DatedRestart
+from streamfl.run.report.changes import moved_sentence, sentence
 from streamfl.run.report.display import notice_text
 from streamfl.run.report.words import evidence
 from streamfl.run.summary import RoundSummary
@@ -54,8 +55,8 @@ SPANS = 16
 # The most tests whose statistic an entry keeps, and the most experts whose part in the predictions.
 READINGS, SHARES = 4, 4
 
-Announced = Restarted | LocalDrift | Noticed
-Dated = DatedRestart | DatedLocalDrift | DatedNotice
+Announced = Restarted | LocalDrift | InputsMoved | Noticed
+Dated = DatedRestart | DatedLocalDrift | DatedInputsMoved | DatedNotice
 
 
 class Event(msgspec.Struct, array_like=True, frozen=True, tag_field="type"):
@@ -122,7 +123,7 @@ class MemberEvent(Event, frozen=True, tag="member"):
 
 
 class AnnouncedChange(Event, frozen=True, tag="change"):
-    """An announcement: a restart, a local drift or a notice."""
+    """An announcement: a restart, a local drift, moved inputs or a notice."""
 
     kind: str
     round: int
@@ -218,7 +219,7 @@ def event_of(message: FromCoordinator, time: int | None = None, clients: int | N
             return MemberEvent(at, plain(message.client), "refused", reason, message.evicted)
         case MemberChanged():
             return MemberEvent(at, plain(message.client), message.action, evicted=message.action == "evict")
-        case Restarted() | LocalDrift() | Noticed():
+        case Restarted() | LocalDrift() | InputsMoved() | Noticed():
             return change_of(_dated(_sane(message)), at, clients)
         case Ended():
             return Over(at)
@@ -313,6 +314,17 @@ def _sane(message: Announced) -> Announced:
     }
     if not isinstance(message, Noticed):
         ours["clients"] = _first(message.clients)
+    ours["moved"] = tuple(
+        replace(
+            one,
+            feature=plain(one.feature),
+            clients=tuple(map(plain, one.clients[:LISTED])),
+            before=_number(one.before),
+            after=_number(one.after),
+            of_clients=whole(one.of_clients),
+        )
+        for one in message.moved[:LISTED]
+    )
     return replace(message, **ours)  # type: ignore[arg-type]
 
 
@@ -337,26 +349,28 @@ def _dated(message: Announced) -> Dated:
             return DatedRestart.of(message)
         case LocalDrift():
             return DatedLocalDrift.of(message)
+        case InputsMoved():
+            return DatedInputsMoved.of(message)
     return DatedNotice.of(message)
 
 
 def change_of(found: Dated, at: int = 0, clients: int | None = None) -> AnnouncedChange:
     """Return the event of an announcement, which the log took at a time, in a federation of this many clients."""
-    kinds = {DatedRestart: "restart", DatedLocalDrift: "local drift", DatedNotice: "notice"}
     candidates, of_candidates = _candidates(found)
     concerned = () if isinstance(found, DatedNotice) else found.clients
+    drift = found if isinstance(found, DatedRestart | DatedLocalDrift) else None
     return AnnouncedChange(
         at,
-        kind=kinds[type(found)],
+        kind=_KINDS[type(found)],
         round=found.round,
         epoch=found.epoch,
         since=found.since,
         known_since=found.known_since,
         drift=found.drift,
-        cause="excess" if isinstance(found, DatedLocalDrift) else found.cause,
+        cause=found.cause if isinstance(found, DatedRestart | DatedNotice) else "excess" if drift else "",
         statistic=finite(found.statistic),
         threshold=finite(found.threshold),
-        chosen="" if isinstance(found, DatedNotice) else found.chosen,
+        chosen=drift.chosen if drift else "",
         state=found.state if isinstance(found, DatedLocalDrift) else "",
         clients=concerned[:LISTED],
         of_clients=len(concerned),
@@ -365,11 +379,28 @@ def change_of(found: Dated, at: int = 0, clients: int | None = None) -> Announce
         places=tuple((name, first, end) for name, (first, end) in found.positions.items()),
         began=found.since_time or "",
         found=found.time or "",
-        evidence="" if isinstance(found, DatedNotice) else evidence(found),
+        evidence=evidence(drift) if drift else "",
         candidates=candidates,
         of_candidates=of_candidates,
-        sentence=notice_text(found) if isinstance(found, DatedNotice) else sentence(found, clients=clients),
+        sentence=_sentence(found, clients),
     )
+
+
+_KINDS = {
+    DatedRestart: "restart",
+    DatedLocalDrift: "local drift",
+    DatedInputsMoved: "inputs moved",
+    DatedNotice: "notice",
+}
+
+
+def _sentence(found: Dated, clients: int | None) -> str:
+    match found:
+        case DatedNotice():
+            return notice_text(found)
+        case DatedInputsMoved():
+            return moved_sentence(found, clients)
+    return sentence(found, clients=clients)
 
 
 def _candidates(found: Dated) -> tuple[tuple[tuple[str, float], ...], int]:

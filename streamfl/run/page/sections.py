@@ -31,7 +31,7 @@ COLUMNS = frozenset({"rejected", "refused"})
 # What predictions are measured by: of labels, of targets.
 MEASURES = ("Accuracy", "Mean absolute error")
 
-KINDS = {"restart": "Restart", "local drift": "Local drift", "notice": "Notice"}
+KINDS = {"restart": "Restart", "local drift": "Local drift", "inputs moved": "Inputs moved", "notice": "Notice"}
 
 # The model that a branch begins with, trained only by its clients since they were latched.
 BRANCHED = CHOSEN | {

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
+from streamfl.protocol.messages import FeatureMoved
 from streamfl.run.evaluation.changes import Moved
-from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart
+from streamfl.run.evaluation.result import DatedInputsMoved, DatedLocalDrift, DatedRestart
 from streamfl.run.report.words import count, counted, listed, quantity, since_time
 
-_NAMED = 5
+_NAMED, _FEATURES = 5, 3
 
 Told = DatedRestart | DatedLocalDrift
 
@@ -24,7 +25,8 @@ def sentence(
     clients
         The number of clients of the federation, if it is known.
     moved
-        The features that moved, the one that moved most first; None if it is not known whether any did.
+        The features that moved, the one that moved most first; None if it is not known whether any did. Then the
+        sentence has those that the announcement names.
 
     >>> swap = DatedRestart(round=32, epoch=2, cause="excess", statistic=113.8, threshold=9.21, chosen="scratch",
     ...                     since=31, clients=("c0", "c1"), labels=("1", "2"))
@@ -44,7 +46,59 @@ def sentence(
         return f"{since}, {new} not seen before: {listed(change.labels, _NAMED)} {found}."
     of = f" of {_named('label', change.labels)}" if change.labels else ""
     worse = f"records{of} have been predicted worse{_where(change, clients)} {found}"
+    if moved is None and change.moved:
+        return f"{since}, {worse}; {_readings(change.moved, clients)}."
     return f"{since}, {worse}{'' if moved is None else _features(moved, change.labels)}."
+
+
+def moved_sentence(found: DatedInputsMoved, clients: int | None = None) -> str:
+    """Return which features have moved, where and by how much, as one sentence.
+
+    Parameters
+    ----------
+    found
+        The announcement.
+    clients
+        The number of clients of the federation, if it is known.
+
+    >>> moved = (FeatureMoved("heat", 59.8, 46.0, since=68), FeatureMoved("load", 1.0, 3.0, ("m3",), 1, 68))
+    >>> found = DatedInputsMoved(round=69, epoch=1, clients=(), since=68, statistic=35.1, threshold=7.6, moved=moved,
+    ...                          since_time="2026-11-27T11:19:00Z")
+    >>> moved_sentence(found, clients=8).partition("lower")[0]
+    'Since round 68 (2026-11-27T11:19:00Z), heat reads 13.8 '
+    >>> moved_sentence(found, clients=8).partition("lower")[2]
+    ' (46 instead of 59.8) at all 8 clients, and load 2 higher (3 instead of 1) at client m3 (found in round 69).'
+    """
+    began = since_time(found)
+    since = f"Since round {count(found.since)}{f' ({began})' if began else ''}"
+    of = f" after the drift of round {count(found.drift)}" if found.drift else ""
+    at = f"(found in round {count(found.round)}{f', {found.time}' if found.time else ''}{of})"
+    return f"{since}, {_readings(found.moved, clients)} {at}."
+
+
+def _readings(moved: Sequence[FeatureMoved], clients: int | None) -> str:
+    """Return how features read now.
+
+    >>> _readings([FeatureMoved("load", 1.0, 3.0)], None)
+    'load reads 2 higher (3 instead of 1) at all clients'
+    """
+    told = [
+        f"{one.feature} {'' if i else 'reads '}{quantity(abs(one.after - one.before))} "
+        f"{'higher' if one.after > one.before else 'lower'} ({quantity(one.after)} instead of {quantity(one.before)})"
+        f" at {_clients(one, clients)}"
+        for i, one in enumerate(moved[:_FEATURES])
+    ]
+    more = len(moved) - _FEATURES
+    if more > 0:
+        told.append(f"{counted(more, 'other feature')} {'has' if more == 1 else 'have'} moved")
+    return ", and ".join(told)
+
+
+def _clients(one: FeatureMoved, clients: int | None) -> str:
+    if not one.clients:
+        return "all clients" if clients is None else f"all {counted(clients, 'client')}"
+    names = _named("client", one.clients)
+    return f"{counted(one.of_clients, 'client')} ({names.partition(' ')[2]})" if one.of_clients > _NAMED else names
 
 
 def _named(noun: str, names: Sequence[str]) -> str:

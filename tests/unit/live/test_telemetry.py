@@ -33,7 +33,16 @@ from streamfl.live.metrics.measures import (
 )
 from streamfl.live.settings.settings import FederationSettings, Records, Telemetry
 from streamfl.protocol.decisions import Refused
-from streamfl.protocol.messages import LocalDrift, Noticed, Refusal, Restarted, RoundOpened, Score, Served
+from streamfl.protocol.messages import (
+    InputsMoved,
+    LocalDrift,
+    Noticed,
+    Refusal,
+    Restarted,
+    RoundOpened,
+    Score,
+    Served,
+)
 from streamfl.runtime.nodes import CoordinatorNode
 from streamfl.runtime.transport.memory import MemoryTransport
 
@@ -261,6 +270,7 @@ class TestCoordinator:
         take(Restarted(**alarm, cause="excess", chosen="zero", clients=()))
         take(LocalDrift(**alarm, clients=("c0",), state="latched"))
         take(Noticed(**alarm, cause="class-mix"))
+        take(InputsMoved(**alarm))
         for i in range(3):
             take(Refused(client=f"c{i % 2}", reason=f"an update of {i} bytes", is_fault=True))
         take(Refused(client="c0", reason="the round is older than the open one"))
@@ -273,6 +283,7 @@ class TestCoordinator:
         assert shown["streamfl_restarts_total", "excess"] == 2
         assert shown["streamfl_local_drifts_total", "latched"] == 1
         assert shown["streamfl_notices_total", "class-mix"] == 1
+        assert shown["streamfl_notices_total", "inputs-moved"] == 1
         assert shown["streamfl_refused_total", "an update of"] == 3
         assert shown["streamfl_late_messages_total",] == 1
         assert shown["streamfl_refused_of_client_total", "c0"] == 2

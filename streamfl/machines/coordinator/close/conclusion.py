@@ -7,8 +7,10 @@ online is merged under the labels that are agreed on after it. Only then does th
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from streamfl.learning.pooling.sums import EVERYBODY
 from streamfl.learning.profiles.base import Restart
 from streamfl.machines.coordinator.close.entry import enter, evict
+from streamfl.machines.coordinator.close.inputs import inputs_after, with_moved
 from streamfl.machines.coordinator.close.next_agreement import NextAgreement, next_agreement
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.round.refusals import Refusals
@@ -59,7 +61,9 @@ def conclusion(
     after = replace(state, entry=state.entry + 1, members=members, logs=found | state.logs)
     if closing.observed is None:
         return Conclusion(after, entry, (), told)
+    inputs, moved = inputs_after(closing, decided, state)
     made = announcements(entry, state.profile.noticed, decided, members)
+    made = with_moved(made, moved, entry, inputs, members)
     drifts, announced = in_one_drift(state.drifts, made, members)
     restart = next((decision for decision in decided if isinstance(decision, Restart)), None)
     agreed, influence = next_agreement(closing, state, settings, restart), closing.counted.influence
@@ -68,6 +72,7 @@ def conclusion(
         round=state.round + 1,
         drifts=drifts,
         restart=None if restart is not None else state.restart,
+        inputs=inputs.among({*members, EVERYBODY}),
         influence=state.influence if influence is None else influence.hidden(settings.secret),
         agreement=agreed.agreement,
         known_labels=agreed.known_labels,

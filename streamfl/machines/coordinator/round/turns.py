@@ -20,11 +20,12 @@ def is_turn_of_all(state: CoordinatorState, rounds: int) -> bool:
 def next_measured(state: CoordinatorState) -> tuple[str, ...] | None:
     """Return the clients whose turn it is to send moments in the round that begins; None: all.
 
+    All are asked if a feature may have moved: then it is known at which of them.
     Turns go round among members with accepted records: one that only lies moves nobody's turn.
     """
     names = sorted(name for name in state.active() if state.members[name].accepted)
     several = min(-(-len(names) // TURNS), MOST_MEASURED)
-    if several == len(names):
+    if several == len(names) or state.inputs.are_suspected:
         return None
     first = state.round * several % len(names)
     return tuple([*names, *names][first : first + several])

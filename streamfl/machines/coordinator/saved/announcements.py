@@ -8,9 +8,9 @@ from streamfl.learning.profiles.base import Restart
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.places import WINDOW
 from streamfl.protocol.alarm import Alarm
-from streamfl.protocol.messages import LocalDrift, Noticed, Restarted, RoundClosed
+from streamfl.protocol.messages import InputsMoved, LocalDrift, Noticed, Restarted, RoundClosed
 
-Announcement = Noticed | Restarted | LocalDrift
+Announcement = Noticed | Restarted | LocalDrift | InputsMoved
 
 # The most partitions that an announcement names: with names of 256 bytes, 32 KiB.
 MOST_NAMED = 100
@@ -36,7 +36,8 @@ def with_places(made: Announcement, members: Mapping[str, Member]) -> Announceme
     """Return an announcement with the positions and times of its clients: see `Finding`."""
     since = max(made.since, made.round - WINDOW + 1)
     named = () if isinstance(made, Noticed) else tuple(name for name in made.clients if name in members)
-    others = () if isinstance(made, LocalDrift) else sorted(members.keys() - set(named))
+    alone = isinstance(made, LocalDrift) or (isinstance(made, InputsMoved) and named)
+    others = () if alone else sorted(members.keys() - set(named))
     return replace(
         made,
         positions=_positions([members[name] for name in (*named, *others)], since),

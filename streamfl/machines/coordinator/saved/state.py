@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from streamfl.arrays import HOLDS_ARRAYS
 from streamfl.errors import PeerError
+from streamfl.learning.drift.inputs import Inputs
 from streamfl.learning.influence import Influence
 from streamfl.learning.profiles.base import Profile
 from streamfl.machines.coordinator.saved.agreement import Agreement
@@ -51,6 +52,7 @@ class CoordinatorState:
     restart: str | None = None
     # What is remembered of clients' earlier numbers, to bound their influence; sealed, where there is a secret.
     influence: Influence = field(default_factory=Influence)
+    inputs: Inputs = field(default_factory=Inputs)  # what is remembered of the means of features, by client
     roster: Roster | None = None  # the clients that mask their sums in the open round; None if sums are not masked
     # By partition, the identity of the log that its positions in the ledger are of, where it is known.
     logs: dict[str, str] = field(default_factory=dict)

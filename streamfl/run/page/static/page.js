@@ -176,7 +176,7 @@ function drifts(cards) {
     const fact = (term, text, title) => text && facts.push(make("dt", { text: term }), make("dd", { text, title }));
     fact("since", `round ${count(one.since)}${one.began ? `, ${one.began}` : ""}`);
     fact("found", `round ${count(one.round)}${one.found ? `, ${one.found}` : ""}`, one.entry ? `entry ${count(one.entry)}` : "");
-    if (one.kind !== "notice") fact("clients", one.of_clients ? listed(ends(one.clients), one.of_clients) : "certain for no single client", one.clients.join(", "));
+    if (one.kind !== "notice") fact("clients", one.of_clients ? listed(ends(one.clients), one.of_clients) : one.kind === "inputs moved" ? "all" : "certain for no single client", one.clients.join(", "));
     fact("labels", one.of_labels ? listed(one.labels, one.of_labels) : "");
     fact("why", one.evidence, one.cause ? `detector ${one.cause}` : "");
     for (const { state, round, words } of one.states) fact(`round ${count(round)}`, words || state, state);
@@ -471,7 +471,7 @@ function show(sections) {
   if (differs("tables")) tables(sections.tables ?? []);
   if (differs("drifts", "imposed")) {
     const imposed = (sections.imposed ?? []).map((round) => ({ kind: "imposed", round }));
-    marks = [...imposed, ...sections.drifts.filter((one) => one.kind !== "notice").map((one) => ({ kind: one.kind, round: one.round }))];
+    marks = [...imposed, ...sections.drifts.filter((one) => one.kind === "restart" || one.kind === "local drift").map((one) => ({ kind: one.kind, round: one.round }))];
     $("imposed").hidden = !imposed.length;
     drifts(sections.drifts);
   }

@@ -6,6 +6,8 @@ from streamfl.live.alerts.rules import LISTED, AlertRules
 from streamfl.protocol.messages import (
     Accepted,
     Ended,
+    FeatureMoved,
+    InputsMoved,
     Joined,
     Left,
     LocalDrift,
@@ -195,3 +197,15 @@ def test_other_changes_are_told_as_what_they_are() -> None:
     notice = Noticed(round=7, epoch=1, cause="class-mix", since=6, statistic=30.0, threshold=20.0, labels=("0",))
     refused = Refusal(client="b", incarnation=1, entry=2, reason="x")
     assert [alert.kind for alert in told(begun(), notice, Ended(entry=3), refused)] == ["notice", "ended"]
+
+
+def test_a_sensor_that_moved_is_told_in_one_sentence() -> None:
+    heat = FeatureMoved("spindle temperature", 60.0, 46.0, ("m3",), 1)
+    moved = InputsMoved(round=7, epoch=1, since=6, statistic=30.0, threshold=9.2, moved=(heat,), clients=("m3",),
+                        times=(1_700_000_000_000, 1_700_000_060_000))  # fmt: skip
+    (alert,) = told(begun(), moved)
+    assert (alert.kind, alert.round, alert.since, alert.clients) == ("inputs-moved", 7, 6, ("m3",))
+    assert alert.text == (
+        "Since round 6 (2023-11-14T22:13:20Z), spindle temperature reads 14 lower (46 instead of 60) at client m3 "
+        "(found in round 7, 2023-11-14T22:14:20Z)."
+    )

@@ -25,7 +25,16 @@ from unit.live.page.told import (
 
 from streamfl.bounds import Limits
 from streamfl.protocol.alarm import Reading
-from streamfl.protocol.messages import Ended, MemberChanged, Noticed, Score, Served, Watermark
+from streamfl.protocol.messages import (
+    Ended,
+    FeatureMoved,
+    InputsMoved,
+    MemberChanged,
+    Noticed,
+    Score,
+    Served,
+    Watermark,
+)
 from streamfl.run.page import view as bounds
 from streamfl.run.page.events import LARGEST
 from streamfl.run.page.sections import changed, sections
@@ -329,6 +338,14 @@ class TestDrifts:
         )
         assert found["headline"]["restarts"] == 0
 
+    def test_moved_inputs_are_a_card_and_no_restart(self):
+        moved = (FeatureMoved("heat\n", 60.0, 46.0), FeatureMoved("load", 1.0, 3.0, ("c1",), 1))
+        found = shown(InputsMoved(round=70, epoch=1, since=66, statistic=30.0, threshold=9.2, moved=moved))
+        (card,) = found["drifts"]
+        assert (card["title"], card["kind"], card["of_clients"]) == ("Inputs moved", "inputs moved", 0)
+        assert "heat\\n reads 14 lower (46 instead of 60) at all" in card["sentence"]
+        assert (found["headline"]["restarts"], found["headline"]["local_drifts"]) == (0, 0)
+
 
 class TestBounds:
     def test_old_rounds_are_merged_and_lose_no_record(self, monkeypatch):
@@ -437,6 +454,10 @@ def lies():
         "known_since": NUMBERS,
         "drift": NUMBERS,
         "positions": st.dictionaries(NAMES, st.tuples(NUMBERS, NUMBERS), max_size=3),
+        "moved": st.lists(
+            st.builds(FeatureMoved, NAMES, FLOATS, FLOATS, st.lists(NAMES, max_size=2).map(tuple), NUMBERS, NUMBERS),
+            max_size=2,
+        ).map(tuple),
     }
     clients, scores = st.lists(NAMES, max_size=3).map(tuple), st.dictionaries(NAMES, FLOATS, max_size=3)
     return st.one_of(
@@ -447,6 +468,7 @@ def lies():
         st.builds(opened, NUMBERS, NUMBERS, round=NUMBERS),
         st.builds(restarted, NUMBERS, cause=NAMES, chosen=NAMES, clients=clients, scores=scores, **found),
         st.builds(drifted, NUMBERS, state=NAMES, chosen=NAMES, clients=clients, gains=scores, **found),
+        st.builds(InputsMoved, round=NUMBERS, clients=clients, **found),
         st.builds(Noticed, round=NUMBERS, cause=NAMES, **found),
     )
 

@@ -1,0 +1,89 @@
+"""What moved in the features themselves, by the moments that the updates of a round carry anyway."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from streamfl.arrays import FloatArray
+from streamfl.learning.drift.inputs import Inputs
+from streamfl.learning.profiles.base import Restart
+from streamfl.machines.coordinator.round.closing import Closing
+from streamfl.machines.coordinator.saved.announcements import MOST_NAMED, Announcement, with_places
+from streamfl.machines.coordinator.saved.ledger import Member
+from streamfl.machines.coordinator.saved.state import CoordinatorState
+from streamfl.protocol.alarm import Alarm
+from streamfl.protocol.messages import FeatureMoved, InputsMoved, LocalDrift, Restarted, RoundClosed, Update
+from streamfl.protocol.moments import Moments
+from streamfl.protocol.native.learnt import NativeLearnt
+from streamfl.protocol.registry import Registry
+
+
+def inputs_after(
+    closing: Closing, decided: Sequence[Restart | LocalDrift], state: CoordinatorState
+) -> tuple[Inputs, tuple[FeatureMoved, ...]]:
+    """Return what is remembered of features after a round, and which of them moved.
+
+    Where only a total of all clients is known, it counts as one client.
+    """
+    pooled = bool(closing.counted.pooled)
+    updates = closing.counted.updates if pooled else closing.senders
+    sent = {update.client: found for update in updates if (found := _moments(update, state.registry)) is not None}
+    is_whole = pooled or closing.opened.message.asks.measured is None
+    return state.inputs.after(state.round, sent, is_whole=is_whole, is_drift=any(map(_is_drift, decided)))
+
+
+def with_moved(
+    made: Sequence[Announcement],
+    moved: tuple[FeatureMoved, ...],
+    closed: RoundClosed,
+    inputs: Inputs,
+    members: Mapping[str, Member],
+) -> tuple[Announcement, ...]:
+    """Return the announcements of a round with the features that moved, in those of drifts or in one of its own."""
+    if not moved:
+        return tuple(made)
+    if any(map(_is_drift, made)):
+        return tuple(replace(each, moved=moved) if _is_drift(each) else each for each in made)
+    clients = sorted({name for one in moved for name in one.clients})
+    alone = InputsMoved(
+        round=closed.round,
+        epoch=closed.epoch,
+        statistic=moved[0].evidence,
+        threshold=inputs.threshold(closed.round),
+        since=min(one.since for one in moved),
+        drift=inputs.drift_before(closed.round),
+        moved=moved,
+        clients=tuple(clients[:MOST_NAMED]) if all(one.clients for one in moved) else (),
+    )
+    return (*made, with_places(alone, members))
+
+
+def _is_drift(found: Restart | Announcement) -> bool:
+    """Tell whether a decision or an announcement is of a drift, when it is found."""
+    match found:
+        case Restart(alarm=Alarm(cause="new-label")) | Restarted(cause="new-label"):
+            return False
+        case LocalDrift():
+            return found.state == "latched"
+    return isinstance(found, Restart | Restarted)
+
+
+def _moments(update: Update, registry: Registry) -> Moments | None:
+    """Return the moments of the features that an update carries, in whatever form; None if it is not its turn."""
+    numbers = update.numbers
+    if numbers.moments is not None and numbers.moments.count.size:
+        return numbers.moments
+    if isinstance(numbers.learnt, NativeLearnt) and numbers.learnt.moments.count.size:
+        return numbers.learnt.moments
+    return None if numbers.second_moments is None else _of_second(numbers.second_moments, registry)
+
+
+def _of_second(C: FloatArray, registry: Registry) -> Moments:
+    """Return the moments of registered features from the sum of z z^T, whose last row is the sum of z."""
+    n = max(float(C[-1, -1]), 1.0)
+    z = C[-1, :-1] / n
+    variance = np.maximum(np.diag(C)[:-1] / n - z * z, 0.0)
+    count = np.where(np.isnan(registry.mean), 0.0, n)
+    mean = np.nan_to_num(registry.mean) + registry.scale * z
+    return Moments(registry.features, count, mean, n * variance * registry.scale**2)

@@ -1,0 +1,63 @@
+"""Features that move while labels follow as before: announced by name, in replay as live, and nothing restarts."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from streamfl.protocol.messages import InputsMoved, RoundOpened
+from streamfl.records.table import Table
+from streamfl.run.dealing.dealing import deal
+from streamfl.run.replay import Replay, Replayed, ReplaySettings
+from streamfl.run.settings import LearningSettings, PrivacySettings
+
+ROUND, CLIENTS, SINCE = 12, 8, 80
+ROUNDS = LearningSettings(features="rounds")
+
+
+@cache
+def run(*, pooled: bool = False) -> tuple[Replayed, list[InputsMoved], list[int]]:
+    """Return a run in which a feature moves at round 80, its announcements, and the rounds that ask all clients."""
+    rng = np.random.default_rng(3)
+    n = ROUND * CLIENTS * 110
+    X = rng.normal((60.0, 0.0, 5.0), (4.0, 1.0, 2.0), size=(n, 3))
+    y = (X[:, 1] > 0.0).astype(np.float64)
+    X[ROUND * CLIENTS * (SINCE - 1) :, 0] -= 14.0
+    table = Table("plant", ("heat", "tilt", "load"), X, y, ("a", "b"), np.arange(n))
+    privacy = PrivacySettings(secure_aggregation="pooled") if pooled else PrivacySettings()
+    settings = ReplaySettings(round_size=ROUND, learning=ROUNDS, privacy=privacy, measure=False, count_bytes=False)
+    replay = Replay(table, deal(table, CLIENTS, "round-robin", 0), settings)
+    told: list[InputsMoved] = []
+    asked: dict[int, bool] = {}
+
+    def observe(event: object) -> None:
+        if isinstance(event, InputsMoved):
+            told.append(event)
+        if isinstance(event, RoundOpened):
+            asked[event.round] = event.asks.measured is None
+
+    replay.observe = observe
+    return replay.run(), told, [t for t, everyone in asked.items() if everyone]
+
+
+def test_a_feature_that_moves_is_announced_within_two_rounds_by_name_and_nothing_restarts():
+    replayed, (found,), _ = run()
+    (heat,) = found.moved
+    assert (found.round, found.since, found.clients, found.drift) == (SINCE + 1, SINCE, (), 0)
+    assert (heat.feature, heat.clients, heat.of_clients) == ("heat", (), CLIENTS)
+    assert (heat.before, heat.after) == pytest.approx((60.0, 46.0), abs=1.0)
+    assert replayed.result.restarts == replayed.result.local_drifts == ()
+    assert [one.moved for one in replayed.result.inputs_moved] == [found.moved]
+    assert sum(end - first for first, end in found.positions.values()) == 2 * ROUND * CLIENTS
+
+
+def test_one_client_in_eight_sends_moments_except_after_something_seems_to_have_moved():
+    assert run()[2] == [1, 2, 3, 4, SINCE + 1]
+
+
+def test_of_a_total_of_all_clients_it_is_known_that_something_moved():
+    """Each sends sums one round in eight, so it is found in the next of these."""
+    _, (found,), _ = run(pooled=True)
+    assert 0 <= found.round - SINCE <= 8
+    assert [(one.feature, one.clients) for one in found.moved] == [("heat", ())]
+    assert found.clients == ()
