@@ -31,7 +31,7 @@ from streamfl.wire.primitives import (
 )
 
 # The last byte is the version of this form.
-MAGIC = b"sfl\x03"
+MAGIC = b"sfl\x04"
 
 # What stands in the text for an array.
 ARRAY = {REFERENCE: None}
@@ -110,7 +110,7 @@ def encode(value: object, *, header: Mapping[str, object] | None = None) -> byte
     >>> from streamfl.protocol.messages import ModelPublished
     >>> message = ModelPublished(slot="step 16", version=7, registry=1, weights=np.full((55, 7), 0.25))
     >>> len(encode(message)), len(codec.encode(message))
-    (55, 3264)
+    (46, 3264)
     """
     apart = _Apart()
     plain = {**(header or {}), **_fields(value, apart)}

@@ -47,7 +47,8 @@ class NativeLearnt:
         The difference of the linear weights, in steps: whole numbers.
     cells, visits, table
         The rows of the table that changed, rising, shape (rows,); the binary logarithm of the visits to each,
-        rounded; and the differences there, in steps, shape (rows, rates, columns): whole numbers.
+        rounded; and the differences there, in steps, shape (rows, rates, columns): whole numbers. In an update their
+        places in place of the rows, if steps are agreed on.
     steps
         The steps that fit what the client learnt. Its numbers are in the published steps, or in these if none are.
     bearing, right

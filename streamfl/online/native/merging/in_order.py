@@ -1,0 +1,42 @@
+"""What is sent and published of the table of ferns: by the places of cells, and in steps; see `Order`.
+
+While no steps are agreed on, nothing is known of the cells either, and both are as they are.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from streamfl.online.native.merging.grids import finer, step_of_cells
+from streamfl.protocol.native.change import NativeChange
+from streamfl.protocol.native.learnt import NativeLearnt
+from streamfl.protocol.native.order import Order
+from streamfl.protocol.native.steps import Steps
+
+
+def learnt_told(learnt: NativeLearnt, order: Order) -> NativeLearnt:
+    """Return what a client learnt, with places in place of cells."""
+    places, by_place = order.told(learnt.cells)
+    return replace(learnt, cells=places, visits=learnt.visits[by_place], table=learnt.table[by_place])
+
+
+def learnt_heard(learnt: NativeLearnt, order: Order) -> NativeLearnt:
+    """Return what a client learnt with cells in place of places; by any writer: what does not fit stays as it is."""
+    cells, by_cell = order.heard(learnt.cells)
+    if any(len(part) != len(by_cell) for part in (learnt.visits, learnt.table) if part.ndim) or not learnt.table.ndim:
+        return learnt
+    return replace(learnt, cells=cells, visits=learnt.visits[by_cell], table=learnt.table[by_cell])
+
+
+def change_told(change: NativeChange, order: Order, steps: Steps) -> NativeChange:
+    """Return a change as it is published, with places in place of cells, and whole numbers of the steps before it."""
+    places, by_place = order.told(change.cells)
+    step = step_of_cells(finer(steps), change.cells.astype(np.int64))
+    return replace(change, cells=places, table=(change.table / step)[by_place])
+
+
+def change_heard(change: NativeChange, order: Order, steps: Steps) -> NativeChange:
+    """Return a published change with cells and numbers; it has the shapes of a change."""
+    cells, by_cell = order.heard(change.cells)
+    step = step_of_cells(finer(steps), cells.astype(np.int64))
+    return replace(change, cells=cells, table=change.table[by_cell] * step)
