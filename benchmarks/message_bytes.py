@@ -107,7 +107,7 @@ def _arrays(plain: Any, name: str) -> Iterator[str]:
 def dealt(name: str, options: argparse.Namespace) -> tuple[Table, dict[str, Log], int]:
     """Return the records of a federation, the logs of its clients, and the records of a round."""
     path = Path(name)
-    if path.suffix and "client" in np.load(path).files:
+    if path.suffix == ".npz" and "client" in np.load(path).files:
         table, logs = sources(path.parent)[path.stem.removeprefix("fed_")].dealt(options.records)
         return table, logs, usual_size(len(table.y), len(logs), min_records=10)
     table = read(name, label="y") if path.suffix else shuffled(covtype(), 0)

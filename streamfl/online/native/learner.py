@@ -410,8 +410,10 @@ class NativeLearner:
         return replace(change.after(self._agreed), table=moved), cells
 
     def _heard(self, change: NativeChange) -> NativeChange:
-        steps = self._agreed.steps
-        return change_heard(change, self._table.agreed.order, steps) if steps.are_known else change
+        agreed = self._agreed
+        if not agreed.steps.are_known:
+            return change
+        return change_heard(change, self._table.agreed.order, agreed.steps, agreed.features)
 
     def told(self, learnt: NativeLearnt) -> NativeLearnt:
         """Return what it learnt as an update carries it: without the agreed names, and with the places of cells."""

@@ -1,13 +1,14 @@
 """What is sent and published of the table of ferns: by the places of cells, and in steps; see `Order`.
 
-While no steps are agreed on, nothing is known of the cells either, and both are as they are.
+What is published leaves out the names of features whose moments it has: they are those of the state. While no steps
+are agreed on, nothing is known of the cells either, and all is as it is.
 """
 
 from dataclasses import replace
 
 import numpy as np
 
-from streamfl.online.native.merging.grids import finer, step_of_cells
+from streamfl.online.native.merging.grids import step_of_cells
 from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.order import Order
@@ -31,12 +32,14 @@ def learnt_heard(learnt: NativeLearnt, order: Order) -> NativeLearnt:
 def change_told(change: NativeChange, order: Order, steps: Steps) -> NativeChange:
     """Return a change as it is published, with places in place of cells, and whole numbers of the steps before it."""
     places, by_place = order.told(change.cells)
-    step = step_of_cells(finer(steps), change.cells.astype(np.int64))
-    return replace(change, cells=places, table=(change.table / step)[by_place])
+    step = step_of_cells(steps, change.cells.astype(np.int64))
+    moments = replace(change.moments, features=())
+    return replace(change, cells=places, table=(change.table / step)[by_place], moments=moments)
 
 
-def change_heard(change: NativeChange, order: Order, steps: Steps) -> NativeChange:
-    """Return a published change with cells and numbers; it has the shapes of a change."""
+def change_heard(change: NativeChange, order: Order, steps: Steps, features: tuple[str, ...]) -> NativeChange:
+    """Return a published change with cells, numbers and names, given the features before; it has its shapes."""
     cells, by_cell = order.heard(change.cells)
-    step = step_of_cells(finer(steps), cells.astype(np.int64))
-    return replace(change, cells=cells, table=change.table[by_cell] * step)
+    step = step_of_cells(steps, cells.astype(np.int64))
+    moments = replace(change.moments, features=(*features, *change.features))
+    return replace(change, cells=cells, table=change.table[by_cell] * step, moments=moments)

@@ -8,6 +8,7 @@ import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.learning.fixed_point import weighted_mean
+from streamfl.learning.grid import SHARE, on_grid, shares_on_grid
 from streamfl.online.native.merging import agreed_pairs, influence
 from streamfl.online.native.merging.agreed_moments import Seen, after_round
 from streamfl.online.native.merging.in_order import change_told
@@ -184,9 +185,9 @@ def mixed(agreed: AgreedMixture, parts: Sequence[NativeLearnt]) -> AgreedMixture
         np.cumsum([len(sent[0][1].best)] * (1 + len(STACKING))),
     )
     return AgreedMixture(
-        best / best.sum(),
-        np.array(stacked),
-        outer / outer.sum(),
+        shares_on_grid(best),
+        on_grid(np.array(stacked), np.full((len(stacked), len(best)), 2.0**SHARE)),
+        shares_on_grid(outer),
         float(np.median([each.norm for _, each in sent])),
         float(np.median([each.variance for _, each in sent])),
         int(np.median([each.records for _, each in sent])),
