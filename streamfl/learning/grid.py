@@ -19,7 +19,7 @@ GRADIENT, ROWS, SECOND, WEIGHT = -4, 55, -2, -6
 # Exponents while no deviation is known: features may be small. docs/choices.md, "Grids".
 UNKNOWN = -10
 
-# The step of weights in mixtures and of other shares, as a power of two.
+# The step of weights in mixtures, as a power of two. docs/choices.md, "Grids".
 SHARE = -14
 
 # Exponents beyond these bounds are not published. docs/choices.md, "Grids".
