@@ -54,21 +54,19 @@ class _Variant:
     def play(self, t: int, clients: Sequence[ClientRecords]) -> None:
         """Predict a round with the peer's model, let it learn, and predict the same round again."""
         began = stopwatch()
-        W = self.peer.W
-        losses = [self._predict(t, name, own, W) for name, own in zip(self.meter.names, clients, strict=True)]
+        losses = [self._predict(t, name, own) for name, own in zip(self.meter.names, clients, strict=True)]
         scores = np.concatenate(losses)
         self.meter.add_losses(t, scores)
         cause = self.peer.learn(t, clients, float(scores.mean()))
         if cause is not None:
             self.restarts.append(Found(round=t, cause=cause))
-        after = self.peer.W
         for name, own in zip(self.meter.names, clients, strict=True):
-            right = int((SOFTMAX.predict(own.Z @ after) == own.y).sum())
+            right = int((SOFTMAX.predict(self.peer.outputs(own.Z)) == own.y).sum())
             self.meter.add(name, t, post_update=right)
         self.seconds += stopwatch() - began
 
-    def _predict(self, t: int, name: str, own: ClientRecords, W: FloatArray) -> FloatArray:
-        outputs = own.Z @ W
+    def _predict(self, t: int, name: str, own: ClientRecords) -> FloatArray:
+        outputs = self.peer.outputs(own.Z)
         right = int((SOFTMAX.predict(outputs) == own.y).sum())
         self.meter.add(name, t, records=len(own.y), served=right, at_start=right)
-        return SOFTMAX.scores(SOFTMAX.losses(outputs, own.y), W.shape[1])
+        return SOFTMAX.scores(SOFTMAX.losses(outputs, own.y), outputs.shape[1])

@@ -286,6 +286,11 @@ def demo(**options: Any) -> None:
     help="fedomd: average the clients' models in the primal or the dual space. Default: primal, as in the paper.",
 )
 @click.option("--l1", type=click.FloatRange(0.0, 1e6), help="fedomd: weight of the L1 penalty. Default: 0.")
+@click.option(
+    "--mu",
+    type=click.FloatRange(0.0, 1e6),
+    help="fedprox: how strongly local steps are pulled back to the round's model. Default: 0.01.",
+)
 @click.option("--l2", type=click.FloatRange(0.0, 1e6), help="Weight of the squared penalty. Default: 0.")
 @click.option(
     "--local-batch", type=click.IntRange(1, MOST), help="Records per local step. Default: one step per round."
@@ -480,7 +485,7 @@ def table_named(source: "str | DataFrame", options: dict[str, Any], console: "Co
 OF_SOME_PROFILES = ("rho_scale", "optimistic", "start", "detector", "max_order")
 
 # Options with the same names in the settings, which also have the defaults.
-LEARNING = ("features", "bytes", "model", "algorithm", "mirror", "average", "l1", "l2", "local_batch", "gamma")
+LEARNING = ("features", "bytes", "model", "algorithm", "mirror", "average", "l1", "mu", "l2", "local_batch", "gamma")
 PRIVACY = ("secure_aggregation", "noise", "radius", "delta")
 PROFILE = ("profile", "detector", "rho_scale", "optimistic", "start", "step", "max_order")
 
@@ -527,7 +532,7 @@ def _check_learning(options: dict[str, Any]) -> None:
         raise UsageError(
             "--rho-scale is not a number; 1 is the paper's value, smaller values make the tests more sensitive"
         )
-    for name in ("l1", "l2", "gamma", "step"):
+    for name in ("l1", "mu", "l2", "gamma", "step"):
         if options[name] is not None and math.isnan(options[name]):
             raise UsageError(f"--{name} is not a number; give a number, or leave it out")
     if options["mirror"] == "euclidean" and options["average"] is not None:

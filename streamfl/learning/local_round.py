@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamfl.arrays import BoolArray, FloatArray, IntArray
-from streamfl.learning.algorithms.base import Algorithm, LocalProblem, local_model
+from streamfl.learning.algorithms.base import Algorithm, LocalProblem, local_model, local_steps
 from streamfl.learning.fixed_point import shortened
 from streamfl.learning.grid import gradient_steps, in_short, on_grid, short
 from streamfl.learning.history import History
@@ -66,6 +66,10 @@ class Learner:
     def one_full_step(self) -> bool:
         """Whether a round is a single step on all its records."""
         return self.local_batch is None and self.gamma == 1.0
+
+    def work(self, records: int) -> float:
+        """Return the work of a client with so many records in a round: see `Algorithm.work`."""
+        return self.algorithm.work(local_steps(records, self.local_batch, self.gamma))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -347,7 +351,8 @@ class LocalRound:
             end = learner.algorithm.step(start, slope, slot.eta)
         else:
             end = self._local_steps(slot, start, result)
-        return learner.algorithm.to_average(end) - learner.algorithm.to_average(start)
+        difference = learner.algorithm.to_average(end) - learner.algorithm.to_average(start)
+        return difference / learner.work(len(self.records.y))
 
     def _on_grid(self, sums: FloatArray) -> FloatArray:
         """Return sums of gradients, shape (d + 1, slots, columns), on the grid of the round.

@@ -26,18 +26,20 @@ class Arrived(Generic[V]):
     """
 
     versions: dict[int, V] = field(default_factory=dict)
+    _sizes: dict[int, int] = field(default_factory=dict)  # of the versions, counted once: that takes time
 
     def take(self, version: int, value: V) -> None:
         """Store a version as the last arrival; beyond `VERSIONS`, or `MOST_KEPT` bytes, the first are dropped."""
         self.versions.pop(version, None)
         self.versions[version] = value
+        self._sizes = {v: self._sizes[v] for v in self.versions if v != version} | {version: memory(value)}
         while len(self.versions) > VERSIONS or (len(self.versions) > 1 and self.memory > MOST_KEPT):
             del self.versions[next(iter(self.versions))]
 
     @property
     def memory(self) -> int:
         """Return about how many bytes all versions take."""
-        return sum(map(memory, self.versions.values()))
+        return sum([self._sizes[version] for version in self.versions])
 
     def get(self, version: int) -> V | None:
         """Return the value of a version, None if it is not stored."""

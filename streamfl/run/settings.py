@@ -82,6 +82,8 @@ class LearningSettings(_Settings):
     """The space in which `fedomd` averages the clients' models."""
     l1: float = Field(0.0, ge=0.0, allow_inf_nan=False)
     """The weight of the L1 penalty of `fedomd`."""
+    mu: float = Field(0.01, ge=0.0, le=1e6)
+    """How strongly `fedprox` pulls local steps back to the round's model; 0 is FedAvg."""
     l2: float = Field(0.0, ge=0.0, allow_inf_nan=False)
     """The weight of the squared (L2) penalty."""
     radius: float = Field(RADIUS, gt=0.0)
@@ -156,6 +158,10 @@ class LearningSettings(_Settings):
             raise UsageError(
                 f"{names}: only for {others}, but the algorithm is {self.algorithm}; use {others}, or leave {names} "
                 "out"
+            )
+        if ALGORITHMS.find(self.algorithm).of_several_steps and self.local_batch is None:
+            raise UsageError(
+                f"algorithm {self.algorithm}: with one step a round it is fedavg; set local_batch, a step's records"
             )
         return self
 
@@ -264,9 +270,15 @@ class LearningSettings(_Settings):
             raise UsageError(f"model {self.model} predicts {what}; leave model out, or set the other task")
         return str(self.model)
 
+    @property
+    def weighs_by_steps(self) -> bool:
+        """Whether what a client's difference counts depends on its number of local steps."""
+        algorithm = self._algorithm()
+        return algorithm.work(1) != algorithm.work(2)
+
     def _algorithm(self) -> Algorithm:
         return ALGORITHMS.find(self.algorithm).of(
-            AlgorithmOptions(radius=self.radius, mirror=self.mirror, average=self.average, l1=self.l1)
+            AlgorithmOptions(radius=self.radius, mirror=self.mirror, average=self.average, l1=self.l1, mu=self.mu)
         )
 
 
@@ -367,6 +379,7 @@ class PrivacySettings(_Settings):
             "what online models learn cannot be sent as a sum of fixed length; set learning.features to rounds": (
                 learning.features != "rounds"
             ),
+            "sums hide the number of steps of each client; set algorithm to fedavg": learning.weighs_by_steps,
             f"the aggregation {aggregation} compares clients, which sums hide; use mean": aggregation != "mean",
             f"two totals could reveal one client, because {profile.scores_again}": (
                 self.secure_aggregation == "masked" and bool(profile.scores_again)

@@ -1,5 +1,6 @@
 """Conformance checks for base algorithms."""
 
+import math
 from collections.abc import Callable
 from copy import deepcopy
 
@@ -90,6 +91,14 @@ def is_whitened_only_if_a_step_is_plain(make: Callable[[], Algorithm]) -> None:
         expect(plain, "it may be whitened, but its step is not W - eta slope")
 
 
+def takes_the_first_step_as_it_is(make: Callable[[], Algorithm]) -> None:
+    """Nothing pulls a local step at the round's start, and the work of steps is a positive number."""
+    algorithm, (W, _) = make(), _drawn()
+    expect(not np.any(algorithm.pull(W, W)), "it pulls a step at the round's start")
+    works = [algorithm.work(steps) for steps in (1, 2, 1000)]
+    expect(all(0.0 < work < math.inf for work in works), f"the work of 1, 2 and 1000 steps is {works}")
+
+
 def lowers_the_loss(make: Callable[[], Algorithm]) -> None:
     """On convex losses, rounds of small steps lower the loss of all clients' records."""
     for model in (Linear(), Softmax()):
@@ -136,6 +145,7 @@ CHECKS: tuple[Callable[[Callable[[], Algorithm]], None], ...] = (
     has_no_state,
     keeps_a_model_in_a_round_without_differences,
     is_whitened_only_if_a_step_is_plain,
+    takes_the_first_step_as_it_is,
     lowers_the_loss,
     ignores_the_order_of_clients,
     stays_in_a_ball,

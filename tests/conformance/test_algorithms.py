@@ -104,6 +104,16 @@ class Upwards(Signs):
         return super().step(W, -slope, eta)
 
 
+class Drawn(Signs):
+    def pull(self, W: FloatArray, start: FloatArray) -> FloatArray:
+        return W
+
+
+class Idle(Signs):
+    def work(self, steps: int) -> float:
+        return steps - 1.0
+
+
 class Free(Signs):
     def step(self, W: FloatArray, slope: FloatArray, eta: float) -> FloatArray:
         return W - eta * np.sign(slope)
@@ -122,6 +132,8 @@ class Free(Signs):
         (Random, "it is random, or depends on other steps"),
         (Shrinking, "a round without differences changes the model"),
         (Boastful, "it may be whitened, but its step is not W - eta slope"),
+        (Drawn, "it pulls a step at the round's start"),
+        (Idle, "the work of 1, 2 and 1000 steps is"),
         (Deaf, "Linear: the loss is .* after 30 rounds"),
         (Upwards, "Linear: the loss is .* after 30 rounds"),
         (Free, "give a norm of .*, but the ball's radius is 1000"),

@@ -632,6 +632,12 @@ BAD: dict[str, tuple[str, bytes, tuple[str, ...], str]] = {
     "a rho that is no number": ("f.csv", GOOD, ("--profile", "paper", "--rho-scale", "nan"), "1 is the paper"),
     "a gamma that is no number": ("f.csv", GOOD, ("--gamma", "nan"), "--gamma is not a number"),
     "a map of another algorithm": ("f.csv", GOOD, ("--mirror", "p-norm"), "mirror: only for fedomd"),
+    "an algorithm of several steps, with one": (
+        "f.csv",
+        GOOD,
+        ("--algorithm", "fednova"),
+        "algorithm fednova: with one step a round it is fedavg; set local_batch",
+    ),
     "L1 of another algorithm": ("f.csv", GOOD, ("--l1", "0.1"), "l1: only for fedomd"),
     "averages that are the same": (
         "f.csv",
@@ -667,6 +673,7 @@ NAMES_NO_FILE = {
     "a gamma that is no number",
     "a map of another algorithm",
     "L1 of another algorithm",
+    "an algorithm of several steps, with one",
     "averages that are the same",
     "regret with a part of the records",
     "orders of another profile",
@@ -767,7 +774,7 @@ def test_help_names_every_option_that_people_are_promised():
     told = CliRunner().invoke(cli, ("replay", "--help")).output
     promised = (
         "label clients split round-size profile task drop time rho-scale optimistic start detector algorithm"
-        " mirror average l1 l2 gamma step max-order local-batch inject seed on-bad-record report json per-round"
+        " mirror average l1 mu l2 gamma step max-order local-batch inject seed on-bad-record report json per-round"
         " model-out predictions bytes label-delay"
     )
     assert [option for option in promised.split() if f"--{option}" not in told] == []

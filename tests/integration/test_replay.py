@@ -177,6 +177,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "one step": {},
     "local batches": {"local_batch": 5},
     "one record a step": {"local_batch": 1},
+    "fedprox": {"algorithm": "fedprox", "local_batch": 5},
+    "fednova": {"algorithm": "fednova", "local_batch": 5},
     "a part of the records": {"gamma": 0.5},
     "logistic": {"model": "logistic"},
     "penalty": {"l2": 1e-3},

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl_benchmarks.peers.base import ClientRecords, records
+from streamfl_benchmarks.peers.base import ClientRecords, LinearPeer, records
 from streamfl_benchmarks.peers.fedavg import averaged
 from streamfl_benchmarks.peers.local_work import LocalWork
 
@@ -15,7 +15,7 @@ Moment = TypeVar("Moment", float, FloatArray)
 
 
 @dataclass
-class AdaptiveFedAvg:
+class AdaptiveFedAvg(LinearPeer):
     """FedAvg; a drift moves the global model, its variance grows, and the clients' step with it, up to eta0.
 
     After round t, with theta the new global model, in turn, each corrected by 1 - beta^t like Adam's moments:

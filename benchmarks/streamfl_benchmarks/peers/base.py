@@ -31,26 +31,38 @@ class ClientRecords:
 class Peer(Protocol):
     """A method under comparison, client side and server side in one object."""
 
-    @property
-    def W(self) -> FloatArray:  # noqa: N802 - a matrix, as in the papers
-        """Return the model that predicts the records of the next round, shape (d, K)."""
+    def outputs(self, Z: FloatArray) -> FloatArray:
+        """Return the outputs of the model that predicts the records of the next round, shape (n, K)."""
         ...
 
     def learn(self, t: int, clients: Sequence[ClientRecords], loss: float) -> str | None:
-        """Learn round t, after its records were predicted with `W`, and return the cause of a restart, or None.
+        """Learn round t, after its records were predicted, and return the cause of a restart, or None.
 
-        `loss` is the mean score of `W` on them, in [0, 1]. A round in which no client has records changes nothing.
+        `loss` is the mean score of the predictions, in [0, 1]. A round without records changes nothing.
         """
         ...
 
 
-def score(W: FloatArray, own: ClientRecords) -> float:
-    """Return the mean score of W on records, in [0, 1]: that of the cross-entropy, clipped.
+class LinearPeer:
+    """A peer with a linear model W, shape (d, K)."""
 
-    >>> score(np.zeros((1, 4)), ClientRecords(np.ones((3, 1)), np.zeros(3)))
-    0.5
+    W: FloatArray
+
+    def outputs(self, Z: FloatArray) -> FloatArray:
+        """Return Z W."""
+        return Z @ self.W
+
+
+def scores(peer: Peer, own: ClientRecords) -> FloatArray:
+    """Return the scores of a peer on records, each in [0, 1]: those of the cross-entropy, clipped.
+
+    >>> peer = LinearPeer()
+    >>> peer.W = np.zeros((1, 4))
+    >>> scores(peer, ClientRecords(np.ones((3, 1)), np.zeros(3)))
+    array([0.5, 0.5, 0.5])
     """
-    return float(SOFTMAX.scores(SOFTMAX.losses(own.Z @ W, own.y), W.shape[1]).mean())
+    outputs = peer.outputs(own.Z)
+    return SOFTMAX.scores(SOFTMAX.losses(outputs, own.y), outputs.shape[1])
 
 
 def records(clients: Sequence[ClientRecords]) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, pooled, records
+from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, LinearPeer, pooled, records
 from streamfl_benchmarks.peers.local_work import weighted
 
 
@@ -55,7 +55,7 @@ class Bettor:
 
 
 @dataclass
-class CBCE:
+class CBCE(LinearPeer):
     """One gradient descent for every interval of the geometric cover; the model is their mean, weighted by bets.
 
     Intervals are [i 2^k, (i + 1) 2^k - 1], i >= 1, k >= 0: log2(t) + 1 of them hold round t. Weights are

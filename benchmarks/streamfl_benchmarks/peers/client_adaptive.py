@@ -7,12 +7,12 @@ from typing import Literal
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl_benchmarks.peers.base import ClientRecords, records, shares
+from streamfl_benchmarks.peers.base import ClientRecords, LinearPeer, records, shares
 from streamfl_benchmarks.peers.local_work import LocalWork, copies, weighted
 
 
 @dataclass
-class ClientAdaptive:
+class ClientAdaptive(LinearPeer):
     """w <- w - eta u on every client, from w = x, u the local rule's direction; then x <- sum p_n w_n.
 
     With g = grad F_n(w), elementwise, in local step j of the round:

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 from streamfl.arrays import FloatArray
 from streamfl.learning.model import gradient
-from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, pooled, records, shares
+from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, LinearPeer, pooled, records, shares
 from streamfl_benchmarks.peers.local_work import LocalWork, copies, weighted
 
 
 @dataclass
-class FedAvgPeer:
+class FedAvgPeer(LinearPeer):
     """w <- w - eta grad F_n(w) on every client, from w = x; then x <- sum p_n w_n.
 
     Parameters

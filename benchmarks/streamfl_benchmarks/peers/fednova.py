@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl_benchmarks.peers.base import ClientRecords, records, shares
+from streamfl_benchmarks.peers.base import ClientRecords, LinearPeer, records, shares
 from streamfl_benchmarks.peers.local_work import LocalWork, copies, weighted
 
 
 @dataclass
-class FedNova:
+class FedNova(LinearPeer):
     """Client i takes tau_i local steps to x_i; d_i = (x - x_i) / (eta a_i); x <- x - tau_eff eta sum p_i d_i.
 
     a_i sums the weights with which the tau_i gradients enter x_i: it starts at 0, with c = 0, and each step does

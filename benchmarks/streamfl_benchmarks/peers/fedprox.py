@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from streamfl.arrays import FloatArray
-from streamfl_benchmarks.peers.base import ClientRecords, records, shares
+from streamfl_benchmarks.peers.base import ClientRecords, LinearPeer, records, shares
 from streamfl_benchmarks.peers.local_work import LocalWork, copies, weighted
 
 
 @dataclass
-class FedProx:
+class FedProx(LinearPeer):
     """w <- w - eta (grad F_n(w) + mu (w - x)) on every client, from w = x; then x <- sum p_n w_n.
 
     A client that takes fewer steps, for lack of records, is averaged like the rest: the source's partial work.

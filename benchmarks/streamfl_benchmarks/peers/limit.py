@@ -8,13 +8,13 @@ import numpy as np
 from scipy.optimize import minimize
 
 from streamfl.arrays import FloatArray, IntArray
-from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, pooled, records
+from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, LinearPeer, pooled, records
 
 RoundsOf = Callable[[int], Sequence[ClientRecords]]
 
 
 @dataclass
-class Limit:
+class Limit(LinearPeer):
     """Plays, from the first round of every segment, the model fitted on that segment's own rounds; learns nothing.
 
     No peer can reach it in the first round of a segment, and a linear model hardly anywhere.

@@ -7,11 +7,11 @@ import numpy as np
 
 from streamfl.arrays import FloatArray
 from streamfl.learning.model import gradient
-from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, pooled, records
+from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, LinearPeer, pooled, records
 
 
 @dataclass
-class Newton:
+class Newton(LinearPeer):
     """H <- forget H + Hessian of F(W); W <- W - H^-1 grad F(W). No detector, no restart, one model.
 
     Near the minimiser that is least squares with exponential forgetting on the expansions of the rounds, 1 - forget

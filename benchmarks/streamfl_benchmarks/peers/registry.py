@@ -19,6 +19,7 @@ from streamfl_benchmarks.peers.fednova import FedNova
 from streamfl_benchmarks.peers.fedprox import FedProx
 from streamfl_benchmarks.peers.limit import Limit, RoundsOf
 from streamfl_benchmarks.peers.local_work import LocalWork
+from streamfl_benchmarks.peers.network import Network
 from streamfl_benchmarks.peers.newton import Newton
 from streamfl_benchmarks.peers.restarting import AtRounds, OnADWIN, OnGLR, Restarting, Rule
 from streamfl_benchmarks.peers.server_adaptive import ServerAdaptive
@@ -162,6 +163,14 @@ def _newton(s: Stream, c: Constants) -> Peer:
     return Newton(s.scratch, c["forget"], s.l2)
 
 
+def _network(units: int) -> Callable[[Stream, Constants], Network]:
+    return lambda s, c: Network(s.d, s.labels, units, c["eta"], s.work(c["passes"], batch=c["batch"]), s.seed, s.l2)
+
+
+def _network_glr(units: int) -> Callable[[Stream, Constants], Peer]:
+    return lambda s, c: Restarting(lambda: _network(units)(s, c), OnGLR())
+
+
 def _whitened_glr(s: Stream, c: Constants) -> Peer:
     return Restarting(lambda: Whitened(s.scratch, c["step"], s.l2), OnGLR())
 
@@ -214,6 +223,7 @@ _ADAGRAD_GRID = _server_grid((0.3, 1.0, 3.0, 10.0, 30.0), (1e-2, 1e-1, 1.0))
 # As epsilon grows, the rules turn into plain steps of eta / epsilon: a ridge, whose end is fedavg-10.
 _CLIENT_GRID = grid(eta=(0.03, 0.1, 0.3, 1.0, 3.0, 10.0), epsilon=(1e-3, 1e-2, 1e-1, 1.0))
 _FEDAVG_GRID = grid(steps=(1, 10), eta=(0.01, *ONE_STEP))
+_NETWORK_GRID = grid(eta=(0.1, 0.3, 1.0), batch=(5, 20), passes=(1, 3, 10))
 _ADWIN_GRID = grid(steps=(1, 10), eta=(0.01, *ONE_STEP), by_client=(0, 1))
 
 PEERS: Mapping[str, PeerSpec] = MappingProxyType(
@@ -234,6 +244,9 @@ PEERS: Mapping[str, PeerSpec] = MappingProxyType(
         "fedavg-glr": PeerSpec(_restarting(lambda s, c: OnGLR()), _FEDAVG_GRID),
         "cbce": PeerSpec(_cbce, grid(step=(0.3, 1.0, 3.0, 10.0, 30.0, 100.0), warm=(0, 1))),
         "oracle": PeerSpec(_restarting(lambda s, c: AtRounds(s.at)), _FEDAVG_GRID),
+        "network-64": PeerSpec(_network(64), _NETWORK_GRID),
+        "network-128": PeerSpec(_network(128), _NETWORK_GRID),
+        "network-128-glr": PeerSpec(_network_glr(128), _NETWORK_GRID),
         "newton": PeerSpec(_newton, grid(forget=(0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98))),
         "whitened-glr": PeerSpec(_whitened_glr, grid(step=(1.0, 4.0, 8.0, 16.0, 32.0, 64.0))),
         "limit": PeerSpec(_limit, ALONE),

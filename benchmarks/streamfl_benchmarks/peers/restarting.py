@@ -9,7 +9,7 @@ from river.drift import ADWIN
 
 from streamfl.arrays import FloatArray
 from streamfl.learning.drift.detectors.glr import GLRDetector
-from streamfl_benchmarks.peers.base import ClientRecords, Peer, records, score
+from streamfl_benchmarks.peers.base import ClientRecords, Peer, records, scores
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,16 +138,15 @@ class Restarting:
         """Make the first peer."""
         self.peer = self.make()
 
-    @property
-    def W(self) -> FloatArray:  # noqa: N802 - a matrix, as in the papers
-        """Return the model of the current peer."""
-        return self.peer.W
+    def outputs(self, Z: FloatArray) -> FloatArray:
+        """Return the outputs of the current peer."""
+        return self.peer.outputs(Z)
 
     def learn(self, t: int, clients: Sequence[ClientRecords], loss: float) -> str | None:
         """Learn round t, with a new peer if the rule restarts."""
         if not records(clients):
             return None
-        by_client = [score(self.W, client) for client in clients if len(client.y)]
+        by_client = [float(scores(self.peer, client).mean()) for client in clients if len(client.y)]
         cause = self.rule.cause(t, Seen(loss, records(clients), np.array(by_client)))
         if cause is not None:
             self.peer = self.make()

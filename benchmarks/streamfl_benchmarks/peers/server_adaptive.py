@@ -7,13 +7,13 @@ from typing import Literal
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl_benchmarks.peers.base import ClientRecords, records
+from streamfl_benchmarks.peers.base import ClientRecords, LinearPeer, records
 from streamfl_benchmarks.peers.fedavg import averaged
 from streamfl_benchmarks.peers.local_work import LocalWork
 
 
 @dataclass
-class ServerAdaptive:
+class ServerAdaptive(LinearPeer):
     """m <- beta1 m + (1 - beta1) D; v by the rule; x <- x + server_step m / (sqrt(v) + tau), elementwise.
 
     D is the mean of the clients' differences, weighted by records. v starts at tau^2, and D^2 enters it by

@@ -9,11 +9,11 @@ import numpy as np
 from streamfl.arrays import FloatArray
 from streamfl.learning.model import gradient
 from streamfl.learning.second_moments import SecondMoments
-from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, pooled, records
+from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, LinearPeer, pooled, records
 
 
 @dataclass
-class Whitened:
+class Whitened(LinearPeer):
     """W <- W - s / sqrt(n) A^-1 grad F(W) in the n-th round, A the second moments that `adaptive` whitens by.
 
     Parameters

@@ -78,8 +78,21 @@ class LocalProblem:
     def _part(self, rows: IntArray) -> IntArray:
         if self.rng is None:
             raise ValueError("gamma < 1 draws records, so it needs an rng")
-        kept = max(1, round(self.gamma * len(rows)))
-        return np.sort(self.rng.choice(rows, size=kept, replace=False))
+        return np.sort(self.rng.choice(rows, size=drawn(len(rows), self.gamma), replace=False))
+
+
+def drawn(records: int, gamma: float) -> int:
+    """Return how many of a round's records a client trains on: the share gamma, but at least one."""
+    return max(1, round(gamma * records))
+
+
+def local_steps(records: int, batch: int | None, gamma: float) -> int:
+    """Return the number of local steps on a round's records, also where all records of a step are held out.
+
+    >>> local_steps(250, batch=100, gamma=1.0), local_steps(250, batch=100, gamma=0.5), local_steps(250, None, 1.0)
+    (3, 2, 1)
+    """
+    return 1 if batch is None else -(-drawn(records, gamma) // batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +105,15 @@ class AlgorithmOptions:
         The radius of the ball that models stay in.
     mirror, average, l1
         See `FedOMD`. An algorithm that uses one names it in `takes`.
+    mu
+        See `FedProx`.
     """
 
     radius: float = RADIUS
     mirror: str = "p-norm"
     average: Average = "primal"
     l1: float = 0.0
+    mu: float = 0.01
 
 
 class Algorithm(abc.ABC):
@@ -109,9 +125,12 @@ class Algorithm(abc.ABC):
     ----------
     takes
         The `AlgorithmOptions` that it uses besides the radius. Other options are refused if given.
+    of_several_steps
+        Whether it differs from FedAvg only where a round is more than one local step.
     """
 
     takes: ClassVar[tuple[str, ...]] = ()
+    of_several_steps: ClassVar[bool] = False
 
     @classmethod
     @abc.abstractmethod
@@ -126,6 +145,17 @@ class Algorithm(abc.ABC):
     @abc.abstractmethod
     def step(self, W: FloatArray, slope: FloatArray, eta: float) -> FloatArray:
         """Return the model after one step of size `eta` along the gradient `slope` at W."""
+
+    def pull(self, W: FloatArray, start: FloatArray) -> FloatArray | float:
+        """Return what a local step at W adds to the gradient in a round that began at `start`; by default nothing."""
+        return 0.0
+
+    def work(self, steps: int) -> float:
+        """Return the work of so many local steps, at least one; by default 1, whatever their number.
+
+        A client divides its difference by its own work, and the coordinator multiplies the mean by the mean work.
+        """
+        return 1.0
 
     def to_average(self, W: FloatArray) -> FloatArray:
         """Return W in the space where clients' results are averaged; by default W itself."""
@@ -168,13 +198,15 @@ def local_model(
     >>> local_model(FedAvg(), problem, np.zeros((1, 1)), 0.5)
     array([[1.]])
     """
+    start = W
     for rows in problem.batches():
         if served is not None:
             served(rows, problem.Z[rows] @ W)
         used = problem.trained(rows)
         Z, y = problem.Z[used], problem.y[used]
         if len(y):
-            W = algorithm.step(W, gradient(problem.model, W, Z, y, l2=problem.l2), eta)
+            slope = gradient(problem.model, W, Z, y, l2=problem.l2)
+            W = algorithm.step(W, slope + algorithm.pull(W, start), eta)
     return W
 
 

@@ -75,4 +75,4 @@ class Patience:
 
     def succeeds(self) -> "Patience":
         """Return the value after an accepted update: it clears the setbacks."""
-        return replace(self, setbacks=0)
+        return replace(self, setbacks=0) if self.setbacks else self

@@ -8,13 +8,24 @@ from typing import Literal, Self
 import numpy as np
 import pytest
 
-from streamfl.learning.algorithms import Algorithm, FedAvg, FedOMD, LocalProblem, combine, local_model
+from streamfl.learning.algorithms import (
+    Algorithm,
+    FedAvg,
+    FedNova,
+    FedOMD,
+    FedProx,
+    LocalProblem,
+    combine,
+    local_model,
+)
 from streamfl.learning.algorithms.base import AlgorithmOptions
 from streamfl.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
+from streamfl.learning.drift.evidence import LiveModel
 from streamfl.learning.history import History
 from streamfl.learning.local_round import Learner, LocalRound, RoundRecords
 from streamfl.learning.model import gradient
-from streamfl.machines.coordinator.round.aggregation import Contribution
+from streamfl.machines.coordinator.round.aggregation import Contribution, RoundAggregation
+from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.models import Linear, Softmax
 from streamfl.protocol.messages import Slot
 from streamfl.protocol.registry import Registry
@@ -277,6 +288,40 @@ def test_one_record_a_step_by_hand() -> None:
     Z, y, W = np.ones((2, 1)), np.array([1.0, 3.0]), np.zeros((1, 1))
     assert local_model(FedAvg(), LocalProblem(Linear(), Z, y, batch=1), W, 0.5) == 1.75
     assert local_model(FedAvg(), LocalProblem(Linear(), Z, y), W, 0.5) == 1.0
+
+
+def test_fedprox_pulls_every_local_step_to_the_model_of_the_round() -> None:
+    # Targets 1, 3; eta 0.5, mu 0.5: 0 -> 0.5, then the slope is 0.5 - 3 + 0.5 * (0.5 - 0) = -2.25: 0.5 -> 1.625.
+    problem = LocalProblem(Linear(), np.ones((2, 1)), np.array([1.0, 3.0]), batch=1)
+    assert local_model(FedProx(mu=0.5), problem, np.zeros((1, 1)), 0.5) == 1.625
+    assert local_model(FedProx(mu=0.0), problem, np.zeros((1, 1)), 0.5) == 1.75
+
+
+@pytest.mark.parametrize(("algorithm", "expected"), [(FedNova(), 1.953125), (FedAvg(), 2.09375)])
+def test_fednova_weighs_a_step_alike_at_clients_with_few_and_many_of_them(
+    algorithm: Algorithm, expected: float
+) -> None:
+    # eta 0.5, a record a step. One record with target 1: 0 -> 0.5. Three with target 3: 0 -> 1.5 -> 2.25 -> 2.625.
+    # FedAvg: (0.5 + 3 * 2.625) / 4. FedNova: (1 + 3 * 3) / 4 steps of (0.5 + 3 * 2.625 / 3) / 4 each.
+    registry, learner = Registry(1, (), (), np.zeros(0), np.ones(0)), Learner(Linear(), algorithm, local_batch=1)
+    told = []
+    for n, target in ((1, 1.0), (3, 3.0)):
+        local = LocalRound(
+            learner=learner,
+            records=RoundRecords(registry, (), np.ones((n, 1)), np.full(n, target)),
+            slots=[Slot(name="main", version=1, eta=0.5)],
+            weights={"main": np.zeros((1, 1))},
+            trains={"main"},
+            serves="main",
+            known_labels=0,
+            key=(f"c{n}", 1),
+        )
+        result = local.run(History())
+        told.append(Contribution(f"c{n}", n, n, (), result.losses, result.differences))
+    together = RoundAggregation(learner, Agreement(registry, 1.0), ())
+    played = together.played(LiveModel("main", np.zeros((1, 1)), eta=0.5), told)
+    assert played is not None
+    assert played.stepped == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 10, 11, 12])

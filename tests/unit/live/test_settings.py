@@ -164,7 +164,10 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("text", "why"),
         [
-            ("[learning]\nalgorithm = 'fedprox'", "no algorithm is called 'fedprox': use one of fedavg, fedomd"),
+            (
+                "[learning]\nalgorithm = 'fedsgd'",
+                "no algorithm is called 'fedsgd': use one of fedavg, fedprox, fednova, fedomd",
+            ),
             ("[profile]\nprofile = 'expert'", "no profile is called 'expert': use one of adaptive, paper, experts"),
             ("[learning]\nmirror = 'p-norm'", "mirror: only for fedomd, but the algorithm is fedavg"),
             (

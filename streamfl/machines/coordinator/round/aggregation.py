@@ -191,8 +191,9 @@ class RoundAggregation:
             slope = self._slope(trained, model.name)
             kept = 1.0 - model.eta * self.learner.l2  # the penalty is measured in whitened features as well
             return self.learner.algorithm.from_average(kept * start + self.agreement.whitened(-model.eta * slope))
-        mean = self._mean(trained, model.name)
-        return combine(self.learner.algorithm, start, mean)
+        works = [c.trained * self.learner.work(c.records) for c in trained]
+        mean_work = math.fsum(works) / sum([c.trained for c in trained])
+        return combine(self.learner.algorithm, start, mean_work * self._mean(trained, model.name))
 
     def _slope(self, trained: Sequence[Contribution], name: str) -> FloatArray:
         """Return the combined gradient a record, of sums over records."""

@@ -8,11 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl_benchmarks.peers.base import ClientRecords, score
+from streamfl_benchmarks.peers.base import ClientRecords, scores
 from streamfl_benchmarks.peers.cbce import CBCE, Bettor, ends
 from streamfl_benchmarks.peers.fedavg import FedAvgPeer
 
 SCRATCH = np.zeros((1, 2))
+
+
+def score(W: np.ndarray[tuple[int, ...], np.dtype[np.float64]], own: ClientRecords) -> float:
+    return float(scores(FedAvgPeer(W, 1.0), own).mean())
 
 
 def coins(zeros: int, ones: int) -> list[ClientRecords]:

@@ -27,11 +27,11 @@ def test_after_a_restart_the_model_has_learnt_that_round_alone() -> None:
     # One step from scratch on label 0 alone is (0.5, -0.5).
     peer = restarting(AtRounds((3,)))
     assert [peer.learn(t, ROUND, 0.5) for t in (1, 2)] == [None, None]
-    assert peer.W[0, 0] > 0.6
+    assert peer.outputs(np.ones((1, 1)))[0, 0] > 0.6
     assert peer.learn(3, ROUND, 0.5) == "oracle"
-    assert peer.W.tolist() == [[0.5, -0.5]]
+    assert peer.outputs(np.ones((1, 1))).tolist() == [[0.5, -0.5]]
     assert peer.learn(4, ROUND, 0.5) is None
-    assert peer.W[0, 0] > 0.6
+    assert peer.outputs(np.ones((1, 1)))[0, 0] > 0.6
 
 
 def test_glr_restarts_in_the_first_round_of_a_rise_and_forgets_the_rounds_before() -> None:
@@ -41,7 +41,7 @@ def test_glr_restarts_in_the_first_round_of_a_rise_and_forgets_the_rounds_before
     peer = restarting(OnGLR())
     assert [peer.learn(t, ROUND, 0.2) for t in range(1, 21)] == [None] * 20
     assert peer.learn(21, ROUND, 0.6) == "glr"
-    assert peer.W.tolist() == [[0.5, -0.5]]
+    assert peer.outputs(np.ones((1, 1))).tolist() == [[0.5, -0.5]]
 
 
 def test_adwin_restarts_on_a_rise_within_tens_of_rounds_and_not_on_a_fall() -> None:

@@ -177,6 +177,14 @@ def test_under_masks_no_record_of_an_earlier_round_is_scored_again(profile, reas
         privacy.check(LearningSettings(features="rounds"), beside, "classification", "mean")
 
 
+@pytest.mark.parametrize("algorithm", ["fedprox", "fednova"])
+def test_sums_hide_the_steps_that_fednova_counts(algorithm):
+    learning = LearningSettings(algorithm=algorithm, local_batch=4)
+    refused = pytest.raises(UsageError, match="sums hide the number of steps of each client")
+    with refused if algorithm == "fednova" else nullcontext():
+        PrivacySettings(secure_aggregation="pooled").check(learning, ProfileSettings(), "classification", "mean")
+
+
 def test_noise_hides_the_scores_of_candidates_too():
     asked = Score(entry=1, round=1, epoch=1, registry=1, slots=SLOTS, relabel=("step 0",))
     layout = Layout.of_scores(asked, REGISTRY, LEARNER.model.columns)
