@@ -35,7 +35,7 @@ FLOAT64, FLOAT32, GRID, SLICES, ROWS = 0, 1, 2, 3, 5
 SYMMETRIC, ZERO_SUM, RELATIVE, WHOLE, RISING = 4, 8, 16, 32, 64
 
 
-def written(x: FloatArray, first: FloatArray | None = None) -> bytes:
+def written(x: FloatArray, first: FloatArray | None = None, *, coded: bool = False) -> bytes:
     """Return an array as bytes.
 
     Parameters
@@ -44,40 +44,53 @@ def written(x: FloatArray, first: FloatArray | None = None) -> bytes:
         Any shape, float64.
     first
         An earlier array of the same shape, which the reader has.
+    coded
+        Whether whole numbers have the adaptive code.
 
     Examples
     --------
     >>> x = np.outer([1.0, 2.0, 3.0], [0.5, 0.25, -0.75])
     >>> len(written(x)), read(Bytes(written(x))).tolist() == x.tolist()
-    (15, True)
+    (23, True)
     """
     shape = bytes([x.ndim]) + b"".join(map(varint, x.shape))
     if x.ndim > 1 and x.size > MANY_NUMBERS:
         filled = np.flatnonzero(((x != 0.0) | np.signbit(x)).reshape(len(x), -1).any(axis=1))
         if 2 * len(filled) < len(x):
-            return bytes([ROWS]) + shape + written(filled.astype(np.float64)) + written(x[filled])
+            return (
+                bytes([ROWS])
+                + shape
+                + written(filled.astype(np.float64), coded=coded)
+                + written(x[filled], coded=coded)
+            )
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not written in that form
         form, data = _plain(x)
         on_grid = min(_forms(x, first), key=lambda choice: choice.likely_bits, default=None)
-    if on_grid is not None and len(numbers := on_grid.written()) < len(data):
+    if on_grid is not None and len(numbers := on_grid.written(coded=coded)) < len(data):
         form, data = on_grid.form, numbers
     return bytes([form]) + shape + data
 
 
 class _OnGrid(NamedTuple):
-    """A form that an array can be written in: tables of whole numbers, each with the number of kinds of its rows."""
+    """A form that an array can be written in: tables, each with the number of kinds of its rows."""
 
     form: int
-    tables: tuple[tuple[IntArray, int], ...]
+    table: tuple[IntArray, int]
+    exponents: tuple[tuple[IntArray, int], ...] = ()
 
     @property
     def likely_bits(self) -> float:
         """Return about how many bits it takes: by this the shortest is found, and only that is written."""
-        return float(sum(np.log2(1.0 + 2.0 * np.abs(table)).sum() for table, _ in self.tables))
+        return float(
+            sum(np.log2(1.0 + 2.0 * np.abs(table)).sum() for table, _ in (*map(_between, self.exponents), self.table))
+        )
 
-    def written(self) -> bytes:
-        """Return the tables as bytes."""
-        return b"".join(whole_numbers.written(table, groups) for table, groups in self.tables)
+    def written(self, *, coded: bool) -> bytes:
+        """Return exponents and numbers as bytes."""
+        if coded:
+            tables = (*map(_between, self.exponents), self.table)
+            return b"".join(whole_numbers.coded(table, groups) for table, groups in tables)
+        return b"".join(whole_numbers.written(table) for table, _ in (*self.exponents, self.table))
 
 
 def _plain(x: FloatArray) -> tuple[int, bytes]:
@@ -103,7 +116,7 @@ def _on_grid(x: FloatArray, form: int) -> Iterator[_OnGrid]:
     matrix = x.reshape(_as_matrix(x.shape))
     if np.abs(matrix).max() < 2.0**31 and np.array_equal(matrix, np.rint(matrix)):
         form, table = _whole(x, matrix.astype(np.int64), form | GRID | WHOLE)
-        yield _OnGrid(form, (table,))
+        yield _OnGrid(form, table)
         return
     rows, columns = _exponents(matrix, _groups(x.shape))
     if x.size <= LARGE:
@@ -121,9 +134,9 @@ def _in_steps(x: FloatArray, matrix: FloatArray, rows: IntArray, columns: IntArr
         return
     numbers = np.ldexp(matrix, -(rows[:, None] + columns))
     if np.abs(numbers).max() < 2.0**31:
-        exponents = _between(rows, _groups(x.shape)), _between(columns, 1)
+        exponents = (rows[None], _groups(x.shape)), (columns[None], 1)
         form, table = _whole(x, numbers.astype(np.int64), form | GRID)
-        yield _OnGrid(form, (*exponents, table))
+        yield _OnGrid(form, table, exponents)
 
 
 def _as_matrix(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -153,8 +166,9 @@ def _last_of_zero_sum(x: FloatArray) -> FloatArray:
     return last
 
 
-def _between(exponents: IntArray, groups: int) -> tuple[IntArray, int]:
+def _between(kinds: tuple[IntArray, int]) -> tuple[IntArray, int]:
     """Return exponents, each as the difference from that of the last row of its kind."""
+    exponents, groups = kinds
     return np.diff(exponents.reshape(-1, groups), axis=0, prepend=0).reshape(1, -1), groups
 
 
@@ -291,7 +305,7 @@ def _read_exponents(data: Bytes, shape: tuple[int, ...]) -> IntArray:
 
 
 def _exponents_read(data: Bytes, count: int, groups: int) -> IntArray:
-    """Return exponents; 0.2.0 wrote them as they are."""
+    """Return exponents; only those that have the adaptive code are differences."""
     are_differences = data.peek() == whole_numbers.CODED
     read = whole_numbers.read(data, 1, count, groups).ravel()
     return np.cumsum(read.reshape(-1, groups), axis=0).ravel() if are_differences else read

@@ -112,7 +112,7 @@ def agreed_by(run: Federation, *, without: Callable[[RoundOpened, Update], bool]
         accepted = [updates[a.client, a.attempt] for a in sorted(entry.accepted, key=lambda a: a.client)]
         before = models[entry.round]
         told = [u.numbers.learnt for u in accepted if not without(opened[entry.entry], u)]
-        parts = [part and part.named(before.features, before.labels) for part in told]
+        parts = [part and run.settings.learner.online.named(part, before) for part in told]
         copy = replace(before, table=before.table.copy())
         models[entry.round + 1], _ = merging.after(copy, [part for part in parts if part], labels)
     return models
