@@ -24,7 +24,7 @@ def learnt_told(learnt: NativeLearnt, order: Order) -> NativeLearnt:
 def learnt_heard(learnt: NativeLearnt, order: Order) -> NativeLearnt:
     """Return what a client learnt with cells in place of places; by any writer: what does not fit stays as it is."""
     cells, by_cell = order.heard(learnt.cells)
-    if any(len(part) != len(by_cell) for part in (learnt.visits, learnt.table) if part.ndim) or not learnt.table.ndim:
+    if any(part.shape[:1] != by_cell.shape for part in (learnt.visits, learnt.table)):
         return learnt
     return replace(learnt, cells=cells, visits=learnt.visits[by_cell], table=learnt.table[by_cell])
 
