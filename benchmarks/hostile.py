@@ -3,12 +3,12 @@
     python benchmarks/hostile.py --quick --json hostile.json
 
 Ten clients, or fifty, have 120 rounds of 60 records of covtype; their labels are exchanged in pairs from round 40 on,
-and back from round 80 on. From round 5 on the first clients send what `streamfl.testing.liars.hostile` makes of their
-messages, through the machines and the transport of a replay; with `labels-flipped` the labels of their records are
-flipped from round 20 on. Those of `KNOWING` know all but the secret from which the coordinator draws signs: `unseen`
-pushes where public signs see nothing, `watching` as far as it counted in the round before, and `flipping` flips the
-sign of honest numbers, which are mostly noise, at the largest size that counts. With `unseen-public` there is no
-secret. `accuracy` is that of the records of the other clients, `honest` the same of a run without attack,
+and back from round 80 on. From round 5 on the first clients send what `streamfl_benchmarks.liars.hostile` makes of
+their messages, through the machines and the transport of a replay; with `labels-flipped` the labels of their records
+are flipped from round 20 on. Those of `KNOWING` know all but the secret from which the coordinator draws signs:
+`unseen` pushes where public signs see nothing, `watching` as far as it counted in the round before, and `flipping`
+flips the sign of honest numbers, which are mostly noise, at the largest size that counts. With `unseen-public` there
+is no secret. `accuracy` is that of the records of the other clients, `honest` the same of a run without attack,
 `missed` the exchanges without a restart within 20 rounds, `made_up` the other restarts and the local drifts that name
 an honest client. A file that exists is continued. Figures: docs/results.md, "Hostile members".
 """
@@ -55,11 +55,11 @@ from streamfl.runtime.nodes import ClientNode, CoordinatorNode
 from streamfl.runtime.ports import ClientLink
 from streamfl.runtime.transport.memory import MemoryTransport
 from streamfl.sampling import generator
-from streamfl.testing.liars.hostile import ATTACKS, Attack, labels_flipped
-from streamfl.testing.liars.knowing import Knowing
 from streamfl.wire.sealing import Sealing
 from streamfl.wire.signing import PrivateKey
 from streamfl_benchmarks import run_file
+from streamfl_benchmarks.liars.hostile import ATTACKS, Attack, labels_flipped
+from streamfl_benchmarks.liars.knowing import Knowing
 from streamfl_benchmarks.origin import Origin
 from streamfl_benchmarks.processes import pool
 from streamfl_benchmarks.run_file import Kept, Row

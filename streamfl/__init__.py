@@ -4,12 +4,21 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
 
-__all__ = ["Federation", "ManualClock", "MasterFLClassifier", "MasterFLRegressor", "__version__", "read", "replay"]
+__all__ = [
+    "Federation",
+    "ManualClock",
+    "MasterFLClassifier",
+    "MasterFLRegressor",
+    "TimeEncoder",
+    "__version__",
+    "read",
+    "replay",
+]
 
 if TYPE_CHECKING:
     from streamfl.cli.federation import Federation
     from streamfl.cli.python import read, replay
-    from streamfl.run.estimators import MasterFLClassifier, MasterFLRegressor
+    from streamfl.run.estimators import MasterFLClassifier, MasterFLRegressor, TimeEncoder
     from streamfl.runtime.clock import ManualClock
 
 

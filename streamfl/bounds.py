@@ -27,22 +27,6 @@ MOST_DELAY = 1_000_000
 class Limits:
     """How many names a federation remembers.
 
-    Parameters
-    ----------
-    features
-        The most features; others are ignored, and their records count.
-    labels
-        The most labels; records of others are rejected.
-    name_bytes
-        The most bytes of a name, in UTF-8.
-    clients
-        The most clients, including those that have left: the ledger keeps the next position of each.
-    external_names
-        The most names of rows and columns in an external model: some have a row for every feature of every label.
-    weights
-        The most weights of a model, one for each label of each feature and the constant. Without it both limits
-        together allow four million, and a round has ten models: names that records invent would slow down rounds.
-
     Examples
     --------
     >>> Limits().most_labels(features=4096), Limits().most_features(labels=1024)
@@ -51,11 +35,16 @@ class Limits:
     (1024, 4096)
     """
 
-    features: int = 4096
-    labels: int = 1024
-    name_bytes: int = NAME_BYTES
+    features: int = 4096  # the most features; others are ignored, and their records count
+    labels: int = 1024  # the most labels; records of others are rejected
+    name_bytes: int = NAME_BYTES  # the most bytes of a name, in UTF-8
+    # The most names of rows and columns in an external model: some have a row for every feature of every label.
     external_names: int = 65_536
+    # The most clients, including those that have left: the ledger keeps the next position of each.
     clients: int = 10_000
+
+    # The most weights of a model, one for each label of each feature and the constant. Without it both limits
+    # together allow four million, and a round has ten models: names that records invent would slow down rounds.
     weights: int = 2**20
 
     def most_labels(self, features: int) -> int:

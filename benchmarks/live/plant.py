@@ -48,10 +48,34 @@ SHIFT = 14.0  # degrees, by which the recalibrated sensor reads lower
 DRIFTER = 7
 BROKEN, NEVER = 0.005, 0.01  # shares of readings that are no JSON, and of parts without a result
 
-# A process is killed every so many seconds, and started again after one.
-KILL_EVERY = 60.0
 
-INTERVAL = 10.0
+@dataclass(frozen=True)
+class Course:
+    """How long and how fast a plant runs.
+
+    Parameters
+    ----------
+    minutes, rate
+        How long, and readings a second of all machines.
+    interval
+        Seconds of a round.
+    features
+        What models learn: `[learning] features`.
+    kill_every
+        Seconds after which the next process is killed, and started again after one.
+    least
+        The fewest records of an update: those of a client that has fewer wait.
+    latest
+        How late a result may come, as a share of the time.
+    """
+
+    minutes: float
+    rate: float
+    interval: float = 10.0
+    features: str = "auto"
+    kill_every: float = 60.0
+    least: int = 5
+    latest: float = 1 / 6
 
 
 @dataclass
@@ -173,25 +197,25 @@ class Watch:
         self.running[name] = live.start(*start)
 
 
-def measured(world: World, minutes: float, rate: float) -> dict[str, Any]:
+def measured(world: World, course: Course) -> dict[str, Any]:
     """Run the plant and a federation of it; return what was learnt, told and used."""
     readings, results = fresh("readings"), fresh("results")
-    seconds = 60.0 * minutes
-    delays = seconds / 60.0, seconds / 6.0
-    plant = Plant(world.bootstrap, readings, results, seconds, rate, delays)
+    seconds = 60.0 * course.minutes
+    delays = seconds / 60.0, seconds * course.latest
+    plant = Plant(world.bootstrap, readings, results, seconds, course.rate, delays)
     tables: dict[str, dict[str, Any]] = {
         "federation": {"min_clients": MACHINES},
-        "rounds": {"clock": "interval", "interval": INTERVAL, "min_records": 5},
+        "rounds": {"clock": "interval", "interval": course.interval, "min_records": course.least},
         "records": {"topics": [readings], "clients": "message-key"},
         "records.fields": {"label": "quality", "time": "at"},
-        "labels": {"topic": results, "key": "part", "window": int(rate * delays[1] * 1.5) + 1000},
-        "learning": {"features": "auto"},
+        "labels": {"topic": results, "key": "part", "window": int(course.rate * delays[1] * 1.5) + 1000},
+        "learning": {"features": course.features},
     }
     commands = {"coordinator": ["coordinator"], "a": ["client", "--host", "a"], "b": ["client", "--host", "b"]}
     try:
         with federation(world, tables) as live:
             watch = Watch({name: live.start(*words) for name, words in commands.items()})
-            next_kill, next_look, order = KILL_EVERY, 0.0, [*commands]
+            next_kill, next_look, order = course.kill_every, 0.0, [*commands]
             began = time.time()
             for now in plant.run():
                 if now >= next_look:
@@ -200,8 +224,8 @@ def measured(world: World, minutes: float, rate: float) -> dict[str, Any]:
                 if next_kill <= now < seconds:
                     name = order[len(watch.killed) % len(order)]
                     watch.kill(now, name, live, commands[name])
-                    next_kill = now + KILL_EVERY
-            settled(live, plant.written["results"])
+                    next_kill = now + course.kill_every
+            settled(live, plant.written["results"], course.interval)
             for name, process in watch.running.items():
                 watch.cpu[name] += process.usage().seconds
             return told(live, plant, watch, began)
@@ -209,16 +233,16 @@ def measured(world: World, minutes: float, rate: float) -> dict[str, Any]:
         delete(world.bootstrap, lambda topic: topic in (readings, results))
 
 
-def settled(live: Federation, results: int, within: float = 180.0) -> None:
+def settled(live: Federation, results: int, interval: float, within: float = 180.0) -> None:
     """Wait until the ledger has all results that were written, or nothing has moved for three rounds."""
     until, before, still = time.monotonic() + within, -1, 0
     while time.monotonic() < until and still < 3:
         closed = [one.message for one in live.messages() if isinstance(one.message, RoundClosed)]
         done = sum(entry.records + entry.rejected for entry in closed)
-        if done >= results - len(letters(live)):
+        if done >= results:
             return
         still, before = (still + 1 if done == before else 0), done
-        time.sleep(INTERVAL)
+        time.sleep(interval)
 
 
 def letters(live: Federation) -> list[Any]:
@@ -230,15 +254,14 @@ def told(live: Federation, plant: Plant, watch: Watch, began: float) -> dict[str
     """Return the figures."""
     heard = live.messages()
     closed = [one.message for one in heard if isinstance(one.message, RoundClosed)]
-    learnt, right, answered, naive = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    learnt, right, answered = Counter[str](), Counter[str](), Counter[str]()
     ends: dict[str, int] = {}
     gaps = 0
     for entry in closed:
         for one in entry.accepted:
             learnt[one.client] += one.records
-            if one.measured is not None:
+            if one.measured is not None and entry.served.records == entry.records:  # all were predicted
                 right[one.client] += one.measured[0]
-                naive[one.client] += one.measured[1]
                 answered[one.client] += one.records
             for span in one.spans:
                 place = f"{one.client} {span.partition}"
@@ -255,8 +278,10 @@ def told(live: Federation, plant: Plant, watch: Watch, began: float) -> dict[str
         for one in heard
         if isinstance(one.message, Restarted | LocalDrift)
     ]
-    reasons = Counter(dict(letter.headers or ()).get("reason", b"").decode()[:60] for letter in letters(live))
-    total = sum(answered.values())
+    kept = {_place(told): told for told in (dict(letter.headers or ()) for letter in letters(live))}  # once each
+    reasons = Counter(told.get("reason", b"").decode()[:60] for told in kept.values())
+    served = [entry.served for entry in closed]
+    total = max(1, sum(one.records for one in served))
     return {
         "written": dict(plant.written),
         "happened": {what: round(at, 1) for what, at in plant.happened.items()},
@@ -267,14 +292,20 @@ def told(live: Federation, plant: Plant, watch: Watch, began: float) -> dict[str
         "dead letters": dict(reasons),
         "clients": len(learnt),
         "learnt twice": gaps,
-        "accuracy": round(sum(right.values()) / max(total, 1), 4),
-        "NoChange": round(sum(naive.values()) / max(total, 1), 4),
+        "by round": [round(one.correct / one.records, 2) for one in served if one.records],
+        "accuracy": round(sum(one.correct for one in served) / total, 4),
+        "NoChange": round(sum(one.no_change for one in served) / total, 4),
         "worst clients": sorted((round(right[c] / answered[c], 3), c) for c in answered if answered[c])[:3],
         "drifts": drifts,
         "killed": watch.killed,
         "cpu seconds": {name: round(seconds, 1) for name, seconds in watch.cpu.items()},
         "memory": {name: [sizes[0], max(sizes), sizes[-1]] for name, sizes in watch.memory.items()},
     }
+
+
+def _place(told: dict[str, bytes]) -> tuple[bytes | None, ...]:
+    """Return where the message of a dead letter was read: after a kill the same one may be written again."""
+    return tuple(told.get(name) for name in ("topic", "partition", "offset"))
 
 
 def main() -> None:
@@ -288,7 +319,7 @@ def main() -> None:
     given = words.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     world = World(given.bootstrap, given.folder, tenth=False, minutes=given.minutes)
-    found = {"minutes": given.minutes, "rate": given.rate, **measured(world, given.minutes, given.rate)}
+    found = {"minutes": given.minutes, "rate": given.rate, **measured(world, Course(given.minutes, given.rate))}
     given.json.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))
 

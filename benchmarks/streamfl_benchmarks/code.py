@@ -42,8 +42,8 @@ CODE: dict[str, tuple[str, ...]] = {
     ),
     "hostile": (
         *_FEDERATION,
-        "streamfl/testing/liars/hostile.py",
-        "streamfl/testing/liars/knowing.py",
+        f"{_OURS}/liars/hostile.py",
+        f"{_OURS}/liars/knowing.py",
         "benchmarks/hostile.py",
     ),
     "regret": (

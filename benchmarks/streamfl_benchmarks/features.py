@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from streamfl.arrays import FloatArray
+from streamfl.arrays import FloatArray, Numbers
 from streamfl.errors import UsageError
 from streamfl.records.files.covtype import covtype
 from streamfl.records.files.readers import read
-from streamfl.records.table import Numbers, Table
+from streamfl.records.table import Table
 
 SIDE = 28  # pixels of an MNIST image
 

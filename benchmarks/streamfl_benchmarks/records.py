@@ -6,9 +6,9 @@ from typing import Self, cast
 
 import numpy as np
 
-from streamfl.arrays import FloatArray, IntArray
+from streamfl.arrays import FloatArray, IntArray, Numbers
 from streamfl.protocol.records import Batch, Span
-from streamfl.records.table import Numbers, Table
+from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import Log
 from streamfl_benchmarks.drawn import DrawnStream, Rows, drawn_rounds, lifetimes
 from streamfl_benchmarks.peers.base import ClientRecords

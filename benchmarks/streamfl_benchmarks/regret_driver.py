@@ -12,7 +12,7 @@ import numpy as np
 
 from streamfl.arrays import BoolArray, FloatArray
 from streamfl.learning.algorithms.fedavg import onto_ball
-from streamfl.learning.drift.evidence import ClientPart, LiveModel, Observed, Played
+from streamfl.learning.drift.evidence import ClientEvidence, LiveModel, ModelEvidence, RoundEvidence
 from streamfl.learning.profiles.base import Answer, Profile, RoundPlan
 from streamfl.learning.second_moments import SecondMoments
 from streamfl.machines.client.work.held_out import ONE_IN
@@ -111,7 +111,7 @@ class Driven:
         """Score every live model, step the trained ones, close the round, settle an alarm, and open the next."""
         played, clients = self._measured(self._opening.live, loss, self._opening)
         size = EACH * loss.chance.size
-        observed = Observed(
+        observed = RoundEvidence(
             self._t,
             size,
             played,
@@ -142,7 +142,7 @@ class Driven:
 
     def _measured(
         self, live: Sequence[LiveModel], loss: RoundLoss, opening: RoundPlan | None = None
-    ) -> tuple[dict[str, Played], dict[str, ClientPart]]:
+    ) -> tuple[dict[str, ModelEvidence], dict[str, ClientEvidence]]:
         outputs = loss.Z @ np.hstack([model.W for model in live])
         scores = Scores.of(outputs, loss.chance, self._bound or BOUND)
         means, squares = scores.means()
@@ -152,7 +152,7 @@ class Driven:
         total, square, fair = ((share * each).sum(axis=0) for each in (means, squares, competed))
         stepped = self._stepped(live, loss, outputs, opening)
         played = {
-            model.name: Played(float(total[i]), float(fair[i]), stepped[i], float(square[i] - total[i] ** 2))
+            model.name: ModelEvidence(float(total[i]), float(fair[i]), stepped[i], float(square[i] - total[i] ** 2))
             for i, model in enumerate(live)
             if scored[:, i].any()
         }
@@ -185,7 +185,7 @@ class Driven:
         means: FloatArray,
         scored: BoolArray,
         opening: RoundPlan | None,
-    ) -> dict[str, ClientPart]:
+    ) -> dict[str, ClientEvidence]:
         size = EACH * scores.chance.shape[1]
         nothing: list[tuple[LabelSums, ...]] = [()] * len(self._names)
         new = old = nothing
@@ -199,7 +199,7 @@ class Driven:
         parts = {}
         for c, name in enumerate(self._names):
             losses = {m.name: size * float(means[c, i]) for i, m in enumerate(live) if scored[c, i]}
-            parts[name] = ClientPart(size, losses, new[c], old[c])
+            parts[name] = ClientEvidence(size, losses, new[c], old[c])
         return parts
 
     def _held_out(self, held: HoldoutRule) -> "HeldOut":

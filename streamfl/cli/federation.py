@@ -27,9 +27,10 @@ from streamfl.printable import printable
 from streamfl.protocol.decisions import Refused
 from streamfl.protocol.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
 from streamfl.protocol.records import Batch, Span, without_infinity
-from streamfl.records.formats.doubting import DoubtingOnce, Looks
+from streamfl.records.doubts.doubting import DoubtingOnce, Looks
 from streamfl.records.formats.own import Deserialize, Features, OwnRecords
 from streamfl.records.formats.unframed import UnreadableError, as_json
+from streamfl.records.formats.with_time_features import timed
 from streamfl.records.values.cells import quoted
 from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart
 from streamfl.run.model_file import ServedModel
@@ -38,7 +39,7 @@ from streamfl.run.summary import RoundSummary
 from streamfl.runtime.clock import SystemClock
 from streamfl.runtime.loop import settle
 from streamfl.runtime.nodes import CoordinatorNode
-from streamfl.runtime.ports import Clock
+from streamfl.runtime.ports import Clock, RecordFormat
 from streamfl.runtime.transport.memory import MemoryTransport
 from streamfl.runtime.transport.memory_host import MemoryHost
 
@@ -235,11 +236,11 @@ class Federation:
         if client not in self._node.nodes and len(self._node.nodes) >= most:
             raise UsageError(f"client {quoted(client)}: there are {most} already; raise most_clients in [federation]")
 
-    def _reader(self, *, unlabelled: bool = False) -> OwnRecords:
+    def _reader(self, *, unlabelled: bool = False) -> RecordFormat:
         fields, settings = self._settings.field_map, self._settings
         if unlabelled:
             fields = fields.model_copy(update={"task": "unlabelled", "labels": ()})
-        return OwnRecords(fields, settings.limits, *self._functions)
+        return timed(OwnRecords(fields, settings.limits, *self._functions), fields)
 
     def _message(self, record: Record) -> bytes:
         """Return a record as a message that `_reader` reads."""

@@ -4,7 +4,7 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, cast
@@ -17,7 +17,9 @@ from streamfl.cli.reading import OF_SETTINGS, reading, reads_a_table, reads_time
 from streamfl.run.report.terminal import echo_line, print_line, terminal, write_output
 
 if TYPE_CHECKING:
+    from streamfl.live.identity import Process
     from streamfl.live.settings.settings import FederationSettings
+    from streamfl.live.stopping import Stop
     from streamfl.protocol.messages import Action
     from streamfl.records.table import Table
     from streamfl.runtime.ports import Connector
@@ -88,6 +90,24 @@ def _loaded(path: Path, assignments: tuple[str, ...]) -> "FederationSettings":
     return settings
 
 
+def _connected(
+    path: Path, assignments: tuple[str, ...], process: "Process", key: Path | None = None
+) -> "tuple[FederationSettings, Connector]":
+    """Return the settings of a federation, and its log as such a process signs and reads it."""
+    from streamfl.live.identity import signatures  # noqa: PLC0415
+    from streamfl.live.settings.connectors import connect  # noqa: PLC0415
+
+    settings = _loaded(path, assignments)
+    return settings, connect(settings, signatures(settings, process, key))
+
+
+def _stopped() -> AbstractContextManager["Stop"]:
+    """Return a context whose value is set when the process is to end."""
+    from streamfl.live.stopping import stopped_by_signals  # noqa: PLC0415
+
+    return stopped_by_signals()
+
+
 @click.command()
 @_service
 @click.option("--until-end", is_flag=True, help="End when all clients have left. For recorded streams.")
@@ -108,13 +128,9 @@ def coordinator(
 ) -> None:
     """Run the coordinator of a federation. When started again, it continues where it stopped."""
     from streamfl.live.coordinator import serve_coordinator  # noqa: PLC0415
-    from streamfl.live.identity import signatures  # noqa: PLC0415
-    from streamfl.live.settings.connectors import connect  # noqa: PLC0415
-    from streamfl.live.stopping import stopped_by_signals  # noqa: PLC0415
 
-    settings = _loaded(path, assignments)
-    connector = connect(settings, signatures(settings, "coordinator"))
-    with stopped_by_signals() as stop:
+    settings, connector = _connected(path, assignments, "coordinator")
+    with _stopped() as stop:
         serve_coordinator(settings, connector, stop, until_end=until_end, model_out=model_out, standby=standby)
 
 
@@ -132,13 +148,9 @@ def client(path: Path, assignments: tuple[str, ...], host: str | None, *, until_
     If you start several such processes, they share the clients.
     """
     from streamfl.live.client import serve_clients  # noqa: PLC0415
-    from streamfl.live.identity import signatures  # noqa: PLC0415
-    from streamfl.live.settings.connectors import connect  # noqa: PLC0415
-    from streamfl.live.stopping import stopped_by_signals  # noqa: PLC0415
 
-    settings = _loaded(path, (*assignments, *([f"client.host={host}"] if host else [])))
-    connector = connect(settings, signatures(settings, "client"))
-    with stopped_by_signals() as stop:
+    settings, connector = _connected(path, (*assignments, *([f"client.host={host}"] if host else [])), "client")
+    with _stopped() as stop:
         serve_clients(settings, connector, stop, until_end=until_end)
 
 
@@ -160,7 +172,15 @@ def client(path: Path, assignments: tuple[str, ...], host: str | None, *, until_
     "--model",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="F",
-    help="Answer over HTTP with this saved model, without a federation. Replaces --settings.",
+    help="Answer over HTTP with this saved model, without a federation. Replaces --settings. The file is read again "
+    "when it changes.",
+)
+@click.option(
+    "--candidate",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="F",
+    help="Let this saved model predict the same requests over HTTP, and count how often both agree; its version is "
+    "candidate.",
 )
 def score(
     path: Path | None,
@@ -169,6 +189,7 @@ def score(
     http: str | None,
     names: tuple[str, ...],
     model: Path | None,
+    candidate: Path | None,
 ) -> None:
     """Predict records without labels, with the current models of a live federation.
 
@@ -176,36 +197,49 @@ def score(
     with a saved model, and needs no federation.
     """
     if model is not None:
-        _score_by_file(model, http, names, others=bool(path or assignments or name))
+        _score_by_file(model, candidate, http, names, others=bool(path or assignments or name))
     elif path is not None:
-        _score_in_federation(path, assignments, {"name": name, "http": http, "host_names": names})
+        _score_in_federation(
+            path, assignments, {"name": name, "http": http, "host_names": names, "candidate": candidate}
+        )
     else:
         raise click.UsageError("Give --settings, or give --model together with --http.")
 
 
-def _score_by_file(model: Path, http: str | None, names: tuple[str, ...], *, others: bool) -> None:
+def _score_by_file(
+    model: Path, candidate: Path | None, http: str | None, names: tuple[str, ...], *, others: bool
+) -> None:
     if http is None or others:
-        raise click.UsageError("--model needs --http, and allows no other option than --host-name.")
+        raise click.UsageError("--model needs --http, and allows no other option than --host-name and --candidate.")
+    from streamfl.live.http.saved_models import serve_file  # noqa: PLC0415
     from streamfl.live.metrics.logs import configure  # noqa: PLC0415
-    from streamfl.live.score_file import serve_file  # noqa: PLC0415
-    from streamfl.live.stopping import stopped_by_signals  # noqa: PLC0415
 
     configure("info", "auto")
-    with stopped_by_signals() as stop:
-        serve_file(model, http, stop, names)
+    with _stopped() as stop:
+        serve_file(model, http, stop, names, candidate)
 
 
 def _score_in_federation(path: Path, assignments: tuple[str, ...], given: Mapping[str, object]) -> None:
-    from streamfl.live.identity import signatures  # noqa: PLC0415
     from streamfl.live.score import serve_scores  # noqa: PLC0415
-    from streamfl.live.settings.connectors import connect  # noqa: PLC0415
-    from streamfl.live.stopping import stopped_by_signals  # noqa: PLC0415
 
-    named = [f"score.{key}={json.dumps(value)}" for key, value in given.items() if value]
-    settings = _loaded(path, (*assignments, *named))
-    connector = connect(settings, signatures(settings, "reader"))
-    with stopped_by_signals() as stop:
+    named = [f"score.{key}={json.dumps(value, default=str)}" for key, value in given.items() if value]
+    settings, connector = _connected(path, (*assignments, *named), "reader")
+    with _stopped() as stop:
         serve_scores(settings, connector, stop)
+
+
+@click.command()
+@click.argument("candidate", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def promote(candidate: Path, model: Path) -> None:
+    """Move the saved model CANDIDATE to the place of MODEL, if it can answer the same requests.
+
+    A process that serves MODEL (score --model) answers with it from then on.
+    """
+    from streamfl.live.http.saved_models import promote as put  # noqa: PLC0415
+
+    put(candidate, model)
+    echo_line(f"{model} is now what {candidate} was")
 
 
 @click.command()
@@ -213,17 +247,13 @@ def _score_in_federation(path: Path, assignments: tuple[str, ...], given: Mappin
 def alert(path: Path, assignments: tuple[str, ...]) -> None:
     """Tell people when a federation drifts, stands still or misses a client, as [alerts] says."""
     from streamfl.live.alerts.service import HISTORY, AlertService, channels, outbox, rules  # noqa: PLC0415
-    from streamfl.live.identity import signatures  # noqa: PLC0415
     from streamfl.live.operator.watch import reader  # noqa: PLC0415
-    from streamfl.live.settings.connectors import connect  # noqa: PLC0415
-    from streamfl.live.stopping import stopped_by_signals  # noqa: PLC0415
 
-    settings = _loaded(path, assignments)
+    settings, connector = _connected(path, assignments, "reader")
     outboxes = [outbox(channel) for channel in channels(settings.alerts)]
-    connector = connect(settings, signatures(settings, "reader"))
     with (
         closing(reader(lambda: connector.watcher(last=HISTORY, letters=False), terminal())) as watcher,
-        stopped_by_signals() as stop,
+        _stopped() as stop,
     ):
         AlertService(watcher, rules(settings), settings.alerts.kinds, outboxes).run(stop)
 
@@ -235,13 +265,10 @@ def alert(path: Path, assignments: tuple[str, ...]) -> None:
 @click.option("--json", "programs", is_flag=True, help="Write a line of JSON for each, for programs.")
 def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_start: bool, programs: bool) -> None:
     """Show a federation's rounds and restarts as they happen."""
-    from streamfl.live.identity import signatures  # noqa: PLC0415
     from streamfl.live.operator.watch import as_json, heard, reader, standing  # noqa: PLC0415
     from streamfl.live.operator.watch import watch as show  # noqa: PLC0415
-    from streamfl.live.settings.connectors import connect  # noqa: PLC0415
 
-    settings = _loaded(path, assignments)
-    connector = connect(settings, signatures(settings, "reader"))
+    settings, connector = _connected(path, assignments, "reader")
     console, last = terminal(), None if from_start else 0
     with closing(reader(lambda: connector.watcher(last=last, letters=False), console)) as watcher:
         if programs:
@@ -267,14 +294,10 @@ def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_
 @_host_names
 def page(path: Path, assignments: tuple[str, ...], where: str, names: tuple[str, ...]) -> None:
     """Show a federation as a web page: rounds, drifts, clients and ledger, now or at an earlier entry."""
-    from streamfl.live.identity import signatures  # noqa: PLC0415
     from streamfl.live.page.service import serve_page  # noqa: PLC0415  needs the extra page
-    from streamfl.live.settings.connectors import connect  # noqa: PLC0415
-    from streamfl.live.stopping import stopped_by_signals  # noqa: PLC0415
 
-    settings = _loaded(path, assignments)
-    connector = connect(settings, signatures(settings, "reader"))
-    with stopped_by_signals() as stop:
+    settings, connector = _connected(path, assignments, "reader")
+    with _stopped() as stop:
         serve_page(settings.federation.name, connector, where, stop, names)
 
 
@@ -387,7 +410,6 @@ def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any)
     from streamfl.live.operator.produce import Production  # noqa: PLC0415
     from streamfl.live.operator.produce import produce as write  # noqa: PLC0415
     from streamfl.live.settings.connectors import connect  # noqa: PLC0415
-    from streamfl.live.stopping import stopped_by_signals  # noqa: PLC0415
     from streamfl.run.dealing.dealing import deal  # noqa: PLC0415
     from streamfl.run.dealing.imposed_drift import inject, parse  # noqa: PLC0415
 
@@ -400,7 +422,7 @@ def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any)
         logs = inject(table, logs, parse(options["inject"]), settings.rounds.size, options["seed"])
     names = ("rate", "limit", "end", "unlabelled", "label_delay")
     production = Production(table, logs, run=token_hex(4), **{name: options[name] for name in names})
-    with stopped_by_signals() as stop, Progress(console=terminal(errors=True)) as progress:
+    with _stopped() as stop, Progress(console=terminal(errors=True)) as progress:
         task = progress.add_task(table.name, total=production.records)
         written = write(settings, connect(settings), production, stop, lambda n: progress.advance(task, n))
     echo_line(f"wrote {written:,} records of {len(logs)} clients", errors=True)
@@ -580,27 +602,17 @@ def members() -> None:
 @_service
 def list_members(path: Path, assignments: tuple[str, ...]) -> None:
     """List the clients: whether each is a member, has left or is evicted; its host, records and positions."""
-    from streamfl.live.identity import members_of, signatures  # noqa: PLC0415
+    from streamfl.live.identity import members_of  # noqa: PLC0415
     from streamfl.live.operator.members import show  # noqa: PLC0415
-    from streamfl.live.settings.connectors import connect  # noqa: PLC0415
 
-    settings = _loaded(path, assignments)
+    settings, connector = _connected(path, assignments, "reader")
     names = {} if settings.federation.members == "open" else members_of(settings).names
-    show(connect(settings, signatures(settings, "reader")).state(), names, terminal())
+    show(connector.state(), names, terminal())
 
 
 _key = click.option(
     "--key", type=click.Path(path_type=Path), metavar="F", help="The file with the operator's private key."
 )
-
-
-def _as_operator(path: Path, assignments: tuple[str, ...], key: Path | None) -> "Connector":
-    """Return the log of a federation, with the operator's signature."""
-    from streamfl.live.identity import signatures  # noqa: PLC0415
-    from streamfl.live.settings.connectors import connect  # noqa: PLC0415
-
-    settings = _loaded(path, assignments)
-    return connect(settings, signatures(settings, "operator", key))
 
 
 def _directing(action: "Action", summary: str) -> click.Command:
@@ -619,7 +631,8 @@ def _directing(action: "Action", summary: str) -> click.Command:
     def directing(path: Path, assignments: tuple[str, ...], key: Path | None, model: str = "") -> None:
         from streamfl.live.operator.members import order  # noqa: PLC0415
 
-        changed = order(_as_operator(path, assignments, key), action, model=model)
+        _, connector = _connected(path, assignments, "operator", key)
+        changed = order(connector, action, model=model)
         echo_line(f"{changed.action}: done, in effect from entry {changed.entry} on")
 
     return model(directing) if action == "restart" else directing
@@ -639,7 +652,7 @@ def rollback(entry: int, path: Path, assignments: tuple[str, ...], key: Path | N
     from streamfl.live.operator.members import order  # noqa: PLC0415
     from streamfl.live.operator.rollback import past_model  # noqa: PLC0415
 
-    connector = _as_operator(path, assignments, key)
+    _, connector = _connected(path, assignments, "operator", key)
     model = past_model(connector, entry)
     changed = order(connector, "restart", model=model)
     echo_line(f"rollback to the model of {model.replace('-', ' ')}: done, in effect from entry {changed.entry} on")
@@ -655,7 +668,8 @@ def _ordering(action: "Action", summary: str) -> click.Command:
     def ordering(name: str, path: Path, assignments: tuple[str, ...], key: Path | None) -> None:
         from streamfl.live.operator.members import order  # noqa: PLC0415
 
-        changed = order(_as_operator(path, assignments, key), action, name)
+        _, connector = _connected(path, assignments, "operator", key)
+        changed = order(connector, action, name)
         echo_line(f"{changed.action} {changed.client}: done, in effect from entry {changed.entry} on")
 
     return ordering
@@ -681,6 +695,7 @@ COMMANDS = (
     coordinator,
     client,
     score,
+    promote,
     produce,
     watch,
     alert,

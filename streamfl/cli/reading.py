@@ -68,6 +68,14 @@ _TIMES = (
         help="The order of day, month and year in dates such as 03/04/2026. Default: as the column shows.",
     ),
 )
+_time_features = click.option(
+    "--time-features",
+    metavar="NAME,...",
+    default="",
+    callback=_listed,
+    help="What the times of --time become: hour, weekday, season. Each is an angle, by the clocks of --timezone, and "
+    "becomes two features, its sine and its cosine.",
+)
 _on_bad_record = click.option(
     "--on-bad-record",
     type=click.Choice(["reject", "stop"]),
@@ -92,6 +100,11 @@ def reads_times(command: Any) -> Any:
     return command
 
 
+def takes_time_features(command: Any) -> Any:
+    """Add the option that makes features of times."""
+    return _time_features(command)
+
+
 def rejects_records(command: Any) -> Any:
     """Add the option that says what to do with bad records."""
     return _on_bad_record(command)
@@ -102,8 +115,6 @@ def reading(options: Mapping[str, Any], usual: Mapping[str, Any] = MappingProxyT
 
     Parameters
     ----------
-    options
-        The options of a command.
     usual
         What holds for options that are not given: see `OF_SETTINGS`.
 
@@ -113,7 +124,8 @@ def reading(options: Mapping[str, Any], usual: Mapping[str, Any] = MappingProxyT
     from streamfl.records.values.times import PLAIN, Notation  # noqa: PLC0415
 
     given = {**usual, **{name: value for name, value in options.items() if value}}
-    direct = ("label", "drop", "time", "task", "on_bad_record", "separator", "missing_values", "decimal", "encoding")
+    written = ("separator", "missing_values", "decimal", "encoding")
+    direct = ("label", "drop", "time", "time_features", "task", "on_bad_record", *written)
     return {
         **{name: given[name] for name in direct if name in given},
         "notation": Notation(given.get("timezone", PLAIN.zone), given.get("date_order")),

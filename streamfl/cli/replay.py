@@ -52,26 +52,13 @@ ONE_BY_ONE = (
 
 @dataclass(frozen=True)
 class Outputs:
-    """The files that a command writes; None writes nothing.
+    """The files that a command writes; None writes nothing."""
 
-    Parameters
-    ----------
-    json
-        The result; `-` is standard output.
-    per_round
-        Whether the JSON lists every round.
-    report
-        The HTML report.
-    model
-        The final model.
-    predictions
-        A CSV line per record: its number in the file, client, round, label and prediction.
-    """
-
-    json: str | None = None
-    per_round: bool = False
-    report: Path | None = None
-    model: Path | None = None
+    json: str | None = None  # the result; `-` is standard output
+    per_round: bool = False  # whether the JSON lists every round
+    report: Path | None = None  # the HTML report
+    model: Path | None = None  # the final model
+    # A CSV line per record: its number in the file, client, round, label and prediction.
     predictions: Path | None = None
 
     def files(self) -> list[tuple[str, Path]]:
@@ -82,11 +69,6 @@ class Outputs:
 
     def check(self, source: str) -> None:
         """Refuse, before anything runs, a path that cannot be written to, or that is in use.
-
-        Parameters
-        ----------
-        source
-            The file that is read.
 
         Raises
         ------
@@ -108,19 +90,12 @@ class Outputs:
 
 @dataclass
 class PredictionsFile:
-    """Writes the predictions of a replay as they are made.
+    """Writes the predictions of a replay as they are made."""
 
-    Parameters
-    ----------
-    table, logs
-        They give the number in the file of a client's next record.
-    to
-        An open text file.
-    """
-
+    # They give the number in the file of a client's next record.
     table: Table
     logs: dict[str, Log]
-    to: TextIO
+    to: TextIO  # an open text file
     _written: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:

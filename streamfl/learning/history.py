@@ -18,10 +18,6 @@ def chosen(
 
     Parameters
     ----------
-    batches
-        The round's records.
-    t
-        The round.
     first
         The ordinal of the round's first record: the number of records that the client read before, also bad ones.
     keep

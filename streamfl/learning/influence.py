@@ -56,20 +56,13 @@ History = Mapping[str, FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class Influence:
-    """The histories of all clients, by what they are about; part of the coordinator state.
-
-    Parameters
-    ----------
-    histories
-        By kind of numbers and client, the sketch of the running mean, shape (64,); nothing where they are sealed.
-    sealed
-        The histories as only the coordinator can read them; empty if they are in the clear.
-    """
+    """The histories of all clients, by what they are about; part of the coordinator state."""
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
+    # By kind of numbers and client, the sketch of the running mean, shape (64,); nothing where they are sealed.
     histories: dict[str, dict[str, FloatArray]] = field(default_factory=dict)
-    sealed: str = ""
+    sealed: str = ""  # the histories as only the coordinator can read them; empty if they are in the clear
 
     def hidden(self, secret: "Secret | None") -> "Influence":
         """Return the histories as they are saved: sealed, if there is a secret."""
@@ -115,27 +108,13 @@ def are_compared(clients: int) -> bool:
 
 
 class Sent(NamedTuple):
-    """What clients sent of one kind: means over their records, in units in which noise is alike in all directions.
+    """What clients sent of one kind: means over their records, in units in which noise is alike in all directions."""
 
-    Parameters
-    ----------
-    clients
-        The clients' names, in order.
-    records
-        The records of each, shape (clients,).
-    sizes
-        The norm of the numbers of each, shape (clients,).
-    sketches
-        Sums of these numbers with random signs, shape (clients, 64): see `sketches`.
-    independent
-        How many of the numbers of one client are independent of each other, at least.
-    """
-
-    clients: tuple[str, ...]
-    records: FloatArray
-    sizes: FloatArray
-    sketches: FloatArray
-    independent: int
+    clients: tuple[str, ...]  # the clients' names, in order
+    records: FloatArray  # the records of each, shape (clients,)
+    sizes: FloatArray  # the norm of the numbers of each, shape (clients,)
+    sketches: FloatArray  # sums of these numbers with random signs, shape (clients, 64): see `sketches`
+    independent: int  # how many of the numbers of one client are independent of each other, at least
 
     @property
     def allowance(self) -> float:

@@ -22,32 +22,16 @@ from streamfl.sampling import generator
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """How a federation learns; the same at every client and at the coordinator.
+    """How a federation learns; the same at every client and at the coordinator."""
 
-    Parameters
-    ----------
-    model
-        The loss.
-    algorithm
-        The base algorithm.
-    l2
-        Weight of the squared penalty in training.
-    local_batch
-        Records in a local step. None: one step on the whole round.
-    gamma
-        The part of a round's records used for training, in (0, 1].
-    seed
-        The seed of all randomness.
-    online
-        The online models, if any. They then answer predictions.
-    """
-
-    model: Model
-    algorithm: Algorithm
-    l2: float = 0.0
+    model: Model  # the loss
+    algorithm: Algorithm  # the base algorithm
+    l2: float = 0.0  # weight of the squared penalty in training
+    # Records in a local step. None: one step on the whole round.
     local_batch: int | None = None
-    gamma: float = 1.0
-    seed: int = 0
+    gamma: float = 1.0  # the part of a round's records used for training, in (0, 1]
+    seed: int = 0  # the seed of all randomness
+    # The online models, if any. They then answer predictions.
     online: OnlineModels[Any, Any] | None = None
 
     def in_one_process(self) -> "Learner":
@@ -132,28 +116,18 @@ class RoundRecords:
 
 @dataclass(slots=True, eq=False)
 class LocalResult:
-    """The result of a local round; predictions are label indices, or targets in the registry's unit.
+    """The result of a local round; predictions are label indices, or targets in the registry's unit."""
 
-    Parameters
-    ----------
-    losses, differences
-        By slot, the sums of losses, and what the client sends of its step.
-    new, old
-        Sums by label of scores: of the tested model's on the round's records, of the serving one's on held-out ones.
-    relabelling
-        By slot, S of shape (K, K): S[a, b] is the sum of max(log p_b, -2 ln K) over the records of label a.
-    trained
-        Records trained on.
-    at_start, served
-        Predictions of the serving model before the round's steps, and just before each record is learnt, shape (n,).
-    """
-
+    # By slot, the sums of losses, and what the client sends of its step.
     losses: dict[str, SlotLosses] = field(default_factory=dict)
     differences: dict[str, FloatArray] = field(default_factory=dict)
+    # Sums by label of scores: of the tested model's on the round's records, of the serving one's on held-out ones.
     new: tuple[LabelSums, ...] = ()
     old: tuple[LabelSums, ...] = ()
+    # By slot, S of shape (K, K): S[a, b] is the sum of max(log p_b, -2 ln K) over the records of label a.
     relabelling: dict[str, FloatArray] = field(default_factory=dict)
-    trained: int = 0
+    trained: int = 0  # records trained on
+    # Predictions of the serving model before the round's steps, and just before each record is learnt, shape (n,).
     at_start: FloatArray = field(default_factory=lambda: np.zeros(0))
     served: FloatArray = field(default_factory=lambda: np.zeros(0))
 
@@ -161,31 +135,6 @@ class LocalResult:
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalRound:
     """One client's round.
-
-    Parameters
-    ----------
-    learner
-        How the federation learns.
-    records
-        The round's records.
-    slots, weights
-        This client's live models: their slots, and their weights under the registry by name.
-    trains
-        The names of those that the client trains.
-    serves
-        The name of the slot that answers predictions; None if nothing is predicted, as in Score.
-    known_labels
-        The number of labels registered when the epoch began.
-    key
-        Client and round, the key of randomness.
-    tested
-        The name of the slot whose scores are summed by label; None: none.
-    held
-        Which of the round's records are held out from training, shape (n,); None: none.
-    old
-        Records held out in earlier rounds.
-    exponents
-        The grid of the round, for whitened slots.
 
     Examples
     --------
@@ -201,18 +150,19 @@ class LocalRound:
     (2.0, array([[ 0.5, -0.5]]))
     """
 
-    learner: Learner
-    records: RoundRecords
+    learner: Learner  # how the federation learns
+    records: RoundRecords  # the round's records
+    # This client's live models: their slots, and their weights under the registry by name.
     slots: Sequence[Slot]
     weights: Mapping[str, FloatArray]
-    trains: Collection[str]
-    serves: str | None
-    known_labels: int
-    key: tuple[str, int]
-    tested: str | None = None
-    held: BoolArray | None = None
-    old: RoundRecords | None = None
-    exponents: tuple[int, ...] = ()
+    trains: Collection[str]  # the names of those that the client trains
+    serves: str | None  # the name of the slot that answers predictions; None if nothing is predicted, as in Score
+    known_labels: int  # the number of labels registered when the epoch began
+    key: tuple[str, int]  # client and round, the key of randomness
+    tested: str | None = None  # the name of the slot whose scores are summed by label; None: none
+    held: BoolArray | None = None  # which of the round's records are held out from training, shape (n,); None: none
+    old: RoundRecords | None = None  # records held out in earlier rounds
+    exponents: tuple[int, ...] = ()  # the grid of the round, for whitened slots
 
     def run(self, history: History, *, relabel: Collection[str] = ()) -> LocalResult:
         """Score every model, then train those in `trains`.

@@ -45,24 +45,12 @@ def proper_bound(labels: int) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelScores:
-    """Predictions and scores of several models on the same records, from one pass over their outputs.
+    """Predictions and scores of several models on the same records, from one pass over their outputs."""
 
-    Parameters
-    ----------
-    predictions
-        The predicted label indices or targets, shape (models, n).
-    scores
-        The scores that tests use, shape (models, n).
-    proper
-        The proper scores by which models compete, shape (models, n).
-    derivatives
-        d loss / d outputs of the trained models, shape (trained, columns, n).
-    """
-
-    predictions: FloatArray
-    scores: FloatArray
-    proper: FloatArray
-    derivatives: FloatArray
+    predictions: FloatArray  # the predicted label indices or targets, shape (models, n)
+    scores: FloatArray  # the scores that tests use, shape (models, n)
+    proper: FloatArray  # the proper scores by which models compete, shape (models, n)
+    derivatives: FloatArray  # d loss / d outputs of the trained models, shape (trained, columns, n)
 
 
 class Model(abc.ABC):
@@ -160,8 +148,6 @@ def gradient(model: Model, W: FloatArray, Z: FloatArray, y: FloatArray, *, l2: f
 
     Parameters
     ----------
-    model
-        The loss.
     W
         Weights, shape (d, columns).
     Z, y

@@ -28,43 +28,23 @@ NO_BRANCHES: Mapping[str, Collection[str]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """What an update covers, and so what its client may have learnt.
+    """What an update covers, and so what its client may have learnt."""
 
-    Parameters
-    ----------
-    records
-        The number of good records.
-    features, labels
-        The registered names, and those that its records brought.
-    members
-        The largest number of clients whose results are added.
-    limits
-        Bounds on the number and length of names.
-    measured
-        Whether it was the client's turn to send moments.
-    """
-
-    records: int
+    records: int  # the number of good records
+    # The registered names, and those that its records brought.
     features: AbstractSet[str]
     labels: AbstractSet[str]
-    members: int
-    limits: Limits
-    measured: bool = True
+    members: int  # the largest number of clients whose results are added
+    limits: Limits  # bounds on the number and length of names
+    measured: bool = True  # whether it was the client's turn to send moments
 
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """The effect of a restart on online models.
+    """The effect of a restart on online models."""
 
-    Parameters
-    ----------
-    goes_on
-        Whether the incumbent serves on: the models have learnt the same concept.
-    renamed
-        How labels have changed, if that is known: label a takes the name that label renamed[a] had. Empty otherwise.
-    """
-
-    goes_on: bool
+    goes_on: bool  # whether the incumbent serves on: the models have learnt the same concept
+    # How labels have changed, if that is known: label a takes the name that label renamed[a] had. Empty otherwise.
     renamed: tuple[int, ...] = ()
 
 
@@ -104,12 +84,8 @@ class OnlineModels(abc.ABC, Generic[S, L]):
 
         Parameters
         ----------
-        learnt
-            The client's result.
         agreed
             The agreed state from which it learnt.
-        covered
-            What its update covers.
         """
 
     @abc.abstractmethod
@@ -248,8 +224,6 @@ class AtClient(abc.ABC):
 
         Parameters
         ----------
-        version, epoch
-            The version, and its epoch.
         branch
             The name of the client's branch, empty without one.
         """

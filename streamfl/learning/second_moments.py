@@ -33,13 +33,6 @@ class SecondMoments:
     full-batch step is linear in the gradient, so clients send gradients (differences in the dual space), and A stays
     at the coordinator.
 
-    Parameters
-    ----------
-    total
-        C, shape (d, d).
-    records
-        N, the decayed number of records behind it.
-
     Examples
     --------
     >>> seen = SecondMoments(np.zeros((2, 2)), 0.0).after([np.array([[4.0, 0.0], [0.0, 1.0]])], records=1)
@@ -48,8 +41,8 @@ class SecondMoments:
            [1.]])
     """
 
-    total: FloatArray
-    records: float
+    total: FloatArray  # C, shape (d, d)
+    records: float  # N, the decayed number of records behind it
 
     def after(self, parts: Sequence[FloatArray], records: int, *, of: int = 0) -> "SecondMoments":
         """Return the moments after a round.

@@ -15,20 +15,11 @@ from streamfl.protocol.registry import Registry
 
 @dataclass(frozen=True, eq=False)
 class Serving:
-    """The model that serves a round at one client.
+    """The model that serves a round at one client."""
 
-    Parameters
-    ----------
-    opened
-        The round.
-    registry
-        Its features, labels and scaler.
-    model, W
-        The kind of model, and its weights, shape (d + 1, columns).
-    """
-
-    opened: RoundOpened
-    registry: Registry
+    opened: RoundOpened  # the round
+    registry: Registry  # its features, labels and scaler
+    # The kind of model, and its weights, shape (d + 1, columns).
     model: Model
     W: FloatArray
 

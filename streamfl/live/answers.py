@@ -21,24 +21,14 @@ LOG = structlog.get_logger("streamfl.answers")
 
 @dataclass
 class Predictor:
-    """Answers records with the models that a follower has.
+    """Answers records with the models that a follower has."""
 
-    Parameters
-    ----------
-    follower
-        The models.
-    stride
-        Positions per message of the records' format.
-    probabilities
-        Whether answers tell the probability of each label.
-    own
-        How many records were answered by the model of a client that has drifted alone. None while one has means that
-        no record names it: the name is missing or spelt otherwise, and the models do not say who else takes part.
-    """
+    follower: Follower  # the models
+    stride: int  # positions per message of the records' format
+    probabilities: bool = True  # whether answers tell the probability of each label
 
-    follower: Follower
-    stride: int
-    probabilities: bool = True
+    # How many records were answered by the model of a client that has drifted alone. None while one has means that no
+    # record names it: the name is missing or spelt otherwise, and the models do not say who else takes part.
     own: int = 0
     _blind: Tally = field(default_factory=lambda: Tally(LOG, "record without any feature of the models"))
 

@@ -13,7 +13,7 @@ from streamfl.live.identity import warn_if_open
 from streamfl.live.metrics.exposure import exposed, traced
 from streamfl.live.settings.settings import FederationSettings
 from streamfl.live.stopping import Stop
-from streamfl.records.formats.doubting import DoubtingOnce, Looks
+from streamfl.records.doubts.doubting import DoubtingOnce, Looks
 from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run
 from streamfl.runtime.ports import Connector, Host, RecordFormat

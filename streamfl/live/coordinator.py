@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 LOG = structlog.get_logger("streamfl.coordinator")
 
 # What views of a coordinator take: its messages, with entries as summaries, and its refusals.
-Observed = FromCoordinator | Refused | RoundSummary
+WatchedEvent = FromCoordinator | Refused | RoundSummary
 
 # Seconds without a closed round before a log line says which clients are waited for; the interval then doubles.
 QUIET = 30.0
@@ -103,7 +103,7 @@ class CoordinatorLog:
     _features: int = 0
     _own_names: set[str] = field(default_factory=set)  # members of which was logged that names have to wait
 
-    def take(self, event: Observed) -> None:
+    def take(self, event: WatchedEvent) -> None:
         """Log one event."""
         match event:
             case RegistryPublished():
@@ -157,8 +157,11 @@ class CoordinatorLog:
         """Log a refusal; repeated ones are logged once, and again if the round stalls."""
         if self._refusals.get(refused.client) == refused.reason:
             return
-        kept = {"dead_letter": True} if refused.is_fault else {}
-        LOG.warning("refused", client=refused.client, reason=refused.reason, **kept)
+        if refused.is_late:
+            LOG.info("came too late", client=refused.client, reason=refused.reason)
+        else:
+            kept = {"dead_letter": True} if refused.is_fault else {}
+            LOG.warning("refused", client=refused.client, reason=refused.reason, **kept)
         if refused.client in self._refusals or len(self._refusals) < MOST_REFUSALS:
             self._refusals[refused.client] = refused.reason
 
@@ -182,7 +185,7 @@ class CoordinatorLog:
             LOG.warning("records that the model could not learn", round=closed.round, records=closed.unlearnt)
         self._records += closed.records
         if closed.entry % BYTES_EVERY == 0:
-            LOG.info("bytes a record", **self.bytes_a_record)
+            LOG.info("bytes per record", **self.bytes_a_record)
         for accepted in closed.accepted:
             self._refusals.pop(accepted.client, None)
 
@@ -433,7 +436,7 @@ class ServingCoordinator:
             link.close()
 
 
-def summarising(*takers: Callable[[Observed], None]) -> Callable[[FromCoordinator | Refused], None]:
+def summarising(*takers: Callable[[WatchedEvent], None]) -> Callable[[FromCoordinator | Refused], None]:
     """Return what observes a coordinator for several takers, which share the summary of each entry."""
 
     def observe(event: FromCoordinator | Refused) -> None:

@@ -83,6 +83,8 @@ class CoordinatorMeasures:
                 self._notices[event.cause] += 1
             case Refusal(evicted=True):
                 self._counts["evicted"] += 1
+            case Refused(is_late=True):
+                self._counts["late"] += 1
             case Refused():
                 self._refused.add(plain(event.reason))
                 self._refused_clients.add(event.client)
@@ -206,6 +208,8 @@ class CoordinatorMeasures:
         counts = self._counts
         yield counter("streamfl_updates_total", "Updates that were entered into the ledger.", counts["updates"])
         yield counter("streamfl_evictions_total", "Clients that were evicted.", counts["evicted"])
+        late = self._counts["late"]
+        yield counter("streamfl_late_messages_total", "Messages of clients that came too late for their round.", late)
         refused = self._refused.counts
         yield counters("streamfl_refused_total", "Messages of clients that were refused.", "reason", refused)
         by_client = self._refused_clients.counts

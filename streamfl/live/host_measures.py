@@ -9,18 +9,10 @@ from streamfl.live.metrics.measures import Measure, counter, counters, gauge, ga
 
 @dataclass(frozen=True)
 class HostMeasures:
-    """The measures of a host.
+    """The measures of a host."""
 
-    Parameters
-    ----------
-    node
-        Its clients.
-    most_behind
-        For how many rounds a client that has records may have learnt none of them.
-    """
-
-    node: HostNode
-    most_behind: int
+    node: HostNode  # its clients
+    most_behind: int  # for how many rounds a client that has records may have learnt none of them
 
     def measured(self) -> Iterator[Measure]:
         """Yield all measures."""

@@ -107,45 +107,25 @@ class Totals:
 
 @dataclass
 class HostNode:
-    """The clients of one process as one node of the loop; the group of hosts assigns and removes them.
+    """The clients of one process as one node of the loop; the group of hosts assigns and removes them."""
 
-    Parameters
-    ----------
-    host
-        The source of records and links.
-    settings
-        How the clients work.
-    stop
-        Set when the process is to end: every client then finishes its update in flight and leaves.
-    stop_within
-        The most seconds that this takes.
-    until_end
-        Whether to end when the records of all clients here have ended and are learnt. The node also ends when the
-        coordinator has ended, whatever its clients here have, or all clients of the federation have left for good
-        and none here has records: they would wait for ever.
-    nonce
-        Returns a random text, which tells a start of a client from every other.
-    turned
-        Called at each turn of the loop.
-    round
-        The last closed round, 0 before the first.
-    learnt
-        By client, the last closed round that has learnt records of it, or in which it was taken.
-    failed
-        The clients that were stopped because their records are not available, with the reason. The others continue.
-    """
+    host: Host  # the source of records and links
+    settings: ClientSettings  # how the clients work
+    stop: Stop  # set when the process is to end: every client then finishes its update in flight and leaves
+    stop_within: float  # the most seconds that this takes
 
-    host: Host
-    settings: ClientSettings
-    stop: Stop
-    stop_within: float
+    # Whether to end when the records of all clients here have ended and are learnt. The node also ends when the
+    # coordinator has ended, whatever its clients here have, or all clients of the federation have left for good and
+    # none here has records: they would wait for ever.
     until_end: bool
-    nonce: Callable[[], str] = nonce
-    turned: Callable[[], None] = unwatched
+    nonce: Callable[[], str] = nonce  # returns a random text, which tells a start of a client from every other
+    turned: Callable[[], None] = unwatched  # called at each turn of the loop
     nodes: dict[str, ClientNode] = field(default_factory=dict)
+    # The clients that were stopped because their records are not available, with the reason. The others continue.
     failed: dict[str, str] = field(default_factory=dict)
     finished: bool = False
-    round: int = 0
+    round: int = 0  # the last closed round, 0 before the first
+    # By client, the last closed round that has learnt records of it, or in which it was taken.
     learnt: dict[str, int] = field(default_factory=dict)
     _taking_part: set[str] = field(default_factory=set)
     _superseded: dict[str, float] = field(default_factory=dict)
@@ -156,6 +136,7 @@ class HostNode:
     _ended_at: float | None = None
     _deadline: float | None = None
     _settle_at: float = 0.0
+    _turn: int = -1  # of the client that was stepped last
 
     def __post_init__(self) -> None:
         self.settings = replace(self.settings, learner=self.settings.learner.in_one_process())
@@ -184,12 +165,9 @@ class HostNode:
     def step(self, now: float) -> bool:
         """Step every client."""
         self._follow(self.host.poll_clients(), now)
-        messages = self.host.receive()
-        for message in messages:
-            self._log(message)
-            self._note(message, now)
+        heard = self._receive(now)
         self._begin_to_stop(now)
-        busy = [self._step(name, node, now) for name, node in self.nodes.items() if not node.finished]
+        busy = self._step_clients(now)
         for name, node in self.nodes.items():
             if node.machine.evicted and name not in self.failed:
                 self._fail(name, node, f"evicted: {node.machine.evicted}")
@@ -201,7 +179,31 @@ class HostNode:
         self._settle(now)
         self.finished = self._is_over(now)
         self.turned()
-        return any(busy) or bool(messages) or self.finished
+        return busy or heard or self.finished
+
+    def _receive(self, now: float) -> bool:
+        """Take new messages; return whether there are any."""
+        messages = self.host.receive()
+        for message in messages:
+            self._log(message)
+            self._note(message, now)
+        return bool(messages)
+
+    def _step_clients(self, now: float) -> bool:
+        """Step one client after another, beginning where the last step has ended; return whether one has worked.
+
+        It ends when messages have come meanwhile: after these, the others' work may be of no use.
+        """
+        names = [name for name, node in self.nodes.items() if not node.finished]
+        busy = False
+        for _ in names:
+            self._turn = (self._turn + 1) % len(names)
+            name = names[self._turn]
+            if self._step(name, self.nodes[name], now):
+                busy = True
+                if self._receive(now):
+                    break
+        return busy
 
     def _step(self, client: str, node: ClientNode, now: float) -> bool:
         """Step one client; if its records are not available, it leaves, and the others continue."""

@@ -47,10 +47,6 @@ def signatures(settings: "FederationSettings", process: Process, key: Path | Non
 
     Parameters
     ----------
-    settings
-        The settings of the process.
-    process
-        What it is.
     key
         The file of an operator's key; other processes name theirs in the settings.
 

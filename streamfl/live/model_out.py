@@ -36,6 +36,7 @@ def shared_model(machine: Coordinator, settings: FederationSettings) -> ServedMo
         left_out=(*fields.times, *fields.drop),
         client_column=fields.client or "",
         missing_values=fields.missing_values,
+        time_features=fields.made_of_times,
     )
 
 
@@ -43,21 +44,15 @@ def shared_model(machine: Coordinator, settings: FederationSettings) -> ServedMo
 class ModelOut:
     """The file to which a coordinator writes the model that its clients agree on: that of `replay --model-out`.
 
-    Parameters
-    ----------
-    path
-        The file. It is replaced as a whole.
-    settings
-        How the federation works.
-
     Raises
     ------
     UsageError
         The model is not one of streamfl's own, or the file is in no folder.
     """
 
+    # The file. It is replaced as a whole.
     path: Path
-    settings: FederationSettings
+    settings: FederationSettings  # how the federation works
     _entry: int = 0
     _due: float = -math.inf
 

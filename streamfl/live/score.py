@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -20,6 +21,9 @@ from streamfl.protocol.messages import Ended
 from streamfl.run.model_file import ServedModel
 from streamfl.runtime.log.tally import Tally
 from streamfl.runtime.ports import Connector, RecordFormat, Scorer
+
+if TYPE_CHECKING:
+    from streamfl.live.http.saved_models import SavedModel
 
 LOG = structlog.get_logger("streamfl.score")
 
@@ -48,27 +52,13 @@ BEGUN_AGAIN = (
 
 @dataclass
 class ScoringNode:
-    """Reads, follows and answers, step by step.
+    """Reads, follows and answers, step by step."""
 
-    Parameters
-    ----------
-    scorer
-        Where it reads and writes.
-    answers
-        What it answers.
-    most_behind
-        How many rounds its models may be behind those of the federation; beyond that it is not ready.
-    on_models
-        Called when the models of another round begin to answer.
-    seconds
-        Returns monotonic seconds.
-    """
-
-    scorer: Scorer
-    answers: Predictor
-    most_behind: int
-    on_models: Callable[[], None] = lambda: None
-    seconds: Callable[[], float] = time.monotonic
+    scorer: Scorer  # where it reads and writes
+    answers: Predictor  # what it answers
+    most_behind: int  # how many rounds its models may be behind those of the federation; beyond that it is not ready
+    on_models: Callable[[], None] = lambda: None  # called when the models of another round begin to answer
+    seconds: Callable[[], float] = time.monotonic  # returns monotonic seconds
     _durations: Durations = field(default_factory=Durations)
     _unusable: Tally = field(default_factory=lambda: Tally(LOG, "unusable message"))
     _round: int = 0
@@ -231,23 +221,20 @@ def serve_scores(
 
 @dataclass
 class _OverHTTP:
-    """The agreed model as it is served over HTTP.
+    """The agreed model as it is served over HTTP."""
 
-    Parameters
-    ----------
-    settings
-        The settings of the process.
-    follower
-        The models. They change in the thread that reads the log; over HTTP a copy answers.
-    answering
-        The copy.
-    """
-
-    settings: FederationSettings
+    settings: FederationSettings  # the settings of the process
+    # The models. They change in the thread that reads the log; over HTTP a copy answers.
     follower: Follower
-    answering: Answering | None = None
+    answering: Answering | None = None  # the copy
+    candidate: "SavedModel | None" = None  # to be compared with it
 
     def __post_init__(self) -> None:
+        if (path := self.settings.score.candidate) is not None:
+            from streamfl.live.http.saved_models import SavedModel  # noqa: PLC0415  needs the extra http
+
+            self.candidate = SavedModel(path, "candidate")
+            self.candidate.renew()
         external = self.settings.learning.external_model(self.settings.federation.task)
         if external is not None:
             raise UsageError(f"--http cannot serve {external.name}, a model that is not streamfl's own; leave it out")
@@ -265,8 +252,11 @@ class _OverHTTP:
             left_out=(*fields.times, *fields.drop),
             client_column=fields.client or "",
             missing_values=fields.missing_values,
+            time_features=fields.made_of_times,
         )
         self.answering = Answering(model, opened.round, opened.epoch, opened.entry - 1)
+        if self.candidate is not None:
+            self.candidate.renew_or_keep()
 
     @contextmanager
     def served(self, not_ready: Callable[[], str | None]) -> Iterator[None]:
@@ -276,7 +266,13 @@ class _OverHTTP:
 
         host, port = address(self.settings.score.http)
         counts = Counts()
-        made = app(self.settings.federation.name, lambda: self.answering, not_ready, counts=counts)
+        made = app(
+            self.settings.federation.name,
+            lambda: self.answering,
+            not_ready,
+            candidate=lambda: None if self.candidate is None else self.candidate.answering,
+            counts=counts,
+        )
         with serving(made, host, port, self.settings.score.host_names) as taken:
             LOG.info("answers over HTTP", host=host, port=taken, model=self.settings.federation.name)
             yield

@@ -74,21 +74,14 @@ class FederatedWeights:
 
     The features are those that clients have named when the model begins: after the first round, and at a restart.
 
-    Parameters
-    ----------
-    kind
-        The class.
-    task
-        The task of the federation.
-
     Raises
     ------
     UsageError
         The class does not do what `WeightsModel` says.
     """
 
-    kind: type[WeightsModel]
-    task: Task
+    kind: type[WeightsModel]  # the class
+    task: Task  # the task of the federation
 
     def __post_init__(self) -> None:
         """Try the class."""
@@ -178,8 +171,6 @@ class WeightsPass:
 
     Parameters
     ----------
-    model
-        The model.
     agreed
         The agreed state from which it begins.
     """

@@ -26,8 +26,6 @@ def importances(
         The records, shape (n, d).
     columns
         By column, the features that it became: they change places together.
-    random
-        Draws the exchanges.
 
     >>> X = np.column_stack([np.arange(8.0), np.ones(8)])
     >>> importances(lambda X: -abs(X[:, 0] - np.arange(8)).mean(), X, {"b": [1], "a": [0]}, np.random.default_rng(1))

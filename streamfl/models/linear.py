@@ -14,15 +14,6 @@ from streamfl.learning.model import Link, Model, ModelScores, judged_one_by_one
 class Linear(Model):
     """Linear regression on targets in units of the epoch's robust scale.
 
-    Parameters
-    ----------
-    loss
-        `squared`: r^2 / 2. `huber`: r^2 / 2 up to |r| = delta, then delta (|r| - delta / 2).
-    delta
-        Where Huber's loss turns linear, in robust standard deviations.
-    cap
-        The residual, in robust standard deviations, whose loss scores 1; larger ones are clipped.
-
     Examples
     --------
     >>> outputs, y = np.array([[1.0], [1.0]]), np.array([2.0, 5.0])
@@ -32,9 +23,10 @@ class Linear(Model):
     array([0.1111, 1.    ])
     """
 
+    # `squared`: r^2 / 2. `huber`: r^2 / 2 up to |r| = delta, then delta (|r| - delta / 2).
     loss: Literal["squared", "huber"] = "squared"
-    delta: float = 1.345
-    cap: float = 3.0
+    delta: float = 1.345  # where Huber's loss turns linear, in robust standard deviations
+    cap: float = 3.0  # the residual, in robust standard deviations, whose loss scores 1; larger ones are clipped
 
     link: ClassVar[Link] = "identity"
 

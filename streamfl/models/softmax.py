@@ -126,23 +126,16 @@ class _Pass:
     """Exponentials of several models' outputs and what follows from them; arrays of shape (models, labels, n).
 
     Records are the last axis: NumPy is ten times as fast along a thousand records as along a few labels.
-
-    Parameters
-    ----------
-    shifted, exponentials, totals
-        Outputs less the largest of each record, their exponentials, and the sums of these, shape (models, 1, n).
-    records, places
-        The records whose labels have a column, and the places of these in the flattened outputs of a model.
-    losses
-        -ln p(label), shape (models, n); infinite where no column knows the label.
     """
 
+    # Outputs less the largest of each record, their exponentials, and the sums of these, shape (models, 1, n).
     shifted: FloatArray
     exponentials: FloatArray
     totals: FloatArray
+    # The records whose labels have a column, and the places of these in the flattened outputs of a model.
     records: IntArray
     places: IntArray
-    losses: FloatArray
+    losses: FloatArray  # -ln p(label), shape (models, n); infinite where no column knows the label
 
     @classmethod
     def over(cls, outputs: FloatArray, y: FloatArray) -> "_Pass":

@@ -5,32 +5,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """A detector's finding after a round.
+    """A detector's finding after a round."""
 
-    Parameters
-    ----------
-    cause
-        The detector's name: `glr`, `test1`, `test2`.
-    statistic, threshold
-        The detector's statistic, and the threshold that it reached.
-    since
-        The round in which the change began, as the detector estimates it.
-    clients, labels
-        The evidence: the clients and labels whose records changed; empty if the detector sees only the total.
-    local
-        Whether only these clients drifted.
-    wanted
-        The model that an operator wants the epoch to begin with; empty: the best.
-    """
-
-    cause: str
+    cause: str  # the detector's name: `glr`, `test1`, `test2`
+    # The detector's statistic, and the threshold that it reached.
     statistic: float
     threshold: float
-    since: int
+    since: int  # the round in which the change began, as the detector estimates it
+    # The evidence: the clients and labels whose records changed; empty if the detector sees only the total.
     clients: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
-    local: bool = False
-    wanted: str = ""
+    local: bool = False  # whether only these clients drifted
+    wanted: str = ""  # the model that an operator wants the epoch to begin with; empty: the best
 
 
 @dataclass(frozen=True, slots=True)

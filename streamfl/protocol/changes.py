@@ -27,8 +27,6 @@ def changed(
 
     Parameters
     ----------
-    version
-        The next round.
     before, after
         The models by slot, at least one, all after of one shape (rows, columns). Slots may begin and end.
     exponents

@@ -158,7 +158,7 @@ class Refused:
     Parameters
     ----------
     client
-        Its sender.
+        Its sender; "" if no message is to blame.
     reason
         What is wrong with it, for people.
     is_fault
@@ -168,6 +168,11 @@ class Refused:
     client: str
     reason: str
     is_fault: bool = False
+
+    @property
+    def is_late(self) -> bool:
+        """Tell whether the message only came too late, as honest clients' messages do."""
+        return bool(self.client) and not self.is_fault
 
 
 @dataclass(frozen=True, slots=True)

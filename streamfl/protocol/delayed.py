@@ -18,22 +18,15 @@ NO_LABEL = -1.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Half:
-    """Which half of its records a batch holds, and the keys by which the halves are joined.
+    """Which half of its records a batch holds, and the keys by which the halves are joined."""
 
-    Parameters
-    ----------
-    kind
-        `features`: records without labels; the `y` of the batch means nothing. `labels`: labels or targets without
-        features.
-    keys
-        The key of each good record, shape (n,), of strings.
-    written
-        When each was written, as the log says: milliseconds since 1970, below 0 if it does not say, shape (n,). None
-        if it says nothing of any.
-    """
-
+    # `features`: records without labels; the `y` of the batch means nothing. `labels`: labels or targets without
+    # features.
     kind: Literal["features", "labels"]
-    keys: Keys
+    keys: Keys  # the key of each good record, shape (n,), of strings
+
+    # When each was written, as the log says: milliseconds since 1970, below 0 if it does not say, shape (n,). None if
+    # it says nothing of any.
     written: IntArray | None = None
 
     def of(self, rows: Rows) -> "Half":
@@ -49,15 +42,6 @@ class Half:
 class Answers:
     """What was answered to records when they came, before their labels were known.
 
-    Parameters
-    ----------
-    served
-        The predictions, shape (n,): indices into `labels`, -1 for none; or targets, 0 for none.
-    no_change
-        The last label or target known by then, coded likewise.
-    labels
-        The labels' names; empty in regression.
-
     Examples
     --------
     >>> answers = Answers(np.array([1.0, -1.0]), np.array([0.0, 1.0]), ("a", "b"))
@@ -65,9 +49,9 @@ class Answers:
     (array([1.]), (array([ 0., -1.]), array([2., 0.])))
     """
 
-    served: FloatArray
-    no_change: FloatArray
-    labels: tuple[str, ...] = ()
+    served: FloatArray  # the predictions, shape (n,): indices into `labels`, -1 for none; or targets, 0 for none
+    no_change: FloatArray  # the last label or target known by then, coded likewise
+    labels: tuple[str, ...] = ()  # the labels' names; empty in regression
 
     def of(self, rows: Rows) -> "Answers":
         """Return the part of some rows."""

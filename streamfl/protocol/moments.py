@@ -20,13 +20,6 @@ FEWEST, FAR, RARE = 8, 10.0, 1 / 40
 class Moments:
     """First and second moments of features, without missing values.
 
-    Parameters
-    ----------
-    features
-        Names, length d.
-    count, mean, m2
-        The number of values, their mean, and the sum of their squared deviations from it; shape (d,) each.
-
     Examples
     --------
     >>> a, b = Moments.of(("x",), np.array([[1.0], [np.nan]])), Moments.of(("x",), np.array([[3.0], [5.0]]))
@@ -35,7 +28,8 @@ class Moments:
     (array([3.]), array([3.]), array([2.6667]))
     """
 
-    features: tuple[str, ...]
+    features: tuple[str, ...]  # names, length d
+    # The number of values, their mean, and the sum of their squared deviations from it; shape (d,) each.
     count: FloatArray
     mean: FloatArray
     m2: FloatArray

@@ -46,45 +46,25 @@ class Span:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Consecutive records of one partition, good ones as columns, bad ones as rejections.
+    """Consecutive records of one partition, good ones as columns, bad ones as rejections."""
 
-    Parameters
-    ----------
-    span
-        The positions that this batch covers; those without a record held none (a transaction's markers).
-    positions
-        The position of each good record, shape (n,), strictly increasing.
-    features
-        Names of the columns of `X`, length d.
-    X
-        Feature values, shape (n, d); NaN is a missing value.
-    y
-        Shape (n,): in classification the index of each record's label in `labels`, in regression its target.
-    labels
-        Names of the labels; empty in regression.
-    rejected
-        The bad records among them, by increasing position.
-    times
-        When each good record was measured, in seconds since 1970, NaN where unknown, shape (n,); None if no time is
-        known. Nothing is learnt or decided from times: they are told with what was found.
-    half
-        If labels come later: which half of its records this is. None: they are whole.
-    beside
-        If labels came later: the position of each record's features in their own partition, shape (n,).
-    answers
-        What was answered to the records before: their labels came later, or they were too few to be sent.
-    """
-
-    span: Span
-    positions: IntArray
-    features: tuple[str, ...]
-    X: FloatArray
+    span: Span  # the positions that this batch covers; those without a record held none (a transaction's markers)
+    positions: IntArray  # the position of each good record, shape (n,), strictly increasing
+    features: tuple[str, ...]  # names of the columns of `X`, length d
+    X: FloatArray  # feature values, shape (n, d); NaN is a missing value
+    # Shape (n,): in classification the index of each record's label in `labels`, in regression its target.
     y: FloatArray
-    labels: tuple[str, ...] = ()
-    rejected: tuple[Rejection, ...] = ()
+    labels: tuple[str, ...] = ()  # names of the labels; empty in regression
+    rejected: tuple[Rejection, ...] = ()  # the bad records among them, by increasing position
+
+    # When each good record was measured, in seconds since 1970, NaN where unknown, shape (n,); None if no time is
+    # known. Nothing is learnt or decided from times: they are told with what was found.
     times: FloatArray | None = None
+    # If labels come later: which half of its records this is. None: they are whole.
     half: Half | None = None
+    # If labels came later: the position of each record's features in their own partition, shape (n,).
     beside: IntArray | None = None
+    # What was answered to the records before: their labels came later, or they were too few to be sent.
     answers: Answers | None = None
 
     def __len__(self) -> int:

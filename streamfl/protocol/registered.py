@@ -15,22 +15,6 @@ T = TypeVar("T")
 class Registered(Mapping[str, T]):
     """All of one sort by name: classes that derive from one, or functions.
 
-    Parameters
-    ----------
-    what
-        The word for one of them in error messages.
-    root
-        The class from which all of them derive; None: they are functions.
-    group
-        The entry point under which other packages register theirs.
-    own
-        Those of this package by name, one that is slow to import as `module:name`. No other package can take these
-        names.
-    others
-        What else may be named, for error messages.
-    methods
-        What a class must have that does not derive from `root`; empty: it must derive from it.
-
     Examples
     --------
     >>> kinds = Registered[type[int]]("number", int, "a.group", {"whole": int, "yes or no": bool})
@@ -42,11 +26,15 @@ class Registered(Mapping[str, T]):
     streamfl.errors.UsageError: no number is called 'hole': use one of whole, yes or no; did you mean whole?
     """
 
-    what: str
-    root: type[Any] | None
-    group: str
+    what: str  # the word for one of them in error messages
+    root: type[Any] | None  # the class from which all of them derive; None: they are functions
+    group: str  # the entry point under which other packages register theirs
+
+    # Those of this package by name, one that is slow to import as `module:name`. No other package can take these
+    # names.
     own: Mapping[str, T | str]
-    others: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()  # what else may be named, for error messages
+    # What a class must have that does not derive from `root`; empty: it must derive from it.
     methods: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> T:
@@ -89,7 +77,8 @@ class Registered(Mapping[str, T]):
         entries = tuple(entry_points(group=self.group, name=name))
         if not entries:
             names = (*self.names(), *self.others)
-            known = f"use one of {', '.join(names)}{did_you_mean(name, names)}"
+            nothing = f"no installed package registers one as {self.group}; install the one that does"
+            known = f"use one of {', '.join(names)}{did_you_mean(name, names)}" if names else nothing
             raise UsageError(f"no {self.what} is called {name!r}: {known}")
         if len(entries) > 1:
             packages = " and ".join(sorted(_package(entry) for entry in entries))

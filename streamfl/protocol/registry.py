@@ -48,7 +48,7 @@ class TargetUnit:
         return self.scale > 0.0
 
     def gives_way_to(self, other: "TargetUnit") -> bool:
-        """Tell whether another unit should replace this one, which lacks a scale, or has a scale by default.
+        """Tell whether another unit should replace this one, because this one has no scale, or the default one.
 
         >>> nothing, same, some = TargetUnit(0.0, 0.0), TargetUnit(5.0, 1.0), TargetUnit(5.0, 0.1)
         >>> nothing.gives_way_to(same), same.gives_way_to(some), some.gives_way_to(TargetUnit(6.0, 0.2))
@@ -63,20 +63,6 @@ class Registry:
 
     A row of a weight matrix belongs to a feature, the last row to the constant 1; a column belongs to a label.
 
-    Parameters
-    ----------
-    version
-        Grows with every change.
-    features, labels
-        Names; new ones are appended. In regression there are no labels.
-    mean, scale
-        The scaler: z = (x - mean) / scale; shape (d,) each. A mean of NaN marks a feature whose scale is not known
-        yet: its values count as missing, so its weights stay 0.
-    target
-        The unit of regression targets.
-    farthest
-        The magnitude to which z is clipped.
-
     Examples
     --------
     >>> from streamfl.protocol.records import Span
@@ -88,13 +74,17 @@ class Registry:
     array([[3., 0., 1.]])
     """
 
-    version: int
+    version: int  # grows with every change
+    # Names; new ones are appended. In regression there are no labels.
     features: tuple[str, ...]
     labels: tuple[str, ...]
+
+    # The scaler: z = (x - mean) / scale; shape (d,) each. A mean of NaN marks a feature whose scale is not known yet:
+    # its values count as missing, so its weights stay 0.
     mean: FloatArray
     scale: FloatArray
-    target: TargetUnit = TargetUnit()
-    farthest: float = FARTHEST
+    target: TargetUnit = TargetUnit()  # the unit of regression targets
+    farthest: float = FARTHEST  # the magnitude to which z is clipped
 
     @property
     def rows(self) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from streamfl.arrays import FloatArray, IntArray
+from streamfl.arrays import FloatArray, IntArray, Numbers
 from streamfl.errors import UsageError
 from streamfl.protocol.records import Rejection, without_infinity
 from streamfl.records.columns import (
@@ -22,15 +22,15 @@ from streamfl.records.columns import (
     infer,
 )
 from streamfl.records.labels import LabelTexts, resolve
-from streamfl.records.odd_cells import OddCells, missing_words
 from streamfl.records.request import Request
 from streamfl.records.rows import GrowingRows
 from streamfl.records.series import DISTINCT, LAST, last_values
-from streamfl.records.table import Numbers, Table, Texts
+from streamfl.records.table import Table, Texts
+from streamfl.records.unusable_cells import UnusableCells, missing_words
 from streamfl.records.values.cells import NAMES, Cells, is_number, listed, quoted, texts, words
 from streamfl.records.values.missing import WORDS
 from streamfl.records.values.numerals import Decimal
-from streamfl.records.values.times import Times, unknown
+from streamfl.records.values.times import Notation, Times, unknown
 
 BLOCK = 8192  # records read at a time
 MAX_COLUMNS = 10_000
@@ -38,33 +38,15 @@ MAX_COLUMNS = 10_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowBlock:
-    """A block of consecutive records of a file: the columns of the parsed ones, and the rejected ones.
+    """A block of consecutive records of a file: the columns of the parsed ones, and the rejected ones."""
 
-    Parameters
-    ----------
-    places
-        The number of each record in the file from 0 on; bad records count.
-    lines
-        The number of the line or record for messages, counted from 1.
-    features
-        The cells of each feature column.
-    label
-        The cells of the label column; () if there is none.
-    kept
-        The cells of the column to keep as text, if one was asked for.
-    times
-        The cells of the column of times, if there is one.
-    rejected
-        Records that could not be parsed, with reasons such as `line 3: ...`.
-    """
-
-    places: IntArray
-    lines: IntArray
-    features: Mapping[str, Cells]
-    label: Cells
-    kept: Cells | None = None
-    times: Cells | None = None
-    rejected: tuple[Rejection, ...] = ()
+    places: IntArray  # the number of each record in the file from 0 on; bad records count
+    lines: IntArray  # the number of the line or record for messages, counted from 1
+    features: Mapping[str, Cells]  # the cells of each feature column
+    label: Cells  # the cells of the label column; () if there is none
+    kept: Cells | None = None  # the cells of the column to keep as text, if one was asked for
+    times: Cells | None = None  # the cells of the column of times, if there is one
+    rejected: tuple[Rejection, ...] = ()  # records that could not be parsed, with reasons such as `line 3: ...`
 
     @property
     def records(self) -> int:
@@ -74,33 +56,15 @@ class RowBlock:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
-    """A file as it is read: block by block, so that it need not fit into memory.
+    """A file as it is read: block by block, so that it need not fit into memory."""
 
-    Parameters
-    ----------
-    request
-        What the caller asked for.
-    name
-        The name of the file without its folder.
-    label
-        The name of the label column; "" if there is none.
-    unit
-        The unit of `lines` in messages: `line` or `record`.
-    each
-        The blocks in order.
-    left_out
-        Columns that no block holds, since they cannot be features.
-    notes
-        What the user should know of the file.
-    """
-
-    request: Request
-    name: str
-    label: str
-    unit: str
-    each: Iterator[RowBlock]
-    left_out: Sequence[LeftOutColumn] = ()
-    notes: Sequence[str] = ()
+    request: Request  # what the caller asked for
+    name: str  # the name of the file without its folder
+    label: str  # the name of the label column; "" if there is none
+    unit: str  # the unit of `lines` in messages: `line` or `record`
+    each: Iterator[RowBlock]  # the blocks in order
+    left_out: Sequence[LeftOutColumn] = ()  # columns that no block holds, since they cannot be features
+    notes: Sequence[str] = ()  # what the user should know of the file
 
     def table(self) -> Table:
         """Return all records as a table.
@@ -134,31 +98,17 @@ class _Rest:
 
 @dataclass(slots=True, eq=False)
 class Assembly:
-    """A table under construction.
+    """A table under construction."""
 
-    Parameters
-    ----------
-    request
-        What the caller asked for.
-    name
-        The name of the table.
-    label
-        The name of the label column, for messages.
-    unit
-        The unit of `lines` in messages: `line` or `record`.
-    notes
-        What the user should know of the file.
-    """
-
-    request: Request
-    name: str
-    label: str
-    unit: str
-    notes: Sequence[str] = ()
+    request: Request  # what the caller asked for
+    name: str  # the name of the table
+    label: str  # the name of the label column, for messages
+    unit: str  # the unit of `lines` in messages: `line` or `record`
+    notes: Sequence[str] = ()  # what the user should know of the file
     _columns: dict[str, Column | None] = field(default_factory=dict)
     _labels: LabelTexts = field(default_factory=LabelTexts)
     _decimals: dict[str, Decimal | None] = field(default_factory=dict)
-    _odd: OddCells = field(init=False)
+    _unusable: UnusableCells = field(init=False)
     _rows: list[GrowingRows] = field(default_factory=list)
     _rest: _Rest = field(default_factory=_Rest)
     _rejected: list[Rejection] = field(default_factory=list)
@@ -168,7 +118,7 @@ class Assembly:
     _late: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._odd = OddCells(self.unit)
+        self._unusable = UnusableCells(self.unit)
 
     def add(self, block: RowBlock) -> None:
         """Add the next block of the file.
@@ -247,7 +197,14 @@ class Assembly:
             excluded=tuple(sorted(self.request.excluded)),
             categories={c.name: c.values for c in self._columns.values() if isinstance(c, TextColumn)},
             units=self._units,
+            time=self.request.time or "",
+            notation=self._notation,
         )
+
+    @property
+    def _notation(self) -> Notation:
+        order = None if self._times is None else self._times.order
+        return replace(self.request.notation, order=order or self.request.notation.order)
 
     @property
     def _units(self) -> dict[str, str]:
@@ -276,7 +233,7 @@ class Assembly:
             notes.append(missing_words(where, written, "label"))
         if units := self._units:
             notes.append(f"numbers with their unit, read as numbers: {in_units(units)}")
-        notes.extend(self._odd.notes())
+        notes.extend(self._unusable.notes())
         column, no_times = self._times, list[str]()
         if column is None:
             return tuple(notes)
@@ -295,7 +252,7 @@ class Assembly:
         unit = self._labels.reading.unit
         if not self._rows and len(units := examples([word for word in words(block.label[:SAMPLE]) if word])) == 1:
             unit = next(iter(units))
-        self._labels.reading = replace(reading, decimal=decimal, unit=unit)
+        self._labels.reading = replace(self.request.reading_of(self.label), decimal=decimal, unit=unit)
 
     def _seconds(self) -> FloatArray:
         """Return the times of the good records.
@@ -324,9 +281,9 @@ class Assembly:
             odd = column.encode(block.features[column.name], X[:, at:until])
             if self.request.on_bad_record == "stop" and not isinstance(column, TextColumn):
                 bad |= {i: f'column "{column.name}": {why}' for i, why in odd.items()}
-            self._odd.add(column, block.features[column.name], odd, block.lines)
+            self._unusable.add(column, block.features[column.name], odd, block.lines)
             if isinstance(column, TextColumn):
-                self._odd.add_missing(column, block.features[column.name], X[:, at:until])
+                self._unusable.add_missing(column, block.features[column.name], X[:, at:until])
             at = until
         return X, tuple(feature for column in columns for feature in column.features), bad
 
@@ -334,7 +291,9 @@ class Assembly:
         """Return the kinds of the columns, with the values of texts that are new in this block."""
         for name, cells in block.features.items():
             if (known := self._columns.get(name)) is None:
-                reading = replace(self.request.reading, decimal=self.request.decimal or self._decimals.get(name))
+                reading = replace(
+                    self.request.reading_of(name), decimal=self.request.decimal or self._decimals.get(name)
+                )
                 known = infer(name, cells, reading)
                 if known is not None and self._rows and name not in self._columns:
                     self._late[name] = next((int(block.lines[i]) for i, word in enumerate(words(cells)) if word), 0)
@@ -388,7 +347,7 @@ class Assembly:
     def _names(self) -> tuple[str, ...]:
         """Return the features in the order of their columns. A column without any value counts as numbers."""
         names = [f for name, column in self._columns.items() for f in (column.features if column else (name,))]
-        if not names:
+        if not names and not self.request.time_features:
             what = "; ".join(["it has no feature column besides the label", *self._notes()])
             times = [column.name for column in self._left_out if column.why == TIMES]
             if times and self._times is None:

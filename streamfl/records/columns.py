@@ -100,18 +100,10 @@ class TextColumn:
 
 @dataclass(frozen=True, slots=True)
 class LeftOutColumn:
-    """A column that is left out, since it is not a feature.
-
-    Parameters
-    ----------
-    name
-        Its name.
-    why
-        The reason; columns with the same reason are reported together.
-    """
+    """A column that is left out, since it is not a feature."""
 
     name: str
-    why: str
+    why: str  # the reason; columns with the same reason are reported together
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -196,8 +188,6 @@ def decimals(columns: Mapping[str, Cells], usual: Decimal = ".") -> dict[str, De
 
     Parameters
     ----------
-    columns
-        The cells of each column.
     usual
         The mark of a file in which no number shows which one it is.
 
@@ -221,10 +211,10 @@ def decimals(columns: Mapping[str, Cells], usual: Decimal = ".") -> dict[str, De
 def _marks(cells: Cells) -> frozenset[Decimal]:
     if isinstance(cells, np.ndarray):
         return frozenset()
-    marks = decimal_marks(dict.fromkeys(cell for cell in cells[:SAMPLE] if isinstance(cell, str)))
+    texts = (cell for cell in cells[:SAMPLE] if isinstance(cell, str))
     if isinstance(cells, LazyTexts) and cells.are_numbers():  # which have no comma: one point is enough
-        return frozenset(islice(marks, 1))
-    return frozenset(marks)
+        return frozenset(islice(decimal_marks(texts), 1))
+    return frozenset(decimal_marks(dict.fromkeys(texts)))
 
 
 def describe(request: Request, left_out: Sequence[LeftOutColumn]) -> str:

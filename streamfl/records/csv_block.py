@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 LEAST = 2**16  # bytes of a block for which loading polars pays off
+_IN_CACHE = 2**17  # bytes in which a character is counted at a time
 LONGEST = 131_072  # bytes of a line: Python's csv module refuses longer fields
 
 
@@ -107,10 +108,6 @@ def columns(
     ----------
     data
         The lines with their line ends.
-    lines
-        How many they are.
-    header
-        The names of the columns.
     separator
         The separator of the columns.
     numbers
@@ -140,7 +137,11 @@ def columns(
 
 def count(data: bytes, character: str) -> int:
     """Count an ASCII character in some bytes, in a tenth of the time of `bytes.count` where there are many."""
-    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord(character)))
+    view, found, n = np.frombuffer(data, np.uint8), np.empty(_IN_CACHE, np.bool_), 0
+    for at in range(0, len(view), _IN_CACHE):
+        part = view[at : at + _IN_CACHE]
+        n += int(np.count_nonzero(np.equal(part, ord(character), out=found[: len(part)])))
+    return n
 
 
 def _parsed(data: bytes, width: int, separator: str, typed: Collection[int]) -> "pl.DataFrame | None":

@@ -16,26 +16,12 @@ from streamfl.records.objects import flat, names
 from streamfl.records.values.cells import CellRules, Cells, listed
 from streamfl.records.values.missing import Missing
 from streamfl.records.values.numerals import Decimal
+from streamfl.records.values.time_features import TimeFeatures
 
 
 @dataclass(frozen=True)
 class Encoding:
     """The columns that a model knows, and the features that they become.
-
-    Parameters
-    ----------
-    features
-        The model's features.
-    categories
-        The values of each text column; value v of column c is the feature `c=v`.
-    others
-        Columns that are not features and are ignored: the label, and those that were left out of training.
-    missing_values
-        What else was missing in training; `not:NA` means that NA was a value.
-    codes
-        By column, the numbers that stood for a missing value.
-    units
-        By column, the unit that numbers may have.
 
     Examples
     --------
@@ -47,18 +33,35 @@ class Encoding:
     (('colour=blue', 'colour=red', 'x'), array([0., 1., 1.]), {'x': {1: '"much" is not a number'}})
     """
 
-    features: tuple[str, ...]
+    features: tuple[str, ...]  # the model's features
+    # The values of each text column; value v of column c is the feature `c=v`.
     categories: Mapping[str, tuple[str, ...]]
+    # Columns that are not features and are ignored: the label, and those that were left out of training.
     others: frozenset[str] = frozenset()
-    missing_values: tuple[str, ...] = ()
+    missing_values: tuple[str, ...] = ()  # what else was missing in training; `not:NA` means that NA was a value
+    # By column, the numbers that stood for a missing value.
     codes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    units: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)  # by column, the unit that numbers may have
+    time_features: TimeFeatures | None = None  # which features are made of the times; None: none are
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """Return the columns that records have, in the order of the features."""
-        column_of = {f"{column}={value}": column for column, values in self.categories.items() for value in values}
-        return tuple(dict.fromkeys(column_of.get(feature, feature) for feature in self.features))
+        return tuple(dict.fromkeys(column for feature in self.features for column in self._columns_of(feature)))
+
+    @cached_property
+    def times(self) -> tuple[str, ...]:
+        """Return the columns whose times become features."""
+        return () if self.time_features is None else self.time_features.columns
+
+    def _columns_of(self, feature: str) -> tuple[str, ...]:
+        if self.time_features is not None and feature in self.time_features.names:
+            return self.times
+        return (self._column_of.get(feature, feature),)
+
+    @cached_property
+    def _column_of(self) -> dict[str, str]:
+        return {f"{column}={value}": column for column, values in self.categories.items() for value in values}
 
     def unknown(self, given: Sequence[str]) -> list[str]:
         """Return the names that mean nothing to the model, and are not known to be no features."""
@@ -72,7 +75,12 @@ class Encoding:
             column
             for column in self.columns
             if column not in covered and covered.isdisjoint(f"{column}={v}" for v in self.categories.get(column, ()))
+            if column not in self.times or covered.isdisjoint(self._made_of_times)
         ]
+
+    @property
+    def _made_of_times(self) -> tuple[str, ...]:
+        return () if self.time_features is None else self.time_features.names
 
     def _of_numbers(self, column: str, reading: CellRules, mark: Decimal | None) -> CellRules:
         missing = replace(reading.missing, numbers=reading.missing.numbers | {*self.codes.get(column, ())})
@@ -81,10 +89,9 @@ class Encoding:
 
     def by_column(self, features: Sequence[str]) -> dict[str, list[int]]:
         """Return by column the places of the features that it became."""
-        hot = {f"{column}={value}": column for column, values in self.categories.items() for value in values}
         places = dict[str, list[int]]()
         for j, name in enumerate(features):
-            places.setdefault(hot.get(name, name), []).append(j)
+            places.setdefault(",".join(self._columns_of(name)), []).append(j)
         return places
 
     def encoded(
@@ -111,7 +118,8 @@ class Encoding:
         """
         if reading is None:
             reading = CellRules(Missing.of(self.missing_values))
-        known, n = {*self.features, *self.columns}, max(map(len, given.values()), default=0)
+        known = {*self.features, *self.columns}.difference(self.times)
+        n = max(map(len, given.values()), default=0)
         numbers = {name: cells for name, cells in given.items() if name in known and name not in self.categories}
         marks = decimals(numbers) if marks is None and reading.decimal is None else marks or {}
         columns = [
@@ -129,7 +137,11 @@ class Encoding:
             if found and isinstance(column, NumberColumn):
                 odd[column.name] = found
             at = until
-        return features, without_infinity(X)[0], odd
+        X, _ = without_infinity(X)
+        if self.time_features is None or not {*self.times} <= {*given}:
+            return features, X, odd
+        made, wrong = self.time_features.of_cells(given)
+        return *self.time_features.joined_to(features, X, made), odd | ({self.times[0]: wrong} if wrong else {})
 
 
 def columns_of(records: Any, features: Sequence[str] | None) -> tuple[dict[str, Cells], int]:

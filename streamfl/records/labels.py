@@ -35,23 +35,15 @@ MOSTLY, NEARLY_ALL = 0.5, 0.9
 class LabelTexts:
     """The distinct texts of the label column, numbered by first appearance.
 
-    Parameters
-    ----------
-    reading
-        How cells are read.
-    written
-        The words that were missing labels, with their number.
-    as_amounts
-        Whether a number was written as amounts are, with a fraction or separators: 17.0 or 1,234.
-
     >>> labels = LabelTexts()
     >>> labels.add(["a", "b", "", "a", "inf"])
     (array([ 0,  1, -1,  0, -1]), {2: 'the label is missing', 4: 'the label is infinite'})
     """
 
     codes: dict[str, int] = field(default_factory=dict)
-    reading: CellRules = USUAL
-    written: Counter[str] = field(default_factory=Counter)
+    reading: CellRules = USUAL  # how cells are read
+    written: Counter[str] = field(default_factory=Counter)  # the words that were missing labels, with their number
+    # Whether a number was written as amounts are, with a fraction or separators: 17.0 or 1,234.
     as_amounts: bool = False
 
     def add(self, cells: Cells) -> tuple[IntArray, dict[int, str]]:
@@ -102,8 +94,6 @@ def resolve(request: Request, labels: LabelTexts, codes: IntArray) -> tuple[Floa
     request
         The request with the task; `auto` is regression if half of the labels are numbers, and some are no integers,
         or more than 20 are integers that are written with a fraction.
-    labels
-        The label texts.
     codes
         The number of each record's label.
 
@@ -172,8 +162,6 @@ def looks_like_identifier(column: str, distinct: int, records: int) -> str:
 
     Parameters
     ----------
-    column
-        The name of the column.
     distinct, records
         The number of distinct labels among the first records, and the number of these records.
 

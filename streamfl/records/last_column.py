@@ -19,12 +19,8 @@ def label_of(request: Request, last: str, blocks: Iterator[RowBlock]) -> tuple[s
 
     Parameters
     ----------
-    request
-        What the caller asked for.
     last
         The column that was taken for the label.
-    blocks
-        The records.
     """
     first = next(blocks, None)
     if first is None or request.label is not None or last.lower() in (*LABEL_NAMES, ""):

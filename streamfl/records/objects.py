@@ -28,8 +28,6 @@ def flat(record: Object, whole: Container[str] = frozenset()) -> Object:
 
     Parameters
     ----------
-    record
-        An object.
     whole
         Fields whose lists stay lists.
 
@@ -65,18 +63,10 @@ def _is_vector(values: Sequence[object]) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Columns:
-    """Converts records to columns, in order of first appearance of their names.
+    """Converts records to columns, in order of first appearance of their names."""
 
-    Parameters
-    ----------
-    request
-        What the caller asked for.
-    label
-        The name of the label column.
-    """
-
-    request: Request
-    label: str
+    request: Request  # what the caller asked for
+    label: str  # the name of the label column
     _names: dict[str, None] = field(default_factory=dict)
 
     def block(

@@ -1,8 +1,8 @@
 """A request to read a file: the roles of its columns, and what to do with bad records."""
 
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from streamfl.errors import UsageError
@@ -21,8 +21,10 @@ LABEL_NAMES = ("label", "y", "target", "class")
 class Request:
     """The arguments of `read`, which describes them, as one value for the readers of all formats.
 
-    With `labelled` False no column is the label. `time` may name two columns, separated by a comma. `watch` hears how
-    many records have been read.
+    With `labelled` False no column is the label. `time` may name two columns, separated by a comma. `declared` has by
+    column the values that the file itself lists: they are values, even if one is called none. `wanted`
+    names columns that are read although they are no features, such as times. `watch` hears how many records have been
+    read.
     """
 
     source: str
@@ -39,12 +41,19 @@ class Request:
 
     notation: Notation = PLAIN
     encoding: str | None = None
+    time_features: tuple[str, ...] = ()
+    declared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    wanted: frozenset[str] = frozenset()
     watch: Callable[[int], None] | None = None
 
     @property
     def reading(self) -> CellRules:
         """How the cells are read."""
         return CellRules(Missing.of(self.missing_values), self.decimal)
+
+    def reading_of(self, column: str) -> CellRules:
+        """How the cells of a column are read."""
+        return self.reading.keeping(self.declared.get(column, ()))
 
     @property
     def values_kept(self) -> frozenset[float]:
@@ -84,10 +93,6 @@ def label_column(
 
     Parameters
     ----------
-    request
-        What the caller asked for.
-    columns
-        The names of all columns.
     last
         Whether the last column is the label if no column has one of the usual names.
     without

@@ -2,19 +2,13 @@
 
 import numpy as np
 
-from streamfl.arrays import FloatArray
-from streamfl.records.table import Numbers
+from streamfl.arrays import FloatArray, Numbers
 
 
 class GrowingRows:
     """A growing matrix, kept as float32 as long as every number fits exactly, else as float64.
 
     Memory grows in place by a quarter at a time, so the peak is a quarter above the stored size.
-
-    Parameters
-    ----------
-    features
-        The names of the columns.
 
     >>> rows = GrowingRows(("a", "b"))
     >>> rows.add(np.array([[1.0, np.nan], [2.0, 3.0]])); rows.matrix().dtype

@@ -14,8 +14,6 @@ def last_values(name: str, values: FloatArray, clients: Texts | None = None) -> 
 
     Parameters
     ----------
-    name
-        The name of the target.
     values
         The targets, shape (n,).
     clients

@@ -7,76 +7,47 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from streamfl.arrays import FloatArray, IntArray
+from streamfl.arrays import FloatArray, IntArray, Numbers
 from streamfl.protocol.records import Rejection
+from streamfl.records.values.time_features import TimeFeatures
+from streamfl.records.values.times import PLAIN, Notation
 from streamfl.sampling import generator
 
-Numbers = npt.NDArray[np.number] | npt.NDArray[np.bool_]
 Texts = npt.NDArray[np.str_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """The good records of a file as columns, the bad ones as rejections.
+    """The good records of a file as columns, the bad ones as rejections."""
 
-    Parameters
-    ----------
-    name
-        The name in reports: of the file without its folder, or of the data set.
-    features
-        Names of the columns of `X`, length d.
-    X
-        Feature values, shape (n, d), in their stored type; NaN is a missing value.
-    y
-        Shape (n,): in classification the index of each label in `labels`, in regression the target.
-    labels
-        Names of the labels that occur, in numerical order if all are integers; empty in regression.
-    places
-        Shape (n,): the number of each record in the file from 0 on; bad records count.
-    rejected
-        The bad records by increasing position, which is their number in the file as in `places`.
-    columns
-        The columns that `read` was asked to keep, as text, one entry per good record; "" is missing.
-    label
-        The label column, named or guessed; "" if columns have no names.
-    times
-        Shape (n,): the time of each good record in seconds since 1970, NaN if unknown; empty if not asked for.
-    left_out
-        The columns that were left out automatically, as they are not features.
-    notes
-        Notes for the user on these columns and on times that could not be read.
-    infinite
-        The number of infinite values in the good records; they count as missing.
-    categories
-        The values of each column of texts, which are features of their own: `column=value`.
-    codes
-        By column, the numbers that stood for a missing value, and are NaN in `X`.
-    units
-        By column, the unit that its numbers have; the label may be one of them.
-    missing_values
-        What the caller asked to count as missing, besides the usual values.
-    excluded
-        The columns that the caller asked to leave out, and the column of times.
-    """
-
-    name: str
-    features: tuple[str, ...]
-    X: Numbers
-    y: FloatArray
+    name: str  # the name in reports: of the file without its folder, or of the data set
+    features: tuple[str, ...]  # names of the columns of `X`, length d
+    X: Numbers  # feature values, shape (n, d), in their stored type; NaN is a missing value
+    y: FloatArray  # shape (n,): in classification the index of each label in `labels`, in regression the target
+    # Names of the labels that occur, in numerical order if all are integers; empty in regression.
     labels: tuple[str, ...]
-    places: IntArray
+    places: IntArray  # shape (n,): the number of each record in the file from 0 on; bad records count
+    # The bad records by increasing position, which is their number in the file as in `places`.
     rejected: tuple[Rejection, ...] = ()
+    # The columns that `read` was asked to keep, as text, one entry per good record; "" is missing.
     columns: Mapping[str, Texts] = field(default_factory=lambda: MappingProxyType({}))
-    label: str = ""
-    infinite: int = 0
+    label: str = ""  # the label column, named or guessed; "" if columns have no names
+    infinite: int = 0  # the number of infinite values in the good records; they count as missing
+    # Shape (n,): the time of each good record in seconds since 1970, NaN if unknown; empty if not asked for.
     times: FloatArray = field(default_factory=lambda: np.empty(0))
-    left_out: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # the columns that were left out automatically, as they are not features
+    notes: tuple[str, ...] = ()  # notes for the user on these columns and on times that could not be read
+    # The values of each column of texts, which are features of their own: `column=value`.
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    excluded: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()  # the columns that the caller asked to leave out, and the column of times
+    # By column, the numbers that stood for a missing value, and are NaN in `X`.
     codes: Mapping[str, tuple[float, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    # By column, the unit that its numbers have; the label may be one of them.
     units: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    missing_values: tuple[str, ...] = ()
+    missing_values: tuple[str, ...] = ()  # what the caller asked to count as missing, besides the usual values
+    time: str = ""  # the column of the times, or the two of days and times of day, `day,clock`
+    notation: Notation = PLAIN  # how the times are written
+    time_features: TimeFeatures | None = None  # which of `features` are made of the times; None: none are
 
     def __len__(self) -> int:
         """Count the good records."""

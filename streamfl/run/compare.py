@@ -54,21 +54,14 @@ class RecordErrors:
 
 @dataclass
 class Alternatives:
-    """What could predict the records of some clients. Each way sees them in the order in which they came.
+    """What could predict the records of some clients. Each way sees them in the order in which they came."""
 
-    Parameters
-    ----------
-    table, logs
-        The records, and those of each client.
-    settings
-        How the federation is replayed. `interval` is the one asked for, or None; `round_size` has no effect.
-    round_size
-        The records of a client's round; None: as many as usual, which are more for a client alone.
-    """
-
+    # The records, and those of each client.
     table: Table
     logs: Mapping[str, Log]
+    # How the federation is replayed. `interval` is the one asked for, or None; `round_size` has no effect.
     settings: ReplaySettings
+    # The records of a client's round; None: as many as usual, which are more for a client alone.
     round_size: int | None = None
 
     def __post_init__(self) -> None:

@@ -31,6 +31,7 @@ from streamfl.records.encoding import Encoding, columns_of
 from streamfl.records.labels import LabelTexts
 from streamfl.records.values.cells import NAMES, CellRules, Cells, listed, quoted, text, words
 from streamfl.records.values.missing import Missing as MissingWords
+from streamfl.records.values.time_features import TimeFeatures
 from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.sampling import generator
 from streamfl.wire import codec, safe_file
@@ -48,53 +49,36 @@ Unknown = Literal["raise", "ignore"]
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a model comes from, and what it was worth there.
+    """Where a model comes from, and what it was worth there."""
 
-    Parameters
-    ----------
-    version
-        The version of streamfl.
-    source
-        The federation, or the file.
-    entry, epoch
-        The last entry of the ledger, and its epoch.
-    records, clients, rounds
-        What it has learnt from.
-    sha256
-        The `model_sha256` of the run.
-    settings
-        How it was learnt, as JSON.
-    measure
-        `accuracy`, or `mae` for targets.
-    file, served
-        That measure on the last rounds: of this file, as it was before each round; and of what clients served.
-        None if it was not measured, as in live federations.
-    up, down, raw
-        The bytes a record that clients sent and that the coordinator published, and those of its features as floats
-        of 32 bits; 0 where none were counted.
-    privacy
-        How what clients send is protected from the coordinator. `none`: it sees the sums and differences of each
-        client. `masked`: only their totals over clients; `pooled`: the same without masks, to compare with.
-    epsilon, delta
-        What noise on the totals promises to each record; None: there is none.
-    """
-
-    version: str
-    source: str
+    version: str  # the version of streamfl
+    source: str  # the federation, or the file
+    # The last entry of the ledger, and its epoch.
     entry: int
     epoch: int
+    # What it has learnt from.
     records: int
     clients: int
     rounds: int
-    sha256: str
-    settings: str
-    measure: Literal["accuracy", "mae"]
+    sha256: str  # the `model_sha256` of the run
+    settings: str  # how it was learnt, as JSON
+    measure: Literal["accuracy", "mae"]  # `accuracy`, or `mae` for targets
+
+    # That measure on the last rounds: of this file, as it was before each round; and of what clients served. None if
+    # it was not measured, as in live federations.
     file: float | None
     served: float | None
+
+    # The bytes a record that clients sent and that the coordinator published, and those of its features as floats of
+    # 32 bits; 0 where none were counted.
     up: float = 0.0
     down: float = 0.0
     raw: float = 0.0
+
+    # How what clients send is protected from the coordinator. `none`: it sees the sums and differences of each
+    # client. `masked`: only their totals over clients; `pooled`: the same without masks, to compare with.
     privacy: Literal["none", "pooled", "masked"] = "none"
+    # What noise on the totals promises to each record; None: there is none.
     epsilon: float | None = None
     delta: float | None = None
 
@@ -107,31 +91,23 @@ def settings_told(learning: LearningSettings, profile: ProfileSettings, **others
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a model predicts what it predicts for one record.
+    """Why a model predicts what it predicts for one record."""
 
-    Parameters
-    ----------
-    predicted
-        The label, or the target.
-    probability
-        The probability of that label; None for a target.
-    score
-        The linear experts' part: the sum over linear experts of their share times their output for the predicted
-        label, less their mean output over all labels; for a target, times their prediction. Linear experts are
-        `rounds`, the model that rounds train, `linear-..` and `whitened-..`. A score of 0 favours no label.
-    intercept, contributions
-        What the constant 1, and each feature by name, adds to the score: intercept + sum(contributions) = score. A
-        feature at its mean, or missing, adds 0.
-    shares
-        The approximate share of each expert in the prediction, by name; they sum to 1. What ferns say is in no
-        contribution: where they have most of the shares, contributions explain little.
-    """
+    predicted: str | float  # the label, or the target
+    probability: float | None  # the probability of that label; None for a target
 
-    predicted: str | float
-    probability: float | None
+    # The linear experts' part: the sum over linear experts of their share times their output for the predicted label,
+    # less their mean output over all labels; for a target, times their prediction. Linear experts are `rounds`, the
+    # model that rounds train, `linear-..` and `whitened-..`. A score of 0 favours no label.
     score: float
+
+    # What the constant 1, and each feature by name, adds to the score: intercept + sum(contributions) = score. A
+    # feature at its mean, or missing, adds 0.
     intercept: float
     contributions: Mapping[str, float]
+
+    # The approximate share of each expert in the prediction, by name; they sum to 1. What ferns say is in no
+    # contribution: where they have most of the shares, contributions explain little.
     shares: Mapping[str, float]
 
 
@@ -169,6 +145,8 @@ class ServedModel:
         The column whose value v names a record's client, `v` or `column=v`; empty if no column does.
     clients
         All clients of the run, where some have drifted alone; empty if not known, as in the file of a scorer.
+    time_features
+        How the times of records become features; None: they do not.
 
     Examples
     --------
@@ -198,6 +176,7 @@ class ServedModel:
     missing_values: tuple[str, ...] = ()
     codes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
+    time_features: TimeFeatures | None = None
 
     @classmethod
     def of(cls, machine: Coordinator, learning: LearningSettings, **names: Any) -> "ServedModel":
@@ -205,13 +184,8 @@ class ServedModel:
 
         Parameters
         ----------
-        machine
-            The coordinator.
-        learning
-            How the federation learns.
         names
-            `categories`, `label`, `left_out`, `client_column`, `missing_values`, `codes` and
-            `units`.
+            How records become features: `ServedModel` has them.
 
         Raises
         ------
@@ -243,13 +217,8 @@ class ServedModel:
 
         Parameters
         ----------
-        follower
-            The models that it follows.
-        learning, task
-            How the federation learns, and what.
         names
-            `categories`, `label`, `left_out`, `client_column`, `missing_values`, `codes` and
-            `units`.
+            How records become features: `ServedModel` has them.
 
         Raises
         ------
@@ -347,7 +316,8 @@ class ServedModel:
     def encoding(self) -> Encoding:
         """Return how records become features."""
         others = frozenset({self.label, self.client_column, *self.left_out})
-        return Encoding(self.registry.features, self.categories, others, self.missing_values, self.codes, self.units)
+        rules = self.missing_values, self.codes, self.units, self.time_features
+        return Encoding(self.registry.features, self.categories, others, *rules)
 
     def predict(
         self,
@@ -397,11 +367,6 @@ class ServedModel:
     ) -> FloatArray:
         """Return the probability of each label, shape (n, labels), in the order of `labels`.
 
-        Parameters
-        ----------
-        X, features, missing, unknown, client
-            As in `predict`.
-
         Raises
         ------
         UsageError
@@ -440,8 +405,6 @@ class ServedModel:
         ----------
         record
             Its values by name.
-        missing, unknown, client
-            As in `predict`.
 
         Raises
         ------
@@ -465,7 +428,8 @@ class ServedModel:
         shares, parts = {"rounds": 1.0}, {"rounds": self._linear_by_rounds(features, X, W)}
         if native is not None:
             shares, added = native.shares(self.branch_of.get(whose, "")), native.contributions(features, X[0])
-            parts |= {expert: _named(native, part) for expert, part in added.items()}
+            names = ("", *native.agreed.features)
+            parts |= {expert: dict(zip(names, part, strict=True)) for expert, part in added.items()}
         total = dict.fromkeys(("", *self.registry.features), 0.0)
         for expert, part in parts.items():
             for name, outputs in part.items():
@@ -510,7 +474,9 @@ class ServedModel:
         """
         names, encoded, by_branch = self._encoded(X, features, "warn", "raise", None)
         if len(truth) != len(encoded) or len(encoded) < 2:
-            raise UsageError(f"{len(encoded)} records, {len(truth)} truths: give two or more, one for each")
+            raise UsageError(
+                f"{len(encoded)} records and {len(truth)} truths: give two records or more, and the truth of each"
+            )
         right = self._read(truth)
 
         def quality(records: FloatArray) -> float:
@@ -552,10 +518,6 @@ class ServedModel:
 
         Parameters
         ----------
-        given
-            The cells of each column.
-        n
-            How many records there are.
         client
             The client of all of them, or "" for none of the run; None: each record's `client_column` names it.
 
@@ -612,8 +574,6 @@ class ServedModel:
 
         Parameters
         ----------
-        given
-            The cells of each column.
         client
             As in `rows_by_branch`.
         """
@@ -733,10 +693,6 @@ class ServedModel:
 
         Parameters
         ----------
-        given
-            The columns that records have.
-        missing, unknown
-            As in `predict`.
         flags
             Whether remedies are named as flags of the command line.
 
@@ -760,9 +716,4 @@ class ServedModel:
 
 
 def _batch(features: tuple[str, ...], X: FloatArray) -> Batch:
-    n = len(X)
-    return Batch(Span("", 0, n), np.arange(n), features, X, np.zeros(n))
-
-
-def _named(native: ServedNative, added: FloatArray) -> dict[str, FloatArray]:
-    return dict(zip(("", *native.agreed.features), added, strict=True))
+    return Batch(Span("", 0, len(X)), np.arange(len(X)), features, X, np.zeros(len(X)))

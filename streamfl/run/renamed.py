@@ -68,13 +68,6 @@ def _table(tables: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def arguments_now(arguments: Sequence[str], options: Collection[str]) -> list[str]:
     """Return the arguments of a command with its options under their new names; warn of each old one.
 
-    Parameters
-    ----------
-    arguments
-        As they were given.
-    options
-        The command's options.
-
     Raises
     ------
     UsageError

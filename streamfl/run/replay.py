@@ -68,49 +68,32 @@ from streamfl.wire.masking import MaskKeys, expand
 
 @dataclass(frozen=True)
 class ReplaySettings:
-    """How a recorded stream is replayed.
+    """How a recorded stream is replayed."""
 
-    Parameters
-    ----------
-    round_size
-        Records per client and round.
-    min_records
-        The fewest good records that a client sends an update about; fewer left at the end stay pending.
-    seed
-        Seed of all random draws.
-    learning, profile
-        How the federation learns, and how it handles drift; both as they hold with each other.
-    label_delay
-        By how many records of its client a label comes later than its record, at most `MOST_DELAY`. A record is
-        answered when it comes, scored by that answer, and learnt when its label has come. 0 and 1: before the
-        client's next record.
-    interval
-        Seconds of event time in a round, by the times of the table: see `streamfl.machines.client.intake.period`.
-        Without times, rows of the file count as seconds. None: a round takes `round_size` records of each client.
-    scaling
-        Whether features are standardised by the federation.
-    aggregation
-        How the differences of models that rounds train are combined.
-    privacy
-        What the coordinator may know of the numbers about records.
-    measure
-        Whether predictions are measured: without it the result has no accuracy, and the run is faster.
-    count_bytes
-        Whether messages are encoded in order to count their bytes: without it the result has no bytes, and the run is
-        faster, since nothing else encodes messages here.
-    """
-
-    round_size: int = 100
+    round_size: int = 100  # records per client and round
+    # The fewest good records that a client sends an update about; fewer left at the end stay pending.
     min_records: int = 10
-    seed: int = 0
+    seed: int = 0  # seed of all random draws
+    # How the federation learns, and how it handles drift; both as they hold with each other.
     learning: LearningSettings = LearningSettings()
     profile: ProfileSettings = ProfileSettings()
+
+    # By how many records of its client a label comes later than its record, at most `MOST_DELAY`. A record is
+    # answered when it comes, scored by that answer, and learnt when its label has come. 0 and 1: before the client's
+    # next record.
     label_delay: int = 0
+
+    # Seconds of event time in a round, by the times of the table: see `streamfl.machines.client.intake.period`.
+    # Without times, rows of the file count as seconds. None: a round takes `round_size` records of each client.
     interval: float | None = None
-    scaling: bool = True
-    aggregation: Aggregator = "mean"
-    privacy: PrivacySettings = PrivacySettings()
+    scaling: bool = True  # whether features are standardised by the federation
+    aggregation: Aggregator = "mean"  # how the differences of models that rounds train are combined
+    privacy: PrivacySettings = PrivacySettings()  # what the coordinator may know of the numbers about records
+    # Whether predictions are measured: without it the result has no accuracy, and the run is faster.
     measure: bool = True
+
+    # Whether messages are encoded in order to count their bytes: without it the result has no bytes, and the run is
+    # faster, since nothing else encodes messages here.
     count_bytes: bool = True
 
     def __post_init__(self) -> None:
@@ -204,22 +187,6 @@ class Replayed:
 class Replay:
     """A federation over the logs of a table. `history` is what has happened so far.
 
-    Parameters
-    ----------
-    table, logs
-        The records, and the rows of each client in order.
-    settings
-        How to replay.
-    observe
-        Called with every event as it happens.
-    sizes
-        The sizes of each client's rounds, if the stream was recorded in rounds; else all have `round_size`.
-    client_column
-        The column whose values the clients are named by, for the model file; empty if there is none.
-    answers
-        With labels that come later: what a live federation answered to each record, by client. Those answers count,
-        whatever the delay, and what is learnt is what it learnt.
-
     Examples
     --------
     >>> from streamfl.run.dealing.dealing import deal
@@ -230,12 +197,18 @@ class Replay:
     (25, 0.889, 0.511)
     """
 
+    # The records, and the rows of each client in order.
     table: Table
     logs: Mapping[str, Log]
-    settings: ReplaySettings
-    observe: Observer = unobserved
+    settings: ReplaySettings  # how to replay
+    observe: Observer = unobserved  # called with every event as it happens
+    # The sizes of each client's rounds, if the stream was recorded in rounds; else all have `round_size`.
     sizes: Mapping[str, tuple[int, ...]] | None = None
+    # The column whose values the clients are named by, for the model file; empty if there is none.
     client_column: str = ""
+
+    # With labels that come later: what a live federation answered to each record, by client. Those answers count,
+    # whatever the delay, and what is learnt is what it learnt.
     answers: Mapping[str, Recorded] = field(default_factory=dict)
     history: RunHistory = field(init=False)
     _traffic: Traffic = field(default_factory=Traffic)
@@ -504,6 +477,7 @@ class Replay:
             missing_values=self.table.missing_values,
             codes=dict(self.table.codes),
             units=dict(self.table.units),
+            time_features=self.table.time_features,
         )
 
     def _figures(self, measure: Literal["accuracy", "mae", "rmse"]) -> Figures:

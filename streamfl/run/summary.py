@@ -29,37 +29,20 @@ def remark(words: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class RoundLine:
-    """A round with records, as a line of the result: what is drawn, and what `--per-round` writes.
-
-    Parameters
-    ----------
-    round, epoch, block
-        Their numbers.
-    records
-        The good records of all updates that count.
-    loss
-        The mean score of the serving model before training, in [0, 1]; NaN if the entry does not tell.
-    accuracy
-        Classification: the share of the served predictions that were right; None without predictions.
-    mae
-        Regression: their mean absolute error, in the unit of the targets.
-    no_change
-        The same as `accuracy` or `mae` of NoChange.
-    time
-        The time of its last record, as ISO 8601 in UTC, if a replayed file has times.
-    """
+    """A round with records, as a line of the result: what is drawn, and what `--per-round` writes."""
 
     __pydantic_config__: ClassVar[dict[str, object]] = {"extra": "forbid"}
 
     round: int
     epoch: int
     block: int
-    records: int
-    loss: float
+    records: int  # the good records of all updates that count
+    loss: float  # the mean score of the serving model before training, in [0, 1]; NaN if the entry does not tell
+    # Classification: the share of the served predictions that were right; None without predictions.
     accuracy: float | None = None
-    mae: float | None = None
-    no_change: float | None = None
-    time: str | None = None
+    mae: float | None = None  # regression: their mean absolute error, in the unit of the targets
+    no_change: float | None = None  # the same as `accuracy` or `mae` of NoChange
+    time: str | None = None  # the time of its last record, as ISO 8601 in UTC, if a replayed file has times
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,14 +55,8 @@ class RoundSummary(RoundLine):
         As in `RoundLine`.
     entry
         The entry's number.
-    clients
-        How many updates count.
-    accepted
-        These updates, by client.
     trained
         The records that models of rounds were trained on: all but those held out.
-    rejected
-        Bad records.
     expired, unmatched, repeated, unusable
         If labels come later: records without a label, and labels that are no use; see `Watermark`.
     refused
@@ -137,8 +114,6 @@ class RoundSummary(RoundLine):
 
         Parameters
         ----------
-        closed
-            The entry.
         targets
             Whether its predictions are of targets; None: they are if they have an error.
         """

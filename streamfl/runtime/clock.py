@@ -26,15 +26,9 @@ class SystemClock:
 
 @dataclass(frozen=True)
 class ListeningClock(SystemClock):
-    """The system clock for a service that listens while it waits.
+    """The system clock for a service that listens while it waits."""
 
-    Parameters
-    ----------
-    listen
-        Returns when a message may have arrived, or after this many seconds.
-    """
-
-    listen: Callable[[float], None]
+    listen: Callable[[float], None]  # returns when a message may have arrived, or after this many seconds
 
     def sleep_until(self, moment: float) -> None:
         """Wait until that time, or until something may have arrived."""

@@ -23,8 +23,6 @@ def run(nodes: Sequence[Node], clock: Clock, turns: Turns = in_turn) -> None:
 
     Parameters
     ----------
-    nodes
-        The nodes.
     clock
         The time. A manual clock jumps to the next moment that a node waits for; a service's clock listens meanwhile.
     turns

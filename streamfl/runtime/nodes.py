@@ -76,25 +76,18 @@ def unobserved(event: object) -> None:
 
 @dataclass
 class ClientNode:
-    """A client with its source and its link.
+    """A client with its source and its link."""
 
-    Parameters
-    ----------
-    machine, source, link
-        The client, the source of its records, and its link to the coordinator.
-    observe
-        Called with the client's local measurements, with messages that it could not use, and with updates that take
-        more bytes than their budget.
-    reading
-        Counts the records that the source has returned.
-    """
-
+    # The client, the source of its records, and its link to the coordinator.
     machine: Client
     source: Source
     link: ClientLink
+
+    # Called with the client's local measurements, with messages that it could not use, and with updates that take
+    # more bytes than their budget.
     observe: Callable[[Answered | Predicted | PostUpdate | Dropped | OverBudget], None] = unobserved
     finished: bool = False
-    reading: ReadCounts = field(default_factory=ReadCounts)
+    reading: ReadCounts = field(default_factory=ReadCounts)  # counts the records that the source has returned
     _end_reported: bool = False
     _delayed_source: DelayedSource | None = field(init=False)
 
@@ -198,18 +191,12 @@ def not_overtaken(messages: Sequence[FromCoordinator]) -> list[FromCoordinator]:
 
 @dataclass
 class CoordinatorNode:
-    """A coordinator with its link. A message refused for its content is kept before the input moves past it.
+    """A coordinator with its link. A message refused for its content is kept before the input moves past it."""
 
-    Parameters
-    ----------
-    machine, link
-        The coordinator and its link to all clients.
-    observe
-        Called with every published message and every refusal.
-    """
-
+    # The coordinator and its link to all clients.
     machine: Coordinator
     link: CoordinatorLink
+    # Called with every published message and every refusal.
     observe: Callable[[FromCoordinator | Refused], None] = unobserved
     finished: bool = False
     _is_over: bool = False  # nobody took part when the machine last said that it has finished

@@ -94,48 +94,32 @@ class DelayedSource(Source, Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decoded:
-    """The records in some messages of one partition, as columns.
+    """The records in some messages of one partition, as columns."""
 
-    Parameters
-    ----------
-    positions
-        The position of each good record, shape (n,), strictly increasing: offset of its message x `stride` of the
-        format + its number within the message.
-    features, X, y, labels
-        As in `streamfl.protocol.records.Batch`.
-    clients
-        The client of each good record, length n; empty if the format names none.
-    rejected
-        The bad records, by increasing position.
-    rejected_clients
-        The client of each bad record, "" where it is unknown; empty if the format names none.
-    times
-        When each good record was measured, in seconds since 1970, NaN where unknown; shape (n,), or (0,) if the
-        format names no time.
-    ignored
-        Number of values of good records that were left out: of features beyond a reader's limit, of undeclared
-        fields, or no numbers.
-    unknown
-        By field, how many good records have an undeclared category.
-    remarks
-        Notes for people about the records, each once per reader.
-    half
-        If labels come later: which half of its records this is, and the key of each good one.
-    """
-
+    # The position of each good record, shape (n,), strictly increasing: offset of its message x `stride` of the
+    # format + its number within the message.
     positions: IntArray
+    # As in `streamfl.protocol.records.Batch`.
     features: tuple[str, ...]
     X: FloatArray
     y: FloatArray
     labels: tuple[str, ...]
-    clients: tuple[str, ...]
-    rejected: tuple[Rejection, ...]
+    clients: tuple[str, ...]  # the client of each good record, length n; empty if the format names none
+    rejected: tuple[Rejection, ...]  # the bad records, by increasing position
+    # The client of each bad record, "" where it is unknown; empty if the format names none.
     rejected_clients: tuple[str, ...]
+
+    # When each good record was measured, in seconds since 1970, NaN where unknown; shape (n,), or (0,) if the format
+    # names no time.
     times: FloatArray
+
+    # Number of values of good records that were left out: of features beyond a reader's limit, of undeclared fields,
+    # or no numbers.
     ignored: int = 0
+    # By field, how many good records have an undeclared category.
     unknown: Mapping[str, int] = field(default_factory=dict)
-    remarks: tuple[str, ...] = ()
-    half: Half | None = None
+    remarks: tuple[str, ...] = ()  # notes for people about the records, each once per reader
+    half: Half | None = None  # if labels come later: which half of its records this is, and the key of each good one
 
 
 class RecordFormat(Protocol):
@@ -167,31 +151,20 @@ ClientBy = Literal["topic", "partition", "message-key", "field"]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where the records are in a log, and which client each belongs to.
+    """Where the records are in a log, and which client each belongs to."""
 
-    Parameters
-    ----------
-    topics
-        Names of topics; with `by="topic"` a name may hold one `*`, which stands for the client's name.
-    by
-        `topic`: every topic is a client and has one partition. `partition`: every partition is a client, named
-        `topic/number`. `message-key`: every key of messages is a client. `field`: every value of a field of the
-        records is one. The records of the last two may be in any partitions: see `runtime/log/repartitioning`.
-    partitions
-        How many partitions each topic must have; None allows any number.
-    start
-        Where a client that is new to the ledger begins.
-    lost
-        What to do if records were deleted before they were accepted: `stop`, or `skip` them.
-    late_after
-        A record counts as late if it was measured so many seconds before an earlier record in the log.
-    """
-
+    # Names of topics; with `by="topic"` a name may hold one `*`, which stands for the client's name.
     topics: tuple[str, ...]
+
+    # `topic`: every topic is a client and has one partition. `partition`: every partition is a client, named
+    # `topic/number`. `message-key`: every key of messages is a client. `field`: every value of a field of the records
+    # is one. The records of the last two may be in any partitions: see `runtime/log/repartitioning`.
     by: ClientBy = "topic"
-    partitions: int | None = None
-    start: Literal["earliest", "latest"] = "earliest"
+    partitions: int | None = None  # how many partitions each topic must have; None allows any number
+    start: Literal["earliest", "latest"] = "earliest"  # where a client that is new to the ledger begins
+    # What to do if records were deleted before they were accepted: `stop`, or `skip` them.
     lost: Literal["stop", "skip"] = "stop"
+    # A record counts as late if it was measured so many seconds before an earlier record in the log.
     late_after: float = 60.0
 
     @property
@@ -206,26 +179,13 @@ class LabelTopics:
 
     Partition n of a topic of records belongs to partition n of a topic of labels: of the only one, or of the one in
     whose name the same text stands for the `*`. Where records are repartitioned, labels may be in any partitions.
-
-    Parameters
-    ----------
-    placement
-        Where labels are: one name of topics; the rest as for records.
-    records
-        How messages hold labels.
-    window
-        See `streamfl.machines.client.intake.waiting`.
-    targets
-        Whether labels are targets.
-    probabilities
-        Whether the answers that are written tell the probability of each label.
     """
 
-    placement: Placement
-    records: RecordFormat
-    window: int
-    targets: bool = False
-    probabilities: bool = True
+    placement: Placement  # where labels are: one name of topics; the rest as for records
+    records: RecordFormat  # how messages hold labels
+    window: int  # see `streamfl.machines.client.intake.waiting`
+    targets: bool = False  # whether labels are targets
+    probabilities: bool = True  # whether the answers that are written tell the probability of each label
 
 
 class ClientLink(Protocol):
@@ -396,22 +356,13 @@ class Host(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnlabelledRecords:
-    """Records of one partition that are to be answered, as they were read together.
+    """Records of one partition that are to be answered, as they were read together."""
 
-    Parameters
-    ----------
-    topic, partition
-        Where they are.
-    records
-        The records; bad ones are already dead letters.
-    keys
-        The key of each message, by its offset.
-    """
-
+    # Where they are.
     topic: str
     partition: int
-    records: Decoded
-    keys: Mapping[int, bytes | None]
+    records: Decoded  # the records; bad ones are already dead letters
+    keys: Mapping[int, bytes | None]  # the key of each message, by its offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -474,20 +425,12 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Unlabelled:
-    """Where records without labels are, and how they are answered.
-
-    Parameters
-    ----------
-    topics
-        Names of topics.
-    start
-        Where the group begins in a partition of which it has read nothing.
-    exactly_once
-        Whether each record is answered exactly once, even if processes are killed; else at least once.
-    """
+    """Where records without labels are, and how they are answered."""
 
     topics: tuple[str, ...]
+    # Where the group begins in a partition of which it has read nothing.
     start: Literal["earliest", "latest"] = "earliest"
+    # Whether each record is answered exactly once, even if processes are killed; else at least once.
     exactly_once: bool = False
 
 
@@ -720,24 +663,12 @@ class Connector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What one role may do on a log.
-
-    Parameters
-    ----------
-    role
-        Its name.
-    principal
-        The log-in that has it, as the log names it.
-    rights
-        Each right, in the log's own words.
-    commands
-        The shell commands that grant them.
-    """
+    """What one role may do on a log."""
 
     role: str
-    principal: str
-    rights: Sequence[Mapping[str, str]]
-    commands: Sequence[str]
+    principal: str  # the log-in that has it, as the log names it
+    rights: Sequence[Mapping[str, str]]  # each right, in the log's own words
+    commands: Sequence[str]  # the shell commands that grant them
 
 
 @runtime_checkable
@@ -758,7 +689,7 @@ class Guarded(Protocol):
 
         Parameters
         ----------
-        placement, unlabelled, apart
+        placement, unlabelled, delayed_labels
             Where records, those without labels, and delayed labels are.
         role
             The only one that is wanted.
@@ -787,21 +718,14 @@ class Guarded(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TopicSample:
-    """Some of the newest messages of topics.
+    """Some of the newest messages of topics."""
 
-    Parameters
-    ----------
-    partitions
-        How many partitions each topic has.
-    messages
-        By the name of a partition its messages: when each was written, in seconds since 1970, and its value. Not all
-        partitions need be there.
-    keys
-        The keys of these messages, if they were asked for.
-    """
+    partitions: Mapping[str, int]  # how many partitions each topic has
 
-    partitions: Mapping[str, int]
+    # By the name of a partition its messages: when each was written, in seconds since 1970, and its value. Not all
+    # partitions need be there.
     messages: Mapping[str, Sequence[tuple[float, bytes]]]
+    # The keys of these messages, if they were asked for.
     keys: Mapping[str, Sequence[bytes | None]] = field(default_factory=dict)
 
 

@@ -10,11 +10,6 @@ from streamfl.protocol.records import Batch
 class ReadCounts:
     """How many of a client's records have been read; where labels come later, how many labels.
 
-    Parameters
-    ----------
-    total
-        The records that the ledger accounted for where reading last began, and those returned since.
-
     Examples
     --------
     >>> import numpy as np
@@ -27,7 +22,7 @@ class ReadCounts:
     7
     """
 
-    total: int = 0
+    total: int = 0  # the records that the ledger accounted for where reading last began, and those returned since
     _begins: Mapping[str, int] = field(default_factory=dict)
 
     def begins(self, accounted: int, positions: Mapping[str, int]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from streamfl.errors import PeerError
 from streamfl.learning.drift.detector import Detector
-from streamfl.learning.drift.evidence import ClientPart, Observed, Played
+from streamfl.learning.drift.evidence import ClientEvidence, ModelEvidence, RoundEvidence
 from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.alarm import Alarm
@@ -118,7 +118,7 @@ CHECKS: tuple[Callable[[Callable[[], Detector]], None], ...] = (
 )
 
 
-def _alarms(detector: Detector, rounds: Iterable[Observed]) -> list[tuple[int, Alarm]]:
+def _alarms(detector: Detector, rounds: Iterable[RoundEvidence]) -> list[tuple[int, Alarm]]:
     results = ((observed.round, detector.update(observed, {})) for observed in rounds)
     return [(t, alarm) for t, alarm in results if alarm is not None]
 
@@ -134,23 +134,23 @@ def _saved(detector: Detector) -> Detector:
     return profile.detector
 
 
-def _rounds(count: int, drift: int | None = None, after: int = 0) -> list[Observed]:
+def _rounds(count: int, drift: int | None = None, after: int = 0) -> list[RoundEvidence]:
     """Return `count` rounds after round `after`; those beyond the `drift`-th have the higher loss."""
     random = generator(0, "check_detector")
     steady = count if drift is None else drift
     return [_round(after + i, QUIET if i <= steady else DRIFTED, random) for i in range(1, count + 1)]
 
 
-def _round(t: int, loss: float, random: np.random.Generator) -> Observed:
+def _round(t: int, loss: float, random: np.random.Generator) -> RoundEvidence:
     parts = {}
     for client in CLIENTS:
         new = tuple(_sums(label, RECORDS, loss, random) for label in LABELS)
         old = tuple(_sums(label, HELD, QUIET, random) for label in LABELS)
-        parts[client] = ClientPart(len(LABELS) * RECORDS, {"m": sum(sums.loss for sums in new)}, new, old)
+        parts[client] = ClientEvidence(len(LABELS) * RECORDS, {"m": sum(sums.loss for sums in new)}, new, old)
     records = sum(part.records for part in parts.values())
     mean = sum(part.losses["m"] for part in parts.values()) / records
-    played = {"m": Played(loss=mean, proper=mean, stepped=np.zeros((1, len(LABELS))))}
-    return Observed(t, records, played, known_labels=LABELS, clients=parts, serves="m")
+    played = {"m": ModelEvidence(loss=mean, proper=mean, stepped=np.zeros((1, len(LABELS))))}
+    return RoundEvidence(t, records, played, known_labels=LABELS, clients=parts, serves="m")
 
 
 def _sums(label: str, count: int, loss: float, random: np.random.Generator) -> LabelSums:

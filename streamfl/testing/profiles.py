@@ -14,7 +14,7 @@ import numpy as np
 from streamfl.arrays import FloatArray
 from streamfl.bounds import is_name
 from streamfl.errors import PeerError
-from streamfl.learning.drift.evidence import ClientPart, LiveModel, Observed, Played
+from streamfl.learning.drift.evidence import ClientEvidence, LiveModel, ModelEvidence, RoundEvidence
 from streamfl.learning.model import gradient, score_bound
 from streamfl.learning.profiles.base import Answer, Ask, Profile, Restart, RoundPlan
 from streamfl.learning.second_moments import SecondMoments
@@ -166,26 +166,13 @@ def _saved(profile: Profile, t: int) -> Profile:
 
 @dataclass
 class Play:
-    """A run of a profile in the federation; all arrays that are passed to it are read-only.
-
-    Parameters
-    ----------
-    profile
-        The profile.
-    opens
-        The number of times that each round is opened.
-    answers
-        Whether clients answer when candidates must be scored.
-    columns
-        Columns of the current models.
-    decided, losses
-        By round, the profile's decisions, and the mean score of the serving model.
-    """
+    """A run of a profile in the federation; all arrays that are passed to it are read-only."""
 
     profile: Profile
-    opens: int = 1
-    answers: bool = True
-    columns: int = len(LABELS)
+    opens: int = 1  # the number of times that each round is opened
+    answers: bool = True  # whether clients answer when candidates must be scored
+    columns: int = len(LABELS)  # columns of the current models
+    # By round, the profile's decisions, and the mean score of the serving model.
     decided: list[tuple[Restart | LocalDrift, ...]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     _kept: set[int] = field(default_factory=set)
@@ -214,7 +201,9 @@ class Play:
         records = {client: _records(client, t) for client in CLIENTS if client != "c3" or t % 5}
         played, parts = self._measured(plan.live, records, plan)
         size = sum(part.records for part in parts.values())
-        observed = Observed(t, size, played, 3.0, score_bound(len(LABELS)), LABELS, parts, plan.live, plan.serves)
+        observed = RoundEvidence(
+            t, size, played, 3.0, score_bound(len(LABELS)), LABELS, parts, plan.live, plan.serves
+        )
         alarm = self.profile.close(observed)
         self.decided.append(self._decisions(alarm, observed, records, scratch))
         self._hold_out(plan, records, t)
@@ -222,7 +211,7 @@ class Play:
         return [*_bytes(plan), repr((alarm, self.decided[-1], self.profile.epoch, self.profile.noticed)).encode()]
 
     def _decisions(
-        self, alarm: Alarm | None, observed: Observed, records: Mapping[str, Records], scratch: FloatArray
+        self, alarm: Alarm | None, observed: RoundEvidence, records: Mapping[str, Records], scratch: FloatArray
     ) -> tuple[Restart | LocalDrift, ...]:
         """Advance after a round, or deliberate its alarm, and return the profile's decisions."""
         if alarm is None:
@@ -271,7 +260,7 @@ class Play:
         live: Sequence[LiveModel],
         records: Mapping[str, Records],
         plan: RoundPlan | None = None,
-    ) -> tuple[dict[str, Played], dict[str, ClientPart]]:
+    ) -> tuple[dict[str, ModelEvidence], dict[str, ClientEvidence]]:
         """Return the clients' measurements by model and by client; models that no client scores are left out."""
         apart = {client for group in plan.apart for client in group.clients} if plan else set()
         played, sums = {}, {client: dict[str, float]() for client in records}
@@ -285,7 +274,7 @@ class Play:
             played[model.name] = self._played(model, [records[c] for c in scorers], [records[c] for c in trainers])
         return played, {client: self._part(client, Z_y, sums[client], live, plan) for client, Z_y in records.items()}
 
-    def _played(self, model: LiveModel, scored: list[Records], trained: list[Records]) -> Played:
+    def _played(self, model: LiveModel, scored: list[Records], trained: list[Records]) -> ModelEvidence:
         scores, proper = _scores(model.W, _pooled(scored))
         stepped = model.W
         if model.trained and trained:
@@ -294,7 +283,7 @@ class Play:
             moments = SecondMoments(Z.T @ Z, float(len(Z)))
             stepped = model.W - model.eta * (moments.whitened(slope) if model.whitened else slope)
         past = [float(_scores(model.W, _records("c0", t))[0].mean()) for t in model.history]
-        return Played(
+        return ModelEvidence(
             float(scores.mean()),
             float(proper.mean()),
             _fixed(stepped),
@@ -310,14 +299,14 @@ class Play:
         sums: Mapping[str, float],
         live: Sequence[LiveModel],
         plan: RoundPlan | None,
-    ) -> ClientPart:
+    ) -> ClientEvidence:
         if plan is None:
-            return ClientPart(RECORDS, sums)
+            return ClientEvidence(RECORDS, sums)
         weights = {model.name: model.W for model in live}
         W = weights[plan.served_by(client)]
         held = list(self._held.get(client, {}).values())
         old = _by_label(W, _pooled(held)) if held else ()
-        return ClientPart(RECORDS, sums, _by_label(weights.get(plan.tested, W), records), old)
+        return ClientEvidence(RECORDS, sums, _by_label(weights.get(plan.tested, W), records), old)
 
     def _hold_out(self, plan: RoundPlan, records: Mapping[str, Records], t: int) -> None:
         """Hold out five records of each of the last twelve rounds, as far as the holdout rule allows."""

@@ -34,19 +34,12 @@ from streamfl.wire import state_bytes
 
 @dataclass(frozen=True)
 class Kit:
-    """Makes links of a transport that saves what is committed.
+    """Makes links of a transport that saves what is committed."""
 
-    Parameters
-    ----------
-    client, coordinator
-        Make a new link, as when a machine starts again.
-    patience
-        The longest time that a message may take to arrive, in seconds.
-    """
-
+    # Make a new link, as when a machine starts again.
     client: Callable[[str], ClientLink]
     coordinator: Callable[[], CoordinatorLink]
-    patience: float = 0.0
+    patience: float = 0.0  # the longest time that a message may take to arrive, in seconds
 
 
 def check_transport(kit: Callable[[], Kit]) -> None:

@@ -18,11 +18,6 @@ class Sealing:
     Texts are sealed by AES-SIV (RFC 5297), which needs no number used once: the same bytes have the same text, and
     two texts show no more than whether their bytes are the same.
 
-    Parameters
-    ----------
-    seed
-        See `streamfl.learning.influence.Secret`.
-
     Examples
     --------
     >>> sealing = Sealing.of(PrivateKey(bytes(32)), "forest")
@@ -30,7 +25,7 @@ class Sealing:
     (b'data', None, Sealing())
     """
 
-    seed: int = field(repr=False)
+    seed: int = field(repr=False)  # see `streamfl.learning.influence.Secret`
     _cipher: AESSIV = field(repr=False, compare=False)
 
     @classmethod

@@ -184,19 +184,13 @@ def _statement(role: Role, federation: str, place: str, digest: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Stamps what a process writes.
+    """Stamps what a process writes."""
 
-    Parameters
-    ----------
-    key, role, federation
-        Who signs, as what, and where.
-    whole
-        Whether stamps hold the public key, 97 bytes in all, for readers without a list of keys; else 73.
-    """
-
+    # Who signs, as what, and where.
     key: PrivateKey
     role: Role
     federation: str
+    # Whether stamps hold the public key, 97 bytes in all, for readers without a list of keys; else 73.
     whole: bool = False
 
     def stamp(self, place: str, digest: bytes) -> bytes:
@@ -221,11 +215,6 @@ class Keys(Protocol):
 class Verifier:
     """Checks stamps.
 
-    Parameters
-    ----------
-    keys, role, federation
-        Whose signatures count, as what, and where.
-
     Examples
     --------
     >>> key, digest = PrivateKey(bytes(32)), hashlib.sha256(b"data").digest()
@@ -238,6 +227,7 @@ class Verifier:
     streamfl.errors.PeerError: the signature is not valid
     """
 
+    # Whose signatures count, as what, and where.
     keys: Keys
     role: Role
     federation: str
@@ -306,15 +296,9 @@ class Anybody:
 
 @dataclass
 class Pinned:
-    """The signatures of the first key that has signed count, from then on.
+    """The signatures of the first key that has signed count, from then on."""
 
-    Parameters
-    ----------
-    path
-        Where that key is kept; without it, it is forgotten with the process.
-    """
-
-    path: Path | None = None
+    path: Path | None = None  # where that key is kept; without it, it is forgotten with the process
     _key: PublicKey | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -360,17 +344,10 @@ class Pinned:
 
 @dataclass(frozen=True, slots=True)
 class Signatures:
-    """What a process signs with, and whose signatures it asks for; without any, nothing is signed or checked.
+    """What a process signs with, and whose signatures it asks for; without any, nothing is signed or checked."""
 
-    Parameters
-    ----------
-    own
-        Signs what the process writes.
-    clients, coordinator, operators
-        Check what these have written.
-    """
-
-    own: Signer | None = None
+    own: Signer | None = None  # signs what the process writes
+    # Check what these have written.
     clients: Verifier | None = None
     coordinator: Verifier | None = None
     operators: Verifier | None = None

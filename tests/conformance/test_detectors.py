@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from streamfl.learning.drift.detector import Detector, ScoreDetector
-from streamfl.learning.drift.evidence import Observed
+from streamfl.learning.drift.evidence import RoundEvidence
 from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.plugins.detectors import DETECTORS, named_detector
@@ -75,7 +75,7 @@ class Nervous(Bar):
 class Hoarding(Bar):
     kind: Literal["hoarding"] = "hoarding"  # type: ignore[assignment]
 
-    def update(self, observed: Observed, groups: Mapping[str, int]) -> Alarm | None:
+    def update(self, observed: RoundEvidence, groups: Mapping[str, int]) -> Alarm | None:
         self.losses += [float(observed.round)] * 100
         return super().update(observed, groups)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from streamfl.arrays import FloatArray
-from streamfl.learning.drift.evidence import Observed
+from streamfl.learning.drift.evidence import RoundEvidence
 from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.learning.profiles.base import Deliberation, Profile, Restart, RoundPlan
 from streamfl.learning.profiles.experts import Experts
@@ -77,8 +77,8 @@ class Nostalgic(Experts):
 class Greedy(Experts):
     """Changes arrays that were passed to it."""
 
-    def close(self, observed: Observed) -> Alarm | None:
-        for played in observed.played.values():
+    def close(self, observed: RoundEvidence) -> Alarm | None:
+        for played in observed.models.values():
             played.stepped *= 0.5  # type: ignore[misc]
         return super().close(observed)
 
@@ -112,7 +112,7 @@ class Restless(Promotion):
 
     profile: Literal["restless"] = "restless"  # type: ignore[assignment]
 
-    def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> Any:
+    def deliberate(self, alarm: Alarm, observed: RoundEvidence, scratch: FloatArray) -> Any:
         choice = super().deliberate(alarm, observed, scratch)
         asked, ask = choice.ask(), choice.ask
         choice.ask = lambda: asked if set(choice.stepped) <= set(choice.live) else ask()  # type: ignore[method-assign]
@@ -132,7 +132,7 @@ class Forgetful(Experts):
         opening = super().open(t, scratch, squared_norm)
         return replace(opening, block=1 + self.rounds // 2)
 
-    def close(self, observed: Observed) -> Alarm | None:
+    def close(self, observed: RoundEvidence) -> Alarm | None:
         self.rounds += 1
         return super().close(observed)
 
@@ -153,7 +153,7 @@ class Stiff(Promotion):
 class Deaf(Experts):
     profile: Literal["deaf"] = "deaf"  # type: ignore[assignment]
 
-    def close(self, observed: Observed) -> Alarm | None:
+    def close(self, observed: RoundEvidence) -> Alarm | None:
         return None
 
 
@@ -168,7 +168,7 @@ class Hoarding(Promotion):
 
     profile: Literal["hoarding"] = "hoarding"  # type: ignore[assignment]
 
-    def close(self, observed: Observed) -> Alarm | None:
+    def close(self, observed: RoundEvidence) -> Alarm | None:
         self.renewed |= {f"a client of round {observed.round}, {i}": 1 for i in range(20)}
         return super().close(observed)
 

@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from worlds.spoilt import spoilt
 
 from streamfl.errors import PeerError
-from streamfl.testing.liars.spoilt import spoilt
 from streamfl.wire import codec, compact, messages, safe_file, state_bytes
 from streamfl.wire.primitives import deflated, floats_written, sized, whole_written
 

@@ -17,6 +17,7 @@ if __name__ == "__main__":
 from mock_registry import avro, framed
 from simulation.federation import federation
 from simulation.late_labels import Disorder, late
+from worlds.simulation import Simulation
 
 from fuzz.decoders import AVRO, CORPUS, HOST_SIGNER, JSON, chunked
 from streamfl.protocol.messages import (
@@ -44,7 +45,6 @@ from streamfl.runtime.log import commands, predictions, updates
 from streamfl.runtime.log.control import written
 from streamfl.runtime.log.parts import cut
 from streamfl.runtime.log.signatures import seal
-from streamfl.testing import Simulation
 from streamfl.wire import array_bytes, messages
 from streamfl.wire import integers as whole_numbers
 from streamfl.wire.primitives import floats_written, whole_written

@@ -7,8 +7,8 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Thread
 
@@ -326,6 +326,40 @@ def test_functions_of_a_program_read_messages_on_a_log_as_they_do_in_memory(
         coordinator.join()
     assert len(heard) == 3
     assert ServedModel.load(model).sha256 == heard[-1].model
+    asked = [b"v1" + json.dumps(rng.normal(size=2).tolist()).encode() for _ in range(30)]
+    assert scored(settings, loaded, monkeypatch, own, [*asked, b"v1{"]) == memory.predict("c0", asked)
+
+
+def scored(
+    settings: Path,
+    loaded: FederationSettings,
+    monkeypatch: pytest.MonkeyPatch,
+    own: dict[str, object],
+    messages: list[bytes],
+) -> list[str]:
+    """Return what `Federation.run("score")` answers to the messages that can be read, in their order."""
+    asked, answers = (loaded.section.path / f"pond.{topic}" / "0" for topic in ("asked", "predictions"))
+    asked.mkdir(parents=True)
+    for i, message in enumerate(messages):
+        (asked / f"{i:020d}").write_bytes(message)
+    stop = Stop()
+
+    @contextmanager
+    def until_answered() -> Iterator[Stop]:
+        yield stop
+
+    def watch() -> None:
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until and len(list(answers.glob("0*"))) < len(messages) - 1:
+            time.sleep(0.01)
+        stop.requested = True
+
+    monkeypatch.setattr("streamfl.cli.federation.stopped_by_signals", until_answered)
+    Thread(target=watch).start()
+    text = settings.read_text()
+    settings.write_text(f'{text}\n[score]\ntopics = ["pond.asked"]\n')
+    streamfl.Federation(settings, **own).run("score")
+    return [json.loads(path.read_bytes())["prediction"] for path in sorted(answers.glob("0*"))]
 
 
 @pytest.mark.process

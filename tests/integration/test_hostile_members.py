@@ -13,7 +13,7 @@ from streamfl.run.dealing.imposed_drift import Injection, inject
 from streamfl.run.replay import Replay, ReplaySettings
 from streamfl.run.settings import LearningSettings
 from streamfl.runtime.ports import ClientLink
-from streamfl.testing.liars.hostile import ATTACKS, Attack
+from streamfl_benchmarks.liars.hostile import ATTACKS, Attack
 
 SIZE, ROUNDS, SWAP = 30, 30, 18
 

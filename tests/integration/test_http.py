@@ -171,7 +171,7 @@ def test_the_lines_of_the_page_do_what_it_says(tmp_path: Path, answering: Answer
         port = free.getsockname()[1]
     page = page.replace("8000", str(port))
     (client,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    (server,) = re.findall(r"^streamfl (score --model .*)$", page, re.MULTILINE)
+    (server,) = re.findall(r"^streamfl (score --model \S+ --http .*)$", page, re.MULTILINE)
     (body,) = re.findall(r"/infer -d '(.*?)'", page, re.DOTALL)
     answering.model.save(tmp_path / "phishing.safetensors")
     process = subprocess.Popen([sys.executable, "-m", "streamfl", *server.split()], cwd=tmp_path)
@@ -198,10 +198,10 @@ def test_the_lines_of_the_page_do_what_it_says(tmp_path: Path, answering: Answer
     ("arguments", "reason"),
     [
         ((), "Give --settings, or give --model together with --http."),
-        (("--model", "m"), "--model needs --http, and allows no other option than --host-name."),
+        (("--model", "m"), "--model needs --http, and allows no other option than --host-name and --candidate."),
         (
             ("--model", "m", "--http", "0", "--name", "s"),
-            "--model needs --http, and allows no other option than --host-name.",
+            "--model needs --http, and allows no other option than --host-name and --candidate.",
         ),
         (("--model", "m", "--http", "port"), "--http: 'port' is not an address"),
         (("--model", "none", "--http", "0"), "none"),

@@ -119,7 +119,7 @@ def test_a_scout_changes_nothing_but_what_the_test_sees(monkeypatch):
         round_size=20, learning=ROUNDS, profile=ProfileSettings(detector="conformal"), measure=False
     )
     seen, found = [], []
-    monkeypatch.setattr(Conformal, "update", lambda _, observed, groups: seen[-1].add("scout" in observed.played))
+    monkeypatch.setattr(Conformal, "update", lambda _, observed, groups: seen[-1].add("scout" in observed.models))
     for scouts in (True, False):
         monkeypatch.setattr(Conformal, "scouts", scouts)
         seen.append(set())

@@ -12,7 +12,7 @@ from suites.parameters import full
 
 from streamfl.arrays import FloatArray
 from streamfl.learning.drift.detectors.conformal import Conformal, Evidence
-from streamfl.learning.drift.evidence import ClientPart, Observed
+from streamfl.learning.drift.evidence import ClientEvidence, RoundEvidence
 from streamfl.protocol.messages import LabelSums
 from streamfl.sampling import generator
 
@@ -92,7 +92,7 @@ def test_mean_and_tail_whatever_the_law(name: str, worlds: int) -> None:
         assert (e >= b).mean() <= 1.0 / b + 4.0 * math.sqrt((1.0 / b) / worlds)
 
 
-def parts(random: np.random.Generator, mix: FloatArray, sizes: FloatArray) -> dict[str, ClientPart]:
+def parts(random: np.random.Generator, mix: FloatArray, sizes: FloatArray) -> dict[str, ClientEvidence]:
     """Return a round in which scores depend on client and label alone, whatever the mix of labels and the sizes."""
     found = {}
     for i, size in enumerate(sizes):
@@ -108,7 +108,7 @@ def parts(random: np.random.Generator, mix: FloatArray, sizes: FloatArray) -> di
             for k in range(LABELS)
             if (y == k).any()
         )
-        found[f"c{i}"] = ClientPart(int(size), {}, new)
+        found[f"c{i}"] = ClientEvidence(int(size), {}, new)
     return found
 
 
@@ -124,7 +124,10 @@ def test_the_rate_of_false_alarms(moves: str, worlds: int) -> None:
                 mix = random.dirichlet([1.0, 1.0])
             if moves == "sizes":
                 sizes = random.integers(1, 60, CLIENTS) if t < 18 else np.full(CLIENTS, 5)
-            if detector.update(Observed(t, int(sizes.sum()), {}, clients=parts(random, mix, sizes)), {}) is not None:
+            if (
+                detector.update(RoundEvidence(t, int(sizes.sum()), {}, clients=parts(random, mix, sizes)), {})
+                is not None
+            ):
                 alarms += 1
                 break
     assert alarms / worlds <= 0.2 + 4.0 * math.sqrt(0.2 * 0.8 / worlds)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from streamfl.arrays import FloatArray
 from streamfl.learning.drift.detectors.excess import Excess
-from streamfl.learning.drift.evidence import ClientPart, Observed
+from streamfl.learning.drift.evidence import ClientEvidence, RoundEvidence
 from streamfl.protocol.alarm import Alarm
 from streamfl.protocol.messages import LabelSums
 from streamfl.sampling import generator
@@ -39,15 +39,15 @@ class World:
 
     def play(self, t: int, mix: FloatArray, rise: float = 0.0) -> Alarm | None:
         """Play a round of the given class mix: new records are compared with the first ones that were held out."""
-        parts: dict[str, ClientPart] = {}
+        parts: dict[str, ClientEvidence] = {}
         for i, means in enumerate(self.means):
             y = self.rng.choice(3, self.records, p=mix)
             mean = np.minimum(0.98, means[y] + rise)
             scores = self.rng.beta(4.0 * mean, 4.0 * (1.0 - mean))
             old, old_y = self.held[i]
-            parts[f"c{i}"] = ClientPart(self.records, {}, summed(scores, y), summed(old, old_y))
+            parts[f"c{i}"] = ClientEvidence(self.records, {}, summed(scores, y), summed(old, old_y))
             self.held[i] = self._with(old, old_y, scores[::10], y[::10])
-        return self.detector.update(Observed(t, self.records * len(parts), {}, clients=parts), {})
+        return self.detector.update(RoundEvidence(t, self.records * len(parts), {}, clients=parts), {})
 
     @staticmethod
     def _with(old: FloatArray, old_y: FloatArray, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -89,22 +89,22 @@ COUNTS = st.integers(0, 40)
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> dict[str, ClientPart]:
+def tables(draw: st.DrawFn) -> dict[str, ClientEvidence]:
     """Return a round of up to five clients: sums of scores in [0, 1], held-out ones included."""
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
-    parts: dict[str, ClientPart] = {}
+    parts: dict[str, ClientEvidence] = {}
     for i in range(draw(st.integers(2, 5))):
         n, h = draw(COUNTS), draw(COUNTS)
         rise = draw(st.sampled_from([1.0, 0.3]))
         new = summed(rng.random(n) ** rise, rng.integers(0, 3, n))
-        parts[f"c{i}"] = ClientPart(n, {}, new, summed(rng.random(h), rng.integers(0, 3, h)))
+        parts[f"c{i}"] = ClientEvidence(n, {}, new, summed(rng.random(h), rng.integers(0, 3, h)))
     return parts
 
 
-def played(rounds: list[dict[str, ClientPart]]) -> tuple[Excess, list[Alarm | None]]:
+def played(rounds: list[dict[str, ClientEvidence]]) -> tuple[Excess, list[Alarm | None]]:
     detector = Excess(run_length=20.0)
     detector.reset(filled=True)
-    return detector, [detector.update(Observed(t, 100, {}, clients=p), {}) for t, p in enumerate(rounds, 1)]
+    return detector, [detector.update(RoundEvidence(t, 100, {}, clients=p), {}) for t, p in enumerate(rounds, 1)]
 
 
 def found(alarm: Alarm | None) -> object:
@@ -118,7 +118,7 @@ def assert_close(one: Mapping[str, list[float]], other: Mapping[str, list[float]
 
 
 @given(rounds=st.lists(tables(), min_size=1, max_size=4), seed=st.integers(0, 100))
-def test_the_order_of_clients_does_not_matter(rounds: list[dict[str, ClientPart]], seed: int) -> None:
+def test_the_order_of_clients_does_not_matter(rounds: list[dict[str, ClientEvidence]], seed: int) -> None:
     rng = np.random.default_rng(seed)
     mixed = [dict(rng.permutation(np.array(list(p.items()), dtype=object))) for p in rounds]
     one, alarms = played(rounds)
@@ -143,11 +143,11 @@ def moved(sums: tuple[LabelSums, ...], by: Mapping[str, float]) -> tuple[LabelSu
 
 @given(rounds=st.lists(tables(), min_size=1, max_size=4), by=st.tuples(*[st.floats(-0.5, 0.5)] * 3))
 def test_how_hard_a_label_is_does_not_matter(
-    rounds: list[dict[str, ClientPart]], by: tuple[float, float, float]
+    rounds: list[dict[str, ClientEvidence]], by: tuple[float, float, float]
 ) -> None:
     move = dict(zip(LABELS, by, strict=True))
     harder = [
-        {c: ClientPart(p.records, {}, moved(p.new, move), moved(p.old, move)) for c, p in parts.items()}
+        {c: ClientEvidence(p.records, {}, moved(p.new, move), moved(p.old, move)) for c, p in parts.items()}
         for parts in rounds
     ]
     one, other = played(rounds)[0], played(harder)[0]

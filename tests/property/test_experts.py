@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl.learning.drift.evidence import Observed, Played
+from streamfl.learning.drift.evidence import ModelEvidence, RoundEvidence
 from streamfl.learning.profiles.experts import Coin, Experts, ExpertsSettings, covering
 
 SCRATCH = np.zeros((1, 1))
@@ -51,12 +51,12 @@ def test_weights_are_a_distribution_and_the_mixture_lies_between_the_models(
         mixture, *models = (live.W[0, 0] for live in opening.live)
         assert min(models) - 1e-9 <= mixture <= max(models) + 1e-9
         played = {
-            live.name: Played(
+            live.name: ModelEvidence(
                 0.5, float(rng.random() < share) if rng.random() < 0.5 else rng.random(), rng.normal(size=(1, 1))
             )
             for live in opening.live
         }
-        experts.close(Observed(t, 1, played))
+        experts.close(RoundEvidence(t, 1, played))
 
 
 @given(st.lists(st.floats(-1.0, 1.0), max_size=200))
@@ -85,10 +85,11 @@ def test_regret_against_every_instance_is_within_the_bound(seed: int, good: list
         losses = [noise * rng.random() + (1.0 - noise) * float(i.order != best) for i in experts.instances]
         mean = float(np.dot(experts.weights(), losses))
         played = {
-            f"order-{i.order}": Played(1.0 - x, x, SCRATCH) for i, x in zip(experts.instances, losses, strict=True)
+            f"order-{i.order}": ModelEvidence(1.0 - x, x, SCRATCH)
+            for i, x in zip(experts.instances, losses, strict=True)
         }
         for instance, loss in zip(experts.instances, losses, strict=True):
             regret[instance.order, instance.start] += mean - loss
-        experts.close(Observed(t, 1, played))
+        experts.close(RoundEvidence(t, 1, played))
     for (order, start), found in regret.items():
         assert found <= math.sqrt(2**order * (7.0 * math.log(start + 2**order - 1) + 5.0))

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl.learning.drift.evidence import Observed, Played
+from streamfl.learning.drift.evidence import ModelEvidence, RoundEvidence
 from streamfl.learning.profiles.paper.profile import Paper, PaperSettings
 from streamfl.learning.profiles.paper.schedule import PlacedInstance
 
@@ -71,17 +71,17 @@ def test_profile_paper_alarms_in_the_rounds_in_which_the_printed_algorithms_do(
         loss, past = (float(rng.random()) if rng.random() > quiet else 0.4 for _ in range(2))
         past *= old
         known = bool(live.history)
-        played = Played(
+        played = ModelEvidence(
             loss,
             1.0 - loss,
             live.W,
             history_loss=past if known else None,
             history_records=RECORDS if known else 0,
         )
-        alarm = paper.close(Observed(t, RECORDS, {live.name: played}))
+        alarm = paper.close(RoundEvidence(t, RECORDS, {live.name: played}))
         assert (alarm.cause if alarm else None) == reference.alarm(t, loss, past)
         if alarm:
-            paper.conclude(paper.deliberate(alarm, Observed(t, RECORDS, {}), np.zeros((1, 1))))
+            paper.conclude(paper.deliberate(alarm, RoundEvidence(t, RECORDS, {}), np.zeros((1, 1))))
         else:
             paper.advance(t)
 
@@ -94,17 +94,17 @@ def test_the_losses_of_these_tests_raise_the_alarms_of_both_printed_tests() -> N
         found = set()
         for t in range(1, HORIZON + 1):
             (live,) = paper.open(t, np.zeros((1, 1)), 1.0).live
-            played = Played(
+            played = ModelEvidence(
                 float(rng.random()) if loss is None else loss,
                 0.5,
                 live.W,
                 history_loss=0.0 if live.history else None,
                 history_records=RECORDS,
             )
-            alarm = paper.close(Observed(t, RECORDS, {live.name: played}))
+            alarm = paper.close(RoundEvidence(t, RECORDS, {live.name: played}))
             if alarm:
                 found.add(alarm.cause)
-                paper.conclude(paper.deliberate(alarm, Observed(t, RECORDS, {}), np.zeros((1, 1))))
+                paper.conclude(paper.deliberate(alarm, RoundEvidence(t, RECORDS, {}), np.zeros((1, 1))))
             else:
                 paper.advance(t)
         return found

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from worlds.faulty import Faults
+from worlds.simulation import Simulation
 
 from streamfl.learning.drift.detectors.conformal import Conformal
 from streamfl.learning.drift.detectors.glr import GLRDetector
@@ -17,7 +19,6 @@ from streamfl.protocol.records import Rejection
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import deal
 from streamfl.run.settings import LearningSettings
-from streamfl.testing import Faults, Simulation
 from streamfl.wire import messages
 from streamfl.wire.masking import expand
 

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from worlds.faulty import Faults
+from worlds.simulation import Simulation
 
 from simulation.federation import federation
 from streamfl.arrays import FloatArray, IntArray
@@ -14,7 +16,6 @@ from streamfl.run.dealing.delayed import HalvesSource
 from streamfl.run.dealing.source import TableSource
 from streamfl.runtime.log.recorded import Recorded
 from streamfl.sampling import generator
-from streamfl.testing import Faults, Simulation
 
 # Milliseconds between two records, where the log says when they were written.
 APART = 10_000

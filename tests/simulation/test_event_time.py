@@ -6,6 +6,8 @@ from functools import cache
 
 import numpy as np
 import pytest
+from worlds.faulty import Faults
+from worlds.simulation import Simulation
 
 from simulation.federation import BAD, CLIENTS, federation
 from simulation.late_labels import late
@@ -14,7 +16,6 @@ from simulation.test_simulation import faults_of
 from streamfl.protocol.messages import RoundOpened
 from streamfl.run.dealing.source import TableSource
 from streamfl.run.settings import LearningSettings
-from streamfl.testing import Faults, Simulation
 
 PERIOD = 60.0
 

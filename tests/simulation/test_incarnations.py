@@ -3,15 +3,14 @@
 from dataclasses import dataclass, field, fields
 
 import pytest
+from worlds.faulty import Killed
+from worlds.simulation import AuditedClient, Simulation
 
 from simulation.federation import federation
 from simulation.test_simulation import faults_of, undisturbed
 from streamfl.machines.client.state import ClientState
 from streamfl.protocol.messages import FromClient, FromCoordinator, Join, Joined, Leave
 from streamfl.runtime.nodes import ClientNode
-from streamfl.testing import Simulation
-from streamfl.testing.worlds.faulty import Killed
-from streamfl.testing.worlds.simulation import AuditedClient
 from streamfl.wire import messages
 
 # How often at a client's turn another host takes it over while its host goes on, and an old message comes again.

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from worlds.simulation import Simulation
 
 from simulation.federation import BAD, CLIENTS, ROUND, federation
 from simulation.late_labels import Disorder, late
@@ -19,7 +20,7 @@ from streamfl.run.dealing.dealing import deal
 from streamfl.run.dealing.source import TableSource
 from streamfl.run.settings import LearningSettings
 from streamfl.sampling import generator
-from streamfl.testing import Simulation, Violation
+from streamfl.testing import Violation
 
 # What a run comes to: the model, the rounds of restarts, which label was learnt with which features, and the
 # watermarks.

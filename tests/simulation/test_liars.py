@@ -4,6 +4,9 @@ import itertools
 from dataclasses import replace
 
 import pytest
+from worlds.faulty import Faults
+from worlds.lies import STRANGERS, Liar
+from worlds.simulation import Simulation
 
 from simulation.federation import CLIENTS, federation
 from simulation.late_labels import Disorder, late
@@ -11,8 +14,7 @@ from simulation.test_simulation import faults_of
 from streamfl.bounds import Limits
 from streamfl.machines.coordinator.gate.admission import Admission
 from streamfl.run.settings import LearningSettings
-from streamfl.testing import Faults, Simulation, Violation
-from streamfl.testing.liars.lies import STRANGERS, Liar
+from streamfl.testing import Violation
 
 # Fewer than forgers try to bring in.
 LIMITS = Limits(features=12, labels=6, clients=5)

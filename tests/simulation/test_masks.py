@@ -4,12 +4,14 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from worlds.faulty import Faults
+from worlds.simulation import Simulation
 
 from simulation.federation import BAD, OF_SUMS, PROFILES, ROUND, federation
 from simulation.late_labels import Disorder
 from streamfl.machines.client.work.sending import MaskedSums
 from streamfl.sampling import generator
-from streamfl.testing import Faults, Simulation, Violation
+from streamfl.testing import Violation
 
 
 @cache

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 from native_streams import state
+from worlds.simulation import Simulation
 
 from simulation.federation import BAD, ROUND, federation
 from simulation.test_simulation import faults_of
 from streamfl.run.model_file import ServedModel
 from streamfl.run.replay import Replay, ReplaySettings
 from streamfl.run.settings import LearningSettings
-from streamfl.testing import Simulation
 from streamfl.wire import messages
 
 pytestmark = pytest.mark.compiles

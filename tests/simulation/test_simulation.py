@@ -4,12 +4,11 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from worlds.faulty import Faults, FaultyCoordinatorLink, Killed
 
 from simulation.federation import BAD, CLIENTS, ROUND, ROUNDS, federation
 from streamfl.protocol.messages import Score
 from streamfl.sampling import generator
-from streamfl.testing import Faults
-from streamfl.testing.worlds.faulty import FaultyCoordinatorLink, Killed
 
 
 @cache

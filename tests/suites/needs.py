@@ -11,6 +11,7 @@ BY_PLACE = {
     "compiles": (  # doctests of what learns online and of replays, and tests that run whole commands
         "streamfl/online/native/",
         "streamfl/run/estimators/",
+        "streamfl/cli/federation.py",
         "streamfl/run/replay.py",
         "tests/examples/",
         "tests/golden/",

@@ -26,8 +26,16 @@ EVERYTHING = {
     "networkPolicy.monitoring.matchLabels.team": "watch",
     "networkPolicy.users.matchLabels.team": "plant",
     "networkPolicy.egress[0].ports[0].port": "4318",
+    "extraEnv[0].name": "HTTPS_PROXY",
+    "extraEnv[0].value": "http://proxy:3128",
+    "extraVolumes[0].name": "tokens",
+    "extraVolumes[0].emptyDir.medium": "Memory",
+    "extraVolumeMounts[0].name": "tokens",
+    "extraVolumeMounts[0].mountPath": "/var/run/tokens",
     **{f"secrets.{kind}.{role}": f"{kind}-{role}" for kind in ("environment", "files") for role in ("hosts", "page")},
 }
+WITH_MEMBERS = {f"secrets.files.{role}": f"files-{role}" for role in ("coordinator", "hosts", "scorers", "page")}
+OPERATED = {"prometheusOperator.enabled": "true", "prometheusOperator.labels.release": "prometheus"}
 Document = dict[str, Any]
 
 
@@ -69,7 +77,9 @@ def test_the_chart_without_settings_says_what_to_give() -> None:
     assert "give the federation's settings file, --set-file settings=federation.toml" in done.stderr
 
 
-@pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["default", "everything"])
+@pytest.mark.parametrize(
+    "values", [{}, EVERYTHING, EVERYTHING | WITH_MEMBERS], ids=["default", "everything", "members"]
+)
 @pytest.mark.parametrize("version", ["1.29", "1.37"])
 def test_every_resource_is_what_kubernetes_takes(values: dict[str, str], version: str) -> None:
     documents = rendered(**values)
@@ -155,6 +165,33 @@ def test_secrets_are_named_and_never_written(everything: list[Document]) -> None
     assert hosts["containers"][0]["envFrom"] == [{"secretRef": {"name": "environment-hosts"}}]
     assert {"name": "keys", "secret": {"secretName": "files-hosts", "defaultMode": 0o440}} in hosts["volumes"]
     assert "envFrom" not in coordinator["containers"][0]
+
+
+def test_with_members_every_process_finds_its_key_in_a_folder_that_nobody_can_write_to() -> None:
+    for name, spec in pods(rendered(**EVERYTHING | WITH_MEMBERS)).items():
+        (mount,) = [one for one in spec["containers"][0]["volumeMounts"] if one["name"] == "keys"]
+        assert mount == {"name": "keys", "mountPath": "/etc/streamfl/keys", "readOnly": True}
+        (volume,) = [one for one in spec["volumes"] if one["name"] == "keys"]
+        assert volume["secret"]["secretName"] == f"files-{name.removeprefix('forest-')}"
+
+
+def test_the_prometheus_operator_gets_the_alerts_of_the_documentation_and_every_process_with_metrics() -> None:
+    documents = rendered(**OPERATED)
+    (rule,), (monitor,) = (named(documents, kind).values() for kind in ("PrometheusRule", "ServiceMonitor"))
+    assert rule["spec"] == yaml.safe_load((ROOT / "deploy" / "monitoring" / "alerts.yml").read_text())
+    assert {one["metadata"]["labels"]["release"] for one in (rule, monitor)} == {"prometheus"}
+    for service in named(documents, "Service").values():
+        assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+        assert monitor["spec"]["endpoints"][0]["port"] in {port["name"] for port in service["spec"]["ports"]}
+    for one in named(documents, "StatefulSet").values():
+        assert "prometheus.io/port" not in one["spec"]["template"]["metadata"]["annotations"]  # not scraped twice
+
+
+def test_a_value_that_there_is_not_is_refused() -> None:
+    command = [tool("helm"), "template", "forest", str(CHART), "--set-file", f"settings={SETTINGS}"]
+    for wrong in ("host.replicas=3", "hosts.replicas=none"):
+        done = subprocess.run([*command, "--set", wrong], check=False, capture_output=True, text=True)
+        assert "values don't meet the specifications of the schema" in done.stderr
 
 
 def test_a_change_of_the_settings_starts_pods_anew_and_one_at_a_time_is_taken_away(

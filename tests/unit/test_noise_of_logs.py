@@ -9,7 +9,8 @@ def record(text: str) -> logging.LogRecord:
     return logging.LogRecord("kafka.coordinator", logging.WARNING, "", 0, text, ("n", "g", "e"), None)
 
 
-def test_a_group_that_moves_to_another_broker_wakes_nobody() -> None:
+def test_a_group_that_moves_to_another_broker_or_meets_a_new_topic_wakes_nobody() -> None:
     moved = "Marking the coordinator dead (node %s) for group %s: %s."
     assert not is_relevant(record(moved))
+    assert not is_relevant(record("No partition metadata for topic %s"))
     assert is_relevant(record("Group Coordinator lookup for group %s failed: %s, %s"))

@@ -18,15 +18,9 @@ PASSING = (kafka_errors.RetriableError, kafka_errors.InvalidTimestampError)
 
 @dataclass
 class Absence:
-    """The time for which the brokers have not answered one reader.
+    """The time for which the brokers have not answered one reader."""
 
-    Parameters
-    ----------
-    patience
-        The seconds after which the error is raised.
-    """
-
-    patience: float
+    patience: float  # the seconds after which the error is raised
     _since: float | None = None
 
     def bear(self, error: PeerError) -> None:

@@ -41,8 +41,6 @@ class Connection:
 
     Parameters
     ----------
-    settings
-        The settings.
     signatures
         What the process signs with, and whose signatures it asks for.
     """
@@ -91,6 +89,7 @@ class Connection:
         fitting = {"bootstrap_timeout_ms": BOOTSTRAP_MS} | quiet | {k: v for k, v in own.items() if k in known}
         servers = self.settings.bootstrap_servers
         self.settings.require_log_in()
+        shared |= self.settings.token_provider
         tls.require_usable(shared)
         with explained(servers):
             try:

@@ -76,8 +76,6 @@ class KafkaConnector:
     ----------
     federation
         The federation's name: the first part of its topics' names.
-    settings
-        The `[kafka]` table.
     signatures
         What the process signs with, and whose signatures it asks for.
     """

@@ -29,8 +29,6 @@ class LastingProducer:
 
     Parameters
     ----------
-    connection
-        To the brokers.
     own
         Settings of the producer.
     """

@@ -1,15 +1,18 @@
 """The `[kafka]` table."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 from kafka import KafkaConsumer, KafkaProducer
+from kafka.net.sasl.oauth import AbstractTokenProvider
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from streamfl.bounds import LONGEST, MOST, MOST_BYTES
 from streamfl.errors import UsageError, did_you_mean
 from streamfl.runtime.log.parts import BUDGET
+from streamfl_connectors.kafka.tokens import MSK, OAUTH, provider_of, require_botocore
 
 FILE = "_file"
 
@@ -20,10 +23,16 @@ OURS = {"acks", "auto_offset_reset", "enable_auto_commit", "enable_idempotence",
 }
 
 # Settings that kafka-python encodes as text: a password of digits must not become a number on the way.
-TEXTS = {"sasl_mechanism", "sasl_plain_username", "sasl_plain_password", "ssl_password"}
+TEXTS = {
+    *("sasl_mechanism", "sasl_oauth_token_provider"),
+    *("sasl_plain_username", "sasl_plain_password", "ssl_password"),
+}
 
 # Mechanisms of log-ins with a user and a password.
 BY_PASSWORD = {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
+
+# The setting that names what gives tokens.
+PROVIDER = "sasl_oauth_token_provider"
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -95,12 +104,12 @@ class KafkaSettings(BaseModel):
         return self
 
     def require_log_in(self) -> None:
-        """Check that a log-in by password is complete; it is only then that kafka-python can try it.
+        """Check that a log-in is complete; it is only then that kafka-python can try it.
 
         Raises
         ------
         UsageError
-            The mechanism, the user or the password is missing.
+            The mechanism, or what it needs, is missing.
         """
         told = self.passed_through
         if not str(told.get("security_protocol", "")).startswith("SASL"):
@@ -113,11 +122,29 @@ class KafkaSettings(BaseModel):
         for name in ("sasl_plain_username", "sasl_plain_password") if mechanism in BY_PASSWORD else ():
             if not told.get(name):
                 raise UsageError(f"[kafka] {name}: {mechanism} needs it, but it is missing or empty; set {name}_file")
+        if mechanism == OAUTH and not told.get(PROVIDER):
+            raise UsageError(f"[kafka] {PROVIDER}: {OAUTH} needs it, but it is missing; name a token provider")
+        if mechanism == MSK:
+            require_botocore()
 
     @property
     def passed_through(self) -> dict[str, Any]:
         """Return the settings that are passed to kafka-python unchanged."""
         return dict(self.model_extra or {})
+
+    @cached_property
+    def token_provider(self) -> Mapping[str, AbstractTokenProvider]:
+        """Return the provider of tokens as kafka-python's setting, empty if there is none.
+
+        All connections of a process share it, so that they share its tokens.
+
+        Raises
+        ------
+        UsageError
+            There is none of this name.
+        """
+        name = self.passed_through.get(PROVIDER)
+        return {} if name is None else {PROVIDER: provider_of(name)}
 
     @property
     def asks_for_log_in(self) -> bool:

@@ -32,27 +32,13 @@ COMPACTED = {
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """The wanted configuration of a topic.
-
-    Parameters
-    ----------
-    name
-        Its name.
-    partitions
-        The number of partitions; None if any number will do.
-    made_with
-        The number of partitions with which it is made.
-    configs
-        Its settings.
-    largest
-        The most bytes of a message, if that is more than `part_bytes`.
-    """
+    """The wanted configuration of a topic."""
 
     name: str
-    partitions: int | None
-    made_with: int
-    configs: Mapping[str, str]
-    largest: int = 0
+    partitions: int | None  # the number of partitions; None if any number will do
+    made_with: int  # the number of partitions with which it is made
+    configs: Mapping[str, str]  # its settings
+    largest: int = 0  # the most bytes of a message, if that is more than `part_bytes`
 
 
 def repartitioned(topics: Topics, partitions: int, *, with_labels: bool) -> tuple[TopicPlan, ...]:

@@ -15,8 +15,6 @@ class KafkaRecordWriter:
 
     Parameters
     ----------
-    connection
-        To the brokers.
     places
         The topic and partition of each client; with None, the client's name is the key that decides.
     partitions

@@ -23,23 +23,6 @@ Average = Literal["primal", "dual"]
 class LocalProblem:
     """The records of one client's round and the loss on them.
 
-    Parameters
-    ----------
-    model
-        The loss.
-    Z, y
-        Records in registry coordinates, shapes (n, d) and (n,).
-    l2
-        Weight of the squared penalty, in the gradient of every step.
-    batch
-        Records in a local step. None: one step on the whole round.
-    gamma
-        The part of the round's records that is used, drawn without replacement, in (0, 1].
-    rng
-        The generator that draws this part; needed only if gamma < 1.
-    held
-        Which records are held out from training, shape (n,); None: none.
-
     Examples
     --------
     >>> from streamfl.models import Linear
@@ -48,14 +31,16 @@ class LocalProblem:
     [[0.0, 1.0], [2.0, 3.0], [4.0]]
     """
 
-    model: Model
+    model: Model  # the loss
+    # Records in registry coordinates, shapes (n, d) and (n,).
     Z: FloatArray
     y: FloatArray
-    l2: float = 0.0
+    l2: float = 0.0  # weight of the squared penalty, in the gradient of every step
+    # Records in a local step. None: one step on the whole round.
     batch: int | None = None
-    gamma: float = 1.0
-    rng: np.random.Generator | None = None
-    held: BoolArray | None = None
+    gamma: float = 1.0  # the part of the round's records that is used, drawn without replacement, in (0, 1]
+    rng: np.random.Generator | None = None  # the generator that draws this part; needed only if gamma < 1
+    held: BoolArray | None = None  # which records are held out from training, shape (n,); None: none
 
     def trained(self, rows: IntArray | slice) -> IntArray | slice:
         """Return those of some rows that are trained on."""
@@ -97,23 +82,14 @@ def local_steps(records: int, batch: int | None, gamma: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class AlgorithmOptions:
-    """The user's options for a base algorithm.
+    """The user's options for a base algorithm."""
 
-    Parameters
-    ----------
-    radius
-        The radius of the ball that models stay in.
-    mirror, average, l1
-        See `FedOMD`. An algorithm that uses one names it in `takes`.
-    mu
-        See `FedProx`.
-    """
-
-    radius: float = RADIUS
+    radius: float = RADIUS  # the radius of the ball that models stay in
+    # See `FedOMD`. An algorithm that uses one names it in `takes`.
     mirror: str = "p-norm"
     average: Average = "primal"
     l1: float = 0.0
-    mu: float = 0.01
+    mu: float = 0.01  # see `FedProx`
 
 
 class Algorithm(abc.ABC):

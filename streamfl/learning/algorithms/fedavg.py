@@ -13,11 +13,6 @@ from streamfl.learning.algorithms.base import RADIUS, Algorithm, AlgorithmOption
 class FedAvg(Algorithm):
     """x_n = x - eta grad F_n(x), then x <- sum p_n x_n, kept in a ball.
 
-    Parameters
-    ----------
-    radius
-        Euclidean radius of the ball that models stay in.
-
     References
     ----------
     McMahan et al., "Communication-efficient learning of deep networks from decentralized data", 2017;
@@ -32,7 +27,7 @@ class FedAvg(Algorithm):
     array([[0.6, 0.8]])
     """
 
-    radius: float = RADIUS
+    radius: float = RADIUS  # Euclidean radius of the ball that models stay in
 
     @classmethod
     def of(cls, options: AlgorithmOptions) -> Self:

@@ -14,18 +14,6 @@ from streamfl.learning.algorithms.mirror_maps import MIRROR_MAPS, Euclidean, Mir
 class FedOMD(Algorithm):
     """grad phi(x_n) = grad phi(x) - eta grad F_n(x), kept in the ball by Bregman projection.
 
-    Parameters
-    ----------
-    mirror
-        phi. With the Euclidean map FedOMD equals FedAvg.
-    average
-        `primal`: x <- sum p_n x_n, as in the paper. `dual`: the mean of grad phi(x_n), mapped back. That is one
-        mirror step on the mean gradient, and keeps the regret bound. The primal average may lose it, since the
-        divergences of p-norm and hypentropic maps are not jointly convex as the paper's Theorem 2 needs.
-    l1
-        Weight of an L1 penalty, taken as a composite step: the dual vector is shrunk by eta l1 towards 0 and then
-        mapped back, so that weights become exactly 0.
-
     References
     ----------
     Ganguly and Aggarwal, "Online federated learning via non-stationary detection and adaptation amidst concept
@@ -39,8 +27,16 @@ class FedOMD(Algorithm):
 
     takes: ClassVar[tuple[str, ...]] = ("mirror", "average", "l1")
 
+    # phi. With the Euclidean map FedOMD equals FedAvg.
     mirror: MirrorMap = field(default_factory=Euclidean)
+
+    # `primal`: x <- sum p_n x_n, as in the paper. `dual`: the mean of grad phi(x_n), mapped back. That is one mirror
+    # step on the mean gradient, and keeps the regret bound. The primal average may lose it, since the divergences of
+    # p-norm and hypentropic maps are not jointly convex as the paper's Theorem 2 needs.
     average: Average = "primal"
+
+    # Weight of an L1 penalty, taken as a composite step: the dual vector is shrunk by eta l1 towards 0 and then
+    # mapped back, so that weights become exactly 0.
     l1: float = 0.0
 
     @classmethod

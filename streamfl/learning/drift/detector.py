@@ -4,7 +4,7 @@ import abc
 from collections.abc import Collection, Mapping
 from typing import ClassVar
 
-from streamfl.learning.drift.evidence import Observed
+from streamfl.learning.drift.evidence import RoundEvidence
 from streamfl.protocol.alarm import Alarm, Reading
 from streamfl.protocol.kinds import Kind
 
@@ -34,13 +34,11 @@ class Detector(Kind):
     scouts: ClassVar[bool] = False
 
     @abc.abstractmethod
-    def update(self, observed: Observed, groups: Mapping[str, int]) -> Alarm | None:
+    def update(self, observed: RoundEvidence, groups: Mapping[str, int]) -> Alarm | None:
         """Take a closed round, and return an alarm if there is one.
 
         Parameters
         ----------
-        observed
-            The round.
         groups
             The group number of each client that another model serves than the rest; all others are in group 0.
         """
@@ -65,7 +63,9 @@ class Detector(Kind):
         """Return whether some clients, which another model serves, surely are as they were before they drifted."""
         return False
 
-    def rest_is_quiet(self, observed: Observed, groups: Mapping[str, int], named: Collection[str], sd: float) -> bool:
+    def rest_is_quiet(
+        self, observed: RoundEvidence, groups: Mapping[str, int], named: Collection[str], sd: float
+    ) -> bool:
         """Return whether all clients but the named ones lie below `sd` standard deviations."""
         return True
 
@@ -73,7 +73,7 @@ class Detector(Kind):
 class ScoreDetector(Detector):
     """A detector that uses one number a round: the mean score of the serving model, in [0, 1]."""
 
-    def update(self, observed: Observed, groups: Mapping[str, int]) -> Alarm | None:
+    def update(self, observed: RoundEvidence, groups: Mapping[str, int]) -> Alarm | None:
         """Take the mean score of a closed round, and return an alarm if there is one."""
         return self.take(observed.round, observed.loss, observed.records)
 

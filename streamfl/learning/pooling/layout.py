@@ -29,19 +29,12 @@ MOST, LARGEST = int(LIMIT / 2 / MEMBERS), int(LIMIT / 2)
 
 @dataclass(frozen=True, slots=True)
 class SummedArray:
-    """An array among a client's sums.
+    """An array among a client's sums."""
 
-    Parameters
-    ----------
-    name, shape
-        What it is called, and its shape.
-    scale
-        Its steps for each unit; 1 for whole numbers.
-    """
-
+    # What it is called, and its shape.
     name: str
     shape: tuple[int, ...]
-    scale: float = SCALE
+    scale: float = SCALE  # its steps for each unit; 1 for whole numbers
 
 
 @dataclass(frozen=True)
@@ -66,8 +59,6 @@ class Layout:
 
         Parameters
         ----------
-        opened, registry
-            The open round and its registry.
         columns
             Returns the columns of a model for a number of labels.
         by_label

@@ -134,28 +134,19 @@ def _sign(client: str, peer: str) -> int:
 class Masks:
     """The masks of one client for one entry.
 
-    It may make several attempts, for a message can be lost: each has an own mask of its own, so that two of them show
-    nothing, not even what differs. In each stage it tells the seeds of one attempt, for one set of others' attempts.
-    The totals of scores are of the same clients and records as that of the updates, since what they differ by would
-    be about others. Attempts may be newer: a client that has made its update again scores under a new name.
-
-    Parameters
-    ----------
-    client, secrets
-        The client, and its secrets.
-    roster
-        The clients that mask, this one among them.
-    entry
-        The entry.
-    min_clients_per_sum
-        The fewest clients of whom it lets a total be told.
+    It may make several attempts, because a message can be lost. Each attempt has its own mask, so two attempts show
+    nothing together, not even how they differ. In each stage the client tells the seeds of one attempt only, for one
+    set of others' attempts. The totals of scores are of the same clients and records as the total of the updates:
+    otherwise the difference of two totals would tell about single clients. Attempts may be newer: a client that has
+    made its update again scores under a new name.
     """
 
+    # The client, and its secrets.
     client: str
     secrets: Secrets
-    roster: Roster
+    roster: Roster  # the clients that mask, this one among them
     entry: int
-    min_clients_per_sum: int
+    min_clients_per_sum: int  # the fewest clients of whom it lets a total be told
     _made: dict[tuple[int, str], tuple[Span, ...]] = field(default_factory=dict)  # the records, by stage and attempt
     _told: dict[int, Mapping[str, str]] = field(default_factory=dict)  # the attempts of each total, by stage
 
@@ -176,8 +167,6 @@ class Masks:
 
         Parameters
         ----------
-        sums
-            The sums, shape (n,).
         stage, attempt
             0 for an update, else the stage of the scores; and the name of the attempt.
         spans

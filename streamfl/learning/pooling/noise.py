@@ -26,16 +26,6 @@ ROUNDING = 2.0**-14
 class Noise:
     """The noise of a federation.
 
-    Parameters
-    ----------
-    multiplier
-        Sigma: the deviation of the noise of a total, in units of what one record can move it.
-    radius
-        R: the largest norm of a record's features with the constant 1.
-    clients
-        Among how many clients the noise of a total is divided: 1 if each client's own sums are seen, else the fewest
-        of whom a total is told.
-
     Examples
     --------
     >>> layout = Layout((SummedArray("losses", (9, 6)), SummedArray("step m", (3, 2)), SummedArray("norm", (1,))))
@@ -43,8 +33,11 @@ class Noise:
     {'losses': 18.0, 'step m': 14.7, 'norm': 7.79}
     """
 
-    multiplier: float
-    radius: float
+    multiplier: float  # sigma: the deviation of the noise of a total, in units of what one record can move it
+    radius: float  # R: the largest norm of a record's features with the constant 1
+
+    # Among how many clients the noise of a total is divided: 1 if each client's own sums are seen, else the fewest of
+    # whom a total is told.
     clients: int = 1
 
     def deviations(self, layout: Layout) -> Mapping[str, float]:

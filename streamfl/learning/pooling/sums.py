@@ -116,7 +116,7 @@ def pooled(
 ) -> Update:
     """Return the update that all clients together have made.
 
-    Whatever was added up, its numbers are finite and of sums that there can be.
+    Whatever clients added up, its numbers are finite, and possible as sums.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, Protocol, Self
 
 from streamfl.arrays import FloatArray
 from streamfl.learning.drift.detector import Detector
-from streamfl.learning.drift.evidence import ClientPart, LiveModel, Observed, Played
+from streamfl.learning.drift.evidence import ClientEvidence, LiveModel, ModelEvidence, RoundEvidence
 from streamfl.learning.local_round import Learner
 from streamfl.protocol.alarm import Alarm, Reading
 from streamfl.protocol.kinds import Kind
@@ -39,36 +39,17 @@ def model_of_round(t: int) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoundPlan:
-    """What a profile wants of a round.
+    """What a profile wants of a round."""
 
-    Parameters
-    ----------
-    live
-        The live models.
-    serves
-        The name of the incumbent.
-    block
-        Number of the block in its epoch, from 1.
-    keep
-        The number of this round's records that a client keeps for the history sample; 0 if the round is not sampled.
-    sampled
-        The old rounds that stay in the history sample; clients forget the others.
-    held
-        Which records clients hold out from training; None means none.
-    apart
-        Groups of clients that do not train the models of all.
-    tested
-        The name of the model whose scores clients sum by label; empty: the one that serves each.
-    """
-
-    live: tuple[LiveModel, ...]
-    serves: str
-    block: int = 1
+    live: tuple[LiveModel, ...]  # the live models
+    serves: str  # the name of the incumbent
+    block: int = 1  # number of the block in its epoch, from 1
+    # The number of this round's records that a client keeps for the history sample; 0 if the round is not sampled.
     keep: int = 0
-    sampled: tuple[int, ...] = ()
-    held: HoldoutRule | None = None
-    apart: tuple[BranchGroup, ...] = ()
-    tested: str = ""
+    sampled: tuple[int, ...] = ()  # the old rounds that stay in the history sample; clients forget the others
+    held: HoldoutRule | None = None  # which records clients hold out from training; None means none
+    apart: tuple[BranchGroup, ...] = ()  # groups of clients that do not train the models of all
+    tested: str = ""  # the name of the model whose scores clients sum by label; empty: the one that serves each
 
     @property
     def compared(self) -> tuple[LiveModel, ...]:
@@ -99,37 +80,22 @@ class Restart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ask:
-    """Models to be scored on the records of the round whose alarm is deliberated.
+    """Models to be scored on the records of the round whose alarm is deliberated."""
 
-    Parameters
-    ----------
-    models
-        The models to score; those with `trained` are stepped, too.
-    relabel
-        Names of those for which clients also measure how well each label fits the outputs.
-    """
-
-    models: tuple[LiveModel, ...]
+    models: tuple[LiveModel, ...]  # the models to score; those with `trained` are stepped, too
+    # Names of those for which clients also measure how well each label fits the outputs.
     relabel: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """The clients' answers to an `Ask`.
+    """The clients' answers to an `Ask`."""
 
-    Parameters
-    ----------
-    played
-        By model, what all clients measured together.
-    clients
-        By client, its number of records and, by model, the sum of its scores.
-    relabelling
-        By client and model, S of shape (K, K): S[a, b] is the sum of max(log p_b, -2 ln K) over the client's records
-        of label a.
-    """
+    models: Mapping[str, ModelEvidence]  # by model, what all clients measured together
+    clients: Mapping[str, ClientEvidence]  # by client, its number of records and, by model, the sum of its scores
 
-    played: Mapping[str, Played]
-    clients: Mapping[str, ClientPart]
+    # By client and model, S of shape (K, K): S[a, b] is the sum of max(log p_b, -2 ln K) over the client's records of
+    # label a.
     relabelling: Mapping[str, Mapping[str, FloatArray]] = field(default_factory=dict)
 
 
@@ -151,8 +117,6 @@ class ProfileOptions:
 
     Parameters
     ----------
-    learner
-        How clients learn.
     horizon
         The expected number of rounds.
     detector
@@ -244,8 +208,6 @@ class Profile(Kind):
 
         Parameters
         ----------
-        t
-            The round.
         scratch
             An untrained model of the current shape.
         squared_norm
@@ -253,11 +215,11 @@ class Profile(Kind):
         """
 
     @abc.abstractmethod
-    def close(self, observed: Observed) -> Alarm | None:
+    def close(self, observed: RoundEvidence) -> Alarm | None:
         """Take the losses and the stepped models of the open round, and return an alarm if there is one."""
 
     @abc.abstractmethod
-    def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> Deliberation:
+    def deliberate(self, alarm: Alarm, observed: RoundEvidence, scratch: FloatArray) -> Deliberation:
         """Begin to look for the model that serves after an alarm."""
 
     @abc.abstractmethod

@@ -9,7 +9,7 @@ import numpy as np
 
 from streamfl.arrays import FloatArray
 from streamfl.errors import BrokenInvariantError
-from streamfl.learning.drift.evidence import LiveModel, Observed
+from streamfl.learning.drift.evidence import LiveModel, RoundEvidence
 from streamfl.learning.profiles.adaptive.ladder import ladder_for
 from streamfl.learning.profiles.base import Deliberation, Profile, ProfileOptions, Restart, RoundPlan, Start
 from streamfl.protocol.alarm import Alarm, Reading
@@ -20,27 +20,18 @@ MIXTURE = "mixture"
 
 @dataclass(frozen=True, slots=True)
 class ExpertsSettings:
-    """The constants of the mixture: docs/choices.md, "Experts and the paper".
+    """The constants of the mixture: docs/choices.md, "Experts and the paper"."""
 
-    Parameters
-    ----------
-    max_order
-        The longest instances have 2^max_order rounds, so at most max_order + 1 are live and a round's cost does not
-        grow with t. None: no cap, as the theorem requires; 1 + log2(t) instances are live.
-    step
-        s: an instance of order k has the step s / sqrt(2^k) in whitened features, or that over their mean squared
-        norm.
-    start
-        Where an instance starts: `warm` from the mixture after its step, or `scratch`. The theorem holds with either,
-        since models stay in a ball: its bound has |x*|^2 for scratch, and the squared diameter for warm.
-    whitened
-        Whether steps are whitened by the features' second moments.
-    """
-
+    # The longest instances have 2^max_order rounds, so at most max_order + 1 are live and a round's cost does not
+    # grow with t. None: no cap, as the theorem requires; 1 + log2(t) instances are live.
     max_order: int | None = 8
+    # s: an instance of order k has the step s / sqrt(2^k) in whitened features, or that over their mean squared norm.
     step: float = 64.0
+
+    # Where an instance starts: `warm` from the mixture after its step, or `scratch`. The theorem holds with either,
+    # since models stay in a ball: its bound has |x*|^2 for scratch, and the squared diameter for warm.
     start: Start = "warm"
-    whitened: bool = False
+    whitened: bool = False  # whether steps are whitened by the features' second moments
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +157,9 @@ class Experts(Profile):
         mixture = LiveModel(MIXTURE, self._mean([i.W for i in self.instances]), eta=0.0, trained=False)
         return RoundPlan((mixture, *trained), MIXTURE)
 
-    def close(self, observed: Observed) -> Alarm | None:
+    def close(self, observed: RoundEvidence) -> Alarm | None:
         """Settle the bets, step every instance, and never alarm."""
-        played = [observed.played[_name(instance)] for instance in self.instances]
+        played = [observed.models[_name(instance)] for instance in self.instances]
         mean = math.fsum(p * result.proper for p, result in zip(self.weights(), played, strict=True))
         for instance, result in zip(self.instances, played, strict=True):
             instance.coin = instance.coin.after(mean - result.proper)
@@ -185,7 +176,7 @@ class Experts(Profile):
         total = math.fsum(claims)
         return [claim / total for claim in claims]
 
-    def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> Deliberation:
+    def deliberate(self, alarm: Alarm, observed: RoundEvidence, scratch: FloatArray) -> Deliberation:
         """Raise: an instance begins in every round, so there is nothing to restart."""
         raise BrokenInvariantError("profile experts was asked to restart, but it never alarms")
 

@@ -69,24 +69,12 @@ BODIES: dict[str, Callable[[Alert], dict[str, object]]] = {"json": json_body, "s
 
 @dataclass(frozen=True)
 class Webhook:
-    """Posts alerts to an address.
+    """Posts alerts to an address."""
 
-    Parameters
-    ----------
-    address
-        Where to.
-    body
-        What is posted of an alert.
-    secret
-        The key that signs it; None: it is not signed.
-    time
-        Seconds since 1970.
-    """
-
-    address: str = field(repr=False)
-    body: Callable[[Alert], dict[str, object]]
-    secret: bytes | None = field(repr=False)
-    time: Callable[[], float]
+    address: str = field(repr=False)  # where to
+    body: Callable[[Alert], dict[str, object]]  # what is posted of an alert
+    secret: bytes | None = field(repr=False)  # the key that signs it; None: it is not signed
+    time: Callable[[], float]  # seconds since 1970
 
     def send(self, alert: Alert) -> None:
         """Post an alert; any answer but 2xx is a failure, a redirection too."""
@@ -120,15 +108,9 @@ def signature(secret: bytes, time: str, data: bytes) -> str:
 
 @dataclass(frozen=True)
 class LocalProgram:
-    """Runs a program for each alert, which reads it from its standard input as a line of JSON.
+    """Runs a program for each alert, which reads it from its standard input as a line of JSON."""
 
-    Parameters
-    ----------
-    arguments
-        The program and its arguments; no shell sees them.
-    """
-
-    arguments: Sequence[str]
+    arguments: Sequence[str]  # the program and its arguments; no shell sees them
 
     def send(self, alert: Alert) -> None:
         """Run the program; any exit status but 0 is a failure."""
@@ -143,21 +125,11 @@ class LocalProgram:
 
 @dataclass
 class Outbox:
-    """Delivers alerts through one channel in order, and tries again what could not be delivered.
+    """Delivers alerts through one channel in order, and tries again what could not be delivered."""
 
-    Parameters
-    ----------
-    channel
-        Where to.
-    failed
-        Called with why a delivery failed.
-    given_up
-        Called with an alert that is given up, because too many wait.
-    """
-
-    channel: Channel
-    failed: Callable[[DeliveryError], None]
-    given_up: Callable[[Alert], None]
+    channel: Channel  # where to
+    failed: Callable[[DeliveryError], None]  # called with why a delivery failed
+    given_up: Callable[[Alert], None]  # called with an alert that is given up, because too many wait
     waiting: deque[Alert] = field(default_factory=deque)
     _again: float = 0.0
     _pause: float = FIRST

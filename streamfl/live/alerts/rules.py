@@ -32,33 +32,18 @@ LISTED = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Alert:
-    """One thing that is worth a message.
-
-    Parameters
-    ----------
-    federation
-        The federation's name.
-    kind
-        What it is.
-    text
-        The same in a sentence or two, printable.
-    time
-        When it was found, ISO 8601 in UTC.
-    is_over
-        Whether it has ended: the federation or the client continues, or a client has returned to the model of all.
-    round, since
-        The round in which it was found, and that since which it holds; None if no round has to do with it.
-    clients, labels
-        Those concerned, at most `LISTED`.
-    """
+    """One thing that is worth a message."""
 
     federation: str
-    kind: AlertKind
-    text: str
-    time: str
+    kind: AlertKind  # what it is
+    text: str  # the same in a sentence or two, printable
+    time: str  # when it was found, ISO 8601 in UTC
+    # Whether it has ended: the federation or the client continues, or a client has returned to the model of all.
     is_over: bool = False
+    # The round in which it was found, and that since which it holds; None if no round has to do with it.
     round: int | None = None
     since: int | None = None
+    # Those concerned, at most `LISTED`.
     clients: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
 
@@ -72,17 +57,6 @@ class Alert:
 class AlertRules:
     """Finds alerts in what the coordinator publishes, and in its silence.
 
-    Parameters
-    ----------
-    federation
-        The federation's name.
-    stalled_after
-        Seconds without a round that learnt records after which the federation is stalled; None: never.
-    silent_after
-        Rounds without a record of a client after which the client is silent.
-    most_clients
-        The most clients whose silence is watched.
-
     Examples
     --------
     >>> rules = AlertRules("forest", stalled_after=60.0, silent_after=3)
@@ -93,9 +67,10 @@ one that joins'])
     """
 
     federation: str
+    # Seconds without a round that learnt records after which the federation is stalled; None: never.
     stalled_after: float | None
-    silent_after: int
-    most_clients: int = NAMED.clients
+    silent_after: int  # rounds without a record of a client after which the client is silent
+    most_clients: int = NAMED.clients  # the most clients whose silence is watched
     _outlook: Outlook = field(default_factory=Outlook)
     _rounds: int = 0
     _heard: dict[str, int] = field(default_factory=dict)  # by client, the round in which it last had records
@@ -113,8 +88,6 @@ one that joins'])
 
         Parameters
         ----------
-        message
-            The message.
         now
             Seconds, by the clock that also times `idle`.
         time

@@ -54,33 +54,15 @@ def rules(settings: FederationSettings) -> AlertRules:
 
 @dataclass
 class AlertService:
-    """Sends the alerts of one federation, from now on: what is in the log already only tells who takes part.
+    """Sends the alerts of one federation, from now on: what is in the log already only tells who takes part."""
 
-    Parameters
-    ----------
-    watcher
-        Reads what the coordinator publishes.
-    rules
-        Find the alerts.
-    kinds
-        The kinds that are sent.
-    outboxes
-        Where to.
-    now
-        Seconds, by a monotonic clock.
-    time
-        Seconds since 1970.
-    pause
-        Waits so many seconds.
-    """
-
-    watcher: Watcher
-    rules: AlertRules
-    kinds: Sequence[str]
-    outboxes: Sequence[Outbox]
-    now: Callable[[], float] = clock.monotonic
-    time: Callable[[], float] = clock.time
-    pause: Callable[[float], None] = clock.sleep
+    watcher: Watcher  # reads what the coordinator publishes
+    rules: AlertRules  # find the alerts
+    kinds: Sequence[str]  # the kinds that are sent
+    outboxes: Sequence[Outbox]  # where to
+    now: Callable[[], float] = clock.monotonic  # seconds, by a monotonic clock
+    time: Callable[[], float] = clock.time  # seconds since 1970
+    pause: Callable[[float], None] = clock.sleep  # waits so many seconds
     _silence: str = ""  # why the log does not answer
     _unanswered: Tally = field(default_factory=lambda: Tally(LOG, "the log does not answer"))
 

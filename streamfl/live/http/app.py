@@ -19,9 +19,13 @@ from streamfl import __version__
 from streamfl.bounds import bounded
 from streamfl.errors import PeerError, UsageError
 from streamfl.live.answering import Answering
-from streamfl.live.http.infer import InferRequest, RequestLimits, TooLargeError, answer, metadata
+from streamfl.live.http.agreement import AgreementCounts, compared
+from streamfl.live.http.infer import InferRequest, RequestLimits, TooLargeError, answer, metadata, predicted
 from streamfl.records.values.cells import quoted
 from streamfl.runtime.log.tally import Tally
+
+# The version of a candidate, in addresses and answers.
+CANDIDATE = "candidate"
 
 HEADER = "Inference-Header-Content-Length"
 
@@ -33,17 +37,23 @@ DEFAULT = RequestLimits()
 
 @dataclass
 class Counts:
-    """What an app has answered: requests for inference, their records, answers that warn, and refusals by status."""
+    """What an app has answered: requests for inference, their records, answers that warn, and refusals by status.
+
+    `compared` counts what a candidate has predicted next to it.
+    """
 
     requests: int = 0
     records: int = 0
     warned: int = 0
     refused: Counter[int] = field(default_factory=Counter)
+    compared: AgreementCounts = field(default_factory=AgreementCounts)
 
     @property
     def figures(self) -> dict[str, object]:
         """Return the counts by name."""
-        return {**vars(self), "refused": dict(self.refused)}
+        told = {"requests": self.requests, "records": self.records, "warned": self.warned}
+        of_candidate = self.compared.figures if self.compared != AgreementCounts() else {}
+        return {**told, "refused": dict(self.refused), **of_candidate}
 
 
 def app(
@@ -51,6 +61,7 @@ def app(
     current: Callable[[], Answering | None],
     ready: Callable[[], str | None] = lambda: None,
     *,
+    candidate: Callable[[], Answering | None] = lambda: None,
     limits: RequestLimits = DEFAULT,
     counts: Counts | None = None,
 ) -> ASGIApp:
@@ -66,12 +77,13 @@ def app(
     ready
         Returns why the model should not be asked now, although there is one; None if it should. It is called like
         `current`.
-    limits
-        What a request may take.
+    candidate
+        Returns the candidate, whose version is `candidate`; None if there is none. It also predicts what the model
+        is asked without a version, and both are compared. It is called like `current`.
     counts
         Where requests are counted.
     """
-    return _V2(name, current, ready, limits, Counts() if counts is None else counts).asgi()
+    return _V2(name, current, ready, candidate, limits, Counts() if counts is None else counts).asgi()
 
 
 @dataclass(eq=False)
@@ -79,6 +91,7 @@ class _V2:
     name: str
     current: Callable[[], Answering | None]
     ready: Callable[[], str | None]
+    candidate: Callable[[], Answering | None]
     limits: RequestLimits
     counts: Counts
 
@@ -122,16 +135,20 @@ class _V2:
         return _json({"name": self.name, "ready": True})
 
     async def _metadata(self, request: Request) -> Response:
-        return _json(metadata(self.name, self._asked_of(request)))
+        answering, candidate = self._asked_of(request), self.candidate()
+        versions = [one for one in (self.current(), candidate) if one is not None]
+        figures = self.counts.compared.figures if answering is candidate else {}
+        return _json(metadata(self.name, answering, versions, figures))
 
     async def _infer(self, request: Request) -> Response:
         answering = self._asked_of(request)
+        candidate = None if "version" in request.path_params else self.candidate()
         header, body, whole = _length(request, HEADER), bytearray(), b""
         try:
             await self._read(request, body)
             whole = bytes(body)
             body.clear()
-            content, head, asked = await self._answered(whole, header, answering)
+            content, head, asked, both = await self._answered(whole, header, answering, candidate)
         except TooLargeError as error:
             raise HTTPException(413, str(error)) from error
         except (PeerError, UsageError) as error:
@@ -140,6 +157,7 @@ class _V2:
             self._held -= len(body) + len(whole)
         self.counts.requests += 1
         self.counts.records += asked.records
+        self.counts.compared += both
         if asked.warning:
             self.counts.warned += 1
             self._warnings.note("http", asked.warning)
@@ -148,35 +166,41 @@ class _V2:
         return Response(content, media_type="application/octet-stream", headers={HEADER: str(head)})
 
     async def _answered(
-        self, body: bytes, header: int | None, answering: Answering
-    ) -> tuple[bytes, int | None, InferRequest]:
+        self, body: bytes, header: int | None, answering: Answering, candidate: Answering | None
+    ) -> tuple[bytes, int | None, InferRequest, AgreementCounts]:
         """Answer a request that is here, unless too many others are."""
         if self._begun >= self.limits.at_once:
             raise _busy(f"{self._begun} requests are being answered")
         self._begun += 1
         try:
             async with self._threads:
-                return await run_in_threadpool(self._answer, body, header, answering)
+                return await run_in_threadpool(self._answer, body, header, answering, candidate)
         finally:
             self._begun -= 1
 
     def _answer(
-        self, body: bytes, header: int | None, answering: Answering
-    ) -> tuple[bytes, int | None, InferRequest]:
-        """Return the body of an answer, the bytes of its JSON if others follow, and what was asked."""
+        self, body: bytes, header: int | None, answering: Answering, candidate: Answering | None
+    ) -> tuple[bytes, int | None, InferRequest, AgreementCounts]:
+        """Return the body of an answer, the bytes of its JSON if others follow, what was asked, and a comparison."""
         asked = InferRequest.of(body, header, answering.model, self.limits)
-        return *answer(asked, answering, self.name), asked
+        predictions, both = predicted(asked, answering.model), AgreementCounts()
+        if candidate is not None:
+            both = compared((body, header, self.limits), answering.model, predictions, candidate)
+        return *answer(asked, answering, self.name, predictions), asked, both
 
     def _asked_of(self, request: Request) -> Answering:
         """Return the model that a request asks, or refuse the request."""
         name, version = request.path_params["name"], request.path_params.get("version")
         if name != self.name:
             raise HTTPException(404, f"there is no model {quoted(name)}; there is {self.name}")
+        candidate = self.candidate()
+        if version == CANDIDATE and candidate is not None:
+            return candidate
         if (answering := self.current()) is None:
             raise HTTPException(503, "there is no model yet")
-        if version not in (None, str(answering.round)):
+        if version not in (None, answering.version):
             raise HTTPException(
-                404, f"version {quoted(version)} is not available; the current one is {answering.round}"
+                404, f"version {quoted(version)} is not available; the current one is {answering.version}"
             )
         return answering
 

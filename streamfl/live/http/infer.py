@@ -35,25 +35,16 @@ class TooLargeError(StreamflError):
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """What one request may take.
+    """What one request may take."""
 
-    Parameters
-    ----------
-    most_bytes
-        The most bytes of its body, of its records as features of FP64, and of the probabilities that answer it.
-    most_records
-        The most records in it.
-    at_once
-        The most requests that are answered at the same time; others are refused until one has ended. All that are
-        read have at most this many times `most_bytes`.
-    seconds
-        The longest that a body may take to arrive.
-    """
-
+    # The most bytes of its body, of its records as features of FP64, and of the probabilities that answer it.
     most_bytes: int = 16 * 2**20
-    most_records: int = 10_000
+    most_records: int = 10_000  # the most records in it
+
+    # The most requests that are answered at the same time; others are refused until one has ended. All that are read
+    # have at most this many times `most_bytes`.
     at_once: int = 16
-    seconds: float = 30.0
+    seconds: float = 30.0  # the longest that a body may take to arrive
 
 
 _Id = Annotated[str, msgspec.Meta(max_length=1024)]
@@ -104,33 +95,17 @@ _REQUEST = msgspec.json.Decoder(_Request)
 
 @dataclass(frozen=True, eq=False)
 class InferRequest:
-    """A request that was read.
+    """A request that was read."""
 
-    Parameters
-    ----------
-    columns
-        The cells of each column, by name.
-    records
-        How many records there are.
-    outputs
-        The outputs to answer with, and whether each is wanted as bytes.
-    missing
-        `raise`: columns that are not sent are refused. `mean`: they count as their means.
-    client
-        The client whose records they are, if one is named; else the model's `client_column` names each record's.
-    id
-        The request's name.
-    warning
-        What the answer warns of: see `ServedModel.unnamed`.
-    """
-
-    columns: Mapping[str, Cells]
-    records: int
-    outputs: Mapping[str, bool]
+    columns: Mapping[str, Cells]  # the cells of each column, by name
+    records: int  # how many records there are
+    outputs: Mapping[str, bool]  # the outputs to answer with, and whether each is wanted as bytes
+    # `raise`: columns that are not sent are refused. `mean`: they count as their means.
     missing: Literal["raise", "mean"]
+    # The client whose records they are, if one is named; else the model's `client_column` names each record's.
     client: str | None
-    id: str | None
-    warning: str = ""
+    id: str | None  # the request's name
+    warning: str = ""  # what the answer warns of: see `ServedModel.unnamed`
 
     @classmethod
     def of(cls, body: bytes, header: int | None, model: ServedModel, limits: RequestLimits) -> "InferRequest":
@@ -142,10 +117,6 @@ class InferRequest:
             JSON, and then the bytes of those tensors that are sent so.
         header
             The bytes of the JSON; None if there is nothing else.
-        model
-            The model that is asked.
-        limits
-            What a request may take.
 
         Raises
         ------
@@ -183,7 +154,7 @@ def matrix_of(encoding: Encoding) -> str | None:
     >>> matrix_of(Encoding(("x", "features"), {})), matrix_of(Encoding(("colour=red",), {"colour": ("red",)}))
     ('features_', None)
     """
-    if encoding.categories:
+    if encoding.categories or encoding.times:
         return None
     name = "features"
     while name in encoding.columns:
@@ -256,8 +227,8 @@ def _cells(tensor: _Input, shape: Shape, binary: memoryview, encoding: Encoding)
         raise PeerError(f"it names {size} bytes, but only {len(binary)} follow the JSON")
     if datatype not in (TEXTS, *NUMBERS):
         raise PeerError(f"there is no such datatype: {quoted(datatype)}; use one of {', '.join((TEXTS, *NUMBERS))}")
-    is_text = tensor.name in encoding.categories
-    if tensor.name not in encoding.others and (datatype == TEXTS) != is_text:
+    is_text, is_free = tensor.name in encoding.categories, {*encoding.others, *encoding.times}
+    if tensor.name not in is_free and (datatype == TEXTS) != is_text:
         kind, needed = ("texts", TEXTS) if is_text else ("numbers", "FP64")
         raise PeerError(f"it holds {kind}: send them as {needed}, not as {datatype}")
     if size is not None:
@@ -298,25 +269,17 @@ def predicted(asked: InferRequest, model: ServedModel) -> FloatArray:
         return model.predictions(features, X, model.rows_by_branch(asked.columns, asked.records, asked.client))
 
 
-def answer(asked: InferRequest, answering: Answering, name: str) -> tuple[bytes, int | None]:
+def answer(asked: InferRequest, answering: Answering, name: str, predictions: FloatArray) -> tuple[bytes, int | None]:
     """Return the body of the answer, and the bytes of its JSON if others follow.
 
     Parameters
     ----------
-    asked
-        The request.
     answering
         The model, for which the request was read.
-    name
-        The model's name.
-
-    Raises
-    ------
-    PeerError
-        See `predicted`.
+    predictions
+        What the model has predicted.
     """
     model, told, binary = answering.model, list[dict[str, object]](), list[bytes]()
-    predictions = predicted(asked, model)
     for output, as_bytes in asked.outputs.items():
         values = _values(output, predictions, model)
         datatype = TEXTS if isinstance(values, list) else "FP64"
@@ -330,7 +293,7 @@ def answer(asked: InferRequest, answering: Answering, name: str) -> tuple[bytes,
     head = msgspec.json.encode(
         {
             "model_name": name,
-            "model_version": str(answering.round),
+            "model_version": answering.version,
             **({} if asked.id is None else {"id": asked.id}),
             "parameters": {
                 "epoch": answering.epoch,
@@ -349,16 +312,28 @@ def _values(output: str, predictions: FloatArray, model: ServedModel) -> list[st
     return predictions[:, 0] if model.task == "regression" else list(map(str, model.decided(predictions)))
 
 
-def metadata(name: str, answering: Answering) -> dict[str, object]:
-    """Return what a model takes and returns, as the protocol tells it."""
+def metadata(
+    name: str, answering: Answering, versions: Sequence[Answering], figures: Mapping[str, object]
+) -> dict[str, object]:
+    """Return what a model takes and returns, as the protocol tells it.
+
+    Parameters
+    ----------
+    name, answering
+        The model.
+    versions
+        Its versions that may be asked.
+    figures
+        What else is told of this one.
+    """
     model, encoding = answering.model, answering.model.encoding
-    matrix = matrix_of(encoding)
+    matrix, texts = matrix_of(encoding), {*encoding.categories, *encoding.times}
     return {
         "name": name,
-        "versions": [str(answering.round)],
+        "versions": [one.version for one in versions],
         "platform": "streamfl",
         "inputs": [
-            {"name": column, "datatype": TEXTS if column in encoding.categories else "FP64", "shape": [-1]}
+            {"name": column, "datatype": TEXTS if column in texts else "FP64", "shape": [-1]}
             for column in encoding.columns
         ],
         "outputs": _told_outputs(model),
@@ -367,6 +342,7 @@ def metadata(name: str, answering: Answering) -> dict[str, object]:
             "entry": answering.entry,
             # one tensor of shape [-1, inputs] may replace all inputs; its columns are in their order
             **({} if matrix is None else {"matrix": matrix}),
+            **figures,
         },
     }
 

@@ -165,8 +165,6 @@ def serving(app: ASGIApp, host: str = "127.0.0.1", port: int = 8000, names: Coll
 
     Parameters
     ----------
-    app
-        The app.
     host
         The address; by default only this machine can reach it.
     port
@@ -218,14 +216,8 @@ def serve(
 
     Parameters
     ----------
-    app, host, port
-        As in `serving`.
-    stop
-        Whether to stop.
     began
         Called with the port once connections are taken.
-    names
-        As in `serving`.
 
     Raises
     ------

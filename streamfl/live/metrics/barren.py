@@ -11,17 +11,10 @@ MOST_BARREN = 3
 
 @dataclass
 class Barren:
-    """Counts entries in a row that have learnt no record.
+    """Counts entries in a row that have learnt no record."""
 
-    Parameters
-    ----------
-    entries
-        How many there are.
-    rejected, refused, unlearnt
-        Their bad records, refused messages, and records that the model could not learn.
-    """
-
-    entries: int = 0
+    entries: int = 0  # how many there are
+    # Their bad records, refused messages, and records that the model could not learn.
     rejected: int = 0
     refused: int = 0
     unlearnt: int = 0

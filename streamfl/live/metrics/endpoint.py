@@ -29,24 +29,12 @@ STUCK = 120.0
 
 @dataclass(eq=False)
 class Endpoint:
-    """What the endpoint shows. The loop refreshes it; the server's thread only reads what was shown last.
+    """What the endpoint shows. The loop refreshes it; the server's thread only reads what was shown last."""
 
-    Parameters
-    ----------
-    measured
-        Returns the measures; called by the loop.
-    not_ready
-        Returns why the process is not ready, None if it is; called by the loop.
-    federation
-        The name of the federation, which each sample has as a label.
-    seconds
-        Returns monotonic seconds.
-    """
-
-    measured: Callable[[], Iterable[Measure]]
-    not_ready: Callable[[], str | None]
-    federation: str = ""
-    seconds: Callable[[], float] = time.monotonic
+    measured: Callable[[], Iterable[Measure]]  # returns the measures; called by the loop
+    not_ready: Callable[[], str | None]  # returns why the process is not ready, None if it is; called by the loop
+    federation: str = ""  # the name of the federation, which each sample has as a label
+    seconds: Callable[[], float] = time.monotonic  # returns monotonic seconds
     _shown: tuple[Measure, ...] = ()
     _reason: str | None = "it has just started"
     _turned: float = field(default=-math.inf)

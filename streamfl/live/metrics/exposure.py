@@ -27,8 +27,6 @@ def exposed(
 
     Parameters
     ----------
-    settings
-        The settings of the process.
     role
         `coordinator`, `client` or `score`.
     measured, not_ready

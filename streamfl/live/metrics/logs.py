@@ -19,8 +19,6 @@ def configure(level: str, form: Literal["auto", "json", "text"], **process: str)
 
     Parameters
     ----------
-    level
-        The lowest level that is logged.
     form
         `json`, `text`, or `auto`: text on a terminal.
     process

@@ -20,28 +20,17 @@ MOST_OF_REASON = 80
 
 
 class Measure(NamedTuple):
-    """One measure, with its samples.
+    """One measure, with its samples."""
 
-    Parameters
-    ----------
-    name
-        Its name, with its unit.
-    what
-        What it is, in one sentence.
-    kind
-        A `counter` only grows while the process lives; a `gauge` may fall; a `histogram` counts values.
-    samples
-        The labels and the value of each sample; all have labels of the same names. Of a histogram: how many values
-        were at most the label `le`.
-    total
-        Of a histogram, the sum of its values.
-    """
-
-    name: str
-    what: str
+    name: str  # its name, with its unit
+    what: str  # what it is, in one sentence
+    # A `counter` only grows while the process lives; a `gauge` may fall; a `histogram` counts values.
     kind: Literal["counter", "gauge", "histogram"]
+
+    # The labels and the value of each sample; all have labels of the same names. Of a histogram: how many values were
+    # at most the label `le`.
     samples: tuple[tuple[Mapping[str, str], float], ...]
-    total: float = 0.0
+    total: float = 0.0  # of a histogram, the sum of its values
 
 
 def counter(name: str, what: str, value: float, **labels: str) -> Measure:

@@ -14,8 +14,6 @@ def whereabouts(announced: Finding, partitions: Collection[str] | None = None) -
 
     Parameters
     ----------
-    announced
-        The announcement.
     partitions
         The partitions that are told; None: the first ten.
 

@@ -8,7 +8,7 @@ from streamfl.errors import UsageError
 from streamfl.live.identity import OPEN_TO_ALL, REMEDY, Process, signatures
 from streamfl.live.settings.connectors import connect
 from streamfl.live.settings.settings import FederationSettings
-from streamfl.records.formats.doubting import Doubting
+from streamfl.records.doubts.doubting import Doubting
 from streamfl.run.report.terminal import print_line
 from streamfl.runtime.ports import CheckResult
 

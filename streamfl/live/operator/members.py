@@ -82,8 +82,6 @@ def show(state: CoordinatorState | None, names: Mapping[str, str], console: Cons
         What the coordinator committed last.
     names
         Of hosts, by key.
-    console
-        Where to print.
 
     Examples
     --------

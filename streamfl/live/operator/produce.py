@@ -29,34 +29,18 @@ Encode = Callable[[str, slice], bytes]
 
 @dataclass(frozen=True)
 class Production:
-    """The records to write, and the rate.
+    """The records to write, and the rate."""
 
-    Parameters
-    ----------
-    table, logs
-        The records, and by client which of them it gets, in order.
-    rate
-        Records a second in all; None is as fast as possible.
-    limit
-        The most records in all; None is all.
-    end
-        Whether to mark the end of every stream.
-    unlabelled
-        Whether to write them without their labels, to the first topic of `[score]`.
-    label_delay
-        How many records of a client later a label is written, to the topics of `[labels]`; None: with its record.
-    run
-        If labels come later: what ids begin with, so that those of two runs differ.
-    """
-
+    # The records, and by client which of them it gets, in order.
     table: Table
     logs: Mapping[str, Log]
-    rate: float | None = None
-    limit: int | None = None
-    end: bool = False
-    unlabelled: bool = False
+    rate: float | None = None  # records a second in all; None is as fast as possible
+    limit: int | None = None  # the most records in all; None is all
+    end: bool = False  # whether to mark the end of every stream
+    unlabelled: bool = False  # whether to write them without their labels, to the first topic of `[score]`
+    # How many records of a client later a label is written, to the topics of `[labels]`; None: with its record.
     label_delay: int | None = None
-    run: str = "0"
+    run: str = "0"  # if labels come later: what ids begin with, so that those of two runs differ
 
     @property
     def records(self) -> int:

@@ -15,8 +15,6 @@ def past_model(connector: Connector, entry: int) -> str:
 
     Parameters
     ----------
-    connector
-        The log of the federation.
     entry
         An entry of the ledger that is closed.
 
@@ -46,8 +44,6 @@ def round_of(entry: int, messages: Iterable[FromCoordinator | None]) -> int:
 
     Parameters
     ----------
-    entry
-        The entry.
     messages
         What the coordinator told, from the oldest message on; no more is read than up to the entry.
 

@@ -89,8 +89,6 @@ def watch(
     ----------
     messages
         The coordinator's messages, in order; None where nothing has come.
-    console
-        Where to print.
     rounds
         How many rounds to show; None continues for ever.
     opened
@@ -148,15 +146,9 @@ def _fields(message: FromCoordinator) -> dict[str, Any]:
 
 @dataclass
 class Outlook:
-    """What a federation waits for, as far as its log tells.
+    """What a federation waits for, as far as its log tells."""
 
-    Parameters
-    ----------
-    opened
-        The round that is open.
-    """
-
-    opened: RoundOpened | None = None
+    opened: RoundOpened | None = None  # the round that is open
     ended: bool = False
     _held: bool = False
     _empty: int = 0
@@ -196,13 +188,6 @@ class Outlook:
 class WaitingReport:
     """Says what a federation waits for, whenever there was no line for long.
 
-    Parameters
-    ----------
-    now
-        The time in seconds.
-    outlook
-        What the log tells of it.
-
     Examples
     --------
     >>> waiting = WaitingReport(iter([0.0, 20.0, 40.0, 50.0]).__next__, Outlook())
@@ -214,8 +199,8 @@ class WaitingReport:
     ''
     """
 
-    now: Callable[[], float]
-    outlook: Outlook
+    now: Callable[[], float]  # the time in seconds
+    outlook: Outlook  # what the log tells of it
     _since: float = field(init=False)
     _wait: float = QUIET
 

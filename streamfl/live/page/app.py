@@ -51,8 +51,6 @@ def app(source: PageSource, *, ending: Callable[[], bool] = lambda: False) -> AS
 
     Parameters
     ----------
-    source
-        What the page shows.
     ending
         Whether the process is to end: streams end then as well.
     """

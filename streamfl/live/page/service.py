@@ -39,8 +39,6 @@ class PageReader:
 
     Parameters
     ----------
-    source
-        What the page shows.
     end, whole
         A reader of the last messages, which is closed when it is no longer needed, and one of all.
     """
@@ -104,10 +102,6 @@ def serve_page(name: str, connector: Connector, where: str, stop: Stop, names: C
 
     Parameters
     ----------
-    name
-        The federation's name.
-    connector
-        Its log.
     where
         The address, PORT or HOST:PORT.
     stop
@@ -156,8 +150,6 @@ def shown(source: PageSource, where: str, names: Collection[str] = ()) -> Iterat
 
     Parameters
     ----------
-    source
-        What is shown.
     where
         The address, PORT or HOST:PORT.
     names

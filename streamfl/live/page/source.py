@@ -16,19 +16,6 @@ from streamfl.run.page.sections import Sections, sections, update_row
 class PageSource:
     """The federation as the page shows it.
 
-    Parameters
-    ----------
-    name
-        The federation's name.
-    history
-        What its coordinator told. It may be exchanged for a longer one.
-    letters
-        Its dead letters.
-    status
-        What is said of the reading itself: how far it is, and what it left out.
-    clock
-        Seconds since 1970.
-
     Examples
     --------
     >>> source = PageSource("forest")
@@ -36,11 +23,12 @@ class PageSource:
     'forest'
     """
 
-    name: str
+    name: str  # the federation's name
+    # What its coordinator told. It may be exchanged for a longer one.
     history: PageHistory = field(default_factory=PageHistory)
-    letters: Letters = field(default_factory=Letters)
-    status: Callable[[], Sections] = dict
-    clock: Callable[[], float] = time.time
+    letters: Letters = field(default_factory=Letters)  # its dead letters
+    status: Callable[[], Sections] = dict  # what is said of the reading itself: how far it is, and what it left out
+    clock: Callable[[], float] = time.time  # seconds since 1970
 
     @property
     def version(self) -> tuple[int, int, int, int, str]:

@@ -12,8 +12,6 @@ def connect(settings: FederationSettings, signatures: Signatures = OPEN) -> Conn
 
     Parameters
     ----------
-    settings
-        The settings of the process.
     signatures
         What the process signs with, and whose signatures it asks for.
 

@@ -51,10 +51,6 @@ def section(name: str, model: type[BaseModel], table: Mapping[str, object]) -> B
     ----------
     name
         The name of the connector and its section.
-    model
-        The connector's settings model.
-    table
-        The content of the section.
 
     Raises
     ------

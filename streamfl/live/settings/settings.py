@@ -361,6 +361,8 @@ class ScoreSettings(_Table):
     """The address, `[HOST:]PORT`, at which the process also answers over HTTP; empty: no HTTP."""
     host_names: HostNames = ()
     """Host names under which it accepts HTTP requests, in addition to IP addresses and the machine's name."""
+    candidate: Path | None = None
+    """A saved model that predicts what the process is asked over HTTP, to be compared with the federation's."""
 
     @model_validator(mode="after")
     def _topics_are_named(self) -> Self:
@@ -765,8 +767,6 @@ def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettin
 
     Parameters
     ----------
-    path
-        The TOML file.
     flags
         Nested like the file; they override all else.
 

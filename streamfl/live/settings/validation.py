@@ -16,8 +16,6 @@ def first_of(error: ValidationError, model: type[BaseModel]) -> str:
     ----------
     error
         The model's error; messages of its own validators end with the remedy.
-    model
-        The settings model.
     """
     return bounded(_first_of(error, model))
 

@@ -58,22 +58,13 @@ class _Ids(IdGenerator):
 
 @dataclass
 class Spans:
-    """Writes spans of a federation's entries.
-
-    Parameters
-    ----------
-    federation
-        The federation's name.
-    tracer, ids
-        The tracer of this process, and what gives its spans their ids.
-    now
-        Returns nanoseconds since 1970.
-    """
+    """Writes spans of a federation's entries."""
 
     federation: str
+    # The tracer of this process, and what gives its spans their ids.
     tracer: Tracer
     ids: _Ids
-    now: Callable[[], int] = time.time_ns
+    now: Callable[[], int] = time.time_ns  # returns nanoseconds since 1970
 
     def entry(self, entry: int, since: int, attributes: Mapping[str, AttributeValue]) -> None:
         """Write the first span of an entry: from when it was opened to now."""

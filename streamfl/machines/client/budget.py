@@ -24,17 +24,7 @@ class SentSizes:
     latest: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def add(self, round_: int, size: int, records: int) -> None:
-        """Add an update; one for the same round replaces the one before.
-
-        Parameters
-        ----------
-        round_
-            Its round.
-        size
-            Its bytes.
-        records
-            Its good records.
-        """
+        """Add an update; one for the same round replaces the one before."""
         self.latest[round_] = size, records
         if len(self.latest) > TOGETHER:
             del self.latest[min(self.latest)]
@@ -55,18 +45,10 @@ class SentSizes:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The most bytes of an update.
+    """The most bytes of an update."""
 
-    Parameters
-    ----------
-    bytes_per_record
-        Bytes for each good record of the update.
-    size_of
-        Returns the bytes of an update as it is sent.
-    """
-
-    bytes_per_record: float
-    size_of: Callable[[Update], int]
+    bytes_per_record: float  # bytes for each good record of the update
+    size_of: Callable[[Update], int]  # returns the bytes of an update as it is sent
 
     def of(self, records: int) -> int:
         """Return the most bytes of an update about this many records.

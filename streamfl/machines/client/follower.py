@@ -34,20 +34,12 @@ class Follower:
 
     Messages of one topic must come in their order; the topics of models and of rounds may be ahead of each other. A
     round answers once all that it names has arrived. Until the next one has, it goes on to answer.
-
-    Parameters
-    ----------
-    learner
-        How the federation learns. Models of a client's own have no part.
-    opened
-        The round whose models answer; None as long as there are none.
-    newest
-        The newest round that was opened; 0 before any.
     """
 
+    # How the federation learns. Models of a client's own have no part.
     learner: Learner
-    opened: RoundOpened | None = None
-    newest: int = 0
+    opened: RoundOpened | None = None  # the round whose models answer; None as long as there are none
+    newest: int = 0  # the newest round that was opened; 0 before any
     _models: ClientModels = field(init=False)
     _next: RoundOpened | None = None
     _waiting: list[Published] = field(default_factory=list)

@@ -98,8 +98,6 @@ class Client(ClientState):
 
     Parameters
     ----------
-    settings
-        How it works.
     name
         The client's name: unique in the federation, the same after a restart.
     nonce
@@ -162,8 +160,6 @@ class Client(ClientState):
 
         Parameters
         ----------
-        event
-            What happened.
         now
             The time in seconds, by the clock that drives the federation.
         """
@@ -334,7 +330,8 @@ class Client(ClientState):
         opened = self._ledger.open_round
         if self.phase is Phase.GATHERING and opened is not None:
             self._within(opened)
-            self._models.learn(opened, Gathering(self.settings, self._buffer, opened).so_far())
+            gathering = Gathering(self.settings, self._buffer, opened, most=self._most)
+            self._models.learn(opened, gathering.so_far())
         elif self._ledger.opened is None:  # before the first round
             self._models.learn_more(self._buffer.full(self._size()))
 
@@ -440,10 +437,26 @@ class Client(ClientState):
             self._lose_place()
         elif is_next:
             self._flight.sent = None
+            if closed.records:
+                self._adapt(None if sent is None else sent.update.records, in_time=own is not None)
             if own is not None and sent is not None:
                 self._accept(own, sent, closed, place)
             if self._ledger.close(closed):
                 self._flight.turn_to(self._ledger.opened)
+
+    def _adapt(self, records: int | None, *, in_time: bool) -> None:
+        """Send half as many records after an update that came too late, then a quarter or a round's more each time.
+
+        So a backlog of records, with which no client of a busy host would be done in time, teaches all rounds. A
+        client whose turn has not come at all (`records` None) sends half of what it has.
+        """
+        if records is None:
+            self._most = max(self.settings.min_records, self._buffer.size // 2) if self._most is None else self._most
+        elif not in_time:
+            self._most = max(self.settings.min_records, records // 2)
+        elif self._most is not None and records >= self._most:
+            more = self._most + max(self._most // 4, self._size())
+            self._most = more if more < self.settings.most_pending else None
 
     def _accept(self, own: Accepted, sent: SentUpdate, closed: RoundClosed, place: LedgerPlace) -> None:
         self._patience = self._patience.succeeds()
@@ -495,7 +508,7 @@ class Client(ClientState):
         if opened is None:
             raise BrokenInvariantError("records are gathered, but no round is open")
         self._within(opened)
-        gathering = Gathering(self.settings, self._buffer, opened, self.sending.disclosed)
+        gathering = Gathering(self.settings, self._buffer, opened, self.sending.disclosed, self._most)
         taken = gathering.take(
             Occasion(now, is_full=self._is_full(), ended=self._ended, due=self._due, stuck=self.intake.must_move)
         )

@@ -13,19 +13,6 @@ MOST_DOUBLINGS = 5
 class Patience:
     """How long a client has waited, and when it asks again. Immutable: every method returns a new value.
 
-    Parameters
-    ----------
-    retry
-        Seconds before it asks again for the first time.
-    since
-        When the client last received what it waits for, or asked.
-    unanswered
-        How often the wait has run out since the last answer.
-    setbacks
-        Refusals and unusable messages since the last accepted update.
-    asked
-        The question that is waiting for an answer; None if the client may ask at once.
-
     Examples
     --------
     >>> asked = Patience(retry=5.0).asks("join", now=10.0)
@@ -33,11 +20,11 @@ class Patience:
     (15.0, 25.0, 22.0)
     """
 
-    retry: float
-    since: float = 0.0
-    unanswered: int = 0
-    setbacks: int = 0
-    asked: Question | None = None
+    retry: float  # seconds before it asks again for the first time
+    since: float = 0.0  # when the client last received what it waits for, or asked
+    unanswered: int = 0  # how often the wait has run out since the last answer
+    setbacks: int = 0  # refusals and unusable messages since the last accepted update
+    asked: Question | None = None  # the question that is waiting for an answer; None if the client may ask at once
 
     @property
     def ends(self) -> float:

@@ -128,8 +128,6 @@ def may_follow(before: Phase, event: ClientEvent, decisions: list[ClientDecision
     ----------
     before, after
         The phases before and after one event.
-    event, decisions
-        The event, and what was decided.
 
     Examples
     --------

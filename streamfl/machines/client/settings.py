@@ -12,68 +12,51 @@ from streamfl.machines.client.budget import Budget
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """How a client works.
+    """How a client works."""
 
-    Parameters
-    ----------
-    learner
-        How to learn; the same for all clients of a federation.
-    round_size
-        Records per round with the `records` clock, and the number of first records in Join, which by event time is
-        `min_records` and at least 5. Several numbers are the sizes of rounds 1, 2, .. of a stream that was recorded
-        by rounds; the last one is used from then on.
-    clock
-        `records`: the buffer is closed when it is full. `interval`: at the time that RoundOpened names. `event_time`:
-        when its records reach the end of the period that RoundOpened names, see
-        `streamfl.machines.client.intake.period`.
-    period
-        Seconds of a period.
-    min_records
-        With fewer good records than this the client sends nothing about them, not even the moments in Join: they stay
-        pending until there are enough. Each client sets it to protect its own records; a smaller round size is raised
-        to it. With 1, sums over a single record may be sent, and the record can be solved for from them.
-    capacity
-        The most pending records, good and bad; None is twice the round size. At least `min_records`.
-    retry
-        Seconds without an answer after which the client asks for its place in the ledger; the interval doubles each
-        time. After the answer it sends its messages for the open round again.
-    limits
-        How many names the federation registers. Beyond that, records of other labels are rejected and other features
-        left out.
-    measure
-        Whether to report Predicted and PostUpdate, for evaluation in the same process.
-    window
-        If labels come later: how many positions of features before the watermark, and after the newest
-        record that has its label, a label may find its record in; see `streamfl.machines.client.intake.waiting`.
-        None: records come with their labels.
-    budget
-        The budget of bytes of updates; None: they take what they take. The same for all clients of a federation.
-    secure_aggregation
-        What the coordinator may know of the numbers about this client's records: each of them (`off`), or their
-        sums over all clients, sent in the clear (`pooled`, for comparison) or `masked`. A client takes part in no
-        round that is opened otherwise.
-    min_clients_per_sum
-        The fewest clients of whose masked sums it lets the total be told.
-    noise
-        The noise on sums; None: there is none.
-    waits
-        Whether it waits for others while fewer than these take part; else it leaves, and its records stay pending.
-    """
+    learner: Learner  # how to learn; the same for all clients of a federation
 
-    learner: Learner
+    # Records per round with the `records` clock, and the number of first records in Join, which by event time is
+    # `min_records` and at least 5. Several numbers are the sizes of rounds 1, 2, .. of a stream that was recorded by
+    # rounds; the last one is used from then on.
     round_size: int | tuple[int, ...] = 100
+
+    # `records`: the buffer is closed when it is full. `interval`: at the time that RoundOpened names. `event_time`:
+    # when its records reach the end of the period that RoundOpened names, see
+    # `streamfl.machines.client.intake.period`.
     clock: Literal["records", "interval", "event_time"] = "records"
-    period: float = 60.0
+    period: float = 60.0  # seconds of a period
+
+    # With fewer good records than this the client sends nothing about them, not even the moments in Join: they stay
+    # pending until there are enough. Each client sets it to protect its own records; a smaller round size is raised
+    # to it. With 1, sums over a single record may be sent, and the record can be solved for from them.
     min_records: int = 1
+    # The most pending records, good and bad; None is twice the round size. At least `min_records`.
     capacity: int | None = None
+
+    # Seconds without an answer after which the client asks for its place in the ledger; the interval doubles each
+    # time. After the answer it sends its messages for the open round again.
     retry: float = 5.0
+
+    # How many names the federation registers. Beyond that, records of other labels are rejected and other features
+    # left out.
     limits: Limits = NAMED
-    measure: bool = False
+    measure: bool = False  # whether to report Predicted and PostUpdate, for evaluation in the same process
+
+    # If labels come later: how many positions of features before the watermark, and after the newest record that has
+    # its label, a label may find its record in; see `streamfl.machines.client.intake.waiting`. None: records come
+    # with their labels.
     window: int | None = None
+    # The budget of bytes of updates; None: they take what they take. The same for all clients of a federation.
     budget: Budget | None = None
+
+    # What the coordinator may know of the numbers about this client's records: each of them (`off`), or their sums
+    # over all clients, sent in the clear (`pooled`, for comparison) or `masked`. A client takes part in no round that
+    # is opened otherwise.
     secure_aggregation: Sums = "off"
-    min_clients_per_sum: int = FEWEST
-    noise: Noise | None = None
+    min_clients_per_sum: int = FEWEST  # the fewest clients of whose masked sums it lets the total be told
+    noise: Noise | None = None  # the noise on sums; None: there is none
+    # Whether it waits for others while fewer than these take part; else it leaves, and its records stay pending.
     waits: bool = True
 
     def size(self, t: int) -> int:

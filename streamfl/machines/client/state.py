@@ -58,6 +58,7 @@ class ClientState:
     _after: int = 0  # the incarnation whose place it takes
     _renewals: int = 0  # how often it was told that it had left, which it had not asked for
     _attempts: int = 0
+    _most: int | None = None  # the most records of an update that a time closes, since a larger one came too late
     _ended: bool = False
     _due: bool = False
     _stopped: bool = False

@@ -34,8 +34,6 @@ def unusable(message: FromCoordinator, online: OnlineModels[Any, Any] | None) ->
 
     Parameters
     ----------
-    message
-        The message.
     online
         What learns online; None if nothing does.
 

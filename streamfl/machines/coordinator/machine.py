@@ -69,8 +69,6 @@ class Coordinator:
 
     Parameters
     ----------
-    settings
-        How it works.
     state
         A new state, or the one of the last Commit.
     recover

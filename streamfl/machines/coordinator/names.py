@@ -92,8 +92,6 @@ def affordable(own: Mapping[str, Sequence[Name]], spent: Mapping[str, int], t: i
         By client with records, its own names.
     spent
         By client that is there, also without records, what its names have cost so far.
-    t
-        The round.
 
     Examples
     --------
@@ -130,17 +128,6 @@ def named_by(messages: Iterable[Iterable[str]], fewest: int) -> tuple[str, ...]:
 class Grant:
     """The names that a round may register.
 
-    Parameters
-    ----------
-    registry
-        In force for the round.
-    features, labels
-        The registered ones, and those of the round's that are granted.
-    cost
-        By client, what the names cost that it has brought alone; empty where names cost nothing.
-    waiting
-        By client, how many of its names have to wait, because it has spent too much.
-
     Examples
     --------
     >>> import numpy as np
@@ -149,10 +136,13 @@ class Grant:
     [0, 2]
     """
 
-    registry: Registry
+    registry: Registry  # in force for the round
+    # The registered ones, and those of the round's that are granted.
     features: frozenset[str]
     labels: frozenset[str]
+    # By client, what the names cost that it has brought alone; empty where names cost nothing.
     cost: Mapping[str, int] = field(default_factory=dict)
+    # By client, how many of its names have to wait, because it has spent too much.
     waiting: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod

@@ -25,17 +25,10 @@ Step = Callable[[Standing, float], Decisions]
 
 @dataclass
 class Recovery:
-    """Continues without the messages that make something raise.
+    """Continues without the messages that make something raise."""
 
-    Parameters
-    ----------
-    standing
-        Where the coordinator stands.
-    last_saved
-        Returns the state of the last Commit, or a new one. Without it exceptions are raised as they are.
-    """
-
-    standing: Standing
+    standing: Standing  # where the coordinator stands
+    # Returns the state of the last Commit, or a new one. Without it exceptions are raised as they are.
     last_saved: Callable[[], CoordinatorState] | None
 
     def restore(self, kept: Unsaved) -> None:

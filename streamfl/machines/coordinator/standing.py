@@ -20,24 +20,15 @@ from streamfl.machines.coordinator.settings import CoordinatorSettings
 class Standing:
     """Where a coordinator stands.
 
-    Parameters
-    ----------
-    settings
-        How it works.
-    state
-        The state that every Commit saves.
-    unsaved
-        What no Commit saves.
-
     Attributes
     ----------
     kind, clock
         What clients send of a round, and what ends one: each is chosen once, by the settings.
     """
 
-    settings: CoordinatorSettings
-    state: CoordinatorState
-    unsaved: Unsaved
+    settings: CoordinatorSettings  # how it works
+    state: CoordinatorState  # the state that every Commit saves
+    unsaved: Unsaved  # what no Commit saves
     kind: RoundKind = field(init=False)
     clock: RoundClock = field(init=False)
 

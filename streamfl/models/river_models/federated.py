@@ -25,13 +25,6 @@ from streamfl.protocol.records import Batch
 class FederatedRiverModel:
     """`streamfl.protocol.external.interface.ExternalModel` for River.
 
-    Parameters
-    ----------
-    model
-        A River estimator or pipeline, trained or not: every client begins with an untrained clone.
-    task
-        The task of the federation.
-
     Raises
     ------
     UsageError
@@ -50,8 +43,9 @@ class FederatedRiverModel:
     {'x': 1.0}
     """
 
+    # A River estimator or pipeline, trained or not: every client begins with an untrained clone.
     model: base.Estimator
-    task: Task
+    task: Task  # the task of the federation
     _kind: ModelKind = field(init=False)
 
     def __post_init__(self) -> None:
@@ -114,8 +108,6 @@ class FederatedRiverPass:
     ----------
     model
         A clone that is used nowhere else.
-    kind
-        The kind of the model.
     agreed
         The agreed state from which it begins.
     """

@@ -24,22 +24,12 @@ def _no_obstacle(_: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a River class is federated; only the class itself, because a subclass may have more state.
+    """How a River class is federated; only the class itself, because a subclass may have more state."""
 
-    Parameters
-    ----------
-    merging
-        `mean`: its weights are averaged. `sum`: its counts and moments are added, its extremes are taken. `nothing`:
-        it learns nothing.
-    tables
-        Returns the tables of an estimator, by name.
-    restore
-        Replaces the state of an estimator by tables.
-    obstacle
-        Returns why an estimator with these parameters cannot be federated, and what to take instead; None if it can.
-    """
-
+    # `mean`: its weights are averaged. `sum`: its counts and moments are added, its extremes are taken. `nothing`: it
+    # learns nothing.
     merging: Merging = "nothing"
-    tables: Callable[[Any], Tables] = _no_tables
-    restore: Callable[[Any, Tables], None] = _restore_nothing
+    tables: Callable[[Any], Tables] = _no_tables  # returns the tables of an estimator, by name
+    restore: Callable[[Any, Tables], None] = _restore_nothing  # replaces the state of an estimator by tables
+    # Returns why an estimator with these parameters cannot be federated, and what to take instead; None if it can.
     obstacle: Callable[[Any], str | None] = _no_obstacle

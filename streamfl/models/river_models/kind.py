@@ -22,20 +22,12 @@ FORMS: dict[type[Any], Form] = {
 
 @dataclass(frozen=True, slots=True)
 class ModelKind:
-    """The kind of a model that can be federated.
+    """The kind of a model that can be federated."""
 
-    Parameters
-    ----------
-    task
-        The task; `transformation` if no last step predicts.
-    binary
-        Whether it is a classifier of False and True only.
-    merging
-        How its state is merged: `mean` of weights, `sum` of counts and moments.
-    """
-
+    # The task; `transformation` if no last step predicts.
     task: Literal["classification", "regression", "transformation"]
-    binary: bool
+    binary: bool  # whether it is a classifier of False and True only
+    # How its state is merged: `mean` of weights, `sum` of counts and moments.
     merging: frozenset[Literal["mean", "sum"]]
 
 

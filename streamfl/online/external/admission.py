@@ -22,12 +22,8 @@ def wrong_external(
 
     Parameters
     ----------
-    learnt
-        The state in the client's update.
     agreed
         The agreed state from which it began.
-    model
-        The model.
     records
         The number of records that the update covers.
     limits
@@ -36,7 +32,9 @@ def wrong_external(
     if learnt.records != records or not 0 <= learnt.unlearnt <= records:
         return "the external model has another number of records than the update"
     if learnt.state is None:
-        return None if learnt.unlearnt == records else "an external model that has learnt, and does not say what"
+        return (
+            None if learnt.unlearnt == records else "the external model has learnt records, but its state is missing"
+        )
     reason = (
         _named_too_much(learnt.state, limits)
         or unusable(learnt.state, agreed)

@@ -21,16 +21,10 @@ class ExternalAtClient(AtClient):
     """The external model as it has learnt the pending records of the open round.
 
     It alone makes the client's predictions.
-
-    Parameters
-    ----------
-    model
-        The model.
-    version
-        The version of the agreed state; 0 before any: until the first round it learns from an untrained state.
     """
 
     model: ExternalModel
+    # The version of the agreed state; 0 before any: until the first round it learns from an untrained state.
     version: int = 0
     _agreed: ExternalState = field(init=False)
     _pass: ExternalPass = field(init=False)

@@ -16,13 +16,7 @@ from streamfl.protocol.messages import OnlinePublished
 
 @dataclass(frozen=True)
 class ExternalOnlineModels(OnlineModels[ExternalState, ExternalLearnt]):
-    """An external model, which learns and predicts without any other.
-
-    Parameters
-    ----------
-    model
-        The model.
-    """
+    """An external model, which learns and predicts without any other."""
 
     state = ExternalState
     learnt = ExternalLearnt
@@ -59,7 +53,7 @@ class ExternalOnlineModels(OnlineModels[ExternalState, ExternalLearnt]):
     ) -> tuple[ExternalState, None]:
         """Return the agreed state after a round, merged over all clients that are not in `apart`.
 
-        At a restart it is untrained again, unless the incumbent goes on.
+        At a restart it is untrained again, unless the incumbent continues.
         """
         if renewal is not None and not renewal.goes_on:
             return ExternalState(self.model.initial(agreed.state), labels), None

@@ -23,27 +23,14 @@ from streamfl.protocol.records import Batch
 
 if TYPE_CHECKING:
     from streamfl.online.native.learner import KeptOwn, NativeLearner
-    from streamfl.online.native.private.asked import LateLabelExperts
     from streamfl.online.native.private.last_answer import LastAnswer
+    from streamfl.online.native.private.late_labels import LateLabelExperts
     from streamfl.online.native.shared import Shared
 
 
 @dataclass
 class NativeAtClient(AtClient):
     """Native models as they have learnt the pending records of the open round.
-
-    Parameters
-    ----------
-    settings
-        Which models learn.
-    shared
-        What they share with those of other clients; None: nothing.
-    way
-        How what they learn goes to the coordinator.
-    learner
-        The models.
-    version
-        The version of the agreed state; version 1 is the untrained one, with which every client begins.
 
     Examples
     --------
@@ -59,13 +46,14 @@ class NativeAtClient(AtClient):
 
     coarsest: ClassVar[int] = COARSEST
 
-    settings: NativeSettings
-    shared: InitVar[Optional["Shared"]] = None
-    way: InitVar[Way] = ON_GRIDS
-    learner: "NativeLearner" = field(init=False)
+    settings: NativeSettings  # which models learn
+    shared: InitVar[Optional["Shared"]] = None  # what they share with those of other clients; None: nothing
+    way: InitVar[Way] = ON_GRIDS  # how what they learn goes to the coordinator
+    learner: "NativeLearner" = field(init=False)  # the models
+    # The version of the agreed state; version 1 is the untrained one, with which every client begins.
     version: int = 1
     _epoch: int | None = None
-    _asked: "LateLabelExperts | None" = None
+    _late: "LateLabelExperts | None" = None
     _held: "KeptOwn | None" = None
     _served: list[FloatArray] = field(default_factory=list)
     _published: Arrived[dict[bool, NativeState | NativeChange]] = field(default_factory=Arrived)
@@ -143,7 +131,7 @@ class NativeAtClient(AtClient):
             self._held = self.learner.keep_own()
 
     def release(self) -> None:
-        """Let go of what `hold` has kept."""
+        """Forget what `hold` has kept."""
         self._held = None
 
     def _go_back(self) -> None:
@@ -157,16 +145,16 @@ class NativeAtClient(AtClient):
 
     def answer_late(self, batch: Batch, serving: Serving | None = None) -> FloatArray:
         """Return the present predictions of records whose labels come late: see `answer`."""
-        if self._asked is None:
-            from streamfl.online.native.private.asked import LateLabelExperts  # noqa: PLC0415  as in __post_init__
+        if self._late is None:
+            from streamfl.online.native.private.late_labels import LateLabelExperts  # noqa: PLC0415  as in __post_init__
 
             last = self.learner.without_last()
-            self._asked = None if last is None else LateLabelExperts(last)
+            self._late = None if last is None else LateLabelExperts(last)
         others = self.answer(batch, serving)
-        if self._asked is None or not others.size:
+        if self._late is None or not others.size:
             return others
         own = self.learner.own_says(batch.features, batch.X, others)
-        mixed = self._asked.mixed(batch.positions, others, own, self.learner.labels, self.learner.centre)
+        mixed = self._late.mixed(batch.positions, others, own, self.learner.labels, self.learner.centre)
         return self.learner.within_believed(mixed) if self.settings.targets else mixed
 
     def learn_next(self, batch: Batch, serving: Serving | None = None) -> None:
@@ -174,9 +162,9 @@ class NativeAtClient(AtClient):
         predicted = self.learner.has_predicted(batch.features, batch.X, batch.y, batch.labels)
         rounds = None if predicted else self._of_rounds(batch, serving)
         self._served.append(self.learner.learn(batch.features, batch.X, batch.y, batch.labels, rounds))
-        if self._asked is not None and batch.beside is not None:
+        if self._late is not None and batch.beside is not None:
             truths = self.learner.truths(batch.y, batch.labels)
-            self._asked.learn(batch.beside, truths, self.learner.labels, self.learner.centre)
+            self._late.learn(batch.beside, truths, self.learner.labels, self.learner.centre)
 
     def answer(self, batch: Batch, serving: Serving | None = None) -> FloatArray:
         """Return the present predictions of records: probabilities by label, or targets; shape (n, columns)."""
@@ -212,4 +200,4 @@ class NativeAtClient(AtClient):
     @property
     def _last(self) -> "LastAnswer | None":
         """Return the outer mixture, also while labels come late."""
-        return self.learner.last if self._asked is None else self._asked.last
+        return self.learner.last if self._late is None else self._late.last

@@ -20,13 +20,6 @@ class Ferns:
     for each feature, and the feature with the largest is tested. So a new feature takes over only its share of the
     tests, and what was learnt with the others remains valid.
 
-    Parameters
-    ----------
-    seed
-        The federation's seed.
-    features
-        Names, length d.
-
     References
     ----------
     Ozuysal, Calonder, Lepetit, Fua 2010, for ferns; Thaler and Ravishankar 1998, for the choice by the largest draw.
@@ -39,8 +32,8 @@ class Ferns:
     ((3, 200), True, 198)
     """
 
-    seed: int
-    features: tuple[str, ...] = ()
+    seed: int  # the federation's seed
+    features: tuple[str, ...] = ()  # names, length d
     _chosen: IntArray = field(default_factory=lambda: np.zeros(_ALL_TESTS, np.int64))
     _largest: FloatArray = field(default_factory=lambda: np.full(_ALL_TESTS, -1.0))
     _thresholds: FloatArray = field(init=False)

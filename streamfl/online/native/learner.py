@@ -78,17 +78,6 @@ class KeptOwn(NamedTuple):
 class NativeLearner:
     """The native models of one client, which continue from the agreed state.
 
-    Parameters
-    ----------
-    settings
-        Which models learn.
-    rest
-        The sleep of the client's own experts, which it decides alone: nothing that is sent depends on it.
-    shared
-        What it shares with others of this thread; by default nothing.
-    way
-        How what it learns goes to the coordinator.
-
     Examples
     --------
     >>> learner = NativeLearner(NativeSettings("linear", neighbours=False))
@@ -99,9 +88,9 @@ class NativeLearner:
     (('a', 'b'), array([[0.45, 0.55]]))
     """
 
-    settings: NativeSettings
-    shared: Shared = field(default_factory=Shared)
-    way: Way = ON_GRIDS
+    settings: NativeSettings  # which models learn
+    shared: Shared = field(default_factory=Shared)  # what it shares with others of this thread; by default nothing
+    way: Way = ON_GRIDS  # how what it learns goes to the coordinator
     features: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     mixture: LabelMixture | TargetMixture = field(init=False)
@@ -109,6 +98,7 @@ class NativeLearner:
     near: Neighbours | None = field(init=False)
     own: OwnModel | None = field(init=False)
     last: LastAnswer | None = field(init=False)
+    # The sleep of the client's own experts, which it decides alone: nothing that is sent depends on it.
     rest: Rest = field(default_factory=Rest)
     _codes: dict[str, int] = field(init=False)
     _ferns: Ferns = field(init=False)
@@ -170,8 +160,6 @@ class NativeLearner:
 
         Parameters
         ----------
-        agreed
-            The agreed state.
         cells
             The rows of the table that `agreed.table` holds: those that changed since the state before. None: it holds
             all rows.
@@ -364,7 +352,7 @@ class NativeLearner:
         return targets.clip(*believed(known))
 
     def without_last(self) -> LastAnswer | None:
-        """Return the experts on the last answer, and go on without them: labels come late, see `Asked`."""
+        """Return the experts on the last answer, and go on without them: labels come late, see `LateLabelExperts`."""
         last, self.last = self.last, None
         self._table.changes.arguments, self._last_prediction = None, None
         return last

@@ -24,13 +24,7 @@ from streamfl.protocol.native.settings import STACKING
 
 @dataclass
 class Mixture:
-    """The base of both mixtures: expert weights by fixed share and stacked, and the weights of the three mixtures.
-
-    Parameters
-    ----------
-    experts
-        The number of experts.
-    """
+    """The base of both mixtures: expert weights by fixed share and stacked, and the weights of the three mixtures."""
 
     experts: int
     mixing: Mixing = field(init=False)

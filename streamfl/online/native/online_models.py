@@ -31,15 +31,6 @@ if TYPE_CHECKING:
 class NativeOnlineModels(OnlineModels[NativeState, NativeLearnt]):
     """Linear models, ferns and nearest neighbours, whose predictions are mixed.
 
-    Parameters
-    ----------
-    settings
-        Which of them learn, and whether they predict labels or targets.
-    shared
-        What its clients share; None: nothing.
-    way
-        How what a client learnt goes to the coordinator.
-
     Examples
     --------
     >>> native = NativeOnlineModels(NativeSettings("linear", neighbours=False))
@@ -51,9 +42,10 @@ class NativeOnlineModels(OnlineModels[NativeState, NativeLearnt]):
     learnt = NativeLearnt
     pairs_features = True
 
-    settings: NativeSettings
+    settings: NativeSettings  # which of them learn, and whether they predict labels or targets
+    # What its clients share; None: nothing.
     shared: Optional["Shared"] = field(default=None, compare=False, repr=False)
-    way: Way = ON_GRIDS
+    way: Way = ON_GRIDS  # how what a client learnt goes to the coordinator
 
     @cached_property
     def names(self) -> AbstractSet[str]:

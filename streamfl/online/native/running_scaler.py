@@ -19,12 +19,6 @@ class RunningScaler:
 
     Sums are of differences from a fixed point near the values, so that squares do not cancel.
 
-    Parameters
-    ----------
-    sums
-        By feature, shape (d,) each: that point, NaN before the first value; the number of values; the sums of their
-        differences from it and of the squares of these; and what is kept to find outliers, see `Scales`.
-
     Examples
     --------
     >>> scaler = RunningScaler.of(Moments(("x",), np.array([2.0]), np.array([1.0]), np.array([2.0])), ("x",))
@@ -34,6 +28,8 @@ class RunningScaler:
            [5.]])
     """
 
+    # By feature, shape (d,) each: that point, NaN before the first value; the number of values; the sums of their
+    # differences from it and of the squares of these; and what is kept to find outliers, see `Scales`.
     sums: Scales
 
     @classmethod

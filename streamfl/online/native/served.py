@@ -22,15 +22,6 @@ class ServedNative:
 
     Nothing that belongs to a client is in it: neither its last records nor its own mixture.
 
-    Parameters
-    ----------
-    settings
-        Which models there are; without those of a client alone.
-    agreed
-        The agreed state, with the rows `cells` of the table, and without second moments and early values.
-    cells
-        The rows of the table that are not 0, shape (rows,).
-
     Examples
     --------
     >>> from streamfl.online.native.learner import NativeLearner
@@ -48,9 +39,10 @@ class ServedNative:
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
-    settings: NativeSettings
+    settings: NativeSettings  # which models there are; without those of a client alone
+    # The agreed state, with the rows `cells` of the table, and without second moments and early values.
     agreed: NativeState
-    cells: FloatArray
+    cells: FloatArray  # the rows of the table that are not 0, shape (rows,)
 
     @classmethod
     def of(cls, settings: NativeSettings, agreed: NativeState) -> "ServedNative":

@@ -14,13 +14,6 @@ from streamfl.online.native.tables import AgreedTables
 class Shared:
     """What is the same at several clients, and room for what each computes anew.
 
-    Parameters
-    ----------
-    tables
-        The tables of ferns.
-    loaded
-        Whether the compiled loops have been loaded for them.
-
     Examples
     --------
     >>> shared = Shared()
@@ -29,8 +22,8 @@ class Shared:
     (True, (2, 2))
     """
 
-    tables: AgreedTables = field(default_factory=AgreedTables)
-    loaded: bool = False
+    tables: AgreedTables = field(default_factory=AgreedTables)  # the tables of ferns
+    loaded: bool = False  # whether the compiled loops have been loaded for them
     _ferns: "WeakValueDictionary[tuple[int, tuple[str, ...]], Ferns]" = field(default_factory=WeakValueDictionary)
     _square: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
 

@@ -32,24 +32,14 @@ def _no_changes(columns: int, rates: int) -> Touched:
 
 @dataclass(eq=False)
 class TableChanges:
-    """What one client has changed in a table since its round began.
+    """What one client has changed in a table since its round began."""
 
-    Parameters
-    ----------
-    touched
-        The rows, and the agreed values there. While the changes are out of the table, `before` is empty.
-    columns
-        The number of the client's columns; labels that are new at the client come last.
-    out
-        The client's values and visits in these rows, while the table has the agreed ones; None while it has these.
-    arguments
-        The arguments of the compiled loops while the changes are in the table.
-    """
-
+    # The rows, and the agreed values there. While the changes are out of the table, `before` is empty.
     touched: Touched
-    columns: int
+    columns: int  # the number of the client's columns; labels that are new at the client come last
+    # The client's values and visits in these rows, while the table has the agreed ones; None while it has these.
     out: tuple[Table, IntArray] | None = None
-    arguments: Learning | None = None
+    arguments: Learning | None = None  # the arguments of the compiled loops while the changes are in the table
 
     @property
     def cells(self) -> IntArray:
@@ -223,8 +213,6 @@ class ClientTable:
 
     Parameters
     ----------
-    tables
-        The tables of the process.
     values
         The agreed values to begin with, shape (rows, rates, columns).
 

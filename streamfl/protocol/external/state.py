@@ -13,24 +13,15 @@ from streamfl.protocol.external.tables import Exported
 
 @dataclass(frozen=True, eq=False)
 class ExternalLearnt:
-    """The state of a client's external model after one round.
-
-    Parameters
-    ----------
-    state
-        The state, which includes the agreed state from which it began. None if it cannot be sent: no record was
-        learnt, or its numbers are not finite.
-    records
-        The number of records in the round.
-    unlearnt
-        The records among them that the model could not learn.
-    """
+    """The state of a client's external model after one round."""
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
+    # The state, which includes the agreed state from which it began. None if it cannot be sent: no record was learnt,
+    # or its numbers are not finite.
     state: Exported | None
-    records: int
-    unlearnt: int
+    records: int  # the number of records in the round
+    unlearnt: int  # the records among them that the model could not learn
 
     def only(self, features: Collection[str], labels: Collection[str]) -> "ExternalLearnt":
         """Return it unchanged: the number of names in its tables has a bound of its own."""
@@ -39,23 +30,13 @@ class ExternalLearnt:
 
 @dataclass(frozen=True, eq=False)
 class ExternalState:
-    """The agreed state, from which every client begins a round.
-
-    Parameters
-    ----------
-    state
-        The merged export.
-    labels
-        All labels, in the order of the registry: a binary model maps the first to False.
-    seen
-        The number of records learnt since the model was untrained.
-    """
+    """The agreed state, from which every client begins a round."""
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
-    state: Exported
-    labels: tuple[str, ...] = ()
-    seen: int = 0
+    state: Exported  # the merged export
+    labels: tuple[str, ...] = ()  # all labels, in the order of the registry: a binary model maps the first to False
+    seen: int = 0  # the number of records learnt since the model was untrained
 
     features: ClassVar[tuple[str, ...]] = ()  # its tables have names of their own
     asleep: ClassVar[tuple[str, ...]] = ()

@@ -22,16 +22,6 @@ MISSING: dict[Rule, float] = {"mean": 0.0, "sum": 0.0, "moments": 0.0, "least": 
 class ExportedTable:
     """A matrix with named rows and columns, and the rule by which clients' tables are merged.
 
-    Parameters
-    ----------
-    rule
-        `mean`: weighted mean. `sum`: counts, added. `moments`: the columns are count, mean and either variance or m2,
-        the sum of squared deviations; merged to the moments of the pooled records. `least`, `most`: the extreme.
-    rows, columns
-        The texts of keys; see `keys.py`.
-    values
-        Shape (rows, columns).
-
     Raises
     ------
     ValueError
@@ -46,10 +36,13 @@ class ExportedTable:
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
+    # `mean`: weighted mean. `sum`: counts, added. `moments`: the columns are count, mean and either variance or m2,
+    # the sum of squared deviations; merged to the moments of the pooled records. `least`, `most`: the extreme.
     rule: Rule
+    # The texts of keys; see `keys.py`.
     rows: tuple[str, ...]
     columns: tuple[str, ...]
-    values: FloatArray
+    values: FloatArray  # shape (rows, columns)
 
     def __post_init__(self) -> None:
         """Check the names against the shape."""
@@ -127,13 +120,6 @@ class Exported:
 
     `streamfl.wire.codec` writes it as JSON and safetensors; it holds no pickle, and reading it runs no code.
 
-    Parameters
-    ----------
-    model
-        The classes of the model, such as `StandardScaler | LogisticRegression`.
-    tables
-        By path: the steps that lead to an estimator, a dot, and the name of the table.
-
     Examples
     --------
     >>> weights = ExportedTable.column("mean", "weight", {"x": 0.5})
@@ -145,7 +131,8 @@ class Exported:
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
-    model: str
+    model: str  # the classes of the model, such as `StandardScaler | LogisticRegression`
+    # By path: the steps that lead to an estimator, a dot, and the name of the table.
     tables: Mapping[str, ExportedTable]
 
     @property

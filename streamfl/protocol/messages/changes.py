@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from streamfl.protocol.messages.base import Message
 
 # The states of a local drift (`LocalDrift.state`): while its clients are apart, once they learn with all others
 # again, and one that says that they did not drift alone.
-APART = ("latched", "branched")
-TOGETHER_AGAIN = ("released", "merged", "returned")
-LOCAL_STATES = (*APART, *TOGETHER_AGAIN, "corrected")
+Apart = Literal["latched", "branched"]
+TogetherAgain = Literal["released", "merged", "returned"]
+LocalState = Apart | TogetherAgain | Literal["corrected"]
+APART: tuple[Apart, ...] = get_args(Apart)
+TOGETHER_AGAIN: tuple[TogetherAgain, ...] = get_args(TogetherAgain)
+LOCAL_STATES: tuple[str, ...] = (*APART, *TOGETHER_AGAIN, "corrected")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,43 +23,34 @@ class Finding(Message):
     `positions` and `times` are for people; nothing is decided by them. The clients concerned are those in `clients`,
     all if it is empty. A time is the median over them, so that a client whose records have wrong times does not
     change it alone.
-
-    Parameters
-    ----------
-    round, epoch
-        When it was found.
-    statistic, threshold
-        The detector's statistic, and the threshold that it reached.
-    since
-        The round in which the change began, as the detector estimates it.
-    labels
-        The labels that changed; empty if the detector sees only the total.
-    positions
-        By partition, the position with which round `known_since` began, and the one after the last record of `round`.
-        Only partitions with records between them: those of `clients` first, of a restart and of a change of the mix
-        then those of the other clients by name, at most 100 partitions.
-    times
-        When the first record of round `known_since` and the last one of `round` were measured, in milliseconds since
-        1970; None if the records have no times. In a replay of a file without times record n of the file counts as
-        measured n seconds after 1970.
-    known_since
-        The round `since`, or if it is longer ago the first of the last 32 rounds, the only ones whose beginnings the
-        coordinator keeps.
-    drift
-        The round in which the same drift was first announced. It is earlier than `round` if the drift, which began at
-        one time, reached these clients in later rounds than others, because they have more records or fewer. 0 if
-        it is not drift, or a branch whose drift is no longer among the last 16.
     """
 
+    # When it was found.
     round: int
     epoch: int
+    # The detector's statistic, and the threshold that it reached.
     statistic: float
     threshold: float
-    since: int
-    labels: tuple[str, ...] = ()
+    since: int  # the round in which the change began, as the detector estimates it
+    labels: tuple[str, ...] = ()  # the labels that changed; empty if the detector sees only the total
+
+    # By partition, the position with which round `known_since` began, and the one after the last record of `round`.
+    # Only partitions with records between them: those of `clients` first, of a restart and of a change of the mix
+    # then those of the other clients by name, at most 100 partitions.
     positions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    # When the first record of round `known_since` and the last one of `round` were measured, in milliseconds since
+    # 1970; None if the records have no times. In a replay of a file without times record n of the file counts as
+    # measured n seconds after 1970.
     times: tuple[int, int] | None = None
+
+    # The round `since`, or if it is longer ago the first of the last 32 rounds, the only ones whose beginnings the
+    # coordinator keeps.
     known_since: int = 0
+
+    # The round in which the same drift was first announced. It is earlier than `round` if the drift, which began at
+    # one time, reached these clients in later rounds than others, because they have more records or fewer. 0 if it is
+    # not drift, or a branch whose drift is no longer among the last 16.
     drift: int = 0
 
 

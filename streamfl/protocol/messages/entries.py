@@ -13,30 +13,20 @@ from streamfl.protocol.records import Span
 
 @dataclass(frozen=True, kw_only=True)
 class Accepted:
-    """An update that counts, as a ledger entry names it.
+    """An update that counts, as a ledger entry names it."""
 
-    Parameters
-    ----------
-    client, attempt
-        Those of the update.
-    spans
-        The positions that it covers.
-    records, rejected
-        Its good and bad records.
-    watermark
-        Its watermark, if labels come later; `expired` is that of the round.
-    measured
-        How many of the predictions that it served of these records were right, and how many of NoChange; in
-        regression both sums of |prediction - target|. Six digits. None if it served none, or the coordinator sees
-        only sums of all clients. Nothing is decided by it. It takes 23 bytes of an entry, of targets 29.
-    """
-
+    # As in the update:
     client: str
     attempt: str
-    spans: tuple[Span, ...]
+    spans: tuple[Span, ...]  # the positions that it covers
+    # Its good and bad records:
     records: int
     rejected: int
-    watermark: Watermark | None = None
+    watermark: Watermark | None = None  # its watermark, if labels come later; `expired` is that of the round
+
+    # How many of the predictions that it served of these records were right, and how many of NoChange; in regression
+    # both sums of |prediction - target|. Six digits. None if it served none, or the coordinator sees only sums of all
+    # clients. Nothing is decided by it. It takes 23 bytes of an entry, of targets 29.
     measured: tuple[float, float] | None = None
 
 
@@ -47,52 +37,26 @@ class RoundClosed(Message):
     Published at quorum or deadline, in one transaction with the models that it leads to, the coordinator's state, its
     input offsets and the `RoundOpened` that follows. Entries have consecutive numbers. An entry with `records` 0 only
     moves positions past bad records: its round is opened again.
-
-    Parameters
-    ----------
-    entry, round, epoch, block
-        Their numbers.
-    accepted
-        The updates that count, by client.
-    records, trained, rejected
-        The totals of these updates.
-    losses
-        By slot, the mean score of the live models before training.
-    serves
-        The slot of the model that served this round.
-    readings
-        By detector, its statistic and threshold.
-    served
-        How right the predictions were that clients served.
-    model
-        The SHA-256 of the model that serves next.
-    registry
-        The version of the registry under which the round was learnt.
-    promotions
-        How often so far a live model has become the incumbent.
-    refused
-        The messages that were refused for this entry.
-    unlearnt
-        The records that an external model could not learn.
     """
 
     entry: int
     round: int
     epoch: int
     block: int
-    accepted: tuple[Accepted, ...]
+    accepted: tuple[Accepted, ...]  # the updates that count, by client
+    # The totals of these updates:
     records: int
     trained: int
     rejected: int
-    losses: Mapping[str, float]
-    serves: str
-    readings: Mapping[str, Reading]
-    served: Served
-    model: str
-    registry: int
-    promotions: int = 0
-    refused: int = 0
-    unlearnt: int = 0
+    losses: Mapping[str, float]  # by slot, the mean score of the live models before training
+    serves: str  # the slot of the model that served this round
+    readings: Mapping[str, Reading]  # by detector, its statistic and threshold
+    served: Served  # how right the predictions were that clients served
+    model: str  # the SHA-256 of the model that serves next
+    registry: int  # the version of the registry under which the round was learnt
+    promotions: int = 0  # how often so far a live model has become the incumbent
+    refused: int = 0  # the messages that were refused for this entry
+    unlearnt: int = 0  # the records that an external model could not learn
 
     def accepted_of(self, client: str) -> Accepted | None:
         """Return what was accepted from a client."""
@@ -111,11 +75,6 @@ class Ended(Message):
     The last message of a coordinator that runs until the end (`--until-end`). A log keeps it for hosts that begin
     later, until a coordinator opens a round again. A client that still takes part asks with `Join`: only a
     coordinator that has not ended answers, so a forged end is found out.
-
-    Parameters
-    ----------
-    entry
-        The entry that stays open.
     """
 
-    entry: int
+    entry: int  # the entry that stays open

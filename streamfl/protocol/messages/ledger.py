@@ -10,26 +10,17 @@ class Watermark:
 
     What a record is learnt from lies at a position of its label; the watermark says which records still wait for
     theirs. It tells nothing about a record but its position, and takes some 14 bytes of an update.
-
-    Parameters
-    ----------
-    partition
-        The partition of the features.
-    features
-        The watermark: see `streamfl.machines.client.intake.waiting`.
-    labels
-        The position of the first label of a record in the window; at most the ledger's position among the labels.
-    expired
-        Records that were written off: no label came in time. In an update those of its round, else all so far.
-    unmatched, repeated, unusable
-        Rejected labels whose record was not found, of a record that had one, and of a record that was rejected as
-        well; like `expired` of a round, or all.
     """
 
-    partition: str
-    features: int
+    partition: str  # the partition of the features
+    features: int  # the watermark: see `streamfl.machines.client.intake.waiting`
+    # The position of the first label of a record in the window; at most the ledger's position among the labels.
     labels: int = 0
+    # Records that were written off: no label came in time. In an update those of its round, else all so far.
     expired: int = 0
+
+    # Rejected labels whose record was not found, of a record that had one, and of a record that was rejected as well;
+    # like `expired` of a round, or all.
     unmatched: int = 0
     repeated: int = 0
     unusable: int = 0
@@ -63,47 +54,23 @@ class Watermark:
 
 @dataclass(frozen=True, kw_only=True)
 class SampledRound:
-    """The records of one client in the history sample of one round.
-
-    Parameters
-    ----------
-    round
-        The round.
-    share
-        p_n of that round: the client's records over the records of all clients, in [0, 1].
-    positions
-        The positions of the records kept, by partition.
-    ordinals
-        Their ordinals.
-    beside
-        If labels come later: where the features of these records are, in the same order, by the same partition.
-    """
+    """The records of one client in the history sample of one round."""
 
     round: int
-    share: float
-    positions: Mapping[str, tuple[int, ...]]
+    share: float  # p_n of that round: the client's records over the records of all clients, in [0, 1]
+    positions: Mapping[str, tuple[int, ...]]  # the positions of the records kept, by partition
     ordinals: tuple[int, ...] = ()
+    # If labels come later: where the features of these records are, in the same order, by the same partition.
     beside: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeldRecord:
-    """A record of a client's holdout, which is kept out of training.
+    """A record of a client's holdout, which is kept out of training."""
 
-    Parameters
-    ----------
-    round
-        The round in which it was held out.
-    ordinal
-        Its ordinal.
-    partition, position
-        Where it can be read again; if labels come later, where its label can.
-    beside
-        If labels come later: the position of its features in their partition.
-    """
-
-    round: int
+    round: int  # the round in which it was held out
     ordinal: int
+    # Where it can be read again; if labels come later, where its label can.
     partition: str
     position: int
-    beside: int | None = None
+    beside: int | None = None  # if labels come later: the position of its features in their partition

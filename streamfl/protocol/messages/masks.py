@@ -12,24 +12,12 @@ from streamfl.protocol.records import Span
 
 @dataclass(frozen=True)
 class Disclosed:
-    """Records that are in no entry, though a total of masked sums over them may be known: see `TotalsAsked.repeats`.
+    """Records in no entry of which a total of masked sums may be known: see `TotalsAsked.repeats`."""
 
-    Parameters
-    ----------
-    entry
-        The entry whose total it is, of all that repeat it the first.
-    clients
-        The digest of the names of its clients, see `digest_of`.
-    ends
-        By partition, the position after the last of the records.
-    records
-        How many good ones there are.
-    """
-
-    entry: int
-    clients: str
-    ends: Mapping[str, int]
-    records: int
+    entry: int  # the entry whose total it is, of all that repeat it the first
+    clients: str  # the digest of the names of its clients, see `digest_of`
+    ends: Mapping[str, int]  # by partition, the position after the last of the records
+    records: int  # how many good ones there are
 
     @classmethod
     def of(cls, update: "Update", entry: int, clients: Iterable[str]) -> "Disclosed":
@@ -61,17 +49,10 @@ class Roster(Message):
 
     Published before the first round that names it. It takes some 80 bytes a client, and changes when one joins or
     leaves.
-
-    Parameters
-    ----------
-    version
-        Its number, from 1.
-    keys
-        By client, the key of its `Join`.
     """
 
-    version: int
-    keys: Mapping[str, str]
+    version: int  # its number, from 1
+    keys: Mapping[str, str]  # by client, the key of its `Join`
 
     @cached_property
     def ring(self) -> tuple[str, ...]:
@@ -91,43 +72,22 @@ class Unmask(Message):
 
     Published when a round has its updates, or an alarm its scores. If one of the clients does not answer, nothing is
     learnt of the entry, or of the scores.
-
-    Parameters
-    ----------
-    entry
-        The open entry.
-    stage
-        0 for updates, else that of `Score`.
-    attempts
-        By client, the attempt of its update or scores that is added up.
     """
 
-    entry: int
-    stage: int
-    attempts: Mapping[str, str]
+    entry: int  # the open entry
+    stage: int  # 0 for updates, else that of `Score`
+    attempts: Mapping[str, str]  # by client, the attempt of its update or scores that is added up
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unmasked(Message):
-    """Client: answers `Unmask` with seeds, in hexadecimal digits. Each is of one entry and stage alone.
-
-    Parameters
-    ----------
-    client
-        The client's name.
-    attempt
-        That of its update or scores.
-    entry, stage
-        Those of the `Unmask`.
-    own
-        The seed of its own mask.
-    shared
-        By peer that is not among the clients, the seed of the mask that both know: 90 bytes each.
-    """
+    """Client: answers `Unmask` with seeds, in hexadecimal digits. Each is of one entry and stage alone."""
 
     client: str
-    attempt: str
+    attempt: str  # that of its update or scores
+    # As in the `Unmask`:
     entry: int
     stage: int
-    own: str
+    own: str  # the seed of its own mask
+    # By peer that is not among the clients, the seed of the mask that both know: 90 bytes each.
     shared: Mapping[str, str] = field(default_factory=dict)

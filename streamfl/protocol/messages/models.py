@@ -20,35 +20,20 @@ AgreedState = NativeState | ExternalState
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RegistryPublished(Message):
-    """Coordinator: a version of the registry. Published before the first round that uses it.
+    """Coordinator: a version of the registry. Published before the first round that uses it."""
 
-    Parameters
-    ----------
-    registry
-        Feature order, labels, scaler and unit of targets, with their version.
-    """
-
-    registry: Registry
+    registry: Registry  # feature order, labels, scaler and unit of targets, with their version
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModelPublished(Message):
-    """Coordinator: the weights of one version of a slot. Published before the first message that names it.
+    """Coordinator: the weights of one version of a slot. Published before the first message that names it."""
 
-    Parameters
-    ----------
-    slot, version
-        What `Slot` names.
-    registry
-        The version of the registry in whose coordinates the weights are.
-    weights
-        Shape (d + 1, columns).
-    """
-
+    # What `Slot` names.
     slot: str
     version: int
-    registry: int
-    weights: FloatArray
+    registry: int  # the version of the registry in whose coordinates the weights are
+    weights: FloatArray  # shape (d + 1, columns)
 
     @cached_property
     def largest_weight(self) -> float:
@@ -66,29 +51,18 @@ class ModelsChanged(Message):
 
     Published in place of `ModelPublished` while rounds continue. A client that lacks a model asks with `Join`, and
     gets all of them whole.
-
-    Parameters
-    ----------
-    version
-        The round, which is the version of every slot.
-    slots
-        Their names.
-    bases
-        For each, what its difference is taken from: `BEFORE`, the version before of the same slot; `NOTHING`; or the
-        place in `slots` of one before it.
-    exponents
-        The steps of differences, as powers of two by row of a weight matrix, shape (d + 1,).
-    numbers
-        The differences in these steps, whole numbers, one slot below the other, shape (slots (d + 1), columns).
-    digest
-        Of all models after the change. It fails where the version before was a forged one.
     """
 
-    version: int
+    version: int  # the round, which is the version of every slot
     slots: tuple[str, ...]
+
+    # For each, what its difference is taken from: `BEFORE`, the version before of the same slot; `NOTHING`; or the
+    # place in `slots` of one before it.
     bases: tuple[int, ...]
-    exponents: FloatArray
+    exponents: FloatArray  # the steps of differences, as powers of two by row of a weight matrix, shape (d + 1,)
+    # The differences in these steps, whole numbers, one slot below the other, shape (slots (d + 1), columns).
     numbers: FloatArray
+    # Of all models after the change. It fails where the version before was a forged one.
     digest: str
 
     @cached_property
@@ -99,17 +73,10 @@ class ModelsChanged(Message):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OnlinePublished(Message):
-    """Coordinator: the agreed state of the online models. Published for every round.
+    """Coordinator: the agreed state of the online models. Published for every round."""
 
-    Parameters
-    ----------
-    version
-        The round that begins with it.
-    agreed
-        The state; of native models, also its change since the version before, for clients that have that.
-    """
-
-    version: int
+    version: int  # the round that begins with it
+    # The state; of native models, also its change since the version before, for clients that have that.
     agreed: AgreedState | NativeChange
 
     @property

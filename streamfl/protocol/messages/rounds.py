@@ -10,37 +10,22 @@ from streamfl.protocol.messages.base import FieldGroup, Message
 class Slot:
     """A live model of a round: where to find its weights, and what clients do with it.
 
-    Parameters
-    ----------
-    name
-        The slot's name, under which `ModelPublished` carries the weights.
-    version
-        The version of the weights.
-    eta
-        The step size of its local step.
-    trained
-        Whether clients train it; otherwise they only score it, as for an average.
-    clients
-        The clients that score and train it; None for all.
-    history
-        The sampled rounds on which it is scored as well.
-    whitened
-        Whether the coordinator preconditions the step by second moments. In place of a difference clients then send
-        the sum over their records of the gradient of the loss, without a penalty: on the grid of the round, in
-        regression as floats of 32 bits.
-
     Examples
     --------
     >>> Slot(name="branch-0", version=9, eta=0.1, clients=("c3",)).is_for("c4")
     False
     """
 
-    name: str
-    version: int
-    eta: float
-    trained: bool = True
-    clients: tuple[str, ...] | None = None
-    history: tuple[int, ...] = ()
+    name: str  # the slot's name, under which `ModelPublished` carries the weights
+    version: int  # the version of the weights
+    eta: float  # the step size of its local step
+    trained: bool = True  # whether clients train it; otherwise they only score it, as for an average
+    clients: tuple[str, ...] | None = None  # the clients that score and train it; None for all
+    history: tuple[int, ...] = ()  # the sampled rounds on which it is scored as well
+
+    # Whether the coordinator preconditions the step by second moments. In place of a difference clients then send the
+    # sum over their records of the gradient of the loss, without a penalty: on the grid of the round, in regression
+    # as floats of 32 bits.
     whitened: bool = False
 
     def is_for(self, client: str) -> bool:
@@ -55,21 +40,11 @@ def asked_of(client: str, slots: Sequence[Slot]) -> tuple[Slot, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class HoldoutRule:
-    """Which records clients hold out of training, to compare new records with.
+    """Which records clients hold out of training, to compare new records with."""
 
-    Parameters
-    ----------
-    per_label
-        The most records of one label that a client holds out.
-    since
-        Records of earlier rounds leave the holdout.
-    renewed
-        A later such round for some clients, by name.
-    """
-
-    per_label: int
-    since: int
-    renewed: Mapping[str, int] = field(default_factory=dict)
+    per_label: int  # the most records of one label that a client holds out
+    since: int  # records of earlier rounds leave the holdout
+    renewed: Mapping[str, int] = field(default_factory=dict)  # a later such round for some clients, by name
 
     def since_at(self, client: str) -> int:
         """Return the first round whose records a client may still hold out."""
@@ -78,46 +53,27 @@ class HoldoutRule:
 
 @dataclass(frozen=True, kw_only=True)
 class BranchGroup:
-    """Clients that score the models of all clients, but train only the models that are theirs alone.
-
-    Parameters
-    ----------
-    clients
-        Their names.
-    serves
-        The slot of the model that serves them.
-    branch
-        The name of their branch; empty while they are latched.
-    """
+    """Clients that score the models of all clients, but train only the models that are theirs alone."""
 
     clients: tuple[str, ...]
-    serves: str
-    branch: str = ""
+    serves: str  # the slot of the model that serves them
+    branch: str = ""  # the name of their branch; empty while they are latched
 
 
 @dataclass(frozen=True, kw_only=True)
 class MomentsAsked(FieldGroup):
     """Which moments of their records clients send, and how coarsely they round what is made of them.
 
-    Parameters
-    ----------
-    moments
-        Whether updates carry the moments of features.
-    second_moments
-        Whether updates carry second moments.
-    measured
-        The clients whose updates carry these moments, in turn; None: all.
-    exponents
-        The grid of whitened steps, by row of a weight matrix: see `streamfl.learning.grid`. Without exponents
-        no deviation is known yet.
-
     >>> MomentsAsked(moments=True, measured=("c1",)).of("c0")
     False
     """
 
-    moments: bool = False
-    second_moments: bool = False
-    measured: tuple[str, ...] | None = None
+    moments: bool = False  # whether updates carry the moments of features
+    second_moments: bool = False  # whether updates carry second moments
+    measured: tuple[str, ...] | None = None  # the clients whose updates carry these moments, in turn; None: all
+
+    # The grid of whitened steps, by row of a weight matrix: see `streamfl.learning.grid`. Without exponents no
+    # deviation is known yet.
     exponents: tuple[int, ...] = ()
 
     def of(self, client: str) -> bool:
@@ -127,40 +83,24 @@ class MomentsAsked(FieldGroup):
 
 @dataclass(frozen=True, kw_only=True)
 class EarlierRecords(FieldGroup):
-    """Which records clients keep from round to round, to score models on them again.
+    """Which records clients keep from round to round, to score models on them again."""
 
-    Parameters
-    ----------
-    keep
-        How many of this round's records a client keeps for the history sample.
-    sampled
-        The other rounds in the history sample; records of rounds that are not named leave it.
-    held
-        The rule of the holdout; None: no record is held out.
-    """
-
-    keep: int = 0
+    keep: int = 0  # how many of this round's records a client keeps for the history sample
+    # The other rounds in the history sample; records of rounds that are not named leave it.
     sampled: tuple[int, ...] = ()
-    held: HoldoutRule | None = None
+    held: HoldoutRule | None = None  # the rule of the holdout; None: no record is held out
 
 
 @dataclass(frozen=True, kw_only=True)
 class TotalsAsked(FieldGroup):
-    """Whether clients send sums of which only totals are used, and who masks them.
+    """Whether clients send sums of which only totals are used, and who masks them."""
 
-    Parameters
-    ----------
-    pooled
-        Whether updates and scores carry sums that are added up over all clients, see `Update.sums`.
-    roster
-        The version of the `Roster` whose clients mask these sums; 0: they are not masked.
-    repeats
-        The entry whose total is asked for again, of the same clients and records; None for none. In any other entry
-        a client adds records to those over which it has told a total before.
-    """
-
+    # Whether updates and scores carry sums that are added up over all clients, see `Update.sums`.
     pooled: bool = False
-    roster: int = 0
+    roster: int = 0  # the version of the `Roster` whose clients mask these sums; 0: they are not masked
+
+    # The entry whose total is asked for again, of the same clients and records; None for none. In any other entry a
+    # client adds records to those over which it has told a total before.
     repeats: int | None = None
 
 
@@ -171,64 +111,37 @@ class RoundOpened(Message):
     Published when enough clients have joined, in the same transaction as the `RoundClosed` before it, and again by a
     coordinator that was restarted. The registry and the models that it names come in messages of their own, in any
     order.
-
-    Parameters
-    ----------
-    entry
-        The ledger entry that will close the round. A round that brings no record is opened again, under the next
-        entry.
-    round, epoch
-        Their numbers.
-    block
-        The number of the block in its epoch.
-    registry
-        The version of the registry in whose coordinates differences are sent.
-    slots
-        The live models.
-    serves
-        The slot of the incumbent, the model that serves.
-    known_labels
-        The number of labels that were registered when the epoch began. Scores are bounded by it.
-    closes
-        Seconds from this message until clients close their buffers; None: each closes when its own buffer is full.
-    period
-        With rounds by event time, the period whose records the round takes: see
-        `streamfl.machines.client.intake.period`.
-    apart
-        Groups of clients that do not train the models of all clients.
-    asks
-        The moments that updates carry.
-    earlier
-        The records that clients keep from round to round.
-    totals
-        Whether clients send sums.
-    resumed
-        Whether the coordinator was restarted and has lost what it had received for this round: clients send their
-        update again.
-    online
-        Whether online models learn. `OnlinePublished` carries their agreed state, with the number of the
-        round as its version.
-    tested
-        The slot whose scores updates sum by label; empty: the one that serves the client.
     """
 
+    # The ledger entry that will close the round. A round that brings no record is opened again, under the next entry.
     entry: int
     round: int
     epoch: int
-    block: int
-    registry: int
-    slots: tuple[Slot, ...]
-    serves: str
+    block: int  # the number of the block in its epoch
+    registry: int  # the version of the registry in whose coordinates differences are sent
+    slots: tuple[Slot, ...]  # the live models
+    serves: str  # the slot of the incumbent, the model that serves
+    # The number of labels that were registered when the epoch began. Scores are bounded by it.
     known_labels: int
+    # Seconds from this message until clients close their buffers; None: each closes when its own buffer is full.
     closes: float | None = None
+
+    # With rounds by event time, the period whose records the round takes: see
+    # `streamfl.machines.client.intake.period`.
     period: int | None = None
-    apart: tuple[BranchGroup, ...] = ()
-    asks: MomentsAsked = MomentsAsked()
-    earlier: EarlierRecords = EarlierRecords()
-    totals: TotalsAsked = TotalsAsked()
+    apart: tuple[BranchGroup, ...] = ()  # groups of clients that do not train the models of all clients
+    asks: MomentsAsked = MomentsAsked()  # the moments that updates carry
+    earlier: EarlierRecords = EarlierRecords()  # the records that clients keep from round to round
+    totals: TotalsAsked = TotalsAsked()  # whether clients send sums
+
+    # Whether the coordinator was restarted and has lost what it had received for this round: clients send their
+    # update again.
     resumed: bool = False
+
+    # Whether online models learn. `OnlinePublished` carries their agreed state, with the number of the round as its
+    # version.
     online: bool = False
-    tested: str = ""
+    tested: str = ""  # the slot whose scores updates sum by label; empty: the one that serves the client
 
     @property
     def scores_again(self) -> bool:

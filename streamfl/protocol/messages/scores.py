@@ -15,25 +15,16 @@ class Score(Message):
 
     Published after an alarm, before the round closes, once for each stage. Clients keep the round's records until
     `RoundClosed`.
-
-    Parameters
-    ----------
-    entry, round, epoch, registry
-        Those of the open round.
-    slots
-        The candidates; those with `trained` need a difference as well.
-    stage
-        A counter, from 1: what is asked for may depend on the answers of the stage before.
-    relabel
-        The slots of which clients also send sums for relabelling, see `Scores.relabelling`.
     """
 
+    # As in the open round:
     entry: int
     round: int
     epoch: int
     registry: int
-    slots: tuple[Slot, ...]
-    stage: int = 1
+    slots: tuple[Slot, ...]  # the candidates; those with `trained` need a difference as well
+    stage: int = 1  # a counter, from 1: what is asked for may depend on the answers of the stage before
+    # The slots of which clients also send sums for relabelling, see `Scores.relabelling`.
     relabel: tuple[str, ...] = ()
 
 
@@ -42,28 +33,19 @@ class Scores(Message):
     """Client: answers `Score`.
 
     A client whose answer has not come by the deadline is left out of the choice.
-
-    Parameters
-    ----------
-    client, attempt
-        As in `Update`; the attempt is that of this answer.
-    entry, epoch, stage
-        Those of the `Score`.
-    losses, differences
-        By slot, as in `Update`.
-    relabelling
-        By slot of `relabel`, the sums S[a, b] of max(ln p_b, -2 ln K) over its records of label a, with p_b the
-        probability of label b and K the number of labels; shape (labels, labels), in nats.
-    sums
-        As in `Update`.
     """
 
+    # As in `Update`; the attempt is that of this answer.
     client: str
     attempt: str
     entry: int
     epoch: int
+    # By slot, as in `Update`.
     losses: Mapping[str, SlotLosses]
     differences: Mapping[str, FloatArray]
     stage: int = 1
+
+    # By slot of `relabel`, the sums S[a, b] of max(ln p_b, -2 ln K) over its records of label a, with p_b the
+    # probability of label b and K the number of labels; shape (labels, labels), in nats.
     relabelling: Mapping[str, FloatArray] = field(default_factory=dict)
-    sums: str = ""
+    sums: str = ""  # as in `Update`

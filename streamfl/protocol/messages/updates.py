@@ -18,72 +18,38 @@ Learnt = NativeLearnt | ExternalLearnt
 
 @dataclass(frozen=True, kw_only=True)
 class SlotLosses:
-    """A client's scores of one model, as sums over its records, so that totals are exact for any split.
+    """A client's scores of one model, as sums over its records, so that totals are exact for any split."""
 
-    Parameters
-    ----------
-    loss, square
-        The sums of the scores and of their squares.
-    proper
-        The sum of the proper scores.
-    history
-        The sum over the sampled rounds of share x mean score.
-    history_share
-        The sum of those shares.
-    history_records
-        The records behind `history`.
-    """
-
+    # The sums of the scores and of their squares.
     loss: float
     square: float
-    proper: float
-    history: float = 0.0
-    history_share: float = 0.0
-    history_records: int = 0
+    proper: float  # the sum of the proper scores
+    history: float = 0.0  # the sum over the sampled rounds of share x mean score
+    history_share: float = 0.0  # the sum of those shares
+    history_records: int = 0  # the records behind `history`
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelSums:
-    """The sums of one model's scores over the records of one label.
-
-    Parameters
-    ----------
-    label
-        The label.
-    count
-        The records.
-    loss, square
-        The sums of their scores and of the squares of these.
-    """
+    """The sums of one model's scores over the records of one label."""
 
     label: str
-    count: int
+    count: int  # the records
+    # The sums of their scores and of the squares of these.
     loss: float
     square: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Served:
-    """How right the predictions were that a client served, each made just before its record was learnt.
+    """How right the predictions were that a client served, each made just before its record was learnt."""
 
-    Parameters
-    ----------
-    records
-        The predictions counted.
-    correct
-        Classification: those that were right.
-    absolute_error
-        Regression: the sum of |prediction - target|, in the unit of the records.
-    no_change
-        The same for the baseline that repeats the truth of the record before: a count, or a sum of errors.
-    shares
-        By the name of each expert, its part in the predictions, in [0, 1], times the records.
-    """
-
-    records: int = 0
-    correct: int = 0
-    absolute_error: float = 0.0
+    records: int = 0  # the predictions counted
+    correct: int = 0  # classification: those that were right
+    absolute_error: float = 0.0  # regression: the sum of |prediction - target|, in the unit of the records
+    # The same for the baseline that repeats the truth of the record before: a count, or a sum of errors.
     no_change: float = 0.0
+    # By the name of each expert, its part in the predictions, in [0, 1], times the records.
     shares: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -104,51 +70,39 @@ class Served:
 class Numbers(FieldGroup):
     """What an update says about its records in numbers; where clients send sums, it has these in place of them.
 
-    Parameters
-    ----------
-    losses
-        By slot, the scores before training.
-    differences
-        By trained slot, the weights after the local step minus those before it, in the space in which the base
-        algorithm averages; of a whitened slot, the sum of gradients, see `Slot.whitened`. Shape (d + 1, columns).
-        Labels in `Update.new_labels` have columns after the registered ones.
-    new, old
-        The scores by label: on this round's records of the model that the round tests, which is the one that serves
-        the client unless `RoundOpened.tested` names another; and on the holdout of earlier rounds of the one that
-        serves it.
-    moments
-        Of the registered features and those in `Update.new_features`, in this order and without their names, if
-        `MomentsAsked.moments` and it is the client's turn, or if there are new ones.
-    second_moments
-        The sum over records of z z^T, shape (d + 1, d + 1), if `MomentsAsked.second_moments` and it is the client's
-        turn; on the grid of the round.
-    squared_norm, largest_norm
-        The sum over records of |z|^2, and the largest |z|.
-    target
-        Regression: the location and scale of its targets.
-    served
-        How right its predictions were.
-    learnt
-        What its records did to the online models, if `RoundOpened.online`.
-    times
-        When the first and the last good record were measured, as read, the earlier time first: milliseconds since
-        1970, whole numbers; None if no record has a time. For people: see `Finding.times`.
-
     >>> Numbers().are_none, Numbers(squared_norm=2.0).are_none
     (True, False)
     """
 
-    losses: Mapping[str, SlotLosses] = field(default_factory=dict)
+    losses: Mapping[str, SlotLosses] = field(default_factory=dict)  # by slot, the scores before training
+
+    # By trained slot, the weights after the local step minus those before it, in the space in which the base
+    # algorithm averages; of a whitened slot, the sum of gradients, see `Slot.whitened`. Shape (d + 1, columns).
+    # Labels in `Update.new_labels` have columns after the registered ones.
     differences: Mapping[str, FloatArray] = field(default_factory=dict)
+
+    # The scores by label: on this round's records of the model that the round tests, which is the one that serves the
+    # client unless `RoundOpened.tested` names another; and on the holdout of earlier rounds of the one that serves
+    # it.
     new: tuple[LabelSums, ...] = ()
     old: tuple[LabelSums, ...] = ()
+
+    # Of the registered features and those in `Update.new_features`, in this order and without their names, if
+    # `MomentsAsked.moments` and it is the client's turn, or if there are new ones.
     moments: Moments | None = None
+
+    # The sum over records of z z^T, shape (d + 1, d + 1), if `MomentsAsked.second_moments` and it is the client's
+    # turn; on the grid of the round.
     second_moments: FloatArray | None = None
+    # The sum over records of |z|^2, and the largest |z|.
     squared_norm: float = 0.0
     largest_norm: float = 0.0
-    target: TargetUnit = TargetUnit()
-    served: Served = Served()
-    learnt: Learnt | None = None
+    target: TargetUnit = TargetUnit()  # regression: the location and scale of its targets
+    served: Served = Served()  # how right its predictions were
+    learnt: Learnt | None = None  # what its records did to the online models, if `RoundOpened.online`
+
+    # When the first and the last good record were measured, as read, the earlier time first: milliseconds since 1970,
+    # whole numbers; None if no record has a time. For people: see `Finding.times`.
     times: tuple[int, int] | None = None
 
     @property
@@ -163,21 +117,11 @@ class Numbers(FieldGroup):
 
 @dataclass(frozen=True, kw_only=True)
 class KeptRecords(FieldGroup):
-    """Which records of a round its client keeps for later rounds, and which it no longer does.
+    """Which records of a round its client keeps for later rounds, and which it no longer does."""
 
-    Parameters
-    ----------
-    sample
-        The records that it keeps for the history sample, if any.
-    held
-        Records that enter the holdout.
-    let_go
-        The ordinals of records that leave the holdout.
-    """
-
-    sample: SampledRound | None = None
-    held: tuple[HeldRecord, ...] = ()
-    let_go: tuple[int, ...] = ()
+    sample: SampledRound | None = None  # the records that it keeps for the history sample, if any
+    held: tuple[HeldRecord, ...] = ()  # records that enter the holdout
+    let_go: tuple[int, ...] = ()  # the ordinals of records that leave the holdout
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -186,56 +130,29 @@ class Update(Message):
 
     At most one update a client counts for an entry; `RoundClosed` says which. docs/trust.md says what its numbers
     reveal of records. An update with `records` 0 has only `spans` and `rejected`.
-
-    Parameters
-    ----------
-    client
-        The client's name.
-    attempt
-        The incarnation and a counter: it tells this update from any other for the same round.
-    entry, round, epoch, registry
-        Those of the `RoundOpened` that it answers.
-    records
-        The good records.
-    trained
-        The records that the differences were trained on: all but those held out; 0 without differences.
-    rejected
-        The bad records.
-    spans
-        The positions that good and bad records cover, one span a partition.
-    numbers
-        What the records show, each client's own; none of them if `TotalsAsked.pooled`.
-    new_labels
-        Labels of its records that are not registered yet.
-    new_features
-        Features of its records that are not registered yet; they are not used before they are.
-    kept
-        The records that it keeps for later rounds.
-    watermark
-        How far it has come in the features, if labels come later.
-    period
-        With rounds by event time, the period of its next record, if that is known.
-    sums
-        If `TotalsAsked.pooled`, all numbers about the records: whole numbers of 64 bits, in base64; see
-        `streamfl.learning.pooling`. They are masked if there is a roster.
     """
 
     client: str
-    attempt: str
+    attempt: str  # the incarnation and a counter: it tells this update from any other for the same round
+    # As in the `RoundOpened` that it answers:
     entry: int
     round: int
     epoch: int
     registry: int
-    records: int
-    trained: int
-    rejected: int
-    spans: tuple[Span, ...]
-    numbers: Numbers = Numbers()
-    new_labels: tuple[str, ...] = ()
+    records: int  # the good records
+    trained: int  # the records that the differences were trained on: all but those held out; 0 without differences
+    rejected: int  # the bad records
+    spans: tuple[Span, ...]  # the positions that good and bad records cover, one span a partition
+    numbers: Numbers = Numbers()  # what the records show, each client's own; none of them if `TotalsAsked.pooled`
+    new_labels: tuple[str, ...] = ()  # labels of its records that are not registered yet
+    # Features of its records that are not registered yet; they are not used before they are.
     new_features: tuple[str, ...] = ()
-    kept: KeptRecords = KeptRecords()
-    watermark: Watermark | None = None
-    period: int | None = None
+    kept: KeptRecords = KeptRecords()  # the records that it keeps for later rounds
+    watermark: Watermark | None = None  # how far it has come in the features, if labels come later
+    period: int | None = None  # with rounds by event time, the period of its next record, if that is known
+
+    # If `TotalsAsked.pooled`, all numbers about the records: whole numbers of 64 bits, in base64; see
+    # `streamfl.learning.pooling`. They are masked if there is a roster.
     sums: str = ""
 
     @property

@@ -16,11 +16,6 @@ def _nothing() -> FloatArray:
 class KeptBack:
     """What the coordinator has not told yet of the agreed weights, and of the table; clients do not know it.
 
-    Parameters
-    ----------
-    weights, table
-        In the shapes of those of `NativeState`; or both empty: nothing.
-
     Examples
     --------
     >>> weights, table = np.zeros((2, 3, 1)), np.zeros((5, 2, 1))
@@ -32,6 +27,7 @@ class KeptBack:
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
+    # In the shapes of those of `NativeState`; or both empty: nothing.
     weights: FloatArray = field(default_factory=_nothing)
     table: FloatArray = field(default_factory=_nothing)
 

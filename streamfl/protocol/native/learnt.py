@@ -27,76 +27,47 @@ def sends_moments(
 
 @dataclass(frozen=True, eq=False)
 class NativeLearnt:
-    """What a client's records of one round did to the agreed state; arrays as in `NativeState`.
-
-    Parameters
-    ----------
-    features, labels
-        The agreed names, then the names that are new at this client. In an update only the latter: see `beyond`.
-    records
-        The number of records.
-    count
-        The number of values of each feature, shape (d,).
-    moments
-        The moments of the features, of clients whose turn it is; otherwise none.
-    norms
-        The mean squared norms of the records, shape (2,).
-    second
-        The sum of z z^T, shape (d + 1, d + 1), of clients whose turn it is; otherwise empty.
-    weights
-        The difference of the linear weights, in steps: whole numbers.
-    cells, visits, table
-        The rows of the table that changed, rising, shape (rows,); the binary logarithm of the visits to each,
-        rounded; and the differences there, in steps, shape (rows, rates, columns): whole numbers. In an update their
-        places in place of the rows, if steps are agreed on.
-    steps
-        The steps that fit what the client learnt. Its numbers are in the published steps, or in these if none are.
-    bearing, right
-        The number of records with each label, shape (columns,), and how many of these each model predicted right
-        before it learnt them, shape (models, columns).
-    again
-        The features that moved so far that their moments began again: the agreed ones no longer hold.
-    far
-        The moments of the last values of each feature, if these were outliers in a row, but too few to begin again.
-    centre
-        The value from which the client measured targets: the agreed one, if there is one.
-    unused
-        The experts without a share in the predictions: see `sleeping`. Agreed experts are judged by the agreed
-        mixture, in which no expert is the client's own.
-    mixture
-        The agreed mixture after the client's records.
-    pairs
-        How often one label followed another among these records, shape (pairs, 3): see `pairs`.
-    coarser
-        So many times are the steps of its numbers doubled, to keep a budget of bytes.
-    extremes
-        The least and the largest target of the round, rounded outwards; empty for labels.
-    """
+    """What a client's records of one round did to the agreed state; arrays as in `NativeState`."""
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
+    # The agreed names, then the names that are new at this client. In an update only the latter: see `beyond`.
     features: tuple[str, ...]
     labels: tuple[str, ...]
     records: int
-    count: FloatArray
-    norms: FloatArray
-    second: FloatArray
-    weights: FloatArray
+    count: FloatArray  # the number of values of each feature, shape (d,)
+    norms: FloatArray  # the mean squared norms of the records, shape (2,)
+    second: FloatArray  # the sum of z z^T, shape (d + 1, d + 1), of clients whose turn it is; otherwise empty
+    weights: FloatArray  # the difference of the linear weights, in steps: whole numbers
+
+    # The rows of the table that changed, rising, shape (rows,); the binary logarithm of the visits to each, rounded;
+    # and the differences there, in steps, shape (rows, rates, columns): whole numbers. In an update places stand for the
+    # rows, if steps are agreed on.
     cells: FloatArray
     visits: FloatArray
     table: FloatArray
+
+    # The number of records with each label, shape (columns,), and how many of these each model predicted right before
+    # it learnt them, shape (models, columns).
     bearing: FloatArray
     right: FloatArray
-    moments: Moments = NOTHING
+    moments: Moments = NOTHING  # the moments of the features, of clients whose turn it is; otherwise none
+    # The steps that fit what the client learnt. Its numbers are in the published steps, or in these if none are.
     steps: Steps = field(default_factory=Steps)
+
+    # The experts without a share in the predictions: see `sleeping`. Agreed experts are judged by the agreed mixture,
+    # in which no expert is the client's own.
     unused: tuple[str, ...] = ()
+    # The features that moved so far that their moments began again: the agreed ones no longer hold.
     again: tuple[str, ...] = ()
+    # The moments of the last values of each feature, if these were outliers in a row, but too few to begin again.
     far: Moments = NOTHING
-    centre: float = 0.0
-    mixture: AgreedMixture = field(default_factory=AgreedMixture)
-    coarser: int = 0
+    centre: float = 0.0  # the value from which the client measured targets: the agreed one, if there is one
+    mixture: AgreedMixture = field(default_factory=AgreedMixture)  # the agreed mixture after the client's records
+    coarser: int = 0  # so many times are the steps of its numbers doubled, to keep a budget of bytes
+    # How often one label followed another among these records, shape (pairs, 3): see `pairs`.
     pairs: FloatArray = field(default_factory=no_pairs)
-    extremes: Extremes = ()
+    extremes: Extremes = ()  # the least and the largest target of the round, rounded outwards; empty for labels
 
     unlearnt: ClassVar[int] = 0  # they learn every good record
 

@@ -31,19 +31,6 @@ class AgreedMixture:
     A client serves with a mixture of its own, which also has experts that only it has. Without arrays nothing is
     agreed, and weights are equal.
 
-    Parameters
-    ----------
-    best
-        Weights by fixed share, shape (experts,); they sum to 1.
-    stacked
-        Weights of the stacked mixtures, shape (2, experts).
-    outer
-        Weights of these three mixtures, shape (3,); they sum to 1.
-    norm, variance
-        Means of squares by which steps are normalised: see `Mixing`.
-    records
-        Over how many records of a client.
-
     Examples
     --------
     >>> AgreedMixture.equal(4).stacked[0], AgreedMixture.equal(4).is_sound(4), AgreedMixture().is_sound(4)
@@ -52,12 +39,13 @@ class AgreedMixture:
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
-    best: FloatArray = field(default_factory=_none)
-    stacked: FloatArray = field(default_factory=_none)
-    outer: FloatArray = field(default_factory=_none)
+    best: FloatArray = field(default_factory=_none)  # weights by fixed share, shape (experts,); they sum to 1
+    stacked: FloatArray = field(default_factory=_none)  # weights of the stacked mixtures, shape (2, experts)
+    outer: FloatArray = field(default_factory=_none)  # weights of these three mixtures, shape (3,); they sum to 1
+    # Means of squares by which steps are normalised: see `Mixing`.
     norm: float = 0.0
     variance: float = 0.0
-    records: int = 0
+    records: int = 0  # over how many records of a client
 
     @classmethod
     def equal(cls, experts: int) -> "AgreedMixture":

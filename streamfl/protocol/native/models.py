@@ -28,46 +28,6 @@ class NativeState:
 
     Row 0 of the linear weights belongs to the constant 1, the rows from 1 on belong to the features.
 
-    Parameters
-    ----------
-    features, labels
-        Names; new ones are appended. In regression there are no labels, and one column.
-    seen
-        The number of records learnt.
-    moments
-        The moments of the features, by which they are standardised.
-    norms
-        The mean squared norms of the inputs of linear models and of ferns, shape (2,).
-    second
-        The sum over records of z z^T, shape (d + 1, d + 1); empty without whitened models.
-    weights
-        Linear weights, shape (d + 1, models, columns).
-    table
-        What each cell of a fern adds to an output, shape (rows, rates, columns); the ferns of all depths one after
-        another.
-    chain
-        A digest of all changes so far.
-    rests
-        The sleep of each group of experts: see `sleeping`.
-    early, far
-        Moments by which glitches among first values, and features that have moved, are found: see `agreed_moments`.
-    centre
-        The value from which targets are measured: a prediction is the centre plus what weights and cells add. Without
-        meaning before the first record; until then each client measures from the mean of its own targets.
-    mixture
-        How the agreed experts' predictions are mixed.
-    branches
-        How they are mixed for the clients of each branch, by its name.
-    extremes
-        The least and the largest target of all clients since the beginning; empty before any, if those of some are
-        not known, and for labels.
-    steps
-        The grids on which clients send what they learnt from it.
-    pairs
-        How often one label followed another at all clients, shape (pairs, 3), of which older rounds count less.
-    kept_back
-        What the coordinator's rounding has kept back of weights and table.
-
     Examples
     --------
     >>> models = NativeState.none(NativeSettings("linear")).grown(("x",), ("a", "b"))
@@ -77,24 +37,38 @@ class NativeState:
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
+    # Names; new ones are appended. In regression there are no labels, and one column.
     features: tuple[str, ...]
     labels: tuple[str, ...]
-    seen: int
-    moments: Moments
-    norms: FloatArray
-    second: FloatArray
-    weights: FloatArray
+    seen: int  # the number of records learnt
+    moments: Moments  # the moments of the features, by which they are standardised
+    norms: FloatArray  # the mean squared norms of the inputs of linear models and of ferns, shape (2,)
+    second: FloatArray  # the sum over records of z z^T, shape (d + 1, d + 1); empty without whitened models
+    weights: FloatArray  # linear weights, shape (d + 1, models, columns)
+
+    # What each cell of a fern adds to an output, shape (rows, rates, columns); the ferns of all depths one after
+    # another.
     table: FloatArray
-    chain: str = ""
-    rests: Mapping[str, Rest] = field(default_factory=dict)
+    chain: str = ""  # a digest of all changes so far
+    rests: Mapping[str, Rest] = field(default_factory=dict)  # the sleep of each group of experts: see `sleeping`
+    # Moments by which glitches among first values, and features that have moved, are found: see `agreed_moments`.
     early: Early = field(default_factory=Early)
     far: Moments = NOTHING
+
+    # The value from which targets are measured: a prediction is the centre plus what weights and cells add. Without
+    # meaning before the first record; until then each client measures from the mean of its own targets.
     centre: float = 0.0
-    mixture: AgreedMixture = field(default_factory=AgreedMixture)
-    steps: Steps = field(default_factory=Steps)
+    mixture: AgreedMixture = field(default_factory=AgreedMixture)  # how the agreed experts' predictions are mixed
+    steps: Steps = field(default_factory=Steps)  # the grids on which clients send what they learnt from it
+    # How often one label followed another at all clients, shape (pairs, 3), of which older rounds count less.
     pairs: FloatArray = field(default_factory=no_pairs)
+    # What the coordinator's rounding has kept back of weights and table.
     kept_back: KeptBack = field(default_factory=KeptBack)
+    # How they are mixed for the clients of each branch, by its name.
     branches: Mapping[str, AgreedMixture] = field(default_factory=dict)
+
+    # The least and the largest target of all clients since the beginning; empty before any, if those of some are not
+    # known, and for labels.
     extremes: Extremes = ()
 
     @cached_property

@@ -58,21 +58,6 @@ NONE = -1
 class NativeSettings:
     """Which native online models learn: the same in the whole federation.
 
-    Parameters
-    ----------
-    features
-        `linear`: steps on the standardised features, some of them whitened. `ferns`: random binary features, each
-        model with a linear part. `auto`: both.
-    neighbours
-        Whether each client also has experts on its own nearest records, which are not sent.
-    last_answer
-        Whether each client also has experts on its own last label or target, and a model of its own, which are not
-        sent.
-    targets
-        Whether targets are predicted instead of labels.
-    seed
-        The seed of the ferns.
-
     Examples
     --------
     >>> NativeSettings("linear").names
@@ -81,11 +66,16 @@ class NativeSettings:
     ('fern-8-0.3', 'fern-8-10', 'fern-24-0.3', 'fern-24-10')
     """
 
+    # `linear`: steps on the standardised features, some of them whitened. `ferns`: random binary features, each model
+    # with a linear part. `auto`: both.
     features: Features = "auto"
-    neighbours: bool = True
+    neighbours: bool = True  # whether each client also has experts on its own nearest records, which are not sent
+
+    # Whether each client also has experts on its own last label or target, and a model of its own, which are not
+    # sent.
     last_answer: bool = True
-    targets: bool = False
-    seed: int = 0
+    targets: bool = False  # whether targets are predicted instead of labels
+    seed: int = 0  # the seed of the ferns
 
     @property
     def agreed_only(self) -> "NativeSettings":

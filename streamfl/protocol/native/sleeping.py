@@ -20,15 +20,6 @@ IDLE, FIRST, LONGEST = 8, 2, 16
 class Rest:
     """The sleep of a group of experts.
 
-    Parameters
-    ----------
-    idle
-        Rounds in a row without a share, while awake.
-    left
-        Rounds of sleep left; 0 while awake.
-    next
-        Rounds of the next sleep.
-
     Examples
     --------
     >>> asleep = Rest(idle=7).after()
@@ -38,9 +29,9 @@ class Rest:
     Rest(idle=0, left=4, next=8)
     """
 
-    idle: int = 0
-    left: int = 0
-    next: int = FIRST
+    idle: int = 0  # rounds in a row without a share, while awake
+    left: int = 0  # rounds of sleep left; 0 while awake
+    next: int = FIRST  # rounds of the next sleep
 
     @property
     def is_sound(self) -> bool:

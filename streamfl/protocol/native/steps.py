@@ -16,27 +16,17 @@ class Steps:
     They follow from what clients sent in the round before, and are published, so that they are the same at every
     client. In the first round nothing is published: each client chooses its own.
 
-    Parameters
-    ----------
-    weights
-        The step of each model's linear weights, length M; empty while nothing is published.
-    table
-        The step of the cells of each kind of fern: depth by depth, each by rate.
-    half
-        The exponent of sqrt(n), n the records of a client.
-    finer
-        So many times the steps of weights and table are halved; at least 0.
-
     Examples
     --------
     >>> Steps().are_known, Steps((-5, -7), (-9,), half=3).are_sound(2, 1), Steps((-5, -200), (-9,)).are_sound(2, 1)
     (False, True, False)
     """
 
+    # The step of each model's linear weights, length M; empty while nothing is published.
     weights: tuple[int, ...] = ()
-    table: tuple[int, ...] = ()
-    half: int = 0
-    finer: int = 0
+    table: tuple[int, ...] = ()  # the step of the cells of each kind of fern: depth by depth, each by rate
+    half: int = 0  # the exponent of sqrt(n), n the records of a client
+    finer: int = 0  # so many times the steps of weights and table are halved; at least 0
 
     def coarser(self, times: int) -> "Steps":
         """Return steps that are doubled so many times; `finer` may then be negative, as it is not published.

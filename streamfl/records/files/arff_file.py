@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +30,12 @@ class Arff(FileFormat):
 
 class _Attribute(NamedTuple):
     name: str
-    usual: str  # the value that a sparse line leaves out
+    values: tuple[str, ...]  # all that it may have; () if it is no category
+
+    @property
+    def usual(self) -> str:
+        """The value that a sparse line leaves out."""
+        return self.values[0] if self.values else "0"
 
 
 @contextmanager
@@ -42,7 +48,9 @@ def arff_file(request: Request, path: Path) -> Iterator[Blocks]:
         The file has no attributes, or no data.
     """
     with path.open("rb") as stream:
-        yield csv_stream(request, path.name, _AsCsv(request, recoded(request, stream)))
+        lines = _AsCsv(request, recoded(request, stream))
+        opened = csv_stream(request, path.name, lines)
+        yield replace(opened, request=replace(opened.request, declared=lines.declared))
 
 
 class _AsCsv:
@@ -52,6 +60,11 @@ class _AsCsv:
         self._request, self._stream = request, stream
         self._attributes: list[_Attribute] = []
         self._number, self._in_data = 0, False
+
+    @property
+    def declared(self) -> dict[str, tuple[str, ...]]:
+        """The values that attributes list, by name; ? is missing even then."""
+        return {name: tuple(value for value in values if value != "?") for name, values in self._attributes}
 
     def readline(self, size: int = -1, /) -> bytes:
         """Return the next line."""
@@ -90,7 +103,7 @@ def _attribute(found: re.Match[str]) -> _Attribute:
     name = next(part for part in found.groups()[:3] if part is not None).replace("\\", "")
     kind = found[4].strip()
     values = _cells(kind.strip("{}")) if kind.startswith("{") else []
-    return _Attribute(name, values[0].strip() if values else "0")
+    return _Attribute(name, tuple(value.strip() for value in values))
 
 
 def _cells(line: str) -> list[str]:

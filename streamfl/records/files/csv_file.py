@@ -15,6 +15,7 @@ import numpy as np
 from streamfl.arrays import IntArray
 from streamfl.protocol.records import Rejection
 from streamfl.records.assembly import Blocks, RowBlock
+from streamfl.records.columns import decimals
 from streamfl.records.csv_block import LazyTexts, columns, count
 from streamfl.records.files.csv_head import LOOKED_AT, Head, Spaced, head, is_comment, separator_refusal
 from streamfl.records.files.file_format import FileFormat
@@ -104,6 +105,8 @@ class _Shape:
         looked = {name: cells for name, cells in found.items() if isinstance(cells, LazyTexts)}
         if self._first[0]:
             texts = {self.label, self.request.keep, *self.request.times}
+            marks = decimals(looked, self.request.usual_decimal) if self.request.decimal is None else {}
+            texts |= {name for name in looked if marks.get(name, self.request.decimal) == ","}  # 1.394 is 1394 there
             self.numbers.update(n for n, cells in looked.items() if n not in texts and cells.are_numbers())
             self._first[0] = False
         elif self.numbers & looked.keys():

@@ -24,41 +24,18 @@ EMPTY = "is empty: each line ends with a separator"
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """How a file begins.
+    """How a file begins."""
 
-    Parameters
-    ----------
-    request
-        The request, with the separator that the file itself names.
-    skip
-        The lines before the header.
-    names
-        The names of all columns, of which some stand in no header.
-    left_out
-        Columns that cannot be features, although lines have them.
-    notes
-        What the user should know.
-    below
-        The lines right below the header that hold no record, such as units.
-    """
-
-    request: Request
-    skip: int
-    names: list[str]
-    left_out: tuple[LeftOutColumn, ...] = ()
-    notes: tuple[str, ...] = ()
-    below: int = 0
+    request: Request  # the request, with the separator that the file itself names
+    skip: int  # the lines before the header
+    names: list[str]  # the names of all columns, of which some stand in no header
+    left_out: tuple[LeftOutColumn, ...] = ()  # columns that cannot be features, although lines have them
+    notes: tuple[str, ...] = ()  # what the user should know
+    below: int = 0  # the lines right below the header that hold no record, such as units
 
 
 def head(request: Request, lines: Sequence[str]) -> Head | None:
     r"""Return how a file begins; None if nothing is unusual, or nothing can be told.
-
-    Parameters
-    ----------
-    request
-        What the caller asked for.
-    lines
-        The first lines.
 
     Raises
     ------
@@ -117,6 +94,7 @@ def _of_orange(request: Request, skip: int, rows: list[list[str]]) -> Head | Non
         return None
     if request.label in (None, what.label) and request.task == "auto" and what.task is not None:
         request = replace(request, label=what.label, task=what.task)
+    request = replace(request, declared=what.values)
     left_out = tuple(
         LeftOutColumn(name, f"is marked as {role} by the file") for name, role in what.no_feature.items()
     )

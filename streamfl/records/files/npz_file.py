@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from streamfl.arrays import FloatArray, IntArray
+from streamfl.arrays import FloatArray, IntArray, Numbers
 from streamfl.protocol.records import Rejection, without_infinity
 from streamfl.records.assembly import Blocks, RowBlock
 from streamfl.records.files.file_format import FileFormat
@@ -18,7 +18,7 @@ from streamfl.records.files.npz_rows import MOST_WHOLE, ArrayRows, opened, reada
 from streamfl.records.labels import LabelTexts, resolve
 from streamfl.records.objects import counted
 from streamfl.records.request import Request, check_names
-from streamfl.records.table import Numbers, Table
+from streamfl.records.table import Table
 from streamfl.records.values.cells import NAMES, quoted, texts
 from streamfl.records.values.day_and_clock import joined
 from streamfl.records.values.times import of_cells, unknown

@@ -26,28 +26,15 @@ SPOILT = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, No
 
 @dataclass
 class ArrayRows:
-    """An array whose rows are read in order.
+    """An array whose rows are read in order."""
 
-    Parameters
-    ----------
-    request
-        What the caller asked for: errors name it.
-    name
-        The name of the array.
-    shape, dtype
-        As its header tells them.
-    stream
-        Its bytes behind the header; None if `whole` has them.
-    whole
-        The array, if it is stored column by column and had to be loaded.
-    """
-
-    request: Request
-    name: str
+    request: Request  # what the caller asked for: errors name it
+    name: str  # the name of the array
+    # As its header tells them.
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
-    stream: IO[bytes] | None = None
-    whole: Array | None = None
+    stream: IO[bytes] | None = None  # its bytes behind the header; None if `whole` has them
+    whole: Array | None = None  # the array, if it is stored column by column and had to be loaded
     _at: int = 0
 
     def take(self, rows: int) -> Array:
@@ -102,15 +89,6 @@ def readable(request: Request) -> Iterator[None]:
 @contextmanager
 def opened(request: Request, path: Path, names: tuple[str, ...]) -> Iterator[dict[str, ArrayRows]]:
     """Open those of some arrays that an archive has.
-
-    Parameters
-    ----------
-    request
-        What the caller asked for.
-    path
-        The archive.
-    names
-        The arrays.
 
     Raises
     ------

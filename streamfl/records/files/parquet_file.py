@@ -89,7 +89,7 @@ def opened(request: Request, name: str, blocks: Iterator[pl.DataFrame]) -> Block
     for column, kind in first.schema.items():
         if column == label or column in request.excluded:
             continue
-        if why := _no_feature(kind):
+        if (why := _no_feature(kind)) and column not in request.wanted:
             left_out.append(LeftOutColumn(column, why))
         else:
             features.append(column)
@@ -127,7 +127,7 @@ def _no_feature(kind: pl.DataType) -> str:
 def _feature(column: pl.Series) -> Cells:
     if column.dtype.is_numeric() or column.dtype == pl.Boolean:
         return column.cast(pl.Float64).to_numpy()
-    return column.cast(pl.String).to_list()
+    return _times(column) if column.dtype.is_temporal() else column.cast(pl.String).to_list()
 
 
 def _times(column: pl.Series) -> Cells:

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from streamfl.records.assembly import Blocks, RowBlock
-from streamfl.records.doubts import looked_over
+from streamfl.records.doubts.of_tables import looked_over
 from streamfl.records.files.csv_file import csv_stream
 from streamfl.records.files.file_format import FileFormat, table_of
 from streamfl.records.files.known import FILE_FORMATS, ending, endings
 from streamfl.records.request import OnBadRecord, Request, Task
 from streamfl.records.table import Table
 from streamfl.records.values.numerals import Decimal
+from streamfl.records.values.time_features import TimeFeatures
 from streamfl.records.values.times import PLAIN, Notation
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def read(
     decimal: Decimal | None = None,
     notation: Notation = PLAIN,
     encoding: str | None = None,
+    time_features: Sequence[str] = (),
     watch: Callable[[int], None] | None = None,
     stdin: BinaryIO | None = None,
 ) -> Table:
@@ -75,6 +77,8 @@ def read(
         The zone of times without one, and the order of day, month and year.
     encoding
         The encoding of a text file; None: UTF-8, or UTF-16 with a byte order mark.
+    time_features
+        What the times become: see `TimeFeatures`.
     watch
         Called with the number of records read so far.
     stdin
@@ -108,9 +112,14 @@ def read(
         decimal=decimal,
         notation=notation,
         encoding=encoding,
+        time_features=tuple(time_features),
         watch=watch,
     )
     _check_separator(request)
+    return _with_time_features(request, _read(request, path_or_name, stdin))
+
+
+def _read(request: Request, path_or_name: "str | pl.DataFrame", stdin: BinaryIO | None) -> Table:
     if not isinstance(path_or_name, str):
         return looked_over(request, table_of(_frame(request, path_or_name)))
     if path_or_name.startswith(RIVER_DATA):
@@ -123,14 +132,23 @@ def read(
     return looked_over(request, table)
 
 
+def _with_time_features(request: Request, table: Table) -> Table:
+    """Return a table with the features of its times that were asked for."""
+    if not request.time_features:
+        return table
+    made = TimeFeatures(request.time_features, table.time or request.time or "", table.notation)
+    if not len(table.times):
+        raise request.refusal("its records have no times", "leave --time-features out")
+    features, X = made.joined_to(table.features, table.X, made.of(table.times))
+    return replace(table, features=features, X=X, time_features=made)
+
+
 @contextmanager
 def blocks(request: Request, stdin: BinaryIO | None = None) -> Iterator[Blocks]:
     """Open a file to be read block by block: any of `read` but a data set of River.
 
     Parameters
     ----------
-    request
-        What to read.
     stdin
         The stream to read for `-`; by default standard input.
 

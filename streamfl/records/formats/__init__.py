@@ -6,6 +6,7 @@ from streamfl.records.formats.field_map import FieldMap, LabelMap
 from streamfl.records.formats.json_records import JsonRecords
 from streamfl.records.formats.message_format import MessageFormat
 from streamfl.records.formats.packed import Packed
+from streamfl.records.formats.with_time_features import timed
 from streamfl.runtime.ports import RecordFormat
 
 __all__ = ["RECORD_FORMATS", "FieldMap", "JsonRecords", "LabelMap", "MessageFormat", "Packed", "record_format"]
@@ -31,8 +32,6 @@ def record_format(kind: str, fields: FieldMap, limits: Limits = NAMED) -> Record
     ----------
     kind
         One of `RECORD_FORMATS`.
-    fields
-        The roles of the fields.
     limits
         The most names that a reader accepts.
 
@@ -46,4 +45,4 @@ def record_format(kind: str, fields: FieldMap, limits: Limits = NAMED) -> Record
     >>> record_format("json", FieldMap(client="device")).stride
     1
     """
-    return RECORD_FORMATS.find(kind).of(fields, limits)
+    return timed(RECORD_FORMATS.find(kind).of(fields, limits), fields)

@@ -30,21 +30,11 @@ LONGEST_INTEGER = 400  # digits: any longer one is too large for a float
 
 @dataclass(frozen=True, slots=True)
 class ReadRecord:
-    """One record.
+    """One record."""
 
-    Parameters
-    ----------
-    head
-        The cells of the fields `FieldMap.head`, in that order.
-    numbers
-        The numbers by name, NaN where one is missing.
-    odd
-        By name, why other cells are not numbers.
-    """
-
-    head: tuple[Cell, ...]
-    numbers: Mapping[str, float]
-    odd: Mapping[str, str] = field(default_factory=dict)
+    head: tuple[Cell, ...]  # the cells of the fields `FieldMap.head`, in that order
+    numbers: Mapping[str, float]  # the numbers by name, NaN where one is missing
+    odd: Mapping[str, str] = field(default_factory=dict)  # by name, why other cells are not numbers
 
 
 class UnusableRecordError(Exception):
@@ -61,11 +51,6 @@ class UnusableRecordError(Exception):
 class AnyJson:
     """Reads messages one at a time.
 
-    Parameters
-    ----------
-    fields
-        The roles of the fields.
-
     Examples
     --------
     >>> reader = AnyJson(FieldMap(label="kind"))
@@ -75,7 +60,7 @@ class AnyJson:
     ReadRecord(head=('a',), numbers={'y': nan}, odd={'x': 'a number too large', 'colour': '"red" is not a number'})
     """
 
-    fields: FieldMap
+    fields: FieldMap  # the roles of the fields
     _wanted: frozenset[str] = field(init=False)
     _holders: frozenset[str] = field(init=False)
     _without: frozenset[str] = field(init=False)

@@ -13,6 +13,7 @@ from streamfl.records.values.cells import USUAL, CellRules, listed, quoted, text
 from streamfl.records.values.dates import Order
 from streamfl.records.values.missing import Missing
 from streamfl.records.values.numerals import Decimal
+from streamfl.records.values.time_features import TimeFeatures
 from streamfl.records.values.times import Notation
 
 
@@ -48,6 +49,9 @@ class FieldMap(BaseModel):
     """The zone of times that name none, such as `Europe/Berlin`."""
     date_order: Order | None = Field(None, json_schema_extra={"unset": "as each date shows", "decides": False})
     """The order of day, month and year in dates such as 03/04/2026, which without it have no time."""
+    time_features: tuple[str, ...] = ()
+    """What the time becomes: `hour`, `weekday`, `season`; each is an angle, by the clocks of `timezone`, and becomes
+    two features, its sine and its cosine."""
     key: str | None = Field(None, json_schema_extra={"set_by": "labels.key"})
     """The field that names the record, if labels come later: a text or a whole number."""
     features: tuple[str, ...] = ()
@@ -146,6 +150,11 @@ class FieldMap(BaseModel):
         """How the times are written."""
         return Notation(self.timezone, self.date_order)
 
+    @property
+    def made_of_times(self) -> TimeFeatures | None:
+        """Which features are made of the times; None: none are."""
+        return TimeFeatures(self.time_features, self.time or "", self.notation) if self.time_features else None
+
     @field_validator("timezone")
     @classmethod
     def _zone_exists(cls, name: str) -> str:
@@ -169,6 +178,10 @@ class FieldMap(BaseModel):
         names = [*self.head, *self.features, *self.drop]
         if "" in names:
             raise ValueError("a name is empty; give the name of a field")
+        try:
+            _ = self.made_of_times
+        except UsageError as error:
+            raise ValueError(f"time_features: {error}") from None
         if len(self.times) > 2:
             raise ValueError(
                 f"time names {len(self.times)} fields; name one, or that of the day and that of the time of day"

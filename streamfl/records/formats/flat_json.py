@@ -26,8 +26,6 @@ class FlatJson:
 
     Parameters
     ----------
-    fields
-        The roles of the fields.
     numbers
         The names of the known numbers, in the order of their columns.
 

@@ -24,25 +24,6 @@ Errors = dict[int, str]
 class Heads:
     """The heads of n records, good and bad: the fields other than numbers.
 
-    Parameters
-    ----------
-    clients
-        Length n, "" if a record names no client.
-    keys
-        Length n, "" if a record has none.
-    times
-        Seconds since 1970, shape (n,), NaN if unknown.
-    answers
-        Shape (n,): the number of each label in `texts`, or the target; 0 without labels.
-    texts
-        The labels by number; empty in regression.
-    hot
-        The features of all categories, shape (n, c).
-    no_times
-        Why times cannot be read; such a record has none.
-    wrong
-        Why records cannot be used.
-
     Examples
     --------
     >>> heads = Heads.of(FieldMap(client="device"), [("b", "d1"), ("", "d1"), ("a", 2)])
@@ -52,14 +33,14 @@ class Heads:
     (array([1., 0.]), ('a', 'b'))
     """
 
-    clients: list[str]
-    keys: list[str]
-    times: FloatArray
-    no_times: Errors
-    answers: FloatArray | IntArray
-    texts: tuple[str, ...]
-    hot: FloatArray
-    wrong: Errors
+    clients: list[str]  # length n, "" if a record names no client
+    keys: list[str]  # length n, "" if a record has none
+    times: FloatArray  # seconds since 1970, shape (n,), NaN if unknown
+    no_times: Errors  # why times cannot be read; such a record has none
+    answers: FloatArray | IntArray  # shape (n,): the number of each label in `texts`, or the target; 0 without labels
+    texts: tuple[str, ...]  # the labels by number; empty in regression
+    hot: FloatArray  # the features of all categories, shape (n, c)
+    wrong: Errors  # why records cannot be used
 
     @classmethod
     def of(cls, fields: FieldMap, heads: Sequence[tuple[Cell, ...]]) -> "Heads":

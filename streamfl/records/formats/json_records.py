@@ -59,8 +59,6 @@ class JsonRecords(MessageFormat):
 
     Parameters
     ----------
-    fields
-        The roles of the fields.
     limits
         The most names that it accepts.
 
@@ -175,8 +173,6 @@ class JsonRecords(MessageFormat):
 
         Parameters
         ----------
-        features
-            Names, length d.
         values
             Shape (d,); NaN is left out.
         label

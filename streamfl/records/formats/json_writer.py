@@ -25,8 +25,6 @@ class JsonWriter:
 
     Parameters
     ----------
-    fields
-        The roles of the fields.
     features
         The names of the values, length d. Features of a category are written as its one field.
 

@@ -42,17 +42,6 @@ class Remarks:
 class KnownLabels:
     """The labels that a reader has accepted, up to the limit of a federation.
 
-    Parameters
-    ----------
-    limits
-        The most labels.
-    remarks
-        Receives a remark if the column looks like an identifier, or if the limit is reached.
-    column
-        The name of the label column.
-    declared
-        All labels; empty if they are not declared.
-
     Examples
     --------
     >>> known = KnownLabels(Limits(labels=2), Remarks(), "kind")
@@ -62,10 +51,10 @@ class KnownLabels:
     {0: '"c" is beyond the limit of 2 labels'}
     """
 
-    limits: Limits
-    remarks: Remarks
-    column: str
-    declared: tuple[str, ...] = ()
+    limits: Limits  # the most labels
+    remarks: Remarks  # receives a remark if the column looks like an identifier, or if the limit is reached
+    column: str  # the name of the label column
+    declared: tuple[str, ...] = ()  # all labels; empty if they are not declared
     _accepted: set[str] = field(init=False)
     _first: set[str] | None = field(default_factory=set)  # of the first records; None once the check is over
     _records: int = 0

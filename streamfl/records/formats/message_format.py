@@ -27,8 +27,6 @@ class MessageFormat(abc.ABC):
 
         Parameters
         ----------
-        fields
-            The roles of the fields.
         limits
             The most names that a reader accepts.
 

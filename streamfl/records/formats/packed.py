@@ -169,8 +169,6 @@ class Packed(MessageFormat):
 
         Parameters
         ----------
-        features
-            Names, length d.
         X
             Shape (n, d), rounded to float32; NaN is a missing value.
         y

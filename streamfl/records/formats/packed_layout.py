@@ -45,25 +45,16 @@ class ArrayPlace:
 
 @dataclass(frozen=True, slots=True)
 class PackedHeader:
-    """A parsed header.
+    """A parsed header."""
 
-    Parameters
-    ----------
-    size
-        Bytes of the whole message.
-    n
-        Records.
-    features, labels
-        Names; in regression there are no labels.
-    X, y, time
-        The places of the arrays: `X` by row, shape (n, d); `y` and `time`, shape (n,); `time` is optional, and `y` is
-        not read from records without labels.
-    """
-
-    size: int
-    n: int
+    size: int  # bytes of the whole message
+    n: int  # records
+    # Names; in regression there are no labels.
     features: tuple[str, ...]
     labels: tuple[str, ...]
+
+    # The places of the arrays: `X` by row, shape (n, d); `y` and `time`, shape (n,); `time` is optional, and `y` is
+    # not read from records without labels.
     X: ArrayPlace
     y: ArrayPlace | None
     time: ArrayPlace | None
@@ -78,8 +69,6 @@ def layout(head: bytes, task: Task, limits: Limits = NAMED) -> PackedHeader:
         The length bytes and the header.
     task
         Whether `y` holds class indices or targets, or is not read.
-    limits
-        The most labels.
 
     Raises
     ------

@@ -10,10 +10,9 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from streamfl.arrays import FloatArray, IntArray
+from streamfl.arrays import FloatArray, IntArray, Numbers
 from streamfl.printable import printable
 from streamfl.records.csv_block import LazyTexts
-from streamfl.records.table import Numbers
 from streamfl.records.values.missing import USUAL as USUAL_MISSING
 from streamfl.records.values.missing import Missing
 from streamfl.records.values.numerals import Decimal, numeral, with_unit
@@ -26,21 +25,11 @@ _WHOLE = re.compile(r"[-+]?\d+(?:\.0+|,0{1,2})")
 
 @dataclass(frozen=True, slots=True)
 class CellRules:
-    """How cells are read, wherever they come from.
+    """How cells are read, wherever they come from."""
 
-    Parameters
-    ----------
-    missing
-        What counts as missing.
-    decimal
-        The decimal mark; None: as the number is written.
-    unit
-        The unit that may stand at numbers, "" if none may.
-    """
-
-    missing: Missing = USUAL_MISSING
-    decimal: Decimal | None = None
-    unit: str = ""
+    missing: Missing = USUAL_MISSING  # what counts as missing
+    decimal: Decimal | None = None  # the decimal mark; None: as the number is written
+    unit: str = ""  # the unit that may stand at numbers, "" if none may
 
     def keeping(self, values: Sequence[str]) -> "CellRules":
         """Return the same reading, but these are values: somebody has declared them, or a model has learnt them.

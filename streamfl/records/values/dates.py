@@ -85,18 +85,11 @@ _ZONES |= {"akst": -9, "akdt": -8, "aest": 10, "aedt": 11, "nzst": 12, "nzdt": 1
 
 
 class Stamp(NamedTuple):
-    """What a text says: a date and time of day in each order that it allows, and the zone that it names.
+    """What a text says: a date and time of day in each order that it allows, and the zone that it names."""
 
-    Parameters
-    ----------
-    at
-        Without a zone, by order. All orders have the same value if the text shows its order.
-    zone
-        None: a local time.
-    """
-
+    # Without a zone, by order. All orders have the same value if the text shows its order.
     at: Mapping[Order, datetime]
-    zone: tzinfo | None
+    zone: tzinfo | None  # None: a local time
 
     @property
     def is_clear(self) -> bool:

@@ -12,6 +12,7 @@ WORDS = frozenset(
         *("", "nan", "-nan", "+nan", "na", "n/a", "n.a.", "#n/a", "#na", "<na>", "nat", "null", "(null)", "<null>"),
         *("none", "nil", "no data", "nodata", "no_data", "no-data", "missing", "?", "??", ".", "-", "--", "---"),
         *("----", "–", "—", "\\n", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"),
+        *("#wert!", "#bezug!", "#zahl!", "#nv"),  # of spreadsheets in German
         *("nan(ind)", "-nan(ind)", "nan(snan)", "-nan(snan)", "1.#qnan", "-1.#qnan", "1.#ind", "-1.#ind", "1.#snan"),
     )
 )
@@ -22,13 +23,6 @@ NOT = "not:"
 class Missing:
     """What counts as missing, besides None and NaN.
 
-    Parameters
-    ----------
-    words
-        Texts, without surrounding blanks and in lower case.
-    numbers
-        Numbers, however they are written.
-
     Examples
     --------
     >>> missing = Missing.of(["-999", "not:NA", "broken"])
@@ -36,8 +30,8 @@ class Missing:
     (False, True, frozenset({-999.0}))
     """
 
-    words: frozenset[str] = WORDS
-    numbers: frozenset[float] = frozenset()
+    words: frozenset[str] = WORDS  # texts, without surrounding blanks and in lower case
+    numbers: frozenset[float] = frozenset()  # numbers, however they are written
 
     @classmethod
     def of(cls, changes: Sequence[str]) -> "Missing":

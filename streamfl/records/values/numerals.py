@@ -47,8 +47,6 @@ def numeral(text: str, decimal: Decimal | None) -> float | None:
 
     Parameters
     ----------
-    text
-        The text.
     decimal
         The decimal mark; None if it is not known. The other one counts too, where a text can only be read with it.
 

@@ -40,13 +40,6 @@ _FORM = re.compile(r"\d{4}-\d\d-\d\d(?:(?P<gap>[ T])\d\d:\d\d(?P<seconds>:\d\d(?
 class Notation:
     """How times are written that do not say it themselves.
 
-    Parameters
-    ----------
-    zone
-        The zone of times without one, by its name in the IANA database.
-    order
-        The order of day, month and year in dates such as 03/04/2026; None: as the column shows.
-
     Raises
     ------
     UsageError
@@ -57,7 +50,8 @@ class Notation:
     streamfl.errors.UsageError: there is no time zone 'Europe/Atlantis'; name one such as Europe/Berlin, or UTC
     """
 
-    zone: str = "UTC"
+    zone: str = "UTC"  # the zone of times without one, by its name in the IANA database
+    # The order of day, month and year in dates such as 03/04/2026; None: as the column shows.
     order: Order | None = None
 
     def __post_init__(self) -> None:
@@ -96,7 +90,7 @@ def in_seconds(times: FloatArray) -> tuple[FloatArray, dict[int, str]]:
     return seconds, {int(i): f"the time {times[i]} is not a date; {_REMEDY}" for i in wrong}
 
 
-def seconds(cells: Sequence[object], notation: Notation = PLAIN) -> tuple[FloatArray, dict[int, str]]:
+def seconds(cells: Cells, notation: Notation = PLAIN) -> tuple[FloatArray, dict[int, str]]:
     """Read times from numbers and texts, each by itself, as in messages.
 
     Returns
@@ -116,17 +110,6 @@ def seconds(cells: Sequence[object], notation: Notation = PLAIN) -> tuple[FloatA
 class Times:
     """A column of times of a file, read block by block: the whole column decides what a single time leaves open.
 
-    Parameters
-    ----------
-    name
-        The name of the column.
-    notation
-        What the user said of it.
-    order
-        The order of day, month and year in it, once it is known.
-    wrong
-        The errors of each block by index, in the end.
-
     Examples
     --------
     >>> column = Times("t")
@@ -140,10 +123,10 @@ class Times:
     'the times of column t have no zone and are read as UTC; if they are local, name it with --timezone'
     """
 
-    name: str
-    notation: Notation = PLAIN
-    order: Order | None = None
-    wrong: list[dict[int, str]] = field(default_factory=list)
+    name: str  # the name of the column
+    notation: Notation = PLAIN  # what the user said of it
+    order: Order | None = None  # the order of day, month and year in it, once it is known
+    wrong: list[dict[int, str]] = field(default_factory=list)  # the errors of each block by index, in the end
     _blocks: list["_Partly"] = field(default_factory=list)
     _orders: set[Order] = field(default_factory=lambda: set(ORDERS))
     _digits: bool = True
@@ -208,30 +191,19 @@ class Times:
 
 @dataclass(slots=True)
 class _Partly:
-    """Some cells, as far as each can be read alone.
+    """Some cells, as far as each can be read alone."""
 
-    Parameters
-    ----------
-    times
-        In seconds, NaN where missing, wrong or unclear.
-    wrong
-        The errors by index.
-    unclear
-        Texts that allow several orders, or not all, by index.
-    maybe, days
-        The indices of whole numbers that have the digits of dates, and these dates in seconds, NaN if there is no
-        such day.
-    is_local
-        Whether there are times without a zone.
-    """
-
-    times: FloatArray
+    times: FloatArray  # in seconds, NaN where missing, wrong or unclear
     local: tzinfo
-    wrong: dict[int, str] = field(default_factory=dict)
+    wrong: dict[int, str] = field(default_factory=dict)  # the errors by index
+    # Texts that allow several orders, or not all, by index.
     unclear: dict[int, tuple[object, Stamp]] = field(default_factory=dict)
+
+    # The indices of whole numbers that have the digits of dates, and these dates in seconds, NaN if there is no such
+    # day.
     maybe: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     days: FloatArray = field(default_factory=lambda: np.empty(0))
-    is_local: bool = False
+    is_local: bool = False  # whether there are times without a zone
 
     @classmethod
     def of(cls, cells: Cells, notation: Notation) -> "_Partly":

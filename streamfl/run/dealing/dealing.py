@@ -24,21 +24,11 @@ ROUNDS_WANTED, FEWEST = 100, 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Log:
-    """The records of one client, in order. The position of a record is its number among them; bad records count.
+    """The records of one client, in order. The position of a record is its number among them; bad records count."""
 
-    Parameters
-    ----------
-    rows
-        The row in the table of each good record, shape (n,).
-    y
-        The label index or target of each good record, shape (n,); an imposed drift may change it.
-    rejected
-        The bad records by increasing position.
-    """
-
-    rows: IntArray
-    y: FloatArray
-    rejected: tuple[Rejection, ...] = ()
+    rows: IntArray  # the row in the table of each good record, shape (n,)
+    y: FloatArray  # the label index or target of each good record, shape (n,); an imposed drift may change it
+    rejected: tuple[Rejection, ...] = ()  # the bad records by increasing position
 
     def __len__(self) -> int:
         """Count the records, good and bad."""
@@ -73,8 +63,6 @@ def deal(table: Table, clients: int | None, split: str, seed: int) -> dict[str, 
 
     Parameters
     ----------
-    table
-        The records.
     clients
         The number of clients; None: as many as `column:NAME` has values, else 10.
     split
@@ -129,8 +117,6 @@ def usual_size(records: int, clients: int, *, min_records: int, fewest: int = FE
 
     Parameters
     ----------
-    records, clients
-        How many there are.
     min_records
         The fewest records of a client's round.
     fewest

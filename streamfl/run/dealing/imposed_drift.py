@@ -70,10 +70,6 @@ def inject(table: Table, logs: Mapping[str, Log], injection: Injection, round_si
     ----------
     table
         The table that the logs were dealt from.
-    logs
-        The log of each client.
-    injection
-        The drift.
     round_size
         Good records per client and round.
     seed

@@ -104,8 +104,6 @@ def usual_period(logs: Mapping[str, Log], at: FloatArray, size: int, most: int) 
     ----------
     logs, at
         The records, and when each row came.
-    size
-        The records.
     most
         The most records of a client that one round can take.
 

@@ -17,12 +17,8 @@ class TableSource:
 
     Parameters
     ----------
-    table
-        The table with the features.
     name
         The client, also the name of its only partition.
-    log
-        The client's records.
     times
         When each record of the table was measured, in seconds since 1970; None: not known.
 

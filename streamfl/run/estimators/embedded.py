@@ -114,19 +114,6 @@ def _joined(batches: Sequence[Batch]) -> Batch:
 class EmbeddedFederation:
     """Clients and their coordinator. A round closes after `round_size` records per client on average.
 
-    Parameters
-    ----------
-    task
-        Labels or numbers.
-    round_size
-        Records per client and round, averaged over the clients with records.
-    learning, profile
-        How the clients learn, and how drift is handled.
-    seed
-        Seed of all random draws.
-    alone
-        Whether there is one client, for good.
-
     Examples
     --------
     >>> federation = EmbeddedFederation("classification", round_size=2)
@@ -136,12 +123,13 @@ class EmbeddedFederation:
     (2, ('no', 'yes'), array([[0.33, 0.67]]))
     """
 
-    task: Task
-    round_size: int = 100
+    task: Task  # labels or numbers
+    round_size: int = 100  # records per client and round, averaged over the clients with records
+    # How the clients learn, and how drift is handled.
     learning: LearningSettings = LearningSettings()
     profile: ProfileSettings = ProfileSettings()
-    seed: int = 0
-    alone: bool = False
+    seed: int = 0  # seed of all random draws
+    alone: bool = False  # whether there is one client, for good
     rounds: int = 0
     labels: tuple[str, ...] = ()
     restarts: deque[Restarted] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))

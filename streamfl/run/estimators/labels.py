@@ -31,15 +31,6 @@ class EncodedLabels:
 class LearntLabels:
     """The labels learnt so far. Labels that are equal in Python, such as True and 1, are the same label.
 
-    Parameters
-    ----------
-    most
-        The largest number of labels.
-    given
-        Each label by its name, in the form in which it was first given.
-    names
-        The names in order of first appearance.
-
     Examples
     --------
     >>> labels = LearntLabels()
@@ -51,9 +42,10 @@ class LearntLabels:
     ({'True': True, 'b': 'b'}, ('True', 'b'))
     """
 
-    most: int = MOST_LABELS
+    most: int = MOST_LABELS  # the largest number of labels
+    # Each label by its name, in the form in which it was first given.
     given: dict[str, Label] = field(default_factory=dict)
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # the names in order of first appearance
     _places: dict[Label, int] = field(default_factory=dict)
 
     def encode(self, labels: Iterable[Any]) -> EncodedLabels:

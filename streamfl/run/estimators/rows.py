@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,6 @@ class Rows:
 
     A federation keeps features in the same order, so it need not reorder the columns of every record.
 
-    Parameters
-    ----------
-    without
-        A feature to leave out, if any.
-
     Examples
     --------
     >>> rows = Rows()
@@ -33,7 +29,7 @@ class Rows:
     ((('a', 'b'), array([[1., 1.]])), (('a', 'b'), array([[ 0., nan]])))
     """
 
-    without: str | None = None
+    without: str | None = None  # a feature to leave out, if any
     _orders: dict[tuple[Any, ...], tuple[tuple[str, ...], tuple[Any, ...]]] = field(default_factory=dict)
 
     def row(self, x: Mapping[Any, Any]) -> tuple[tuple[str, ...], FloatArray]:
@@ -66,22 +62,13 @@ class Rows:
 
 @dataclass(frozen=True)
 class ManyRows:
-    """Many records at once, from a data frame or an array.
+    """Many records at once, from a data frame or an array."""
 
-    Parameters
-    ----------
-    features, X
-        The columns' names and the values, shape (n, d); those of an array are called "0", "1" and so on.
-    excluded
-        The values of the column that was left out, if there was one.
-    frame
-        The data frame; None for an array.
-    """
-
+    # The columns' names and the values, shape (n, d); those of an array are called "0", "1" and so on.
     features: tuple[str, ...]
     X: FloatArray
-    excluded: Sequence[Any] | None = None
-    frame: Any = None
+    excluded: Sequence[Any] | None = None  # the values of the column that was left out, if there was one
+    frame: Any = None  # the data frame; None for an array
 
     def column_like(self, values: Any) -> Any:
         """Return one value per record: a series of the data frame's library, or an array."""
@@ -143,7 +130,7 @@ def _of_frame(frame: Any, without: str | None) -> ManyRows:
     kept = [name for name in frame.columns if str(name) != without]
     times = [name for name in kept if frame.schema[name].is_temporal()]
     if times:
-        raise ValueError(f"column {times[0]!r} holds times")
+        raise ValueError(f"column {times[0]!r} holds times, of which streamfl.TimeEncoder makes numbers")
     excluded = next((frame[name].to_list() for name in frame.columns if str(name) == without), None)
     try:
         X = _by_rows(dataframe.to_numpy(frame.select(kept)) if kept else np.zeros((len(frame), 0)), kept)
@@ -227,10 +214,9 @@ def _number(name: Any, value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         if str(value).lower() in WORDS:
             return float("nan")
-        raise ValueError(
-            f"feature {name!r} is {short(value)}, which is not a number: "
-            "encode it first, for instance with preprocessing.OneHotEncoder"
-        ) from None
+        encoder = "streamfl.TimeEncoder" if isinstance(value, date) else "preprocessing.OneHotEncoder"
+        what = f"feature {name!r} is {short(value)}, which is not a number"
+        raise ValueError(f"{what}: encode it first, for instance with {encoder}") from None
 
 
 def short(value: Any) -> str:

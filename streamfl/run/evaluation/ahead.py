@@ -19,15 +19,6 @@ class Ahead:
     A client's own records of the round do not count: it learns each one after it has predicted it. A run without
     predictions costs nothing here.
 
-    Parameters
-    ----------
-    logs
-        The records of each client.
-    at
-        When each row of the table came.
-    most
-        The most later records, over all predictions so far.
-
     Examples
     --------
     >>> logs = {"c0": Log(np.array([0, 2]), np.zeros(2)), "c1": Log(np.array([1, 3]), np.zeros(2))}
@@ -38,9 +29,9 @@ class Ahead:
     1
     """
 
-    logs: Mapping[str, Log]
-    at: FloatArray
-    most: int = 0
+    logs: Mapping[str, Log]  # the records of each client
+    at: FloatArray  # when each row of the table came
+    most: int = 0  # the most later records, over all predictions so far
     _new: list[Span] = field(default_factory=list)
     _learnt: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     _later: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))

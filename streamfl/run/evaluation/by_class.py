@@ -74,11 +74,6 @@ def largest(counts: Mapping[str, int], most: int = IN_MATRIX) -> tuple[str, ...]
 class ClassCounts:
     """The predictions of a run counted by label, and of few labels by pairs of labels.
 
-    Parameters
-    ----------
-    labels
-        The labels with a row and a column of their own in the confusion matrix.
-
     >>> counts = ClassCounts(("a", "b"))
     >>> counts.add(np.array([0.0, 1.0, 1.0, 2.0]), np.array([-1.0, 1.0, 0.0, 1.0]), ("a", "b", "c"))
     >>> table = counts.table()
@@ -88,7 +83,7 @@ class ClassCounts:
     ((0, 0, 0, 1), (1, 1, 0, 0), (0, 1, 0, 0))
     """
 
-    labels: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()  # the labels with a row and a column of their own in the confusion matrix
     truths: Counter[str] = field(default_factory=Counter)
     predicted: Counter[str] = field(default_factory=Counter)
     right: Counter[str] = field(default_factory=Counter)
@@ -108,8 +103,6 @@ class ClassCounts:
         ----------
         truth, predicted
             Shape (n,): indices into `labels`; -1 is a prediction made before any label was known.
-        labels
-            The names of the labels.
         """
         self.truths.update(_named(truth, labels))
         self.predicted.update(_named(predicted, labels))

@@ -104,7 +104,7 @@ def moved(features: Sequence[str], before: FloatArray, since: FloatArray) -> tup
 
 
 def _histograms(before: FloatArray, since: FloatArray) -> dict[str, Any]:
-    """Return the histograms of the values of one feature before and since, over what both span."""
+    """Return the histograms of the values of one feature before and since, over the range of both."""
     known = [values[np.isfinite(values)] for values in (before, since)]
     both = np.concatenate(known)
     span = float(both.min()), float(both.max())
@@ -216,13 +216,9 @@ class Changes:
     """Where the records of the latest rounds are, so that those before a change are compared with those since.
 
     It keeps a number a client for each of the latest 64 entries of the ledger, and reads records only after an alarm.
-
-    Parameters
-    ----------
-    table, logs
-        The records, and the rows of each client in order.
     """
 
+    # The records, and the rows of each client in order.
     table: Table
     logs: Mapping[str, Log]
     _at: Mapping[str, int] = field(init=False)

@@ -16,8 +16,6 @@ def epsilon(multiplier: float, messages: int, delta: float) -> float:
     ----------
     multiplier
         The noise multiplier of each message.
-    messages
-        How many there are.
     delta
         The probability with which the promise may fail.
 

@@ -18,22 +18,13 @@ PART, LEAST = 10, 10
 
 @dataclass
 class FileErrors:
-    """The errors of the model file on the last rounds: each record is predicted by the file before its round.
+    """The errors of the model file on the last rounds: each record is predicted by the file before its round."""
 
-    Parameters
-    ----------
-    table, logs
-        The records of the clients.
-    rounds
-        The number of rounds, as far as it is known.
-    before_round
-        Returns the file as it would be written now, between two rounds.
-    """
-
+    # The records of the clients.
     table: Table
     logs: Mapping[str, Log]
-    rounds: int
-    before_round: Callable[[], ServedModel]
+    rounds: int  # the number of rounds, as far as it is known
+    before_round: Callable[[], ServedModel]  # returns the file as it would be written now, between two rounds
     errors: Errors = field(default_factory=Errors)
     served: Errors = field(default_factory=Errors)
     _round: int = 0

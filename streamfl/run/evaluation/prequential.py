@@ -13,15 +13,6 @@ from streamfl.run.evaluation.result import Figures, Kappa
 class Prequential:
     """The metrics of all predictions of a run: in total, by client and by class, each record counted once for all.
 
-    Parameters
-    ----------
-    served, at_start, post_update, no_change
-        The errors of the four predictors.
-    clients
-        The errors by client.
-    classes
-        Classification: the predictions by label.
-
     >>> import numpy as np
     >>> figures = Prequential()
     >>> y = np.array([0.0, 1.0, 1.0, 1.0])
@@ -31,12 +22,13 @@ class Prequential:
     (0.75, 0.5, 0.5, 0.5)
     """
 
+    # The errors of the four predictors.
     served: Errors = field(default_factory=Errors)
     at_start: Errors = field(default_factory=Errors)
     post_update: Errors = field(default_factory=Errors)
     no_change: Errors = field(default_factory=Errors)
-    clients: ClientErrors = field(default_factory=ClientErrors)
-    classes: ClassCounts = field(default_factory=ClassCounts)
+    clients: ClientErrors = field(default_factory=ClientErrors)  # the errors by client
+    classes: ClassCounts = field(default_factory=ClassCounts)  # classification: the predictions by label
 
     def add(self, measured: Predicted | PostUpdate) -> None:
         """Add the measurements of one client's round."""

@@ -125,8 +125,6 @@ class DatedFinding(ResultPart):
 
         Parameters
         ----------
-        found
-            The announcement.
         by_row
             Whether its times count rows of a file, as seconds.
         """

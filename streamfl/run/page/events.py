@@ -76,7 +76,7 @@ class Measured(msgspec.Struct, array_like=True, frozen=True):
 class Taken(msgspec.Struct, array_like=True, frozen=True):
     """An update that counts: client, records, and spans as partition, first position, and the next after the last.
 
-    `astray` counts, where labels come later, labels without a record, second ones, those of rejected records, and
+    With delayed labels, `rejected_labels` counts labels without a record, second ones, those of rejected records, and
     records without a label.
     """
 
@@ -85,7 +85,7 @@ class Taken(msgspec.Struct, array_like=True, frozen=True):
     rejected: int
     spans: tuple[tuple[str, int, int], ...]
     measured: Measured
-    astray: tuple[int, int, int, int] = (0, 0, 0, 0)
+    rejected_labels: tuple[int, int, int, int] = (0, 0, 0, 0)
 
 
 class Entry(Event, frozen=True, tag="entry"):
@@ -282,10 +282,12 @@ def _taken(one: Accepted, served: Served) -> Taken:
     own, naive = one.measured or (0.0, 0.0)
     right, error = (0.0, own) if served.absolute_error > 0.0 else (own, 0.0)
     measured = Measured() if one.measured is None else _measured(one.records, right, error, naive)
-    return Taken(plain(one.client), whole(one.records), whole(one.rejected), spans, measured, _astray(one.watermark))
+    return Taken(
+        plain(one.client), whole(one.records), whole(one.rejected), spans, measured, _rejected_labels(one.watermark)
+    )
 
 
-def _astray(watermark: Watermark | None) -> tuple[int, int, int, int]:
+def _rejected_labels(watermark: Watermark | None) -> tuple[int, int, int, int]:
     if watermark is None:
         return (0, 0, 0, 0)
     return (

@@ -23,8 +23,6 @@ def stalled_minutes(view: View, now: int | None) -> int:
 
     Parameters
     ----------
-    view
-        The federation.
     now
         Milliseconds since 1970; None in a view of the past.
     """
@@ -75,9 +73,12 @@ def _troubles(view: View) -> Iterator[str]:
     """Yield what is not well, the most urgent first."""
     clients = view.clients.values()
     if out := [one for one in clients if one.state == "evicted" or (one.state == "present" and _is_refused(one))]:
-        yield f"the coordinator refuses {_named(out)}"
+        yield f"the coordinator refuses {_named([one.name for one in out])}"
     if gone := [one for one in clients if one.state == "present" and view.closed - one.waits_since >= MISSING]:
-        yield f"{_named(gone)} missed the last {MISSING} rounds or more"
+        yield f"{_named([one.name for one in gone])} missed the last {MISSING} rounds or more"
+    if alone := [card.change for card in view.cards if card.is_apart]:
+        names = [name for change in alone for name in change.clients]
+        yield f"{_named(names, sum(change.of_clients for change in alone))} drifted alone"
     if not view.present:
         yield "no client takes part"
     ours, naive = view.mean_lately
@@ -94,7 +95,7 @@ def _is_refused(client: ClientView) -> bool:
     return client.refused > 0 and client.refused_in > client.learnt
 
 
-def _named(clients: list[ClientView]) -> str:
-    """Return clients by the ends of their names."""
-    names = listed([ending(client.name) for client in clients], NAMED)
-    return f"{counted(len(clients), 'client')} ({names})"
+def _named(names: list[str], of: int = 0) -> str:
+    """Return clients by the ends of their names; they may be the first ones of more."""
+    others = [""] * (of - len(names))
+    return f"{counted(len(names + others), 'client')} ({listed([*map(ending, names), *others], NAMED)})"

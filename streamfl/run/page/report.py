@@ -33,12 +33,8 @@ def render(result: Result, *, drifts: Sequence[int] = (), title: str) -> str:
 
     Parameters
     ----------
-    result
-        The result of the run.
     drifts
         The first round of each imposed drift; empty if none is known.
-    title
-        The page's title.
 
     Returns
     -------

@@ -47,8 +47,6 @@ def sections(view: View, letters: Sequence[Sections] = (), now: int | None = Non
 
     Parameters
     ----------
-    view
-        The view.
     letters
         The rows of dead letters.
     now
@@ -118,7 +116,7 @@ def card(title: str, text: str, note: str = "", **more: Any) -> Sections:
 def _cards(view: View, head: Sections) -> list[Sections]:
     """Return the figures at the top."""
     since = f", since entry {count(view.first_entry)}" if view.first_entry > 1 else ""
-    rejected = f"{count(view.rejected)} rejected{since}"
+    rejected = f"{count(view.rejected)} rejected{since}{_rate(view)}"
     at = f"epoch {count(view.epoch)}, entry {count(view.entry)}" if view.entry else "no round has closed"
     number = view.closed if head["ended"] else view.open_round
     refused = f"{counted(view.refused, 'message')} refused" if view.refused else "taking part"
@@ -133,6 +131,15 @@ def _cards(view: View, head: Sections) -> list[Sections]:
         _score(head["readings"]),
         _models(view),
     ]
+
+
+def _rate(view: View) -> str:
+    """Return how many records were learnt a second lately; nothing if the log has no times."""
+    times = [line.time for line in view.lines if line.time]
+    if len(times) < 2 or times[-1] <= times[0]:
+        return ""
+    records = sum(line.summary.records for line in view.lines if line.time > times[0])
+    return f"; {score(1000.0 * records / (times[-1] - times[0]))} a second lately"
 
 
 def _good(view: View, head: Sections) -> Iterator[Sections]:
@@ -275,14 +282,14 @@ def _client(client: ClientView, view: View) -> list[Any]:
         client.reason,
         client.refused_in,
         *means([client.lately], of_errors=view.is_regression),
-        astray_words(client.astray),
+        rejected_labels_words(client.rejected_labels),
     ]
 
 
-def astray_words(counts: Sequence[int]) -> str:
+def rejected_labels_words(counts: Sequence[int]) -> str:
     """Return which labels found no record, and why, and how many records no label; "" if all did.
 
-    >>> astray_words((3, 0, 1, 0))
+    >>> rejected_labels_words((3, 0, 1, 0))
     '3 labels whose record never came, 1 label whose record was rejected'
     """
     what = (

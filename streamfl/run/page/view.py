@@ -109,7 +109,7 @@ class ClientView(msgspec.Struct, array_like=True):
 
     `learnt` is the last round of which its records count, `waits_since` how many rounds had closed then, or when it
     joined; `refused_in` the round that was open when a message of it was last refused. `recent` adds up its newest
-    `rounds` rounds, at most HALF, and `earlier` the HALF rounds before them. For `astray` see `Taken`.
+    `rounds` rounds, at most HALF, and `earlier` the HALF rounds before them. For `rejected_labels` see `Taken`.
     """
 
     name: str
@@ -124,7 +124,7 @@ class ClientView(msgspec.Struct, array_like=True):
     rounds: int = 0
     recent: Measured = Measured()
     earlier: Measured = Measured()
-    astray: tuple[int, int, int, int] = (0, 0, 0, 0)
+    rejected_labels: tuple[int, int, int, int] = (0, 0, 0, 0)
 
     @property
     def lately(self) -> Measured:
@@ -258,8 +258,8 @@ class View(msgspec.Struct):
                 continue
             client.records = total(client.records, taken.records)
             client.rejected = total(client.rejected, taken.rejected)
-            unmatched, repeated, unusable, expired = map(total, client.astray, taken.astray)
-            client.astray = unmatched, repeated, unusable, expired
+            unmatched, repeated, unusable, expired = map(total, client.rejected_labels, taken.rejected_labels)
+            client.rejected_labels = unmatched, repeated, unusable, expired
             if taken.records:
                 client.learnt, client.waits_since = closed.round, self.closed
             if taken.measured.records:

@@ -19,18 +19,10 @@ Place = tuple[str, int, int]
 
 @dataclass
 class AnswersFile:
-    """The first answer of each client to each record, by place; what a scorer has answered is left out.
+    """The first answer of each client to each record, by place; what a scorer has answered is left out."""
 
-    Parameters
-    ----------
-    path
-        The file: messages of `NAME.predictions`, one a line.
-    targets
-        Whether answers are targets, not labels.
-    """
-
-    path: Path
-    targets: bool
+    path: Path  # the file: messages of `NAME.predictions`, one a line
+    targets: bool  # whether answers are targets, not labels
     _of: dict[str, dict[Place, Prediction]] = field(default_factory=dict)
 
     @classmethod

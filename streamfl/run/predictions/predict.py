@@ -23,8 +23,8 @@ from streamfl.protocol.records import Rejection
 from streamfl.records.assembly import Blocks, RowBlock
 from streamfl.records.columns import NumberColumn, decimals
 from streamfl.records.files.readers import STDIN, blocks
-from streamfl.records.odd_cells import OddCells
 from streamfl.records.request import Request
+from streamfl.records.unusable_cells import UnusableCells
 from streamfl.records.values.cells import CellRules, Cells, listed, numbers, words
 from streamfl.records.values.missing import Missing as MissingValues
 from streamfl.records.values.numerals import Decimal
@@ -43,28 +43,17 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class PredictRequest:
-    """What `streamfl predict` was asked for.
+    """What `streamfl predict` was asked for."""
 
-    Parameters
-    ----------
-    request
-        The file to read.
-    model
-        The model file.
-    csv, json
-        Where predictions go: a path, `-` for standard output, or None.
-    missing, unknown
-        What becomes of columns that the file lacks, or that the model does not know: see `ServedModel.predict`.
-    client
-        The client of all records; None: the file says whose each record is, as in `ServedModel.predict`.
-    """
-
-    request: Request
-    model: Path
+    request: Request  # the file to read
+    model: Path  # the model file
+    # Where predictions go: a path, `-` for standard output, or None.
     csv: str | None = None
     json: str | None = None
+    # What becomes of columns that the file lacks, or that the model does not know: see `ServedModel.predict`.
     missing: Missing = "warn"
     unknown: Unknown = "raise"
+    # The client of all records; None: the file says whose each record is, as in `ServedModel.predict`.
     client: str | None = None
 
     @property
@@ -142,8 +131,6 @@ def run_predict(asked: PredictRequest, console: Console) -> None:
     ----------
     asked
         What to read, and where to write.
-    console
-        Where the summary goes.
 
     Raises
     ------
@@ -156,6 +143,7 @@ def run_predict(asked: PredictRequest, console: Console) -> None:
         raise UsageError(
             f"--client {asked.client}: the run had no such client; its clients are {listed(model.clients)}"
         )
+    asked = replace(asked, request=replace(asked.request, wanted=frozenset(model.encoding.times)))
     with blocks(asked.request) as opened, _written(asked, model) as to:
         run = _Run(asked, model, opened, console)
         for records, decided, predictions, truth in run.predictions():
@@ -200,12 +188,12 @@ class _Run:
     first: list[Rejection] = field(default_factory=list)
     _columns: set[str] = field(default_factory=set)
     _warned: bool = False
-    _odd: OddCells = field(init=False)
+    _unusable: UnusableCells = field(init=False)
     _decimals: dict[str, Decimal | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.score = PredictionQuality(self.model.task)
-        self._odd = OddCells(self.opened.unit)
+        self._unusable = UnusableCells(self.opened.unit)
 
     def predictions(self) -> Iterator[tuple[IntArray, Sequence[object], FloatArray, list[object]]]:
         """Yield the numbers of records in the file, what is predicted, the predictions, and truths if there are any.
@@ -250,7 +238,7 @@ class _Run:
         reading = self._reading()
         features, X, odd = self.model.encoding.encoded(columns, reading, self._decimals)
         for name, wrong in odd.items():
-            self._odd.add(NumberColumn(name), columns[name], wrong, block.lines)
+            self._unusable.add(NumberColumn(name), columns[name], wrong, block.lines)
         if request.on_bad_record != "stop":
             return features, X, {}
         return features, X, {i: f'column "{name}": {why}' for name, wrong in odd.items() for i, why in wrong.items()}
@@ -282,7 +270,7 @@ class _Run:
             return [], {}
         reading = self._reading()
         if self.model.task == "classification":
-            labels: list[object] = [*words(cells, reading)]
+            labels: list[object] = [*words(cells, reading.keeping(self.model.labels))]
             return labels, {i: self._of_label("the label is missing") for i, label in enumerate(labels) if not label}
         mark = (
             reading.decimal
@@ -326,7 +314,7 @@ class _Run:
             self._say(f"model      from {made.source}, {counted(made.records, 'record')}{worth}")
         rate = f", {count(round(self.predicted / seconds))} per second" if seconds > 0.0 else ""
         self._say(f"predicted  {counted(self.predicted, 'record')} in {seconds:.1f} s{rate}")
-        for note in self._odd.notes():
+        for note in self._unusable.notes():
             self._say(f"           {note}", "yellow")
         if self.rejected:
             self._say(f"rejected   {counted(self.rejected, 'record')}", "yellow")

@@ -21,8 +21,6 @@ def sentence(
 
     Parameters
     ----------
-    change
-        The announcement.
     clients
         The number of clients of the federation, if it is known.
     moved

@@ -192,8 +192,6 @@ def round_text(line: RoundLine, rounds: int | None, rate: float | None) -> str:
 
     Parameters
     ----------
-    line
-        The round.
     rounds
         The number of rounds of the run; None if unknown.
     rate
@@ -220,11 +218,6 @@ def round_text(line: RoundLine, rounds: int | None, rate: float | None) -> str:
 
 def restart_text(restart: DatedRestart) -> str:
     r"""Return one restart as a line.
-
-    Parameters
-    ----------
-    restart
-        The restart.
 
     Returns
     -------
@@ -289,10 +282,6 @@ def summary(console: Console, result: Result, rejections: Sequence[str] = ()) ->
 
     Parameters
     ----------
-    console
-        Where to write.
-    result
-        The result of the run.
     rejections
         The reasons of the first rejected records; `result.rejected` is their total. At most five are printed.
     """

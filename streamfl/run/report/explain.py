@@ -19,8 +19,6 @@ def explained(result: Result, round: int | None = None) -> list[str]:  # noqa: A
 
     Parameters
     ----------
-    result
-        The result of the run.
     round
         The round; None: the whole run.
 

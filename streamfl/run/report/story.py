@@ -92,11 +92,6 @@ def looks_ahead(records: int) -> str:
 def ledger(result: Result) -> str:
     """Return the equation of the record counts, which must hold, and the difference if it does not.
 
-    Parameters
-    ----------
-    result
-        The result of the run.
-
     Returns
     -------
     str
@@ -113,8 +108,6 @@ def story(result: Result, drifts: Sequence[int]) -> list[Sentence]:
 
     Parameters
     ----------
-    result
-        The result of the run.
     drifts
         The first round of each imposed drift; empty if none is known.
 

@@ -112,11 +112,6 @@ def evidence(found: DatedRestart | DatedLocalDrift) -> str:
 
     A new label is not a test, so it has no numbers. Local drifts do not tell which detector found them.
 
-    Parameters
-    ----------
-    found
-        The restart or local drift.
-
     Returns
     -------
     str
@@ -136,8 +131,6 @@ def beginning(finding: DatedFinding, at_most: int = 2) -> str:
 
     Parameters
     ----------
-    finding
-        The restart, local drift or notice.
     at_most
         How many partitions are listed with the position from which on their records changed.
 

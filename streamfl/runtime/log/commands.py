@@ -33,8 +33,6 @@ def understood(value: bytes | None, headers: Headers, verifier: Verifier | None)
 
     Parameters
     ----------
-    value, headers
-        The message.
     verifier
         Checks that an operator has signed it; without it anybody may command.
 

@@ -85,13 +85,6 @@ class ControlReader:
     Any message between the pieces of an entry discards them: one transaction writes them one after another. Memory is
     bounded by one message in pieces and one in parts.
 
-    Parameters
-    ----------
-    most_bytes
-        The most bytes of a message in all its pieces or parts.
-    verifier
-        Checks that the coordinator has signed them; without it nothing is signed.
-
     Examples
     --------
     >>> reader = ControlReader()
@@ -99,8 +92,8 @@ class ControlReader:
     Left(client='c0', nonce='a')
     """
 
-    most_bytes: int = MOST_WHOLE
-    verifier: Verifier | None = None
+    most_bytes: int = MOST_WHOLE  # the most bytes of a message in all its pieces or parts
+    verifier: Verifier | None = None  # checks that the coordinator has signed them; without it nothing is signed
     _assembly: PartAssembly = field(init=False)
     _closed: list[RoundClosed] = field(default_factory=list)
     _pieces: int = 0

@@ -18,24 +18,14 @@ class LogHalves:
 
     Features are given where it is known what was answered to them: in `known`, a range of positions. Where it is not,
     `lacks_answers`, and what reads the log of answers calls `restore`.
-
-    Parameters
-    ----------
-    client
-        The client.
-    features, labels
-        The two partitions.
-    recorded
-        What has been answered.
-    window
-        See `streamfl.machines.client.intake.waiting`.
     """
 
     client: str
+    # The two partitions.
     features: LogSource
     labels: LogSource
-    recorded: Recorded
-    window: int
+    recorded: Recorded  # what has been answered
+    window: int  # see `streamfl.machines.client.intake.waiting`
     known: tuple[int, int] = (0, 0)
     _keys: dict[int, bytes | None] = field(default_factory=dict)
 

@@ -94,10 +94,6 @@ class LogIntake:
 
         Parameters
         ----------
-        reader
-            The partition's reader.
-        messages
-            The messages.
         marks
             The offsets of end-of-stream marks among them.
 

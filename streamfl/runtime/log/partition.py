@@ -29,21 +29,11 @@ Fetch = Callable[[Sequence[int]], Decoded]
 
 @dataclass(eq=False)
 class LogSource:
-    """One client's records of one partition: `streamfl.runtime.ports.Source`.
+    """One client's records of one partition: `streamfl.runtime.ports.Source`."""
 
-    Parameters
-    ----------
-    partition
-        Its name in the ledger.
-    next
-        The first position that this client has not received.
-    read_again
-        Reads single old records by position.
-    """
-
-    partition: str
-    next: int
-    read_again: Fetch
+    partition: str  # its name in the ledger
+    next: int  # the first position that this client has not received
+    read_again: Fetch  # reads single old records by position
     lags: bool = False
     end: int | None = None
     sought: bool = False
@@ -147,33 +137,15 @@ class LogSource:
 
 @dataclass(eq=False)
 class PartitionReader:
-    """Routes the blocks of one partition.
+    """Routes the blocks of one partition."""
 
-    Parameters
-    ----------
-    name
-        The partition's name in the ledger.
-    head
-        The position that is read next.
-    room
-        The records that each client holds before it skips blocks.
-    read_again
-        Reads single old records by position.
-    only
-        The partition's only client; None if the records name their clients.
-    most_clients
-        The most clients of the partition; records of further ones count as naming no client.
-    wait
-        Whether records that have been read are needed still, because their labels come later.
-    """
-
-    name: str
-    head: int
-    room: int
-    read_again: Fetch
-    only: str | None = None
-    most_clients: int = 1000
-    wait: bool = False
+    name: str  # the partition's name in the ledger
+    head: int  # the position that is read next
+    room: int  # the records that each client holds before it skips blocks
+    read_again: Fetch  # reads single old records by position
+    only: str | None = None  # the partition's only client; None if the records name their clients
+    most_clients: int = 1000  # the most clients of the partition; records of further ones count as naming no client
+    wait: bool = False  # whether records that have been read are needed still, because their labels come later
     clients: dict[str, LogSource] = field(default_factory=dict)
     stopped: bool = False
 

@@ -122,19 +122,6 @@ class PartAssembly:
     sender sends it again. A value is also dropped after many messages without a part. The cost of a part does not
     depend on what is held.
 
-    Parameters
-    ----------
-    most_bytes
-        The largest value that is accepted.
-    least
-        The fewest bytes of a part, except the last: so a value has at most `most_bytes / least + 1` parts.
-    budget
-        The most bytes of all unfinished values of known names.
-    strangers
-        The most bytes of all unfinished values of unknown names, which so take no room from the known ones.
-    allows
-        Tells whether a name is known.
-
     Examples
     --------
     >>> assembly = PartAssembly(most_bytes=100)
@@ -142,11 +129,13 @@ class PartAssembly:
     [None, None, b'abcde']
     """
 
-    most_bytes: int
+    most_bytes: int  # the largest value that is accepted
+    # The fewest bytes of a part, except the last: so a value has at most `most_bytes / least + 1` parts.
     least: int = 1
-    budget: int = BUDGET
+    budget: int = BUDGET  # the most bytes of all unfinished values of known names
+    # The most bytes of all unfinished values of unknown names, which so take no room from the known ones.
     strangers: int = STRANGERS
-    allows: Callable[[str], bool] = any_name
+    allows: Callable[[str], bool] = any_name  # tells whether a name is known
     _seen: int = 0
     _known: _Pool = field(init=False)
     _others: _Pool = field(init=False)

@@ -80,8 +80,6 @@ def partition_of(placement: Placement, own: Container[str], name: str) -> tuple[
 
     Parameters
     ----------
-    placement
-        Which topics hold records.
     own
         The federation's own topics, which hold none.
     name

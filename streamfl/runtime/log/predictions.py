@@ -21,40 +21,25 @@ MOST_KEY, MOST_BYTES = 64 * 1024, 256 * 1024
 
 
 class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An answer as it is written, as JSON.
+    """An answer as it is written, as JSON."""
 
-    Parameters
-    ----------
-    key
-        The key of the record's message as text, at most 256 bytes of it; None without a key.
-    prediction
-        The label, or the target; None if a client answers before there are models.
-    round, epoch, entry
-        The round that the model serves, its epoch, and the last entry of the ledger that the model has learnt.
-    topic, partition, offset
-        Where the record is.
-    row
-        Which record of its message it is, from 0; 0 is left out.
-    probabilities
-        That of each label, rounded; None for targets, or if they are not wanted.
-    client
-        The client that answers a record whose label comes later; left out by a scorer.
-    known
-        Likewise, the last label that was known by then, which NoChange repeats, None if there was none; or the last
-        target, 0 if there was none.
-    """
-
-    key: str | None
-    prediction: str | float | None
+    key: str | None  # the key of the record's message as text, at most 256 bytes of it; None without a key
+    prediction: str | float | None  # the label, or the target; None if a client answers before there are models
+    # The round that the model serves, its epoch, and the last entry of the ledger that the model has learnt.
     round: int
     epoch: int
     entry: int
+    # Where the record is.
     topic: str
     partition: int
     offset: int
-    row: int = 0
+    row: int = 0  # which record of its message it is, from 0; 0 is left out
+    # That of each label, rounded; None for targets, or if they are not wanted.
     probabilities: Mapping[str, float] | None = None
-    client: str | UnsetType = UNSET
+    client: str | UnsetType = UNSET  # the client that answers a record whose label comes later; left out by a scorer
+
+    # Likewise, the last label that was known by then, which NoChange repeats, None if there was none; or the last
+    # target, 0 if there was none.
     known: str | float | UnsetType | None = UNSET
 
 
@@ -113,8 +98,6 @@ def answers_of(
         The records of one partition, and the answers.
     keys
         The key of each record's message; without one the record's own key is taken.
-    targets
-        Whether answers are targets.
     probabilities
         Whether answers tell the probability of each label.
     """

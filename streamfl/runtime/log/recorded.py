@@ -13,11 +13,6 @@ from streamfl.protocol.records import Batch
 class Recorded:
     """The answers by position of the features; the first one of a record counts.
 
-    Parameters
-    ----------
-    targets
-        Whether they are targets, not labels.
-
     Examples
     --------
     >>> from streamfl.protocol.records import Span
@@ -32,7 +27,7 @@ class Recorded:
     (array([0.]), array([-1.]), ('a',))
     """
 
-    targets: bool = False
+    targets: bool = False  # whether they are targets, not labels
     _by_position: dict[int, tuple[str | float | None, str | float | None]] = field(default_factory=dict)
 
     def add(self, position: int, served: str | float | None, no_change: str | float | None) -> None:

@@ -27,12 +27,8 @@ def tried(name: str, messages: Sequence[LogMessage], records: RecordFormat, dead
 
     Parameters
     ----------
-    name
-        The partition.
     messages
         At least one message, without end-of-stream marks.
-    records
-        How messages hold records.
     dead_letters
         The topic to which clients would write bad records.
     """

@@ -12,13 +12,6 @@ ONE_BY_ONE = 10
 class Tally:
     """Counts unusable messages by kind.
 
-    Parameters
-    ----------
-    log
-        The log.
-    event
-        The name of the log line.
-
     Examples
     --------
     >>> from structlog.testing import capture_logs

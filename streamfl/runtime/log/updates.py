@@ -64,8 +64,6 @@ def understood(data: bytes, client: str | None = None, signer: str = "") -> From
 
     Parameters
     ----------
-    data
-        The bytes of one complete message.
     client
         The client under whose name the log has it; None: the message's own name counts.
     signer

@@ -63,8 +63,6 @@ class MemoryHost:
 
     Parameters
     ----------
-    transport
-        The links to the coordinator.
     records
         How messages hold records: one a message.
 

@@ -153,21 +153,21 @@ def answers_read_back(die: Die) -> None:
 
 def repartitioning_read(die: Die) -> None:
     """Host: messages were read and put in order, and nothing was written."""
-    write = repartitioner._Session._write
+    write = repartitioner.Session._write
 
-    def killing(self: repartitioner._Session, taken: list) -> None:
+    def killing(self: repartitioner.Session, taken: list) -> None:
         if taken:
             die()
         write(self, taken)
 
-    repartitioner._Session._write = killing
+    repartitioner.Session._write = killing
 
 
 def repartitioning_uncommitted(die: Die) -> None:
     """Host: repartitioned messages and the offsets behind them are in the log, and not committed."""
-    write = repartitioner._Session._write
+    write = repartitioner.Session._write
 
-    def killing(self: repartitioner._Session, taken: list) -> None:
+    def killing(self: repartitioner.Session, taken: list) -> None:
         commit = self._producer.commit_transaction
 
         def dying() -> None:
@@ -179,7 +179,7 @@ def repartitioning_uncommitted(die: Die) -> None:
         write(self, taken)
         self._producer.commit_transaction = commit
 
-    repartitioner._Session._write = killing
+    repartitioner.Session._write = killing
 
 
 def records_read(die: Die) -> None:

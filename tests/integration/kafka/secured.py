@@ -130,6 +130,16 @@ class Users:
                 time.sleep(0.02)
 
 
+class PlantUsers(Users):
+    """Those of a federation whose records and labels are repartitioned."""
+
+    @property
+    def federated(self) -> Federated:
+        return Federated(
+            Topics(self.name), (f"{self.name}.records.*",), (f"{self.name}.results",), is_repartitioned=True
+        )
+
+
 def _acl(need: Need, principal: str) -> ACL:
     told = binding(need, principal)
     pattern = ResourcePattern(

@@ -1,5 +1,6 @@
 """TLS, log-ins and rights by role on a real broker: each role does its work to the end, and nothing else."""
 
+import base64
 import gc
 import json
 import os
@@ -10,18 +11,21 @@ import time
 import uuid
 from contextlib import closing
 from datetime import timedelta
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
-from secured import Attempts, Users, topics_of
+from kafka.net.sasl.oauth import AbstractTokenProvider
+from secured import Attempts, PlantUsers, Users, topics_of
 from structlog.testing import capture_logs
 
 import streamfl.plugins.profiles  # noqa: F401  states name them
 from deploy.broker import Broker
 from deploy.broker.authority import Authority
 from streamfl.errors import UsageError
+from streamfl.protocol import registered
 from streamfl.protocol.messages import Leave
 from streamfl.records.formats import FieldMap, record_format
 from streamfl.runtime.ports import Placement, Unlabelled
@@ -29,6 +33,7 @@ from streamfl_connectors.kafka.access.granted import LogInRights
 from streamfl_connectors.kafka.access.rights import HOLDERS, OPTIONAL, ROLES
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.settings import KafkaSettings
+from streamfl_connectors.kafka.tokens import TOKEN_PROVIDERS
 
 COMMAND = str(Path(sys.executable).parent / "streamfl")
 JSON = record_format("json", FieldMap())
@@ -216,6 +221,102 @@ class TestCertificates:
             for i in range(100):
                 writer.write(f"c{i % 2}", json.dumps({"label": "ab"[i // 2 % 2], "x": i}).encode())
             writer.end()
+
+
+REPARTITIONED = (
+    'records.clients="message-key"',
+    'records.topics=["{name}.records.all"]',
+    'labels.topic="{name}.results"',
+    'labels.key="id"',
+    "labels.window=1000",
+)
+
+
+def start_repartitioned(processes, role, *words):
+    told = (word.format(name=processes.users.name) for word in REPARTITIONED)
+    return processes.start(role, *words, *(flag for word in told for flag in ("--set", word)))
+
+
+def produce_plant(users):
+    """Write records keyed by machine in one topic, and labels keyed by part in another."""
+    topics = (f"{users.name}.records.all", f"{users.name}.results")
+    with users.admin() as admin:
+        admin.create_topics({topic: {"num_partitions": 2, "replication_factor": 1} for topic in topics})
+    with closing(KafkaProducer(**users.log_in("producer"))) as producer:
+        for i in range(200):
+            told = {"id": f"P{i}", "x": i}, {"id": f"P{i}", "label": "ab"[i // 2 % 2]}
+            for topic, value, key in zip(topics, told, (f"m{i % 2}", f"P{i}"), strict=True):
+                producer.send(topic, json.dumps(value).encode(), key=key.encode())
+        producer.flush()
+
+
+@pytest.fixture(scope="module")
+def plant(secure, tmp_path_factory):
+    """A federation whose hosts repartition, after all its records were learnt."""
+    users = PlantUsers.made(secure, f"p{uuid.uuid4().hex[:8]}")
+    processes = Processes(tmp_path_factory.mktemp("plant"), users, users.log_in)
+    try:
+        produce_plant(users)
+        start_repartitioned(processes, "coordinator", "coordinator")
+        start_repartitioned(processes, "host", "client", "--host", "h")
+        until = time.monotonic() + PATIENCE
+        while len(said(processes, "round", "coordinator")) < 4:
+            assert time.monotonic() < until, processes.said()[-3000:]
+            time.sleep(0.1)
+        yield processes
+    finally:
+        processes.close()
+
+
+@pytest.mark.full
+class TestRepartitioning:
+    def test_the_documented_rights_suffice(self, plant):
+        assert [line["records"] for line in said(plant, "round", "coordinator")] == [50] * 4
+        assert "a right is lacking" not in plant.said()
+        assert "Traceback" not in plant.said()
+
+    @pytest.mark.parametrize("role", ["coordinator", "host"])
+    def test_a_check_finds_each_log_in_fit_for_its_role(self, plant, role):
+        plant.ends(start_repartitioned(plant, role, "check"))
+
+
+class UnsecuredTokens(AbstractTokenProvider):
+    """Gives tokens that are not signed, which a broker takes only for trials."""
+
+    def token(self):
+        """Return one that is new."""
+        now = time.time()
+        parts = ({"alg": "none"}, {"sub": "plant-7", "iat": now, "exp": now + 600})
+        return (
+            ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts) + "."
+        )
+
+
+@pytest.mark.full
+def test_a_process_logs_in_with_the_tokens_of_a_registered_provider(tmp_path, libs, monkeypatch):
+    package = "org.apache.kafka.common.security.oauthbearer"
+    module = f"{package}.OAuthBearerLoginModule required"
+    handler = f"{package}.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+    config = {
+        "listener.security.protocol.map": "CLIENT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+        "listener.name.client.oauthbearer.sasl.jaas.config": f'{module} unsecuredLoginStringClaim_sub="broker";',
+        "listener.name.client.oauthbearer.sasl.server.callback.handler.class": handler,
+    }
+    client = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
+    entry = EntryPoint("unsecured", "plant:Tokens", TOKEN_PROVIDERS.group)
+    monkeypatch.setattr(registered, "entry_points", lambda **chosen: EntryPoints([entry]).select(**chosen))
+    monkeypatch.setattr(EntryPoint, "load", lambda self: UnsecuredTokens)
+    provided = client | {"sasl_oauth_token_provider": UnsecuredTokens()}
+    with Broker.start(tmp_path, libs=libs, config=config, client=provided) as broker:
+        told = {"bootstrap_servers": broker.bootstrap, "sasl_oauth_token_provider": "unsecured", **client}
+        connector = KafkaConnector("f", KafkaSettings.model_validate(told))
+        connector.prepare()
+        placement = Placement(("f.records.*",))
+        with closing(connector.writer(placement, ["c0"])) as writer:
+            writer.write("c0", b'{"x": 1, "label": "a"}')
+        assert connector.sample(["f.records.*"]).partitions == {"f.records.c0": 1}
 
 
 LOCK = "opens-the-key-4711"

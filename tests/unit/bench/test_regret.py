@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from streamfl.arrays import FloatArray
 from streamfl.errors import UsageError
-from streamfl.learning.drift.evidence import LiveModel, Observed
+from streamfl.learning.drift.evidence import LiveModel, RoundEvidence
 from streamfl.learning.profiles.base import Answer, Ask, Restart, RoundPlan
 from streamfl.learning.second_moments import RIDGE
 from streamfl.protocol.alarm import Alarm, Reading
@@ -150,7 +150,7 @@ class Script:
     held: HoldoutRule | None = None
     apart: tuple[BranchGroup, ...] = ()
     alarm_at: int | None = None
-    seen: list[Observed] = field(default_factory=list)
+    seen: list[RoundEvidence] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     profile: str = "script"
     epoch: int = 1
@@ -159,12 +159,12 @@ class Script:
     def open(self, t: int, scratch: FloatArray, squared_norm: float) -> RoundPlan:
         return RoundPlan(tuple(self.live), self.live[0].name, held=self.held, apart=self.apart)
 
-    def close(self, observed: Observed) -> Alarm | None:
+    def close(self, observed: RoundEvidence) -> Alarm | None:
         self.seen.append(observed)
-        self.live = [replace(model, W=observed.played[model.name].stepped) for model in self.live]
+        self.live = [replace(model, W=observed.models[model.name].stepped) for model in self.live]
         return Alarm("script", 1.0, 0.5, observed.round) if observed.round == self.alarm_at else None
 
-    def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> Decision:
+    def deliberate(self, alarm: Alarm, observed: RoundEvidence, scratch: FloatArray) -> Decision:
         return Decision(alarm)
 
     def conclude(self, deliberation: Decision) -> Restart:
@@ -240,7 +240,7 @@ def test_proper_scores_are_a_third_errors_and_clipped_at_twice_as_much() -> None
     player = Driven(script, np.ones((2, 1, 2)), radius=100.0)  # type: ignore[arg-type]
     player.learn(two_clients([0.0, 0.0]))
     player.learn(two_clients([1.0, 1.0]))
-    wrong, right = (seen.played["main"] for seen in script.seen)
+    wrong, right = (seen.models["main"] for seen in script.seen)
     assert (wrong.loss, wrong.proper) == (1.0, pytest.approx((1.0 + 2 * 0.767127) / 3.0, abs=1e-6))
     assert (right.loss, right.proper) == (
         pytest.approx(2 * 0.045780, abs=1e-6),
@@ -252,7 +252,7 @@ def test_with_a_bound_of_their_own_models_compete_by_that_loss() -> None:
     script = Script([LiveModel("main", np.ones((2, 1)), 0.0)])
     player = Driven(script, np.ones((2, 1, 2)), radius=100.0, bound=10.0)  # type: ignore[arg-type]
     player.learn(two_clients([0.0, 0.0]))
-    main = script.seen[0].played["main"]
+    main = script.seen[0].models["main"]
     assert (main.loss, main.proper) == (pytest.approx(0.2126928), pytest.approx(0.2126928))
 
 
@@ -268,8 +268,8 @@ def test_scores_by_client_are_clipped_and_clients_apart_train_their_own_models()
     low = math.log1p(math.exp(-8.0)) / BOUND
     assert seen.clients["c0"].losses == pytest.approx({"main": EACH * (0.75 + 0.25 * low)})
     assert seen.clients["c1"].losses == pytest.approx({"main": EACH * low, "own": EACH * 0.5})
-    assert seen.played["main"].loss == pytest.approx((0.75 + 1.25 * low) / 2)
-    assert seen.played["own"].loss == pytest.approx(0.5)
+    assert seen.models["main"].loss == pytest.approx((0.75 + 1.25 * low) / 2)
+    assert seen.models["own"].loss == pytest.approx(0.5)
     # `main` steps on client 0 alone, where P(1) = 0.25; `own` on client 1 alone, where P(1) = 1.
     assert player.play()[0] == pytest.approx(4.0 - (expit(8.0) - 0.25) * np.ones(2))
     assert player.play()[1] == pytest.approx(np.full(2, 0.5))
@@ -301,7 +301,7 @@ def test_an_alarm_has_its_candidates_scored_on_the_rounds_records() -> None:
     assert player.alarms == 0
     player.learn(two_clients([1.0, 1.0]))
     assert player.alarms == 1
-    ones = script.answers[0].played["ones"]
+    ones = script.answers[0].models["ones"]
     assert ones.loss == pytest.approx(math.log1p(math.exp(-2.0)) / BOUND)
     assert ones.stepped.tolist() == [[1.0], [1.0]]
 

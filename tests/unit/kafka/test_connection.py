@@ -1,14 +1,17 @@
 """The [kafka] table: what passes through, what is secret; and what kafka-python's errors mean."""
 
 import logging
+from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from streamfl.errors import PeerError, UsageError
 from streamfl.live.settings.installed import section
-from streamfl_connectors.kafka import causes, connection
+from streamfl.protocol import registered
+from streamfl_connectors.kafka import causes, connection, tokens
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.settings import KafkaSettings
 
@@ -67,6 +70,42 @@ class TestSettings:
     def test_brokers_must_be_named(self):
         with pytest.raises(UsageError, match=r"\[kafka\] bootstrap_servers: it is required"):
             section("kafka", KafkaSettings, {})
+
+
+class Tokens(AbstractTokenProvider):
+    """Gives one token."""
+
+    def token(self):
+        """Return it."""
+        return "a.b.c"
+
+
+class TestTokens:
+    def told(self, **more):
+        return settings(security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER", **more)
+
+    def test_the_provider_that_a_package_registers_gives_the_tokens_of_all_connections(self, monkeypatch):
+        entry = EntryPoint("plant", f"{__name__}:Tokens", tokens.TOKEN_PROVIDERS.group)
+        monkeypatch.setattr(registered, "entry_points", lambda **chosen: EntryPoints([entry]).select(**chosen))
+        monkeypatch.setattr(EntryPoint, "load", lambda self: Tokens)
+        told = self.told(sasl_oauth_token_provider="plant")
+        told.require_log_in()
+        (provider,) = told.token_provider.values()
+        assert provider.token() == "a.b.c"
+        assert told.token_provider["sasl_oauth_token_provider"] is provider
+
+    def test_a_provider_that_nobody_registers_is_the_callers_error(self):
+        with pytest.raises(UsageError, match="no token provider is called 'plant': no installed package registers"):
+            self.told(sasl_oauth_token_provider="plant").token_provider  # noqa: B018
+
+    @pytest.mark.parametrize(
+        ("mechanism", "message"),
+        [("OAUTHBEARER", "sasl_oauth_token_provider: OAUTHBEARER needs it"), ("AWS_MSK_IAM", "install it")],
+    )
+    def test_a_log_in_by_token_that_is_not_complete_is_the_callers_error(self, mechanism, message):
+        told = settings(security_protocol="SASL_SSL", sasl_mechanism=mechanism)
+        with pytest.raises(UsageError, match=message):
+            told.require_log_in()
 
 
 class TestSecrets:

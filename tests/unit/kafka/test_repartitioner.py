@@ -11,14 +11,14 @@ from kafka import errors as kafka_errors
 from kafka.future import Future
 
 from streamfl.errors import UsageError
+from streamfl.records.doubts.doubting import DoubtingOnce, Looks
 from streamfl.records.formats import FieldMap, JsonRecords, LabelMap
-from streamfl.records.formats.doubting import DoubtingOnce, Looks
 from streamfl.runtime.log.dead_letters import DeadLetter
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import LabelTopics, Placement, ReadingCounts
 from streamfl_connectors.kafka.hosts import repartitioner as module
 from streamfl_connectors.kafka.hosts.records import RecordConsumer
-from streamfl_connectors.kafka.hosts.repartitioner import _Session
+from streamfl_connectors.kafka.hosts.repartitioner import Session
 
 READINGS, RESULTS = TopicPartition("readings", 0), TopicPartition("results", 0)
 TOPICS = Topics("plant")
@@ -167,7 +167,7 @@ def session(brokers, letters=None, **placement):
     records = DoubtingOnce(JsonRecords(FIELDS), brokers.looks)
     bury = ([] if letters is None else letters).extend
     placed = Placement(("readings",), "message-key", **placement)
-    made = _Session(brokers, TOPICS, placed, records, labels, bury, brokers.counts)
+    made = Session(brokers, TOPICS, placed, records, labels, bury, brokers.counts)
     made.begin()
     return made
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.learning.drift.evidence import LiveModel, Observed, Played
+from streamfl.learning.drift.evidence import LiveModel, ModelEvidence, RoundEvidence
 from streamfl.learning.profiles.base import Restart
 from streamfl.learning.profiles.paper.block import Block
 from streamfl.learning.profiles.paper.profile import Paper, PaperSettings
@@ -38,8 +38,10 @@ def close(
     (live,) = paper.open(t, SCRATCH, 1.0).live
     stepped = live.W.copy()
     stepped[t] = 1.0
-    played = Played(loss, 1.0 - loss, stepped, history_loss=past, history_records=records if past is not None else 0)
-    return live, paper.close(Observed(t, records, {live.name: played}))
+    played = ModelEvidence(
+        loss, 1.0 - loss, stepped, history_loss=past, history_records=records if past is not None else 0
+    )
+    return live, paper.close(RoundEvidence(t, records, {live.name: played}))
 
 
 def play(
@@ -57,4 +59,4 @@ def play(
 def restart(paper: Paper, t: int, alarm: Alarm | None = None) -> Restart:
     """Restart after round t."""
     alarm = alarm or Alarm("test2", 1.0, 1.0, since=t)
-    return paper.conclude(paper.deliberate(alarm, Observed(t, 1000, {}), SCRATCH))
+    return paper.conclude(paper.deliberate(alarm, RoundEvidence(t, 1000, {}), SCRATCH))

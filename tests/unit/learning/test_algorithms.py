@@ -319,7 +319,7 @@ def test_fednova_weighs_a_step_alike_at_clients_with_few_and_many_of_them(
         result = local.run(History())
         told.append(Contribution(f"c{n}", n, n, (), result.losses, result.differences))
     together = RoundAggregation(learner, Agreement(registry, 1.0), ())
-    played = together.played(LiveModel("main", np.zeros((1, 1)), eta=0.5), told)
+    played = together.evidence(LiveModel("main", np.zeros((1, 1)), eta=0.5), told)
     assert played is not None
     assert played.stepped == pytest.approx(expected, abs=1e-6)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streamfl.learning.drift.detectors.few_clients import RISES
-from streamfl.learning.drift.evidence import ClientPart, Observed, Played
+from streamfl.learning.drift.evidence import ClientEvidence, ModelEvidence, RoundEvidence
 from streamfl.learning.profiles.adaptive.branch import Branch, Latch, Trial
 from streamfl.learning.profiles.adaptive.ladder import Ladder
 from streamfl.protocol.alarm import Alarm
@@ -17,11 +17,11 @@ ALARM = Alarm("excess", 12.0, 9.2, 8, ("c0", "c1"), local=True)
 RECORDS = {"c0": 10, "c1": 30, "c2": 500}
 
 
-def observed(scores: Mapping[str, Mapping[str, float]], t: int = 9) -> Observed:
+def observed(scores: Mapping[str, Mapping[str, float]], t: int = 9) -> RoundEvidence:
     """Return a round from mean scores by client and model; every model is stepped to the number of its round."""
-    parts = {c: ClientPart(RECORDS[c], {m: RECORDS[c] * x for m, x in by.items()}) for c, by in scores.items()}
+    parts = {c: ClientEvidence(RECORDS[c], {m: RECORDS[c] * x for m, x in by.items()}) for c, by in scores.items()}
     models = {name for by in scores.values() for name in by}
-    return Observed(t, 540, {name: Played(0.5, 0.5, W + t) for name in models}, clients=parts)
+    return RoundEvidence(t, 540, {name: ModelEvidence(0.5, 0.5, W + t) for name in models}, clients=parts)
 
 
 def latch(*trials: str, clients: tuple[str, ...] = ("c0", "c1")) -> Latch:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streamfl.arrays import FloatArray
-from streamfl.learning.drift.evidence import ClientPart, LiveModel, Observed, Played
+from streamfl.learning.drift.evidence import ClientEvidence, LiveModel, ModelEvidence, RoundEvidence
 from streamfl.learning.profiles.adaptive.choice import Choice
 from streamfl.learning.profiles.base import Answer
 from streamfl.protocol.alarm import Alarm
@@ -20,10 +20,10 @@ ALARM = Alarm("excess", 12.0, 9.2, 7)
 Scores = Mapping[str, Mapping[str, float]]
 
 
-def parts(scores: Scores) -> dict[str, ClientPart]:
+def parts(scores: Scores) -> dict[str, ClientEvidence]:
     clients = {c for by in scores.values() for c in by}
     return {
-        c: ClientPart(RECORDS[c], {name: RECORDS[c] * by[c] for name, by in scores.items() if c in by})
+        c: ClientEvidence(RECORDS[c], {name: RECORDS[c] * by[c] for name, by in scores.items() if c in by})
         for c in sorted(clients)
     }
 
@@ -34,9 +34,10 @@ def means(scores: Scores) -> dict[str, float]:
     }
 
 
-def played(scores: Scores) -> dict[str, Played]:
+def played(scores: Scores) -> dict[str, ModelEvidence]:
     return {
-        name: Played(mean, 0.5, np.full((1, 2), 100.0 + i)) for i, (name, mean) in enumerate(means(scores).items())
+        name: ModelEvidence(mean, 0.5, np.full((1, 2), 100.0 + i))
+        for i, (name, mean) in enumerate(means(scores).items())
     }
 
 
@@ -52,7 +53,7 @@ def choice(
 ) -> Choice:
     steps = {"step 1": 1.0, "average of step 16": 0.0}  # all others take the candidates' step
     models = tuple(LiveModel(name, W, steps.get(name, 4.0), trained="average" not in name) for name in live)
-    observed = Observed(7, 40, played(live), 1.0, BOUND, clients=parts(live), live=models)
+    observed = RoundEvidence(7, 40, played(live), 1.0, BOUND, clients=parts(live), live=models)
     fits = dict.fromkeys(relabel, W)
     return Choice(ALARM, observed, tuple(live), dict.fromkeys(candidates, 0.0 * W), fits, 4.0, clients=clients)
 
@@ -64,7 +65,7 @@ def test_a_winner_without_the_candidates_step_takes_it_before_the_epoch_begins(b
     asked = deliberation.ask()
     assert asked is not None
     assert [(m.name, m.W.tolist(), m.eta, m.trained) for m in asked.models] == [(best, W.tolist(), 4.0, True)]
-    deliberation.answer(Answer({best: Played(0.2, 0.5, W + 7.0)}, parts({best: both(0.2)})))
+    deliberation.answer(Answer({best: ModelEvidence(0.2, 0.5, W + 7.0)}, parts({best: both(0.2)})))
     assert (deliberation.ask(), deliberation.best()) == (None, best)
     assert deliberation.stepped[best].tolist() == (W + 7.0).tolist()
 
@@ -216,7 +217,7 @@ def test_silent_clients_do_not_count() -> None:
     assert deliberation.losses["scratch"] == pytest.approx({"c0": 7.0})
     asked = deliberation.ask()
     assert asked is not None
-    deliberation.answer(Answer({"relabelled": Played(0.0, 0.5, W)}, {}))  # no client answers now
+    deliberation.answer(Answer({"relabelled": ModelEvidence(0.0, 0.5, W)}, {}))  # no client answers now
     assert (deliberation.ask(), deliberation.best()) == (None, "scratch")
     assert set(deliberation.stepped) == {"step 16", "scratch"}
 
@@ -245,15 +246,20 @@ def test_candidates_are_compared_on_the_records_of_the_same_clients() -> None:
 
 def test_of_sums_over_fewer_records_than_the_round_has_the_means_are_compared() -> None:
     # Of masked sums only those of all are known: 80 records were played, and half of the clients scored candidates.
-    observed = Observed(
-        7, 80, {"step 16": Played(0.5, 0.5, W)}, 1.0, BOUND, clients={"": ClientPart(80, {"step 16": 40.0})}
+    observed = RoundEvidence(
+        7,
+        80,
+        {"step 16": ModelEvidence(0.5, 0.5, W)},
+        1.0,
+        BOUND,
+        clients={"": ClientEvidence(80, {"step 16": 40.0})},
     )
     deliberation = Choice(ALARM, observed, ("step 16",), {"scratch": 0.0 * W}, {"incumbent": W}, 4.0)
-    scored = {"": ClientPart(40, {"scratch": 36.0, "incumbent": 20.0})}
+    scored = {"": ClientEvidence(40, {"scratch": 36.0, "incumbent": 20.0})}
     fits = {"": {"incumbent": fit(0.5, 0.25, 40)}}
     deliberation.answer(Answer(played({"scratch": both(0.9), "incumbent": both(0.5)}), scored, fits))
     assert (deliberation.best(), deliberation.scores()) == ("step 16", {"step 16": 0.5, "scratch": 0.9})
-    deliberation.answer(Answer(played({"relabelled": both(0.25)}), {"": ClientPart(20, {"relabelled": 5.0})}))
+    deliberation.answer(Answer(played({"relabelled": both(0.25)}), {"": ClientEvidence(20, {"relabelled": 5.0})}))
     assert deliberation.scores()["relabelled"] == 0.25
 
 

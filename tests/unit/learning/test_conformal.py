@@ -9,7 +9,7 @@ import pytest
 from streamfl.arrays import FloatArray
 from streamfl.learning.drift.detectors.class_mix import MOST_LABELS
 from streamfl.learning.drift.detectors.conformal import BAG, SHORTEST, TILTS, Conformal, Evidence, Levels
-from streamfl.learning.drift.evidence import ClientPart, Observed
+from streamfl.learning.drift.evidence import ClientEvidence, RoundEvidence
 from streamfl.protocol.alarm import Alarm
 from streamfl.protocol.messages import LabelSums
 from streamfl.sampling import generator
@@ -17,16 +17,16 @@ from streamfl.sampling import generator
 CLIENTS = tuple(f"c{i}" for i in range(10))
 
 
-def part(**means: float) -> ClientPart:
+def part(**means: float) -> ClientEvidence:
     """Return a client's part: of each label 20 records of a mean score."""
     new = tuple(
         LabelSums(label=x, count=20, loss=20.0 * mean, square=20.0 * (mean**2 + 0.01)) for x, mean in means.items()
     )
-    return ClientPart(20 * len(new), {}, new)
+    return ClientEvidence(20 * len(new), {}, new)
 
 
-def observed(t: int, parts: Mapping[str, ClientPart], known: tuple[str, ...] = ()) -> Observed:
-    return Observed(t, sum(p.records for p in parts.values()), {}, known_labels=known, clients=parts)
+def observed(t: int, parts: Mapping[str, ClientEvidence], known: tuple[str, ...] = ()) -> RoundEvidence:
+    return RoundEvidence(t, sum(p.records for p in parts.values()), {}, known_labels=known, clients=parts)
 
 
 class Play:

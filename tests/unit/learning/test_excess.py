@@ -9,7 +9,7 @@ import pytest
 from streamfl.learning.drift.detectors.dispersion import Dispersion
 from streamfl.learning.drift.detectors.excess import Cells, Excess, Excesses
 from streamfl.learning.drift.detectors.few_clients import RISES, FewClients, Rise
-from streamfl.learning.drift.evidence import ClientPart, Observed
+from streamfl.learning.drift.evidence import ClientEvidence, RoundEvidence
 from streamfl.protocol.alarm import Alarm
 from streamfl.protocol.messages import LabelSums
 
@@ -23,12 +23,12 @@ def around(label: str, count: int, mean: float, variance: float = 0.04) -> Label
     return sums(label, count, count * mean, count * (mean**2 + variance))
 
 
-def observed(t: int, parts: Mapping[str, ClientPart], known: tuple[str, ...] = ()) -> Observed:
-    return Observed(t, sum(part.records for part in parts.values()), {}, known_labels=known, clients=parts)
+def observed(t: int, parts: Mapping[str, ClientEvidence], known: tuple[str, ...] = ()) -> RoundEvidence:
+    return RoundEvidence(t, sum(part.records for part in parts.values()), {}, known_labels=known, clients=parts)
 
 
-def part(*new: LabelSums, old: tuple[LabelSums, ...] = ()) -> ClientPart:
-    return ClientPart(sum(x.count for x in new), {}, new, old)
+def part(*new: LabelSums, old: tuple[LabelSums, ...] = ()) -> ClientEvidence:
+    return ClientEvidence(sum(x.count for x in new), {}, new, old)
 
 
 # Label a: c0 and c2 have held out enough for baselines of 0.1 and 0.3; c1, with two records, borrows the mean of all
@@ -199,7 +199,7 @@ def test_statistics_too_large_for_a_number_stay_logarithms() -> None:
     assert 1e6 < alarm.statistic < math.inf
 
 
-def quiet(*clients: str, records: int = 50) -> dict[str, ClientPart]:
+def quiet(*clients: str, records: int = 50) -> dict[str, ClientEvidence]:
     return {c: part(around("a", records, 0.2), old=(around("a", 25, 0.2),)) for c in clients}
 
 
@@ -251,7 +251,7 @@ def test_the_first_three_rounds_only_fill_the_baseline() -> None:
 # --- new labels ----------------------------------------------------------------------------------------------------
 
 
-def with_new(count: int, held: int = 0) -> dict[str, ClientPart]:
+def with_new(count: int, held: int = 0) -> dict[str, ClientEvidence]:
     old = (around("a", 25, 0.2), *((around("b", held, 1.0),) if held else ()))
     return {"c0": part(around("a", 1000 - count, 0.2), around("b", count, 1.0, 0.0), old=old)}
 
@@ -281,7 +281,7 @@ def test_after_a_new_label_the_filling_is_skipped_because_the_history_stays() ->
 # --- local and global ----------------------------------------------------------------------------------------------
 
 
-def ten(drifted: int, rest: float = 0.2, rest_b: float = 0.2, risen: float = 0.9) -> dict[str, ClientPart]:
+def ten(drifted: int, rest: float = 0.2, rest_b: float = 0.2, risen: float = 0.9) -> dict[str, ClientEvidence]:
     """Return ten clients of 95 records of label a and 5 of b; the first ones' a rises from 0.2."""
     old = (around("a", 25, 0.2), around("b", 25, 0.2))
     return {
@@ -327,7 +327,7 @@ def test_the_deviations_of_the_rest_by_hand() -> None:
 # --- rounds that differ by more than their records explain ---------------------------------------------------------
 
 
-def scored(mean: float) -> dict[str, ClientPart]:
+def scored(mean: float) -> dict[str, ClientEvidence]:
     """Return two clients of 50 records a round; each has held out 100 records of mean 0.2."""
     return {c: part(around("a", 50, mean), old=(around("a", 100, 0.2),)) for c in ("c0", "c1")}
 

@@ -9,7 +9,7 @@ import pytest
 
 from streamfl.arrays import HOLDS_ARRAYS
 from streamfl.errors import BrokenInvariantError
-from streamfl.learning.drift.evidence import Observed, Played
+from streamfl.learning.drift.evidence import ModelEvidence, RoundEvidence
 from streamfl.learning.profiles.base import RoundPlan
 from streamfl.learning.profiles.experts import Experts, ExpertsSettings, covering
 from streamfl.protocol.alarm import Alarm
@@ -31,8 +31,8 @@ def play(experts: Experts, t: int, losses: Sequence[float]) -> list[float]:
     """Play a round with the given losses of orders 0, 1, ..; models stay. Return the weights it was played with."""
     live = experts.open(t, SCRATCH, 1.0).live[1:]
     weights = experts.weights()
-    played = {model.name: Played(1.0 - loss, loss, model.W) for model, loss in zip(live, losses, strict=True)}
-    assert experts.close(Observed(t, 100, played)) is None
+    played = {model.name: ModelEvidence(1.0 - loss, loss, model.W) for model, loss in zip(live, losses, strict=True)}
+    assert experts.close(RoundEvidence(t, 100, played)) is None
     return weights
 
 
@@ -42,7 +42,9 @@ def chase(experts: Experts, t: int, target: float) -> dict[str, float]:
     losses = {live.name: min(1.0, float((live.W[0, 0] - target) ** 2 / 4.0)) for live in opening.live}
     stepped = {live.name: live.W - live.eta * (live.W - target) / 2.0 for live in opening.live}
     experts.close(
-        Observed(t, 100, {name: Played(1.0 - losses[name], losses[name], stepped[name]) for name in losses})
+        RoundEvidence(
+            t, 100, {name: ModelEvidence(1.0 - losses[name], losses[name], stepped[name]) for name in losses}
+        )
     )
     experts.advance(t)
     return losses
@@ -90,8 +92,10 @@ def test_the_mean_of_the_stepped_models_serves() -> None:
     experts = Experts(ExpertsSettings(start="scratch"))
     for t in (1, 2):
         live = experts.open(t, SCRATCH, 1.0).live[1:]
-        played = {m.name: Played([0.4, 0.8][k], [0.6, 0.2][k], np.full((1, 1), 10.0 + k)) for k, m in enumerate(live)}
-        experts.close(Observed(t, 100, played))
+        played = {
+            m.name: ModelEvidence([0.4, 0.8][k], [0.6, 0.2][k], np.full((1, 1), 10.0 + k)) for k, m in enumerate(live)
+        }
+        experts.close(RoundEvidence(t, 100, played))
     # Round 3: order 0 is new and has no weight; order 1, at 11, has gained.
     opening = experts.open(3, SCRATCH, 1.0)
     assert opening.serves == "mixture"
@@ -103,7 +107,7 @@ def test_the_mean_of_the_stepped_models_serves() -> None:
 def test_instances_of_experts_start_warm_or_from_scratch_as_set(start: str, first: float) -> None:
     experts = Experts(ExpertsSettings(start=start))  # type: ignore[arg-type]
     experts.open(1, SCRATCH, 1.0)
-    experts.close(Observed(1, 100, {"order-0": Played(0.5, 0.5, np.full((1, 1), 10.0))}))
+    experts.close(RoundEvidence(1, 100, {"order-0": ModelEvidence(0.5, 0.5, np.full((1, 1), 10.0))}))
     assert values(experts.open(2, SCRATCH, 1.0)) == {"mixture": first, "order-0": first, "order-1": first}
 
 
@@ -165,7 +169,7 @@ def test_profile_experts_has_nothing_to_restart() -> None:
     play(experts, 1, [1.0])
     assert (experts.readings(), experts.advance(1)) == ({}, ())
     with pytest.raises(BrokenInvariantError, match="never alarms"):
-        experts.deliberate(Alarm("glr", 1.0, 1.0, since=1), Observed(1, 100, {}), SCRATCH)
+        experts.deliberate(Alarm("glr", 1.0, 1.0, since=1), RoundEvidence(1, 100, {}), SCRATCH)
 
 
 def test_the_cover_of_the_first_rounds() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from streamfl.arrays import FloatArray
-from streamfl.learning.drift.evidence import Played
+from streamfl.learning.drift.evidence import ModelEvidence
 from streamfl.learning.profiles.adaptive.ladder import Ladder, LadderSettings
 from streamfl.protocol.registry import Registry, TargetUnit, re_expression
 
@@ -35,7 +35,7 @@ def play(
     """Play a round, given each model's loss and its model after the step; others stay."""
     models = {live.name: live.W for live in ladder.live(1.0)}
     where = {name: model((stepped or {})[name]) if name in (stepped or {}) else models[name] for name in losses}
-    ladder.step({name: Played(1.0 - loss, loss, where[name]) for name, loss in losses.items()}, ONE, records)
+    ladder.step({name: ModelEvidence(1.0 - loss, loss, where[name]) for name, loss in losses.items()}, ONE, records)
     ladder.promote()
 
 
@@ -156,7 +156,7 @@ def test_a_label_that_comes_between_two_heavy_steps_has_no_momentum_yet() -> Non
     rungs = ladder(orders=(0,), heavy=(4,), averages=False)
     two = np.array([[1.0, -1.0]])
     for stepped in (model(1.0), two, np.array([[1.3, -2.0]])):
-        rungs.step({HEAVY: Played(0.5, 0.5, stepped)}, np.zeros_like(stepped), MANY)
+        rungs.step({HEAVY: ModelEvidence(0.5, 0.5, stepped)}, np.zeros_like(stepped), MANY)
     # After round 1: 1, velocity 1. Round 2 stepped by (0, -1): velocity (0.8, -1), so (1.8, -1). Round 3 stepped by
     # (-0.5, -1): velocity (0.64 - 0.5, -0.8 - 1).
     assert rungs.rungs[1].W.tolist() == [pytest.approx([1.94, -2.8])]
@@ -274,14 +274,14 @@ def predictions(ladder: Ladder, registry: Registry, X: FloatArray) -> dict[str, 
     return {name: out * registry.target.scale + registry.target.centre for name, out in outputs.items()}
 
 
-def stepped(ladder: Ladder, registry: Registry, move: FloatArray) -> dict[str, Played]:
+def stepped(ladder: Ladder, registry: Registry, move: FloatArray) -> dict[str, ModelEvidence]:
     """Return a round in which every trained model moves by the same change of its raw-coordinate weights."""
     d = len(registry.features)
     raw = move[[0, 1, *[2] * (d > 2), -1]] if d > 2 else move[[0, 1, -1]]
     own = np.vstack([raw[:-1] * registry.scale[:, None], raw[-1:] + registry.mean @ raw[:-1]])
     own = own / registry.target.scale
     return {
-        live.name: Played(0.5, 0.5, live.W + (own[:, : live.W.shape[1]] if live.trained else 0.0))
+        live.name: ModelEvidence(0.5, 0.5, live.W + (own[:, : live.W.shape[1]] if live.trained else 0.0))
         for live in ladder.live(1.0)
     }
 

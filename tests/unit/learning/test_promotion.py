@@ -13,7 +13,7 @@ import pytest
 
 from streamfl.arrays import FloatArray
 from streamfl.learning.drift.detectors.excess import Excess
-from streamfl.learning.drift.evidence import ClientPart, LiveModel, Observed, Played
+from streamfl.learning.drift.evidence import ClientEvidence, LiveModel, ModelEvidence, RoundEvidence
 from streamfl.learning.profiles.adaptive.branch import Trial
 from streamfl.learning.profiles.adaptive.choice import Choice
 from streamfl.learning.profiles.adaptive.ladder import LadderSettings, ladder_settings
@@ -77,13 +77,13 @@ class World:
             deliberation.answer(self._answer(ask, plan))
         return [self.profile.conclude(deliberation)]
 
-    def _observed(self, plan: RoundPlan) -> Observed:
+    def _observed(self, plan: RoundPlan) -> RoundEvidence:
         parts = {c: self._part(c, plan) for c in CLIENTS if c not in self.gone}
         scored = [live for live in plan.live if live.clients is None or not self.gone.issuperset(live.clients)]
         played = {live.name: self._played(live, parts, plan) for live in scored}
-        return Observed(self.t, RECORDS * len(parts), played, clients=parts)
+        return RoundEvidence(self.t, RECORDS * len(parts), played, clients=parts)
 
-    def _part(self, client: str, plan: RoundPlan) -> ClientPart:
+    def _part(self, client: str, plan: RoundPlan) -> ClientEvidence:
         assert plan.held is not None
         since = plan.held.since_at(client)
         self.held[client] = [(t, theta) for t, theta in self.held[client] if t >= since]
@@ -92,15 +92,15 @@ class World:
         new, old = [score(W, theta)] * RECORDS, [score(W, then) for _, then in self.held[client]]
         if len(self.held[client]) < 30:
             self.held[client] += [(self.t, theta)] * 2
-        return ClientPart(RECORDS, {n: RECORDS * score(w, theta) for n, w in own.items()}, sums(new), sums(old))
+        return ClientEvidence(RECORDS, {n: RECORDS * score(w, theta) for n, w in own.items()}, sums(new), sums(old))
 
-    def _played(self, live: LiveModel, parts: Mapping[str, ClientPart], plan: RoundPlan) -> Played:
+    def _played(self, live: LiveModel, parts: Mapping[str, ClientEvidence], plan: RoundPlan) -> ModelEvidence:
         apart = {c for group in plan.apart for c in group.clients}
         scored = [c for c in parts if (c not in apart if live.clients is None else c in live.clients)]
         targets = [theta for c in scored if (theta := self.theta[c]) is not None]
         loss = sum(parts[c].losses[live.name] for c in scored) / (RECORDS * len(scored))
         step = live.eta * (np.mean(targets) - live.W) if targets and live.trained else 0.0
-        return Played(loss, loss, live.W + step)
+        return ModelEvidence(loss, loss, live.W + step)
 
     def _answer(self, ask: Ask, plan: RoundPlan) -> Answer:
         losses = {
@@ -110,7 +110,7 @@ class World:
             for c in CLIENTS
             if c not in self.gone
         }
-        parts = {c: ClientPart(RECORDS, by) for c, by in losses.items() if by}
+        parts = {c: ClientEvidence(RECORDS, by) for c, by in losses.items() if by}
         return Answer({m.name: self._played(m, parts, plan) for m in ask.models}, parts)
 
 
@@ -217,10 +217,10 @@ def test_a_concept_that_comes_back_is_recalled() -> None:
 def test_a_new_label_begins_an_epoch_but_keeps_what_is_held_out() -> None:
     world = settled()
     alarm = Alarm("new-label", 0.2, 0.05, since=20, labels=("b",))
-    observed = Observed(20, 1, {live.name: Played(0.1, 0.1, live.W) for live in world.plan().live})
+    observed = RoundEvidence(20, 1, {live.name: ModelEvidence(0.1, 0.1, live.W) for live in world.plan().live})
     choice = Choice(alarm, observed, (), {}, {}, 1.0)
     choice.stepped, choice.losses = {"step 16": SCRATCH}, {"step 16": {"c00": 1.0}}
-    choice.observed = Observed(20, 1, {}, clients={"c00": ClientPart(1, {})})
+    choice.observed = RoundEvidence(20, 1, {}, clients={"c00": ClientEvidence(1, {})})
     world.profile.conclude(choice)
     assert world.profile.epoch == 2
     plan = world.plan()

@@ -6,7 +6,7 @@ import pytest
 from unit.learning.driving import SCRATCH, in_block, instance, play, trained_in
 
 from streamfl.errors import BrokenInvariantError
-from streamfl.learning.drift.evidence import Observed
+from streamfl.learning.drift.evidence import RoundEvidence
 from streamfl.learning.profiles.paper.profile import Paper, PaperSettings
 
 # Method, section 3, point 2: order 4 on [1,16]; order 2 on [5,8], [13,16]; order 1 on [3,4], [7,8];
@@ -147,4 +147,4 @@ def test_a_change_of_coordinates_reaches_paused_models_and_the_one_that_served()
 
 def test_a_round_cannot_be_closed_before_it_was_opened() -> None:
     with pytest.raises(BrokenInvariantError, match="was not open"):
-        Paper(PaperSettings()).close(Observed(1, 10, {}))
+        Paper(PaperSettings()).close(RoundEvidence(1, 10, {}))

@@ -117,8 +117,7 @@ class TestWaiting:
         federation = Federation()
         opened = federation.begun()
         wrong = answer(opened, "c1", registry=7)
-        refused = warnings(federation.step(1.0, answer(opened, "c0"), wrong))
-        assert [(line["event"], line["client"]) for line in refused] == [("refused", "c1")]
+        federation.step(1.0, answer(opened, "c0"), wrong)
         (warning,) = warnings(federation.step(QUIET))
         assert warning["clients"] == ["c1 (refused: the update uses another version of the registry)"]
 
@@ -177,6 +176,14 @@ class TestRefusals:
             "dead_letter": True,
         }
 
+    def test_a_message_that_only_comes_too_late_is_no_warning(self):
+        federation = Federation()
+        opened = federation.begun()
+        late = answer(opened, "c1")
+        federation.step(1.0, answer(opened, "c0"), late)
+        (line,) = federation.step(2.0, late)
+        assert (line["log_level"], line["event"], line["client"]) == ("info", "came too late", "c1")
+
     def test_an_evicted_client_is_logged_with_the_reason_and_named_while_it_waits(self):
         federation = Federation()
         logged, _ = put_out(federation)
@@ -225,7 +232,7 @@ class TestLog:
         with capture_logs() as logged:
             summarising(log.take)(closed)
             summarising(log.take)(replace(closed, entry=100))
-        (told,) = [line for line in logged if line["event"] == "bytes a record"]
+        (told,) = [line for line in logged if line["event"] == "bytes per record"]
         assert (told["up"], told["down"], told["raw"]) == (15.0, 2.5, 0.0)
 
     def test_a_refusal_is_logged_once_for_the_same_reason(self):

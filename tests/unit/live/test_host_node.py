@@ -880,3 +880,21 @@ class TestProcess:
         host = Host(MemoryTransport())
         self.serve(settings, host, stop)
         assert host.settled == [{}, {}]
+
+
+def test_clients_that_have_not_worked_yet_first_take_what_has_come_meanwhile(monkeypatch):
+    federation = Federation(ends=False)
+    node, order = federation.host(), []
+    node.host.here.update({name: federation.partition(name) for name in ("c0", "c1")})
+    node.step(0.0)
+
+    def worked(name, now):
+        order.append((name, now))
+        node.host.inbox.append(Left(client="somebody", nonce="i1"))
+        return True
+
+    for name, one in node.nodes.items():
+        monkeypatch.setattr(one, "step", lambda now, name=name: worked(name, now))
+    for now in (1.0, 2.0, 3.0):
+        assert node.step(now)
+    assert order == [("c0", 1.0), ("c1", 2.0), ("c0", 3.0)]

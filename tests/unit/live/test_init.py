@@ -72,6 +72,12 @@ def refused(init, tmp_path):
     return run
 
 
+def test_values_of_a_text_that_come_late_in_a_file_are_declared(init):
+    rows = [f"{'night' if i > 8000 else 'early'},{i % 7},{'ab'[i % 2]}" for i in range(9000)]
+    settings = init("f.csv", f_csv="\n".join(["shift,x,label", *rows]))
+    assert settings.records.fields.categories == {"shift": ("early", "night")}
+
+
 def csv(header, *rows, times=1):
     return "\n".join([header, *(rows * times)]) + "\n"
 
@@ -305,6 +311,18 @@ class TestTopics:
         made = of_topics(TopicSample({"plant": 1}, {"plant/0": messages(*records)}), "--topic", "plant")
         assert made.records.fields.drop == ("u",)
         assert '"u",  # has texts such as "0 mV": write numbers' in Path("federation.toml").read_text()
+
+    @pytest.mark.parametrize("stray", [["x"], "x" * 500, "offline"])
+    def test_one_bad_cell_costs_no_field_its_role(self, of_topics, stray):
+        times = {"at": lambda i: f"2026-01-01T00:00:{i % 60:02}Z"}
+        kinds = {"n": lambda i: i / 7, "hue": lambda i: ("red", "blue")[i % 2], **times}
+        records = [{"label": "ab"[i % 2], "x": i % 9, **{k: of(i) for k, of in kinds.items()}} for i in range(100)]
+        for name, row in zip(kinds, (10, 20, 30), strict=True):
+            records[row][name] = stray
+        made = of_topics(TopicSample({"plant": 1}, {"plant/0": messages(*records)}), "--topic", "plant")
+        fields = made.records.fields
+        assert (fields.drop, fields.time) == ((), "at")
+        assert {*fields.categories["hue"]} - {stray if isinstance(stray, str) else ""} == {"red", "blue"}
 
     def test_codes_and_counters_of_messages_are_told_with_their_share_and_written(self, of_topics):
         records = [

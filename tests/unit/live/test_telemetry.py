@@ -262,7 +262,8 @@ class TestCoordinator:
         take(LocalDrift(**alarm, clients=("c0",), state="latched"))
         take(Noticed(**alarm, cause="class-mix"))
         for i in range(3):
-            take(Refused(client=f"c{i % 2}", reason=f"an update of round {i}, which is over"))
+            take(Refused(client=f"c{i % 2}", reason=f"an update of {i} bytes", is_fault=True))
+        take(Refused(client="c0", reason="the round is older than the open one"))
         take(Refusal(client="c1", incarnation=1, entry=3, reason="no use", evicted=True))
         take(Score(entry=3, round=3, epoch=2, registry=1, slots=(), stage=1))
         self.now += 4.0
@@ -272,7 +273,8 @@ class TestCoordinator:
         assert shown["streamfl_restarts_total", "excess"] == 2
         assert shown["streamfl_local_drifts_total", "latched"] == 1
         assert shown["streamfl_notices_total", "class-mix"] == 1
-        assert shown["streamfl_refused_total", "an update of round"] == 3
+        assert shown["streamfl_refused_total", "an update of"] == 3
+        assert shown["streamfl_late_messages_total",] == 1
         assert shown["streamfl_refused_of_client_total", "c0"] == 2
         assert shown["streamfl_evictions_total",] == 1
         assert shown["streamfl_round_seconds_total", "scoring"] == 4.0

@@ -452,6 +452,38 @@ def test_by_the_clock_a_client_without_records_says_so():
     assert (update.records, update.trained, update.rejected, update.spans) == (0, 0, 0, ())
 
 
+def test_by_the_clock_a_client_that_came_too_late_sends_half_as_many_records_and_then_more_each_time():
+    machine, sizes = client(clock="interval", capacity=1000), []
+    feed(machine, RecordsRead((batch("ab" * 200),)), joined(), *opening(closes=1.0))
+    for entry, in_time in enumerate([False, False, True, True, True, True], start=1):
+        (own,) = sent(feed(machine, Tick(), now=float(entry)), Update)
+        sizes.append(own.records)
+        feed(machine, closed(entry, own if in_time else replace(own, client="c1")))
+        feed(machine, *opening(entry + 1, closes=1.0), now=float(entry))
+    assert sizes == [400, 200, 100, 125, 156, 19]
+    assert machine.pending == 0
+
+
+def test_by_the_clock_a_client_whose_turn_did_not_come_in_a_round_sends_half_of_its_records():
+    machine = client(clock="interval", capacity=1000)
+    feed(machine, RecordsRead((batch("ab" * 50),)), joined(), *opening(closes=1.0))
+    (whole,) = sent(
+        feed(
+            client(clock="interval", capacity=1000),
+            RecordsRead((batch("abab"),)),
+            joined(),
+            *opening(),
+            Tick(),
+            now=9.0,
+        ),
+        Update,
+    )
+    for entry in (1, 2):
+        feed(machine, closed(entry, replace(whole, client="c1")), *opening(entry + 1, closes=1.0))
+    (own,) = sent(feed(machine, Tick(), now=9.0), Update)
+    assert own.records == 50
+
+
 # --- measurements ----------------------------------------------------------------------------------------------
 
 

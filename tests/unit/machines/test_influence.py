@@ -11,7 +11,7 @@ from unit.machines.script import answer, begun, coordinator, feed
 
 from streamfl.learning.algorithms import FedAvg
 from streamfl.learning.drift.detectors.excess import Excess
-from streamfl.learning.drift.evidence import ClientPart, LiveModel, Observed
+from streamfl.learning.drift.evidence import ClientEvidence, LiveModel, RoundEvidence
 from streamfl.learning.influence import Influence, Sent, judge, outliers
 from streamfl.learning.local_round import Learner
 from streamfl.learning.profiles.adaptive.promotion import Promotion
@@ -177,7 +177,7 @@ def test_losses_that_are_odd_change_no_mean():
     sent, live = [*honest(4), update("c9", records=300, loss=0.9)], (replace(LIVE[0], whitened=False),)
     learner, agreement = Learner(Softmax(), FedAvg()), Agreement(REGISTRY, 2.0)
     without = RoundAggregation.of(learner, agreement, sent, outliers=frozenset({"c9"}))
-    played = without.observed(sent, live, t=1, known_labels=("a", "b"), serves="m").played["m"]
+    played = without.observed(sent, live, t=1, known_labels=("a", "b"), serves="m").models["m"]
     assert (played.loss, played.proper, played.variance) == pytest.approx((0.3, 0.3, 0.0))
 
 
@@ -195,8 +195,8 @@ def excess_of(liars: int, new: float, old: float, rise: float) -> tuple[list[int
                 LabelSums(label="a", count=n, loss=n * m, square=n * (m**2 + (0.0 if lies else 0.04)))
                 for n, m in ((60, mean), (40, base))
             ]
-            parts[f"c{i}"] = ClientPart(60, {}, (sums[0],), (sums[1],))
-        alarm = detector.update(Observed(t, 600, {}, clients=parts), {})
+            parts[f"c{i}"] = ClientEvidence(60, {}, (sums[0],), (sums[1],))
+        alarm = detector.update(RoundEvidence(t, 600, {}, clients=parts), {})
         if alarm is not None and alarm.local:
             local.append(alarm.clients)
             detector.forget(alarm.clients)

@@ -11,10 +11,10 @@ from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.protocol.messages import Numbers, RoundOpened, Update
 from streamfl.protocol.registry import Registry
-from streamfl.testing.liars.knowing import LARGE, LESS, MORE, Knowing, unseen
 from streamfl.wire import state_bytes
 from streamfl.wire.sealing import Sealing
 from streamfl.wire.signing import PrivateKey
+from streamfl_benchmarks.liars.knowing import LARGE, LESS, MORE, Knowing, unseen
 
 SECRET, OTHER = (Sealing.of(PrivateKey(bytes([n]) * 32), "forest") for n in (1, 2))
 NAMES = tuple(f"c{i}" for i in range(10))

@@ -20,6 +20,7 @@ from unit.machines.script import (
     refusals,
     scores,
 )
+from worlds.audit import Audit
 
 from streamfl.machines.coordinator.saved.announcements import MOST_NAMED, with_places
 from streamfl.machines.coordinator.saved.ledger import Member
@@ -28,7 +29,6 @@ from streamfl.protocol.messages import LocalDrift, Numbers, Restarted, RoundClos
 from streamfl.protocol.records import Span
 from streamfl.testing.fields import altered
 from streamfl.testing.violation import Violation
-from streamfl.testing.worlds.audit import Audit
 
 NAMES = ("c0", "c1", "c2")
 DRIFTED = LocalDrift(round=9, epoch=1, clients=(), since=9, state="latched", statistic=11.0, threshold=9.2)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamfl.records.doubts import codes
+from streamfl.records.doubts.of_tables import codes
 from streamfl.records.files.readers import read
 from streamfl.records.table import Table
 

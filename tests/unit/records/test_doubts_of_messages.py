@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from streamfl.records.doubts_of_messages import doubts
+from streamfl.records.doubts.doubting import Doubting, DoubtingOnce, Looks
+from streamfl.records.doubts.of_messages import doubts
 from streamfl.records.files.readers import read
 from streamfl.records.formats import FieldMap, JsonRecords, Packed
-from streamfl.records.formats.doubting import Doubting, DoubtingOnce, Looks
 from streamfl.runtime.log.sample import judged
 
 N = 200

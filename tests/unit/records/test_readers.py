@@ -19,6 +19,7 @@ from streamfl.records.objects import Columns, counted, flat
 from streamfl.records.request import Request
 from streamfl.records.table import Table
 from streamfl.records.values.cells import number
+from streamfl.records.values.numerals import Decimal
 from streamfl.records.values.times import looks_like_times
 
 SMALL = "width,colour,y\n1,red,b\n,blue,a\nx,red,a\n4.5,,b\n"
@@ -163,6 +164,17 @@ def test_a_column_half_of_whose_first_thousand_values_are_numbers_is_numbers(tmp
     table = csv(tmp_path, "a,y\n" + "x,0\n" * 500 + "1,0\n" * 500)
     assert (table.features, len(table), int(np.isnan(table.X).sum())) == (("a",), 1000, 500)
     assert csv(tmp_path, "a,y\n" + "x,0\n" * 501 + "1,0\n" * 499).features == ("a=1", "a=x")
+
+
+@pytest.mark.parametrize(("separator", "decimal"), [(";", None), ("\t", None), ("\t", ",")])
+def test_thousands_are_thousands_in_every_block_of_a_file_with_decimal_commas(
+    separator: str, decimal: Decimal | None, tmp_path: Path
+) -> None:
+    path = tmp_path / ("f.csv" if separator == ";" else "f.tsv")
+    rows = [f"{20 + i % 9},5|1.{300 + i % 100}|{'ab'[i % 2] * 50}" for i in range(9000)]
+    path.write_text("\n".join(["t|speed|label", *rows]).replace("|", separator) + "\n")
+    X = read(str(path), separator=separator, decimal=decimal).X
+    assert (X[:, 0].min(), X[:, 0].max(), X[:, 1].min(), X[:, 1].max()) == (20.5, 28.5, 1300.0, 1399.0)
 
 
 def test_a_value_first_seen_after_a_thousand_records_becomes_a_feature_that_is_missing_before(tmp_path: Path) -> None:

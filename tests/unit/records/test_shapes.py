@@ -260,6 +260,24 @@ def test_a_file_of_orange_says_itself_what_its_columns_are(kinds: str, roles: st
     assert (named.label, len(named)) == ("sex", 6)
 
 
+@pytest.mark.parametrize("kinds", ["d\td", "discrete\tdiscrete", "none some\td"])
+def test_what_a_category_of_orange_calls_none_is_a_value(kinds: str, tmp_path: Path) -> None:
+    table = of(
+        tmp_path, f"pain\tkind\n{kinds}\n\tclass\n" + "none\tnone\nsome\tmild\n?\tmild\nsome\t?\n" * 3, "f.tab"
+    )
+    assert (table.features, table.labels, len(table)) == (("pain=none", "pain=some"), ("mild", "none"), 9)
+    assert len(table.rejected) == 3
+    assert np.isnan(table.X[2]).all()
+
+
+def test_a_value_that_an_attribute_lists_is_no_missing_one(tmp_path: Path) -> None:
+    head = "@relation r\n@attribute pain {none, some}\n@attribute x numeric\n"
+    head += "@attribute kind {none,mild,'no data'}\n@data\n"
+    table = of(tmp_path, head + "none,1,none\nsome,2,mild\n?,none,'no data'\n" * 3, "f.arff")
+    assert (table.features, table.labels) == (("pain=none", "pain=some", "x"), ("mild", "no data", "none"))
+    assert np.isnan(table.X[2]).all()
+
+
 def test_a_class_of_numbers_in_a_file_of_orange_is_a_target(tmp_path: Path) -> None:
     text = "a\tprice \nc\tc\n\tclass\n" + "".join(f"{i % 5}\t{i}\n" for i in range(9))
     assert (of(tmp_path, text, "f.tab").labels, of(tmp_path, text, "f.tab").label) == ((), "price")

@@ -403,7 +403,7 @@ def test_what_a_model_looks_at_is_important_a_text_column_as_a_whole_and_nothing
     assert found["c"] > 5 * found["x"] > 0.0 == found["n"]
     assert found == model.importances(records, truth)
     for few in (records[:1], records[:5]):
-        with pytest.raises(UsageError, match="give two or more, one for each"):
+        with pytest.raises(UsageError, match="give two records or more"):
             model.importances(few, truth[:1])
 
 

@@ -55,8 +55,6 @@ def commands(needs: Sequence[Need], principal: str, connect: Sequence[str]) -> I
 
     Parameters
     ----------
-    needs
-        The rights.
     principal
         Who gets them, such as `User:forest-host`.
     connect

@@ -52,7 +52,7 @@ def findings(
         Which topics hold its records, and how messages hold them.
     asked
         Where records without labels are that scorers answer, and how messages hold them; None: nowhere.
-    apart
+    delayed_labels
         Delayed labels from records; None: they come with these.
     """
     findings: list[CheckResult] = []

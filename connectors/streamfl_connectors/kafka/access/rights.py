@@ -128,19 +128,6 @@ HOLDERS = {
 class Federated:
     """What a federation names on Kafka.
 
-    Parameters
-    ----------
-    topics
-        Its own topics and groups.
-    records, labels
-        Topics of records, and of delayed labels; a name may hold one `*`.
-    unlabelled
-        Records that scorers answer.
-    scorer
-        The name of the one scorer that is meant; by default any.
-    is_repartitioned
-        Whether hosts repartition records.
-
     Examples
     --------
     >>> forest = Federated(Topics("forest"), ("forest.records.*",))
@@ -148,12 +135,13 @@ class Federated:
     ['WRITE on topic forest.records.*', 'CREATE on topic forest.records.*']
     """
 
-    topics: Topics
+    topics: Topics  # its own topics and groups
+    # Topics of records, and of delayed labels; a name may hold one `*`.
     records: Sequence[str]
     labels: Sequence[str] = ()
-    unlabelled: Unlabelled = field(default_factory=lambda: Unlabelled(()))
-    scorer: str = "*"
-    is_repartitioned: bool = False
+    unlabelled: Unlabelled = field(default_factory=lambda: Unlabelled(()))  # records that scorers answer
+    scorer: str = "*"  # the name of the one scorer that is meant; by default any
+    is_repartitioned: bool = False  # whether hosts repartition records
 
     def needs(self, role: str) -> tuple[Need, ...]:
         """Return the rights that a role needs here."""

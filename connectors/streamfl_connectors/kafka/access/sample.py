@@ -34,8 +34,6 @@ def findings(
         To the brokers; nothing is committed.
     topics
         How many partitions each topic has.
-    records
-        How messages hold records.
     dead_letters
         The topic to which clients would write bad records.
     """

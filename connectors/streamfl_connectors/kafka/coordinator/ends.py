@@ -52,8 +52,6 @@ class Ends:
         To the brokers, with the right to describe the topics.
     topics
         The federation's own topics, which hold no records.
-    placement
-        Which topics hold records.
     stride
         The positions that a message takes up.
     """

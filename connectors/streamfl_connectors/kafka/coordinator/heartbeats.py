@@ -28,10 +28,6 @@ class KafkaHeartbeat:
 
     Parameters
     ----------
-    connection
-        To the brokers.
-    topic
-        Where they go.
     silence
         Seconds after which a coordinator counts as silent.
     """

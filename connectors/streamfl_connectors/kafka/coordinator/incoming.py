@@ -32,13 +32,6 @@ LOOK_AGAIN, NEWS_MS = 5.0, 10_000
 class Incoming:
     """The messages of clients and operators, each once, from the offsets that were committed last.
 
-    Parameters
-    ----------
-    connection
-        To the brokers.
-    topics
-        The federation's topics.
-
     Attributes
     ----------
     bytes_read

@@ -31,10 +31,6 @@ class KafkaCoordinatorLink:
 
     Parameters
     ----------
-    connection
-        To the brokers.
-    topics
-        The federation's topics.
     ends
         The ends of the record partitions.
     wrong

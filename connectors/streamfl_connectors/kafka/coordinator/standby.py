@@ -28,10 +28,6 @@ class KafkaStandby:
 
     Parameters
     ----------
-    connection
-        To the brokers.
-    topic
-        Where heartbeats go.
     link
         The link that has yet to begin, ready to do so.
     """

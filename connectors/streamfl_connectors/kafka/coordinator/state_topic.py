@@ -49,10 +49,6 @@ class StateTopic:
 
     Parameters
     ----------
-    connection
-        To the brokers.
-    topics
-        The federation's topics.
     wrong
         Returns why a state cannot be continued, or None.
     """
@@ -126,8 +122,6 @@ def last_state(
     ----------
     consumer
         A consumer that reads committed messages only.
-    topic
-        The topic of states.
     most_bytes
         The largest state that is read.
     verifier

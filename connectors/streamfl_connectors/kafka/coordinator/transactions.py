@@ -47,12 +47,6 @@ class Transactions:
 
     Parameters
     ----------
-    connection
-        To the brokers.
-    topics
-        The federation's topics.
-    states
-        The topic of states.
     incoming
         What was handled: a transaction with a state commits its offsets.
 

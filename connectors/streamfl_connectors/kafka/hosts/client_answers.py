@@ -25,13 +25,7 @@ SLACK = 60_000
 
 
 class AnswerWriter:
-    """Writes answers.
-
-    Parameters
-    ----------
-    connection, topic
-        Where to write.
-    """
+    """Writes answers."""
 
     def __init__(self, connection: Connection, topic: str) -> None:
         self._settings, self._topic = connection.settings, topic
@@ -75,11 +69,6 @@ class AnswerReader:
     A pass begins a minute before the first of these records was written, and ends where the log ended when it began.
     Its consumer reads what is not committed, too: an open transaction of a scorer would hide what clients have
     written after it began.
-
-    Parameters
-    ----------
-    connection, topic
-        Where to read.
     """
 
     def __init__(self, connection: Connection, topic: str) -> None:

@@ -24,12 +24,8 @@ class ClientLinks(Links):
 
     Parameters
     ----------
-    connection, topics
-        Where to read and write.
     wake
         Called when a message may have arrived.
-    before_update
-        Called before an update is sent.
     """
 
     def __init__(

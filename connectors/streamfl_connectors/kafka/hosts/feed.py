@@ -42,8 +42,6 @@ class Feed:
         Reads again, and reads.
     placement, records
         Which topics hold records, of which clients, and how messages hold them.
-    counts
-        The counts that are updated.
     bury
         Called with each dead letter.
     """

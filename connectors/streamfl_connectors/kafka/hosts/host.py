@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from streamfl.protocol.decisions import Answered
 from streamfl.protocol.messages import FromCoordinator
@@ -22,7 +23,7 @@ from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.hosts.client_answers import AnswerWriter
 from streamfl_connectors.kafka.hosts.client_links import ClientLinks
 from streamfl_connectors.kafka.hosts.records import RecordConsumer
-from streamfl_connectors.kafka.hosts.repartitioner import Repartitioner
+from streamfl_connectors.kafka.hosts.repartitioner import Repartitioner, Session
 
 # Seconds between two polls. A poll costs half a millisecond or more however few records it brings: one at the end of
 # all partitions leaves time for some to come, and without records polls become ever more seldom.
@@ -36,13 +37,11 @@ class KafkaHost:
 
     Parameters
     ----------
-    connection, topics
-        Where to read and write.
     name
         The host's name, the same after a restart.
     placement, records
         Which topics hold records, of which clients, and how messages hold them.
-    apart
+    delayed_labels
         Delayed labels; None: they come with these.
     """
 
@@ -64,10 +63,8 @@ class KafkaHost:
         self._records = RecordConsumer(connection, topics, name, by_client, records, self.counts, labels)
         self._repartitioner: Repartitioner | None = None
         if placement.is_repartitioned:
-            bury = self._records.bury_stored
-            self._repartitioner = Repartitioner(
-                connection, topics, placement, records, delayed_labels, bury, self.counts
-            )
+            said = (placement, records, delayed_labels, self._records.bury_stored, self.counts)
+            self._repartitioner = Repartitioner(connection, topics, partial(Session, connection, topics, *said))
         self._pause, self._poll_at = SHORTEST, 0.0
 
     def subscribe(self) -> bool:

@@ -25,12 +25,8 @@ class LabelFeed:
 
     Parameters
     ----------
-    connection, topics
-        Where to read.
-    placement, apart
+    placement, delayed_labels
         Where records and labels are.
-    counts
-        The counts that are updated.
     bury
         Called with each dead letter.
     """

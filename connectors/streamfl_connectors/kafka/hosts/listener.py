@@ -46,8 +46,6 @@ class Listener:
 
     Parameters
     ----------
-    connection, topics
-        Where to read.
     wake
         Called in the listener's thread when a message has arrived.
     follows

@@ -48,16 +48,12 @@ class RecordConsumer:
 
     Parameters
     ----------
-    connection, topics
-        Where to read.
     host
         The name of this member of the group. It is the same after a restart, so the host gets its partitions back at
         once.
     placement, records
         Which topics hold records, of which clients, and how messages hold them.
-    counts
-        The counts that are updated.
-    apart
+    delayed_labels
         Delayed labels; None: they come with these.
     """
 

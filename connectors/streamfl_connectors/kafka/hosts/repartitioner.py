@@ -69,30 +69,12 @@ class Repartitioner:
 
     Parameters
     ----------
-    connection, topics
-        Where to read and write.
-    placement, records, labels
-        Where records and delayed labels are, and how messages hold them.
-    bury
-        Called with messages that are nobody's; it stores them.
-    counts
-        Count them.
+    session
+        Begins another stretch of repartitioning.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        topics: Topics,
-        placement: Placement,
-        records: RecordFormat,
-        labels: LabelTopics | None,
-        bury: Callable[[Sequence[DeadLetter]], None],
-        counts: ReadingCounts,
-    ) -> None:
-        self._connection = connection
-        self._made: Callable[[], _Session] = lambda: _Session(
-            connection, topics, placement, records, labels, bury, counts
-        )
+    def __init__(self, connection: Connection, topics: Topics, session: Callable[[], "Session"]) -> None:
+        self._connection, self._session = connection, session
         self._first = TopicPartition(topics.client_records, 0)
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
@@ -136,7 +118,7 @@ class Repartitioner:
             self._failed = error
 
     def _repartition(self, stop: threading.Event, absence: Absence) -> None:
-        with explained(self._connection.settings.bootstrap_servers), closing(self._made()) as session:
+        with explained(self._connection.settings.bootstrap_servers), closing(self._session()) as session:
             session.begin()
             while not stop.is_set():
                 stop.wait(session.step())
@@ -149,8 +131,16 @@ class Repartitioner:
             self._thread.join(5.0)
 
 
-class _Session:
-    """One stretch of repartitioning, from what was committed last until an error or the end."""
+class Session:
+    """One stretch of repartitioning, from what was committed last until an error or the end.
+
+    Parameters
+    ----------
+    placement, records, labels
+        Where records and delayed labels are, and how messages hold them.
+    bury
+        Called with messages that are nobody's; it stores them.
+    """
 
     def __init__(
         self,

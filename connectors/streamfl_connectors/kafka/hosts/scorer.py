@@ -66,14 +66,8 @@ class KafkaScorer:
 
     Parameters
     ----------
-    connection, topics
-        Where to read and write.
     name
         The name of this member of the group, the same after a restart.
-    unlabelled
-        Where the records are.
-    records
-        How messages hold them.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ metadata:
     app.kubernetes.io/component: {{ .role }}
   annotations:
     checksum/settings: {{ .root.Values.settings | sha256sum }}
-    {{- if hasKey .ports "telemetry" }}
+    {{- if and (hasKey .ports "telemetry") (not .root.Values.prometheusOperator.enabled) }}
     prometheus.io/scrape: "true"
     prometheus.io/port: "9464"
     {{- end }}
@@ -64,6 +64,9 @@ spec:
         {{- $names := list (printf "$(NAME).%s" $service) (printf "$(NAME).%s.%s" $service .root.Release.Namespace) (printf "$(NAME).%s.%s.svc" $service .root.Release.Namespace) }}
         - {name: STREAMFL_TELEMETRY__HOST_NAMES, value: {{ toJson $names | quote }}}
         {{- end }}
+        {{- with .root.Values.extraEnv }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
       {{- with $environment }}
       envFrom:
         - secretRef: {name: {{ . }}}
@@ -94,6 +97,9 @@ spec:
         {{- if $files }}
         - {name: keys, mountPath: /etc/streamfl/keys, readOnly: true}
         {{- end }}
+        {{- with .root.Values.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
   volumes:
     - name: settings
       configMap: {name: {{ include "streamfl.name" .root }}-settings}
@@ -102,6 +108,9 @@ spec:
     {{- with $files }}
     - name: keys
       secret: {secretName: {{ . }}, defaultMode: 288}
+    {{- end }}
+    {{- with .root.Values.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
     {{- end }}
 {{- end }}
 

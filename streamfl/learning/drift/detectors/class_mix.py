@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streamfl.learning.drift.detectors.glr import GLRDetector
-from streamfl.learning.drift.evidence import ClientPart
+from streamfl.learning.drift.evidence import ClientEvidence
 from streamfl.protocol.alarm import Alarm, Reading
 
 # Only the first so many labels to appear are watched, which bounds work and memory a round.
@@ -22,19 +22,12 @@ class ClassMix:
     Input: the number of records of each label at the clients. Guarantee: none proven, as for GLR; the run length is
     divided among the tests. Cost: O(labels x window) a round.
 
-    Parameters
-    ----------
-    rising, falling
-        By label, the test on its share, and the test on 1 less its share.
-    reading
-        The reading of the test that is nearest to its threshold.
-
     Examples
     --------
     >>> from streamfl.protocol.messages import LabelSums
     >>> def part(a, b):
     ...     sums = [LabelSums(label=name, count=n, loss=0.0, square=0.0) for name, n in (("a", a), ("b", b))]
-    ...     return {"c0": ClientPart(a + b, {}, tuple(sums))}
+    ...     return {"c0": ClientEvidence(a + b, {}, tuple(sums))}
     >>> mix = ClassMix()
     >>> [mix.update(t, part(500, 500)) for t in range(1, 13)].count(None)
     12
@@ -43,11 +36,12 @@ class ClassMix:
     [('class-mix', ('a', 'b'), 13)]
     """
 
+    # By label, the test on its share, and the test on 1 less its share.
     rising: dict[str, GLRDetector] = field(default_factory=dict)
     falling: dict[str, GLRDetector] = field(default_factory=dict)
-    reading: Reading | None = None
+    reading: Reading | None = None  # the reading of the test that is nearest to its threshold
 
-    def update(self, t: int, clients: Mapping[str, ClientPart]) -> Alarm | None:
+    def update(self, t: int, clients: Mapping[str, ClientEvidence]) -> Alarm | None:
         """Take round t's records by label, and return an alarm if there is one. After an alarm, begin anew."""
         counts: dict[str, int] = {}
         for part in clients.values():

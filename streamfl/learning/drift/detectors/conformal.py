@@ -14,7 +14,7 @@ from streamfl.learning.drift.detectors.dispersion import Ratio
 from streamfl.learning.drift.detectors.excess import FEWEST_OF_LABEL, ODDS, RUN_LENGTH, SURE
 from streamfl.learning.drift.detectors.few_clients import NAMED, over_subsets
 from streamfl.learning.drift.detectors.new_label import new_label_alarm
-from streamfl.learning.drift.evidence import Observed
+from streamfl.learning.drift.evidence import RoundEvidence
 from streamfl.protocol.alarm import Alarm, Reading
 
 # The tilts of the mixture, and how many rounds ago a drift may have begun. docs/choices.md, "Conformal".
@@ -81,21 +81,6 @@ class Conformal(Detector):
 
     The scout is given: it was frozen before the bag begins.
 
-    Parameters
-    ----------
-    run_length
-        A, in rounds.
-    most_local
-        Drift is local only if the named clients have at most this part of the records.
-    new_label
-        A label that is new to the epoch is an alarm by itself if it has more than this part of a round's records.
-    clients, labels
-        The names of the rows and columns of the bag; only the first 100 labels are tested.
-    bag
-        Records, sums of their scores, and of their squares; shape (3, rounds, clients, labels).
-    dispersion
-        By a, how much more the sum over all clients and the last a rounds varies than clients' rounds explain.
-
     References
     ----------
     Hoeffding 1963, Probability inequalities for sums of bounded random variables, Theorem 4. Bennett
@@ -104,12 +89,13 @@ class Conformal(Detector):
 
     Examples
     --------
-    >>> from streamfl.learning.drift.evidence import ClientPart
+    >>> from streamfl.learning.drift.evidence import ClientEvidence
     >>> from streamfl.protocol.messages import LabelSums
     >>> def round_(t, score):
-    ...     parts = {f"c{i}": ClientPart(50, {}, (LabelSums(label="a", count=50, loss=50 * (score + (t + i) % 5 / 50),
-    ...         square=50 * (score**2 + 0.05)),)) for i in range(5)}
-    ...     return Observed(t, 250, {}, clients=parts)
+    ...     losses = [50 * (score + (t + i) % 5 / 50) for i in range(5)]
+    ...     sums = [LabelSums(label="a", count=50, loss=loss, square=50 * (score**2 + 0.05)) for loss in losses]
+    ...     parts = {f"c{i}": ClientEvidence(50, {}, (one,)) for i, one in enumerate(sums)}
+    ...     return RoundEvidence(t, 250, {}, clients=parts)
     >>> detector = Conformal()
     >>> {detector.update(round_(t, 0.2), {}) for t in range(1, 21)}
     {None}
@@ -118,18 +104,22 @@ class Conformal(Detector):
     ('conformal', 21, ('c0', 'c1', 'c2', 'c3', 'c4'), False, 96.8, 9.9)
     """
 
-    run_length: float = RUN_LENGTH
-    most_local: float = 0.3
+    run_length: float = RUN_LENGTH  # A, in rounds
+    most_local: float = 0.3  # drift is local only if the named clients have at most this part of the records
+    # A label that is new to the epoch is an alarm by itself if it has more than this part of a round's records.
     new_label: float = 0.05
+    # The names of the rows and columns of the bag; only the first 100 labels are tested.
     clients: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    # Records, sums of their scores, and of their squares; shape (3, rounds, clients, labels).
     bag: FloatArray = field(default_factory=lambda: np.zeros((3, 0, 0, 0)))
+    # By a, how much more the sum over all clients and the last a rounds varies than clients' rounds explain.
     dispersion: list[Levels] = field(default_factory=lambda: [Levels() for _ in STARTS])
     scouts: ClassVar[bool] = True
     kind: Literal["conformal"] = "conformal"
     reading: Reading | None = None
 
-    def update(self, observed: Observed, groups: Mapping[str, int]) -> Alarm | None:
+    def update(self, observed: RoundEvidence, groups: Mapping[str, int]) -> Alarm | None:
         """Take a round, and return an alarm if there is one; all groups of clients score the same scout."""
         self.reading = None
         self._add(observed)
@@ -171,15 +161,17 @@ class Conformal(Detector):
         enough = self.bag.shape[1] >= FEWEST and any(chosen)
         return enough and self._evidence().fall(np.array(chosen)) >= math.log(2.0 * self.run_length)
 
-    def rest_is_quiet(self, observed: Observed, groups: Mapping[str, int], named: Collection[str], sd: float) -> bool:
+    def rest_is_quiet(
+        self, observed: RoundEvidence, groups: Mapping[str, int], named: Collection[str], sd: float
+    ) -> bool:
         """Return whether the last round of all other clients, in all and by label, is below `sd` deviations."""
         return not self.bag.shape[1] or self._rest(self._evidence(), named) < sd
 
     def _evidence(self) -> "Evidence":
         return Evidence.of(self.bag, [ratio.factor for ratio in self.dispersion])
 
-    def _add(self, observed: Observed) -> None:
-        """Put a round into the bag; who had no records in the bag, and labels of which there were none, leave it."""
+    def _add(self, observed: RoundEvidence) -> None:
+        """Put a round into the bag. Clients and labels without any record in it leave it."""
         parts = observed.clients
         labels = {sums.label for part in parts.values() for sums in part.new}
         clients = tuple(sorted({*self.clients, *parts}))
@@ -228,22 +220,15 @@ class Conformal(Detector):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """What a bag shows.
+    """What a bag shows."""
 
-    Parameters
-    ----------
-    above, variance
-        By start, client and label: the sum of the new records' scores less their mean over the bag, and its variance.
-    logs, falls
-        ln e by start, tilt, client and label; and that of a fall, by start, tilt and client.
-    factors, own
-        What logarithms above 0 are divided by: by start, and for single clients by start and client.
-    """
-
+    # By start, client and label: the sum of the new records' scores less their mean over the bag, and its variance.
     above: FloatArray
     variance: FloatArray
+    # ln e by start, tilt, client and label; and that of a fall, by start, tilt and client.
     logs: FloatArray
     falls: FloatArray
+    # What logarithms above 0 are divided by: by start, and for single clients by start and client.
     factors: FloatArray
     own: FloatArray
 

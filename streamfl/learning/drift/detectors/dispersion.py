@@ -26,17 +26,6 @@ SUPPOSED = 10.0
 class Ratio:
     """The discounted mean of ratios that have mean 1 if all is independent.
 
-    Parameters
-    ----------
-    total, weight
-        Discounted sums of the ratios, and of 1.
-    waiting
-        Ratios of the last rounds, which do not count yet.
-    spread
-        The variance of a ratio if all is independent and Gaussian.
-    sure
-        The standard errors that are subtracted from the mean.
-
     Examples
     --------
     >>> ratio = Ratio()
@@ -46,11 +35,12 @@ class Ratio:
     4.08
     """
 
+    # Discounted sums of the ratios, and of 1.
     total: float = SUPPOSED
     weight: float = SUPPOSED
-    waiting: list[float] = field(default_factory=list)
-    spread: ClassVar[float] = 2.0
-    sure: ClassVar[float] = SURE
+    waiting: list[float] = field(default_factory=list)  # ratios of the last rounds, which do not count yet
+    spread: ClassVar[float] = 2.0  # the variance of a ratio if all is independent and Gaussian
+    sure: ClassVar[float] = SURE  # the standard errors that are subtracted from the mean
 
     @property
     def factor(self) -> float:

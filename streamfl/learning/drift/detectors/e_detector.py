@@ -27,20 +27,6 @@ class EProcessDetector(ScoreDetector):
     statistic is ln of the mean M over the stakes, the threshold ln(run_length). The price of the guarantee is that
     the losses' variance is not used: finding a rise by a tenth of m takes tens of rounds.
 
-    Parameters
-    ----------
-    run_length
-        1 / alpha.
-    bound
-        m, a bound on the mean loss without drift. None learns it: the least mean of `shortest` successive rounds
-        since the last reset, plus `margin`. Nothing is tested before. So m follows a model that improves, and never
-        rises. The guarantee is then approximate: the least of many means lies below the true mean, which the margin
-        must make up for.
-    margin
-        A rise of the mean loss that is too small to matter.
-    shortest
-        The number of rounds over which m is learnt.
-
     Raises
     ------
     UsageError
@@ -58,10 +44,15 @@ class EProcessDetector(ScoreDetector):
     (True, Alarm(cause='e-detector', statistic=6.4..., threshold=6.2..., since=41, ...))
     """
 
-    run_length: float = 500.0
+    run_length: float = 500.0  # 1 / alpha
+
+    # m, a bound on the mean loss without drift. None learns it: the least mean of `shortest` successive rounds since
+    # the last reset, plus `margin`. Nothing is tested before. So m follows a model that improves, and never rises.
+    # The guarantee is then approximate: the least of many means lies below the true mean, which the margin must make
+    # up for.
     bound: float | None = None
-    margin: float = 0.03
-    shortest: int = 8
+    margin: float = 0.03  # a rise of the mean loss that is too small to matter
+    shortest: int = 8  # the number of rounds over which m is learnt
     kind: Literal["e-detector"] = "e-detector"
     recent: list[float] = field(default_factory=list)
     least: float | None = None

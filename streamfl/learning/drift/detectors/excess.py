@@ -12,7 +12,7 @@ from streamfl.learning.drift.detector import Detector
 from streamfl.learning.drift.detectors.dispersion import Dispersion
 from streamfl.learning.drift.detectors.few_clients import RISES, FewClients, Rise
 from streamfl.learning.drift.detectors.new_label import new_label_alarm
-from streamfl.learning.drift.evidence import ClientPart, Observed
+from streamfl.learning.drift.evidence import ClientEvidence, RoundEvidence
 from streamfl.protocol.alarm import Alarm, Reading
 
 # MARGIN: a rise too small to matter. LEAST_VARIANCE: of a record's score. BORROWED: the records' worth of prior with
@@ -32,9 +32,9 @@ OWN, OTHERS = 3, 10
 # The records that a round needs: for a stream, for a label of the rest, and in all. docs/choices.md, "Excess".
 FEWEST_OF_STREAM, FEWEST_OF_LABEL, FEWEST = 3, 5, 20
 
-# A client whose excess differs from the middle one by more than so many of its own standard deviations, and by more
-# than so many of those between clients, says nothing about all clients: it is left to the test for a few clients.
-# Of fewer clients than the second number none differs from the others. docs/choices.md, "Influence".
+# A client is an outlier if its excess differs from the median client's by more than so many of its own standard
+# deviations, and of those between clients. Outliers say nothing about all clients; the test for a few clients judges
+# them. With fewer clients than the second number there are no outliers. docs/choices.md, "Influence".
 APART, FEWEST_CLIENTS = 4.0, 4
 
 # The standard deviations from which on a single round shows a rise of a label or of the rest, and by which a baseline
@@ -44,29 +44,22 @@ SURE = 3.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """Sums of scores by client and label, on new and on held-out records; each of shape (clients, labels).
+    """Sums of scores by client and label, on new and on held-out records; each of shape (clients, labels)."""
 
-    Parameters
-    ----------
-    clients, labels
-        Names of rows and columns.
-    n, s, q
-        New records: count, sum of scores, sum of squares.
-    h, hs, hq
-        The same for held-out records.
-    groups
-        Each client's group number, shape (clients,). Only clients of one group, which one model serves, share
-        baselines.
-    """
-
+    # Names of rows and columns.
     clients: tuple[str, ...]
     labels: tuple[str, ...]
+    # New records: count, sum of scores, sum of squares.
     n: FloatArray
     s: FloatArray
     q: FloatArray
+    # The same for held-out records.
     h: FloatArray
     hs: FloatArray
     hq: FloatArray
+
+    # Each client's group number, shape (clients,). Only clients of one group, which one model serves, share
+    # baselines.
     groups: FloatArray
 
     def of_clients(self, chosen: BoolArray) -> "Cells":
@@ -77,7 +70,7 @@ class Cells:
         return replace(self, n=n, s=s, q=q, h=h, hs=hs, hq=hq)
 
     @classmethod
-    def of(cls, parts: Mapping[str, ClientPart], groups: Mapping[str, int]) -> "Cells":
+    def of(cls, parts: Mapping[str, ClientEvidence], groups: Mapping[str, int]) -> "Cells":
         """Return the cells of a round."""
         clients = tuple(parts)
         labels = tuple(sorted({x.label for part in parts.values() for x in (*part.new, *part.old)}))
@@ -93,34 +86,24 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Excesses:
-    """The losses of new records beyond their baseline: sums by cell over the `n` comparable records, and variances.
+    """The losses of new records beyond their baseline: sums by cell over `n` comparable records, and variances."""
 
-    Parameters
-    ----------
-    cells
-        The cells that were compared.
-    n, total, square
-        Records, sum of excesses r, sum of r^2; shape (clients, labels).
-    variance
-        Variance of a single record's score around its baseline, by label; shape (labels,).
-    own
-        n^2 times the variance of the part of a cell's baseline that is its own; shape (clients, labels).
-    borrowed, shared
-        Records of cells that borrow their label's baseline from their group, and the variance of that baseline, which
-        all these cells share; shape (clients, labels).
-    alike
-        The clients that do not differ from all others, shape (clients,): variances and shared baselines are theirs,
-        and so is what is said about all clients.
-    """
-
-    cells: Cells
+    cells: Cells  # the cells that were compared
+    # Records, sum of excesses r, sum of r^2; shape (clients, labels).
     n: FloatArray
     total: FloatArray
     square: FloatArray
-    variance: FloatArray
+    variance: FloatArray  # variance of a single record's score around its baseline, by label; shape (labels,)
+    # n^2 times the variance of the part of a cell's baseline that is its own; shape (clients, labels).
     own: FloatArray
+
+    # Records of cells that borrow their label's baseline from their group, and the variance of that baseline, which
+    # all these cells share; shape (clients, labels).
     borrowed: FloatArray
     shared: FloatArray
+
+    # The clients that do not differ from all others, shape (clients,): variances and shared baselines are theirs, and
+    # so is what is said about all clients.
     alike: BoolArray
 
     @classmethod
@@ -280,29 +263,6 @@ class Excess(Detector):
     mean of M over six rises and, with equal weight, over three parts: the stream of all records, those of labels, and
     `FewClients`.
 
-    Parameters
-    ----------
-    run_length
-        A, the run length to a false alarm in rounds.
-    filling
-        Rounds after a restart in which held-out records are only gathered.
-    most_local
-        Drift is local only if the named clients have at most this part of the records.
-    new_label
-        A label that is new to the epoch is an alarm by itself if it has more than this part of a round's records.
-    logs
-        ln M of every stream, for each rise. Streams are "" (all records) and "label NAME".
-    eased
-        ln M for each size of a fall of all records below their baseline.
-    few
-        The test for a rise at a few clients.
-    dispersion
-        How much more rounds differ from each other than their records explain.
-    begun
-        By stream and rise, the round in which a rise would have begun.
-    filled
-        Rounds since the restart.
-
     References
     ----------
     Shiryaev 1963 and Roberts 1966 for the recursion; Ville's inequality for the run length.
@@ -314,8 +274,8 @@ class Excess(Detector):
     >>> def round_(t, score):
     ...     new, old = LabelSums(label="a", count=50, loss=50 * score, square=50 * score**2), LabelSums(
     ...         label="a", count=25, loss=5.0, square=1.5)
-    ...     part = ClientPart(50, {}, (new,), (old,))
-    ...     return Observed(t, 100, {}, clients={"c0": part, "c1": part})
+    ...     part = ClientEvidence(50, {}, (new,), (old,))
+    ...     return RoundEvidence(t, 100, {}, clients={"c0": part, "c1": part})
     >>> [detector.update(round_(t, 0.2), {}) for t in range(1, 8)]
     [None, None, None, None, None, None, None]
     >>> alarm = detector.update(round_(8, 0.5), {})
@@ -323,27 +283,30 @@ class Excess(Detector):
     ('excess', ('c0', 'c1'), False, 9.21)
     """
 
-    run_length: float = RUN_LENGTH
-    filling: int = 3
-    most_local: float = 0.3
+    run_length: float = RUN_LENGTH  # A, the run length to a false alarm in rounds
+    filling: int = 3  # rounds after a restart in which held-out records are only gathered
+    most_local: float = 0.3  # drift is local only if the named clients have at most this part of the records
+    # A label that is new to the epoch is an alarm by itself if it has more than this part of a round's records.
     new_label: float = 0.05
+    # ln M of every stream, for each rise. Streams are "" (all records) and "label NAME".
     logs: dict[str, list[float]] = field(default_factory=dict)
+    # By stream and rise, the round in which a rise would have begun.
     begun: dict[str, list[int]] = field(default_factory=dict)
-    few: FewClients = field(default_factory=FewClients)
-    filled: int = 0
+    few: FewClients = field(default_factory=FewClients)  # the test for a rise at a few clients
+    filled: int = 0  # rounds since the restart
+    # ln M for each size of a fall of all records below their baseline.
     eased: list[float] = field(default_factory=list)
+    # How much more rounds differ from each other than their records explain.
     dispersion: Dispersion = field(default_factory=Dispersion)
     compares: ClassVar[bool] = True
     kind: Literal["excess"] = "excess"
     reading: Reading | None = None
 
-    def update(self, observed: Observed, groups: Mapping[str, int]) -> Alarm | None:
+    def update(self, observed: RoundEvidence, groups: Mapping[str, int]) -> Alarm | None:
         """Take a round, and return an alarm if there is one.
 
         Parameters
         ----------
-        observed
-            The round.
         groups
             The group number of each client that another model serves than the rest; all others are in group 0.
         """
@@ -402,7 +365,9 @@ class Excess(Detector):
         ]
         return _log_mean([*parts, self.few.statistic()]) if parts else -math.inf
 
-    def rest_is_quiet(self, observed: Observed, groups: Mapping[str, int], named: Collection[str], sd: float) -> bool:
+    def rest_is_quiet(
+        self, observed: RoundEvidence, groups: Mapping[str, int], named: Collection[str], sd: float
+    ) -> bool:
         """Return whether this round's excess of all other clients, in all and by label, is below `sd` deviations."""
         plain = Excesses.of(Cells.of(observed.clients, groups))
         excesses = plain.of_alike().dispersed(self.dispersion.factor)

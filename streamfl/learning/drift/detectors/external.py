@@ -38,21 +38,14 @@ class ExternalDetector(ScoreDetector):
     The state is the losses since the last reset. The external detector is rebuilt by feeding them again, so nothing
     is pickled. At 4096 losses the older half is forgotten.
 
-    Parameters
-    ----------
-    name
-        The detector's name in its library.
-    losses
-        The losses since the last reset.
-
     Raises
     ------
     UsageError
         There is no such detector.
     """
 
-    name: str
-    losses: list[float] = field(default_factory=list)
+    name: str  # the detector's name in its library
+    losses: list[float] = field(default_factory=list)  # the losses since the last reset
     reading: Reading | None = None
 
     def __post_init__(self) -> None:

@@ -41,11 +41,6 @@ class FewClients:
     Without a rise every term has mean 1, whatever V and H are. So a threshold A is reached by chance in at most 8/A
     of the rounds; the actual rate is measured.
 
-    Parameters
-    ----------
-    rounds
-        By round, oldest first, the rise at each client.
-
     References
     ----------
     Xie and Siegmund 2013, Sequential multi-sensor change-point detection, for the mixture over subsets.
@@ -58,7 +53,7 @@ class FewClients:
     (5.5, ('c0',), 0)
     """
 
-    rounds: list[dict[str, Rise]] = field(default_factory=list)
+    rounds: list[dict[str, Rise]] = field(default_factory=list)  # by round, oldest first, the rise at each client
 
     def add(self, rises: Mapping[str, Rise]) -> None:
         """Add a round, and drop the oldest."""

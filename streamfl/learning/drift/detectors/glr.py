@@ -26,17 +26,6 @@ class GLRDetector(ScoreDetector):
     G >= (1 + 1/n) ln(2 n sqrt(n + 2) run_length).
     sigma^2 = max((1.4826 median |first differences|)^2 / 2, 1 / (4 records a round)).
 
-    Parameters
-    ----------
-    run_length
-        The run length to a false alarm that the threshold aims at, in rounds.
-    margin
-        A rise of the mean loss that is too small to matter.
-    window
-        The largest number of rounds kept.
-    shortest
-        The least number of rounds before a test.
-
     References
     ----------
     Besson, Kaufmann, Maillard and Seznec, "Efficient change-point detection for tackling piecewise-stationary
@@ -51,10 +40,10 @@ class GLRDetector(ScoreDetector):
     Alarm(cause='glr', statistic=14.7..., threshold=11.5..., since=11, ...)
     """
 
-    run_length: float = 500.0
-    margin: float = 0.03
-    window: int = 200
-    shortest: int = 8
+    run_length: float = 500.0  # the run length to a false alarm that the threshold aims at, in rounds
+    margin: float = 0.03  # a rise of the mean loss that is too small to matter
+    window: int = 200  # the largest number of rounds kept
+    shortest: int = 8  # the least number of rounds before a test
     losses: list[float] = field(default_factory=list)
     kind: Literal["glr"] = "glr"
     reading: Reading | None = None
@@ -69,10 +58,6 @@ class GLRDetector(ScoreDetector):
 
         Parameters
         ----------
-        t
-            The round.
-        loss
-            Its loss.
         variance
             A lower bound on sigma^2: the variance of the mean over the round's records.
         """

@@ -17,13 +17,6 @@ class LearntBound:
     variance m (1 - m), the largest that losses in [0, 1] with mean m can have. The estimate of m is
     (sum + 1) / (n + 2), which is neither 0 nor 1.
 
-    Parameters
-    ----------
-    length
-        The number of losses in the current block.
-    value
-        The bound; None before the first block is full.
-
     Examples
     --------
     98 losses of 0.25 count as a mean of (24.5 + 1) / 100 = 0.255.
@@ -35,8 +28,8 @@ class LearntBound:
     (0.343, 196)
     """
 
-    length: int
-    value: float | None = None
+    length: int  # the number of losses in the current block
+    value: float | None = None  # the bound; None before the first block is full
     count: int = 0
     total: float = 0.0
 

@@ -1,7 +1,7 @@
 """The alarm for frequent labels that are new to the epoch: no test of scores can know them."""
 
 from streamfl.arrays import FloatArray
-from streamfl.learning.drift.evidence import Observed
+from streamfl.learning.drift.evidence import RoundEvidence
 from streamfl.protocol.alarm import Alarm
 
 # A new label is an alarm if more than SPREAD of the clients have it, and there are fewer than KNOWN earlier records
@@ -10,16 +10,12 @@ SPREAD, KNOWN = 0.2, 10
 
 
 def new_label_alarm(
-    observed: Observed, labels: tuple[str, ...], n: FloatArray, before: FloatArray, least: float
+    observed: RoundEvidence, labels: tuple[str, ...], n: FloatArray, before: FloatArray, least: float
 ) -> Alarm | None:
     """Return an alarm for frequent labels that are new to the epoch.
 
     Parameters
     ----------
-    observed
-        The round.
-    labels
-        Names of labels.
     n
         Its records by client and label, shape (clients, labels).
     before

@@ -9,7 +9,7 @@ import numpy as np
 from streamfl.arrays import FloatArray
 from streamfl.learning.drift.detectors.excess import LEAST_VARIANCE, MARGIN, RUN_LENGTH
 from streamfl.learning.drift.detectors.few_clients import RISES
-from streamfl.learning.drift.evidence import LiveModel, Observed
+from streamfl.learning.drift.evidence import LiveModel, RoundEvidence
 from streamfl.learning.profiles.adaptive.ladder import Ladder
 from streamfl.protocol.alarm import Alarm
 from streamfl.protocol.digits import significant
@@ -45,27 +45,13 @@ class Trial:
 
 @dataclass
 class Latch:
-    """Clients that a detector named. For a few rounds the models of all skip their records, and trials compete.
-
-    Parameters
-    ----------
-    clients
-        Their names.
-    evidence
-        The alarm that named them.
-    until
-        They stay latched up to this round, whatever the trials gain.
-    trials
-        The candidates, by name.
-    announced
-        The clients that have been announced as latched.
-    """
+    """Clients that a detector named. For a few rounds the models of all skip their records, and trials compete."""
 
     clients: tuple[str, ...]
-    evidence: Alarm
-    until: int
-    trials: dict[str, Trial]
-    announced: tuple[str, ...] = ()
+    evidence: Alarm  # the alarm that named them
+    until: int  # they stay latched up to this round, whatever the trials gain
+    trials: dict[str, Trial]  # the candidates, by name
+    announced: tuple[str, ...] = ()  # the clients that have been announced as latched
 
     def live(self, eta: float, *, whitened: bool) -> tuple[LiveModel, ...]:
         """Return the trials as live models of the latched clients."""
@@ -74,16 +60,16 @@ class Latch:
             for name, trial in self.trials.items()
         )
 
-    def close(self, observed: Observed, incumbent: str) -> None:
+    def close(self, observed: RoundEvidence, incumbent: str) -> None:
         """Record what each trial gained over the incumbent at each client, and take its step."""
         for name, trial in self.trials.items():
             slot = _trial_slot(name)
             trial.gains += _gains(observed, self.clients, incumbent, slot)
-            if slot in observed.played:
-                trial.W = observed.played[slot].stepped
+            if slot in observed.models:
+                trial.W = observed.models[slot].stepped
 
     def gained(self) -> dict[str, float]:
-        """Return by trial its mean gain a record over the incumbent; without those that no record has scored."""
+        """Return each trial's mean gain per record over the incumbent; trials that scored no record are left out."""
         return {name: significant(mean) for name, (mean, _) in self._means().items()}
 
     def best(self) -> str | None:
@@ -105,49 +91,26 @@ class Latch:
 
 @dataclass
 class Branch:
-    """A group of clients with a ladder of its own.
-
-    Parameters
-    ----------
-    clients
-        Their names.
-    evidence
-        The alarm that named them.
-    ladder
-        Their models.
-    began
-        The first round that the branch serves.
-    gain
-        Running mean of its gain over the incumbent of all, in units of the score.
-    variance
-        Running variance of a record's gain.
-    logs
-        By size of rise, ln of a Shiryaev-Roberts statistic of its loss relative to the incumbent of all.
-    returned
-        Whether an alarm showed that its clients are like all others again.
-    last_records
-        The last round in which one of its clients had records.
-    played
-        The model that served it in the last round, before its step.
-    """
+    """A group of clients with a ladder of its own."""
 
     clients: tuple[str, ...]
-    evidence: Alarm
-    ladder: Ladder
-    began: int
-    gain: float = FIRST_GAIN
-    variance: float = FIRST_VARIANCE
+    evidence: Alarm  # the alarm that named them
+    ladder: Ladder  # their models
+    began: int  # the first round that the branch serves
+    gain: float = FIRST_GAIN  # running mean of its gain over the incumbent of all, in units of the score
+    variance: float = FIRST_VARIANCE  # running variance of a record's gain
+    # By size of rise, ln of a Shiryaev-Roberts statistic of its loss relative to the incumbent of all.
     logs: list[float] = field(default_factory=lambda: [-math.inf] * len(RISES))
-    returned: bool = False
-    last_records: int = 0
-    played: FloatArray | None = None
+    returned: bool = False  # whether an alarm showed that its clients are like all others again
+    last_records: int = 0  # the last round in which one of its clients had records
+    played: FloatArray | None = None  # the model that served it in the last round, before its step
 
     @property
     def name(self) -> str:
         """Return the branch's name, under which its model is a candidate at restarts."""
         return f"branch-{self.began}"
 
-    def close(self, observed: Observed, incumbent: str) -> None:
+    def close(self, observed: RoundEvidence, incumbent: str) -> None:
         """Update the gain over the incumbent of all, and keep the model that served."""
         self.played = self.ladder.incumbent
         gains = _gains(observed, self.clients, incumbent, self.ladder.serves)
@@ -158,10 +121,10 @@ class Branch:
             self.variance = max(DECAY * self.variance + (1.0 - DECAY) * spread, LEAST_VARIANCE)
             self.gain = DECAY * self.gain + (1.0 - DECAY) * _mean_and_error(gains)[0]
 
-    def step(self, observed: Observed, scratch: FloatArray) -> None:
+    def step(self, observed: RoundEvidence, scratch: FloatArray) -> None:
         """Step the models of its ladder."""
         parts = (observed.clients[client] for client in self.clients if client in observed.clients)
-        self.ladder.step(observed.played, scratch, sum(part.records for part in parts))
+        self.ladder.step(observed.models, scratch, sum(part.records for part in parts))
 
     def _bet(self, gains: list[tuple[float, int]]) -> None:
         """Bet that the branch is worse for its clients than the model of all: they are like all others again."""
@@ -177,7 +140,7 @@ class Branch:
         return t - self.began + 1 >= YOUNGEST and self.gain < KEEPS
 
     def is_silent(self, t: int) -> bool:
-        """Return whether its clients have had no records for so long that they may have gone."""
+        """Return whether its clients have had no records for so long that they may have left."""
         return self.silence(t) >= YOUNGEST
 
     def silence(self, t: int) -> int:
@@ -198,7 +161,7 @@ def _trial_slot(name: str) -> str:
     return f"trial/{name}"
 
 
-def _gains(observed: Observed, clients: Collection[str], over: str, name: str) -> list[tuple[float, int]]:
+def _gains(observed: RoundEvidence, clients: Collection[str], over: str, name: str) -> list[tuple[float, int]]:
     """Return, for each client with records, the gain a record of one model over another, and the records."""
     gains = ((observed.loss_at(over, [c]) - observed.loss_at(name, [c]), c) for c in clients)
     return [(gain, observed.clients[c].records) for gain, c in gains if not math.isnan(gain)]

@@ -16,30 +16,14 @@ from streamfl.protocol.registered import Registered
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What candidates are made of at an alarm.
-
-    Parameters
-    ----------
-    alarm
-        The alarm.
-    scratch
-        An untrained model.
-    incumbent
-        The model that served last; its last columns may be of labels that came in this round.
-    trail
-        The models that served in the last rounds.
-    pool
-        The models of earlier epochs.
-    branches
-        The models of clients that drifted alone.
-    """
+    """What candidates are made of at an alarm."""
 
     alarm: Alarm
-    scratch: FloatArray
-    incumbent: FloatArray
-    trail: Trail
-    pool: RecallPool
-    branches: Sequence[Branch]
+    scratch: FloatArray  # an untrained model
+    incumbent: FloatArray  # the model that served last; its last columns may be of labels that came in this round
+    trail: Trail  # the models that served in the last rounds
+    pool: RecallPool  # the models of earlier epochs
+    branches: Sequence[Branch]  # the models of clients that drifted alone
 
 
 Candidates = Callable[[Remembered], Mapping[str, FloatArray]]

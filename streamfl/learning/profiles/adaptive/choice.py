@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
-from streamfl.learning.drift.evidence import ClientPart, LiveModel, Observed, Played
+from streamfl.learning.drift.evidence import ClientEvidence, LiveModel, ModelEvidence, RoundEvidence
 from streamfl.learning.profiles.adaptive.relabelling import best_permutation, relabelled, relabelled_losses
 from streamfl.learning.profiles.base import Answer, Ask
 from streamfl.protocol.alarm import Alarm
@@ -29,71 +29,54 @@ class Choice:
     The proper score would be misleading here. Drift seldom begins exactly between two rounds, and a confident model
     of the new concept is wrong on every old record in the alarm's round.
 
-    Parameters
-    ----------
-    alarm, observed
-        The alarm, and the round that raised it.
-    live
-        Names of the live models, which the round has scored.
-    candidates
-        Models still to be scored, by name.
-    relabel
-        Models whose relabelled versions are candidates too, by name.
-    eta, whitened
-        The step that candidates take on the round's records.
-    clients
-        The clients concerned; None means all.
-    stepped
-        By candidate scored so far, the model after its step.
-    losses
-        By candidate and client, the sum of scores.
-    permutation
-        The permutation of labels that gives the relabelled candidate.
-    renames
-        A permutation that surely improves the model from before the alarm, whatever is chosen. Models that learn
-        between rounds take it over: they know the same concept, and have no older state to recall.
-
     Examples
     --------
     >>> import numpy as np
-    >>> from streamfl.learning.drift.evidence import ClientPart
+    >>> from streamfl.learning.drift.evidence import ClientEvidence
     >>> W, S = np.array([[1.0, 2.0]]), np.array([[-32.0, -8.0], [-8.0, -32.0]])
-    >>> played, parts = {"step 16": Played(0.8, 0.6, W)}, {"c": ClientPart(40, {"step 16": 32.0})}
-    >>> observed, alarm = Observed(7, 40, played, 1.0, 2.0, clients=parts), Alarm("excess", 12.0, 9.2, 7)
+    >>> played, parts = {"step 16": ModelEvidence(0.8, 0.6, W)}, {"c": ClientEvidence(40, {"step 16": 32.0})}
+    >>> observed, alarm = RoundEvidence(7, 40, played, 1.0, 2.0, clients=parts), Alarm("excess", 12.0, 9.2, 7)
     >>> choice = Choice(alarm, observed, ("step 16",), {"scratch": 0 * W}, {"incumbent": W}, 1.0)
     >>> [model.name for model in choice.ask().models], choice.ask().relabel
     (['scratch', 'incumbent'], ('incumbent',))
-    >>> part = {"c": ClientPart(40, {"scratch": 20.0, "incumbent": 32.0})}
-    >>> choice.answer(Answer({"scratch": Played(0.5, 0.2, W)}, part, {"c": {"incumbent": S}}))
+    >>> part = {"c": ClientEvidence(40, {"scratch": 20.0, "incumbent": 32.0})}
+    >>> choice.answer(Answer({"scratch": ModelEvidence(0.5, 0.2, W)}, part, {"c": {"incumbent": S}}))
     >>> [(model.name, model.W) for model in choice.ask().models]
     [('relabelled', array([[2., 1.]]))]
-    >>> choice.answer(Answer({"relabelled": Played(0.2, 0.1, W)}, {"c": ClientPart(40, {"relabelled": 8.0})}))
+    >>> part = {"c": ClientEvidence(40, {"relabelled": 8.0})}
+    >>> choice.answer(Answer({"relabelled": ModelEvidence(0.2, 0.1, W)}, part))
     >>> choice.ask(), choice.best()
     (None, 'relabelled')
     >>> choice.scores()
     {'step 16': 0.8, 'scratch': 0.5, 'relabelled': 0.2}
     """
 
+    # The alarm, and the round that raised it.
     alarm: Alarm
-    observed: Observed
-    live: tuple[str, ...]
-    candidates: Mapping[str, FloatArray]
-    relabel: Mapping[str, FloatArray]
+    observed: RoundEvidence
+    live: tuple[str, ...]  # names of the live models, which the round has scored
+    candidates: Mapping[str, FloatArray]  # models still to be scored, by name
+    relabel: Mapping[str, FloatArray]  # models whose relabelled versions are candidates too, by name
+    # The step that candidates take on the round's records.
     eta: float
     whitened: bool = True
-    clients: tuple[str, ...] | None = None
+    clients: tuple[str, ...] | None = None  # the clients concerned; None means all
+    # By candidate scored so far, the model after its step.
     stepped: dict[str, FloatArray] = field(default_factory=dict)
-    losses: dict[str, dict[str, float]] = field(default_factory=dict)
+    losses: dict[str, dict[str, float]] = field(default_factory=dict)  # by candidate and client, the sum of scores
     stage: int = 0
     fitting: LiveModel | None = None
-    permutation: tuple[int, ...] = ()
+    permutation: tuple[int, ...] = ()  # the permutation of labels that gives the relabelled candidate
+
+    # A permutation that surely improves the model from before the alarm, whatever is chosen. Models that learn
+    # between rounds take it over: they know the same concept, and have no older state to recall.
     renames: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """Take over the round's results for the live models."""
         for name in self.live:
-            if name in self.observed.played:
-                self.stepped[name] = self.observed.played[name].stepped
+            if name in self.observed.models:
+                self.stepped[name] = self.observed.models[name].stepped
                 self.losses[name] = {c: self.observed.clients[c].losses[name] for c in self._scorers(name)}
 
     def ask(self) -> Ask | None:
@@ -108,14 +91,14 @@ class Choice:
     def answer(self, answer: Answer) -> None:
         """Take the clients' scores; an empty answer ends the questions."""
         answer = self._of_the_round(answer)
-        for name, played in answer.played.items():
+        for name, played in answer.models.items():
             if name in self.stepped:  # a live model: the round scored it, and now it has taken its step
                 self.stepped[name] = played.stepped
             elif name not in self.relabel:
                 self._add(name, played, answer.clients)
         if self.stage == 0:
             self.fitting = self._best_relabelled(answer)
-        self.stage = self.stage + 1 if answer.played else len(self._questions)
+        self.stage = self.stage + 1 if answer.models else len(self._questions)
 
     def best(self) -> str:
         """Return the candidate with the least loss over the clients that scored all of them; the first of equals.
@@ -156,7 +139,7 @@ class Choice:
         mean = sum(n * g for n, g in zip(weights, gains, strict=True)) / total
         error = math.sqrt(sum((n * (g - mean)) ** 2 for n, g in zip(weights, gains, strict=True))) / total
         if len(common) == 1:
-            lost = (than[common[0]] + sums[common[0]]) / total  # below 0 only of what nobody can have sent honestly
+            lost = (than[common[0]] + sums[common[0]]) / total  # negative only if a client lies
             error = math.sqrt(min(1.0, max(0.0, lost)) / total)
         return mean > max(by * error, ROUNDING)
 
@@ -173,7 +156,7 @@ class Choice:
         return None if self.fitting is None else Ask((self.fitting,))
 
     def _step(self) -> Ask | None:
-        """Ask for the chosen model's step if it is live and took none, as averages do, or another than candidates.
+        """Ask for the chosen model's step, if it is live and took none (an average), or another than candidates take.
 
         Otherwise the epoch would begin without the alarm's round, which may hold the only records of a new label.
         """
@@ -203,7 +186,7 @@ class Choice:
         }
         return replace(answer, clients=clients, relabelling=fits)
 
-    def _add(self, name: str, played: Played, parts: Mapping[str, ClientPart]) -> None:
+    def _add(self, name: str, played: ModelEvidence, parts: Mapping[str, ClientEvidence]) -> None:
         sums = {c: part.losses[name] for c, part in parts.items() if name in part.losses}
         if sums:
             self.stepped[name], self.losses[name] = played.stepped, sums

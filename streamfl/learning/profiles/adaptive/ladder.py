@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.learning.drift.evidence import LiveModel, Played
+from streamfl.learning.drift.evidence import LiveModel, ModelEvidence
 from streamfl.learning.local_round import Learner
 from streamfl.protocol.registry import widened
 
@@ -21,54 +21,33 @@ BEHIND = 1.02
 
 @dataclass(frozen=True, slots=True)
 class LadderSettings:
-    """The constants of a ladder. None is meant to be tuned: docs/choices.md, "Steps and averages", "The ladder".
+    """The constants of a ladder. None is meant to be tuned: docs/choices.md, "Steps and averages", "The ladder"."""
 
-    Parameters
-    ----------
-    orders
-        A rung of order k has the step s / sqrt(2^k). Choosing among rungs tunes the step to the speed of the drift.
-    heavy
-        Orders of further rungs that step with momentum. They follow shallow directions that a plain step does not.
-    momentum
-        The part of its last step that such a rung takes again (Polyak 1964).
-    step
-        s: used as it is in whitened features, otherwise divided by the mean squared feature norm. Scale-free either
-        way.
-    whitened
-        Whether steps are whitened by the features' second moments.
-    averages
-        Whether a running average of each rung is scored and may serve.
-    memory
-        The rounds over which an average reaches back, approximately.
-    discount
-        Decay a round of each model's discounted loss, a sum of proper scores, by which models compete.
-    remembered
-        The least number of records over which the discounted loss reaches back: small rounds decay more slowly.
-    hysteresis
-        The margin by which a challenger's discounted loss must be lower.
-    hopeless
-        A rung begins anew from the serving model when its loss and its average's both exceed this many times that of
-        the serving model.
-    shadow_order, shadow_rounds
-        The shadow has the step of this order, and starts from scratch every `shadow_rounds` rounds.
-    shadow_youth
-        Rounds before the shadow is compared with the rungs.
-    """
-
+    # A rung of order k has the step s / sqrt(2^k). Choosing among rungs tunes the step to the speed of the drift.
     orders: tuple[int, ...] = (0, 4, 8)
+    # Orders of further rungs that step with momentum. They follow shallow directions that a plain step does not.
     heavy: tuple[int, ...] = (4,)
-    momentum: float = 0.8
+    momentum: float = 0.8  # the part of its last step that such a rung takes again (Polyak 1964)
+
+    # s: used as it is in whitened features, otherwise divided by the mean squared feature norm. Scale-free either
+    # way.
     step: float = STEP
-    whitened: bool = True
-    averages: bool = True
-    memory: int = 20
+    whitened: bool = True  # whether steps are whitened by the features' second moments
+    averages: bool = True  # whether a running average of each rung is scored and may serve
+    memory: int = 20  # the rounds over which an average reaches back, approximately
+    # Decay a round of each model's discounted loss, a sum of proper scores, by which models compete.
     discount: float = 0.7
+    # The least number of records over which the discounted loss reaches back: small rounds decay more slowly.
     remembered: int = 1000
-    hysteresis: float = 1e-4
+    hysteresis: float = 1e-4  # the margin by which a challenger's discounted loss must be lower
+
+    # A rung begins anew from the serving model when its loss and its average's both exceed this many times that of
+    # the serving model.
     hopeless: float = 1.15
+    # The shadow has the step of this order, and starts from scratch every `shadow_rounds` rounds.
     shadow_order: int = 4
     shadow_rounds: int = 16
-    shadow_youth: int = 3
+    shadow_youth: int = 3  # rounds before the shadow is compared with the rungs
 
     def eta(self, order: int, squared_norm: float) -> float:
         """Return the step of an order, given the features' mean squared norm.
@@ -146,24 +125,6 @@ class Rung:
 class Ladder:
     """The live models of one group of clients.
 
-    Parameters
-    ----------
-    settings
-        The ladder's constants.
-    prefix
-        The prefix of its slot names.
-    rungs
-        Its models; empty until the first reset.
-    serving
-        The number of the rung that serves, and whether its average does.
-    weight
-        Discounted number of rounds since the reset.
-    shadow, shadow_age, shadow_loss, shadow_weight
-        A model that starts from scratch regularly. It never serves. Once it is clearly better than the serving model,
-        hopeless rungs begin anew from it. It is also a candidate at restarts.
-    promotions
-        The number of times that another model took over.
-
     Examples
     --------
     >>> import numpy as np
@@ -173,16 +134,19 @@ class Ladder:
     [('step 16', 16.0), ('step 4', 4.0), ('step 1', 1.0), ('step 4 with momentum', 4.0), ('shadow', 4.0)]
     """
 
-    settings: LadderSettings = field(default_factory=LadderSettings)
-    prefix: str = ""
-    rungs: list[Rung] = field(default_factory=list)
-    serving: tuple[int, bool] = (0, False)
-    weight: float = 0.0
+    settings: LadderSettings = field(default_factory=LadderSettings)  # the ladder's constants
+    prefix: str = ""  # the prefix of its slot names
+    rungs: list[Rung] = field(default_factory=list)  # its models; empty until the first reset
+    serving: tuple[int, bool] = (0, False)  # the number of the rung that serves, and whether its average does
+    weight: float = 0.0  # discounted number of rounds since the reset
+
+    # A model that starts from scratch regularly. It never serves. Once it is clearly better than the serving model,
+    # hopeless rungs begin anew from it. It is also a candidate at restarts.
     shadow: FloatArray | None = None
     shadow_age: int = 0
     shadow_loss: float = 0.0
     shadow_weight: float = 0.0
-    promotions: int = 0
+    promotions: int = 0  # the number of times that another model took over
 
     def reset(self, W: FloatArray, scratch: FloatArray) -> None:
         """Start every rung from W, and the shadow from scratch."""
@@ -222,13 +186,11 @@ class Ladder:
         rung = self.rungs[self.serving[0]]
         return rung.average if self.serving[1] else rung.W
 
-    def step(self, played: Mapping[str, Played], scratch: FloatArray, records: int) -> None:
+    def step(self, played: Mapping[str, ModelEvidence], scratch: FloatArray, records: int) -> None:
         """Take a round's stepped models and their losses; models that no client scored stay as they are.
 
         Parameters
         ----------
-        played
-            The measurements of each model.
         scratch
             The model from which a shadow begins.
         records
@@ -247,7 +209,7 @@ class Ladder:
             self.shadow_loss = keeps * self.shadow_loss + result.proper
             self.shadow_weight = keeps * self.shadow_weight + 1.0
 
-    def _step(self, rung: Rung, played: Mapping[str, Played], keeps: float) -> None:
+    def _step(self, rung: Rung, played: Mapping[str, ModelEvidence], keeps: float) -> None:
         own, mean = played.get(self._name(rung)), played.get(self._name(rung, averaged=True))
         if own is None:
             return

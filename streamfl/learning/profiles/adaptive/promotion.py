@@ -11,7 +11,7 @@ from streamfl.errors import BrokenInvariantError
 from streamfl.learning.drift.detector import Detector
 from streamfl.learning.drift.detectors.class_mix import ClassMix
 from streamfl.learning.drift.detectors.excess import ODDS, Excess
-from streamfl.learning.drift.evidence import LiveModel, Observed
+from streamfl.learning.drift.evidence import LiveModel, RoundEvidence
 from streamfl.learning.profiles.adaptive.branch import LATCHED, Branch, Latch, Trial
 from streamfl.learning.profiles.adaptive.candidates import Remembered, candidates
 from streamfl.learning.profiles.adaptive.choice import Choice
@@ -20,6 +20,7 @@ from streamfl.learning.profiles.adaptive.recall import RecallPool, Trail
 from streamfl.learning.profiles.base import Deliberation, Profile, ProfileOptions, Restart, RoundPlan
 from streamfl.protocol.alarm import Alarm, Reading
 from streamfl.protocol.messages import BranchGroup, HoldoutRule, LocalDrift
+from streamfl.protocol.messages.changes import LocalState
 
 # Records that a client holds out, over all labels. docs/choices.md, "Excess".
 HELD_OUT = 200
@@ -45,29 +46,6 @@ GLOBAL = 5.0
 class Promotion(Profile):
     """A ladder of step sizes for all clients, a ladder for each branch, a detector, and earlier models.
 
-    Parameters
-    ----------
-    ladder
-        The constants of every ladder.
-    detector
-        The drift detector. Its alarms lead to restarts.
-    class_mix, noticed
-        The detector of changes in the mix of labels, and its alarm of the last round.
-    epoch
-        The number of the epoch, from 1. A restart begins the next.
-    held_since, renewed
-        The round since which records are held out, and later rounds for single clients.
-    released
-        Clients that drifted and for which no model is better than those of all. They share no baselines with others.
-    main
-        The models of all.
-    trail, pool
-        Earlier models: candidates at a restart.
-    latch, branches
-        The clients apart.
-    scout, learnt
-        The frozen model, if the detector tests one and it is frozen; the records that the epoch's models have learnt.
-
     Examples
     --------
     >>> import numpy as np
@@ -81,21 +59,29 @@ class Promotion(Profile):
     takes: ClassVar[tuple[str, ...]] = ("detector",)
     constants: ClassVar[tuple[str, ...]] = ("ladder",)
 
-    ladder: LadderSettings = field(default_factory=LadderSettings)
+    ladder: LadderSettings = field(default_factory=LadderSettings)  # the constants of every ladder
+    # The drift detector. Its alarms lead to restarts.
     detector: Detector = field(default_factory=Excess)
+    # The detector of changes in the mix of labels, and its alarm of the last round.
     class_mix: ClassMix = field(default_factory=ClassMix)
     noticed: Alarm | None = None
     profile: Literal["adaptive"] = "adaptive"
+    # The number of the epoch, from 1. A restart begins the next.
     epoch: int = 1
+    # The round since which records are held out, and later rounds for single clients.
     held_since: int = 1
     renewed: dict[str, int] = field(default_factory=dict)
+    # Clients that drifted and for which no model is better than those of all. They share no baselines with others.
     released: tuple[str, ...] = ()
-    main: Ladder = field(default_factory=Ladder)
+    main: Ladder = field(default_factory=Ladder)  # the models of all
+    # Earlier models: candidates at a restart.
     trail: Trail = field(default_factory=Trail)
     pool: RecallPool = field(default_factory=RecallPool)
+    # The clients apart.
     latch: Latch | None = None
     branches: list[Branch] = field(default_factory=list)
     squared_norm: float = 1.0
+    # The frozen model, if the detector tests one and it is frozen; the records that the epoch's models have learnt.
     scout: FloatArray | None = None
     learnt: int = 0
 
@@ -134,7 +120,7 @@ class Promotion(Profile):
             per_label=max(1, HELD_OUT // max(1, labels)), since=self.held_since, renewed=dict(self.renewed)
         )
 
-    def close(self, observed: Observed) -> Alarm | None:
+    def close(self, observed: RoundEvidence) -> Alarm | None:
         """Run the detectors on the round, and step every model."""
         serving = self.main.serves
         for branch in self.branches:
@@ -143,16 +129,16 @@ class Promotion(Profile):
         mixed = self.class_mix.update(observed.round, observed.clients) if observed.known_labels else None
         self.noticed = mixed if alarm is None else None  # concept drift explains a changed mix
         self.trail.keep(observed.round, self.main.incumbent)
-        scratch = np.zeros_like(observed.played[serving].stepped)
+        scratch = np.zeros_like(observed.models[serving].stepped)
         for branch in self.branches:
             branch.step(observed, scratch)
         if self.latch is not None:
             self.latch.close(observed, serving)
-        self.main.step(observed.played, scratch, observed.records)
+        self.main.step(observed.models, scratch, observed.records)
         self.learnt += observed.records
         return alarm
 
-    def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> Choice:
+    def deliberate(self, alarm: Alarm, observed: RoundEvidence, scratch: FloatArray) -> Choice:
         """Look for the best candidate: scratch, live models, earlier models, and relabelled ones."""
         before = self.trail.before(alarm.since)
         fits = {"incumbent": self.trail.kept[0][1]}
@@ -219,7 +205,7 @@ class Promotion(Profile):
 
     # --- the detector ------------------------------------------------------------------------------------------
 
-    def _watch(self, observed: Observed) -> Alarm | None:
+    def _watch(self, observed: RoundEvidence) -> Alarm | None:
         """Return the detector's alarm, unless it concerns clients that are latched, or like all others again."""
         groups = self._groups()
         alarm = self.detector.update(observed, groups)
@@ -240,7 +226,7 @@ class Promotion(Profile):
         return None
 
     def _is_return(self, clients: Collection[str]) -> bool:
-        """Return whether all of some clients are on branches that have returned, and mark these branches."""
+        """Return whether all these clients are on branches whose clients are like all others again; mark these."""
         left = [b for b in self.branches if b.has_returned(ODDS) and not set(clients).isdisjoint(b.clients)]
         if not {client for branch in left for client in branch.clients}.issuperset(clients):
             return False
@@ -291,7 +277,7 @@ class Promotion(Profile):
             self.held_since, self.renewed, self.released = t + 1, {}, ()
         renames = () if goes_on else choice.renames
         permutation = choice.permutation if chosen == "relabelled" else renames
-        names = {serving: "incumbent"}  # what served is called so wherever people read it
+        names = {serving: "incumbent"}  # people read of what served under this name
         scores = {names.get(name, name): score for name, score in choice.scores().items()}
         return Restart(t, self.epoch, alarm, names.get(chosen, chosen), permutation, scores)
 
@@ -378,11 +364,11 @@ class Promotion(Profile):
         self.released = tuple(sorted({*self.released, *branch.clients}))
         return (self._local_drift(t, branch, "merged"),)
 
-    def _decided(self, t: int, latch: Latch, state: str, chosen: str = "") -> LocalDrift:
+    def _decided(self, t: int, latch: Latch, state: LocalState, chosen: str = "") -> LocalDrift:
         """Return the announcement of what became of latched clients, with what each trial gained."""
         return replace(self._local_drift(t, latch, state), chosen=chosen, gains=latch.gained())
 
-    def _local_drift(self, t: int, group: Latch | Branch, state: str) -> LocalDrift:
+    def _local_drift(self, t: int, group: Latch | Branch, state: LocalState) -> LocalDrift:
         evidence = group.evidence
         return LocalDrift(
             round=t,

@@ -15,11 +15,6 @@ SLOTS, MOST = 8, 8
 class Trail:
     """A few incumbents of past rounds: slot k holds one that is 2^k - 1 to 2^(k+1) - 2 rounds old.
 
-    Parameters
-    ----------
-    kept
-        By slot, the round in which a model was the incumbent, and the model itself.
-
     Examples
     --------
     >>> import numpy as np
@@ -30,6 +25,7 @@ class Trail:
     ([100, 99, 97, 89, 81, 65, 1], 89.0)
     """
 
+    # By slot, the round in which a model was the incumbent, and the model itself.
     kept: list[tuple[int, FloatArray]] = field(default_factory=list)
 
     def keep(self, t: int, W: FloatArray) -> None:
@@ -65,16 +61,6 @@ class Recalled:
 class RecallPool:
     """The models of past concepts, candidates at every restart.
 
-    Parameters
-    ----------
-    entries
-        The models by name. A full pool drops the least recently chosen one.
-    current
-        The entry from which the epoch began. The epoch's model replaces it; otherwise alternating concepts would fill
-        the pool with copies.
-    number
-        The number of entries made so far.
-
     Examples
     --------
     >>> import numpy as np
@@ -86,9 +72,13 @@ class RecallPool:
     {'recall-1': 0.0}
     """
 
+    # The models by name. A full pool drops the least recently chosen one.
     entries: dict[str, Recalled] = field(default_factory=dict)
+
+    # The entry from which the epoch began. The epoch's model replaces it; otherwise alternating concepts would fill
+    # the pool with copies.
     current: str | None = None
-    number: int = 0
+    number: int = 0  # the number of entries made so far
 
     def add(self, W: FloatArray, *, epoch: int, chosen: str) -> None:
         """Keep the model of the epoch that ends; the one that was just chosen is not dropped for it."""

@@ -20,18 +20,6 @@ class Calibration:
     replays, of the largest statistic / threshold in the block. So if a stream continues like its first rounds, a test
     fires in about `rate` of its blocks; since the first rounds are a sample, it may be a few times as many.
 
-    Parameters
-    ----------
-    rounds
-        The number of first rounds, in which nothing is tested.
-    replays
-        Number of replays.
-    rate
-        The rate of false alarms, for each test and block.
-    margin
-        The lowest threshold at the end of a block. Without it, a stream whose first rounds were predicted perfectly
-        would alarm for ever.
-
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -41,9 +29,12 @@ class Calibration:
     array([7.2e-05, 3.7e-05])
     """
 
-    rounds: int = 64
+    rounds: int = 64  # the number of first rounds, in which nothing is tested
     replays: int = 200
-    rate: float = 0.05
+    rate: float = 0.05  # the rate of false alarms, for each test and block
+
+    # The lowest threshold at the end of a block. Without it, a stream whose first rounds were predicted perfectly
+    # would alarm for ever.
     margin: float = 0.001
 
     @property

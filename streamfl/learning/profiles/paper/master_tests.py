@@ -16,27 +16,19 @@ class PaperTests:
     is at least the mean played loss over all rounds of the instance's span plus 9 rho_hat(2^k). Test 2: over the
     block's n rounds so far, the mean of played loss less optimistic loss is at least 3 rho_hat(n).
 
-    Parameters
-    ----------
-    horizon
-        T.
-    delta
-        Probability of failure.
-    rho_scale
-        Factor of rho_hat; 1 as in the paper. Then neither test can fire before T is in the hundreds of millions
-        (`first_horizon`).
-    kappa1, kappa2
-        Further factors of the threshold of each test; 1 as in the paper.
-
     References
     ----------
     Ganguly and Aggarwal, Algorithm 3; Wei and Luo 2021, Tests 1 and 2 of MASTER. Test 1 is read as a mean, as
     the proof divides by 2^k.
     """
 
-    horizon: int
-    delta: float = 0.05
+    horizon: int  # T
+    delta: float = 0.05  # probability of failure
+
+    # Factor of rho_hat; 1 as in the paper. Then neither test can fire before T is in the hundreds of millions
+    # (`first_horizon`).
     rho_scale: float = 1.0
+    # Further factors of the threshold of each test; 1 as in the paper.
     kappa1: float = 1.0
     kappa2: float = 1.0
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self
 
 from streamfl.arrays import FloatArray
 from streamfl.errors import BrokenInvariantError
-from streamfl.learning.drift.evidence import LiveModel, Observed, Played
+from streamfl.learning.drift.evidence import LiveModel, ModelEvidence, RoundEvidence
 from streamfl.learning.profiles.base import (
     HIGHEST_ORDER,
     Answer,
@@ -31,49 +31,29 @@ from streamfl.sampling import generator, sampled_rounds
 
 @dataclass(frozen=True, slots=True)
 class PaperSettings:
-    """What the paper leaves open, with its own choices as defaults: docs/choices.md, "Experts and the paper".
+    """What the paper leaves open, with its own choices as defaults: docs/choices.md, "Experts and the paper"."""
 
-    Parameters
-    ----------
-    horizon
-        T; doubled each time it is passed.
-    delta
-        Probability of failure.
-    rho_scale
-        Factor of rho_hat in both tests, and of the radius of the optimistic loss; 1 as in the paper.
-    optimistic
-        How Ft is estimated. `history`: the current model's loss on old rounds. `regret`: the played losses less
-        Theorem 1's bound.
-    new_instance, new_block, after_alarm
-        Where models start on three occasions: `scratch`, or `warm` from the model that served last.
-    order_after_alarm
-        `reset` to 0, as the proof requires, or `continue` with the next order, as the paper's text says.
-    max_order
-        The longest blocks have 2^max_order rounds, so that a round's cost does not grow with t.
-    step
-        s: an instance of order k has the step s / sqrt(2^k).
-    distance
-        D of `regret`.
-    history_rounds, history_records
-        Size of the history sample: its rounds, and the records that a client keeps of each.
-    seed
-        Seed of the schedules.
-    """
-
-    horizon: int = 500
-    delta: float = 0.05
+    horizon: int = 500  # T; doubled each time it is passed
+    delta: float = 0.05  # probability of failure
+    # Factor of rho_hat in both tests, and of the radius of the optimistic loss; 1 as in the paper.
     rho_scale: float = 1.0
+
+    # How Ft is estimated. `history`: the current model's loss on old rounds. `regret`: the played losses less Theorem
+    # 1's bound.
     optimistic: Optimistic = "history"
+    # Where models start on three occasions: `scratch`, or `warm` from the model that served last.
     new_instance: Start = "scratch"
     new_block: Start = "scratch"
     after_alarm: Start = "scratch"
+    # `reset` to 0, as the proof requires, or `continue` with the next order, as the paper's text says.
     order_after_alarm: OrderAfterAlarm = "reset"
-    max_order: int = 8
-    step: float = 1.0
-    distance: float = 1.0
+    max_order: int = 8  # the longest blocks have 2^max_order rounds, so that a round's cost does not grow with t
+    step: float = 1.0  # s: an instance of order k has the step s / sqrt(2^k)
+    distance: float = 1.0  # D of `regret`
+    # Size of the history sample: its rounds, and the records that a client keeps of each.
     history_rounds: int = 32
     history_records: int = 64
-    seed: int = 0
+    seed: int = 0  # seed of the schedules
 
     def outlook(self) -> str:
         """Return whether the tests can fire at all, and from which T on.
@@ -184,11 +164,11 @@ class Paper(Profile):
         keep = self.settings.history_records if t in sampled else 0
         return RoundPlan((live,), live.name, block.number, keep, tuple(r for r in sampled if r != t))
 
-    def close(self, observed: Observed) -> Alarm | None:
+    def close(self, observed: RoundEvidence) -> Alarm | None:
         """Record the active instance's loss, step it, and run both tests."""
         block = self._block()
         instance = self._playing(block, observed.round)
-        played = observed.played[f"order-{instance.placement.order}"]
+        played = observed.models[f"order-{instance.placement.order}"]
         instance.active_rounds.append(observed.round)
         instance.records += observed.records
         instance.played += played.loss
@@ -199,7 +179,7 @@ class Paper(Profile):
         block.sampled = self._sample(block, observed.round)
         return self._test(block, observed.round)
 
-    def deliberate(self, alarm: Alarm, observed: Observed, scratch: FloatArray) -> "Settled":
+    def deliberate(self, alarm: Alarm, observed: RoundEvidence, scratch: FloatArray) -> "Settled":
         """Return a settled deliberation: where the next epoch starts is a setting, not a choice by loss."""
         return Settled(alarm, observed.round)
 
@@ -277,7 +257,7 @@ class Paper(Profile):
             return ()
         return sampled_rounds(self.settings.seed, (*block.sampled, t), self.settings.history_rounds)
 
-    def _optimistic(self, instance: Instance, played: Played, observed: Observed) -> float:
+    def _optimistic(self, instance: Instance, played: ModelEvidence, observed: RoundEvidence) -> float:
         rounds = len(instance.active_rounds)
         if self.settings.optimistic == "history":
             records = observed.records + played.history_records

@@ -76,8 +76,6 @@ def placed(order: int, start: int, rng: np.random.Generator) -> tuple[PlacedInst
         m.
     start
         The block's first round.
-    rng
-        Draws the placements.
 
     Examples
     --------

@@ -42,21 +42,6 @@ class WatchedTests:
     its own, and each test's threshold is the one reached in `calibration.rate` of them. All blocks have the length of
     the first.
 
-    Parameters
-    ----------
-    calibration
-        The length of a block, and how thresholds are calibrated.
-    falls
-        Whether Test 1 is run.
-    seed
-        Seed of schedules and replays.
-    tests
-        The calibrated tests; None in the first block.
-    blocks
-        The two blocks that are watched, the older first.
-    reading
-        The reading of Test 2 in the block where it is nearest to its threshold; None before it is calibrated.
-
     References
     ----------
     Ganguly and Aggarwal, Algorithms 1 and 3; Wei and Luo, "Non-stationary reinforcement learning without prior
@@ -71,11 +56,13 @@ class WatchedTests:
     Alarm(cause='test2', statistic=0.0111..., threshold=0.0105..., since=65, ...)
     """
 
+    # The length of a block, and how thresholds are calibrated.
     calibration: Calibration = field(default_factory=Calibration)
-    falls: bool = True
-    seed: int = 0
-    tests: PaperTests | None = None
-    blocks: list[Block] = field(default_factory=list)
+    falls: bool = True  # whether Test 1 is run
+    seed: int = 0  # seed of schedules and replays
+    tests: PaperTests | None = None  # the calibrated tests; None in the first block
+    blocks: list[Block] = field(default_factory=list)  # the two blocks that are watched, the older first
+    # The reading of Test 2 in the block where it is nearest to its threshold; None before it is calibrated.
     reading: Reading | None = None
 
     def update(self, t: int, loss: float, records: int) -> Alarm | None:

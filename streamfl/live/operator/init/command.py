@@ -48,8 +48,6 @@ class InitRequest:
         The federation's name; None: that of the file or the topic.
     clients, client
         How many clients the records of a file are dealt to; or the field that names a record's client.
-    out
-        The file to write.
     """
 
     request: Request

@@ -23,40 +23,19 @@ class LabelsLayout:
 
 @dataclass(frozen=True, slots=True)
 class RecordsLayout:
-    """Where records are, and how rounds close.
-
-    Parameters
-    ----------
-    topics
-        The topics.
-    clients
-        What a client is: a topic, a partition, or a value of a field.
-    min_clients
-        The number of clients.
-    format
-        The format of messages.
-    partitions
-        The partitions of each topic, if each is a client.
-    size, rounds
-        A client's records a round, and how many rounds a recorded stream has; None: rounds close by the clock.
-    interval
-        The seconds of a round by the clock; None: the default.
-    rate
-        The records a second of a client, if the log tells.
-    labels
-        Where labels are that come later; None: with their records.
-    """
+    """Where records are, and how rounds close."""
 
     topics: Sequence[str]
-    clients: ClientBy
+    clients: ClientBy  # what a client is: a topic, a partition, or a value of a field
     min_clients: int
-    format: Literal["json", "packed"] = "json"
-    partitions: int | None = None
+    format: Literal["json", "packed"] = "json"  # the format of messages
+    partitions: int | None = None  # the partitions of each topic, if each is a client
+    # A client's records a round, and how many rounds a recorded stream has; None: rounds close by the clock.
     size: int | None = None
     rounds: int | None = None
-    interval: float | None = None
-    rate: float | None = None
-    labels: LabelsLayout | None = None
+    interval: float | None = None  # the seconds of a round by the clock; None: the default
+    rate: float | None = None  # the records a second of a client, if the log tells
+    labels: LabelsLayout | None = None  # where labels are that come later; None: with their records
 
 
 def interval_of(rate: float | None) -> float | None:

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
+from streamfl.bounds import is_name
 from streamfl.errors import UsageError
 from streamfl.live.operator.init.layout import RecordsLayout
 from streamfl.live.operator.init.roles import Looked, Roles, roles_of
 from streamfl.records.assembly import Blocks, RowBlock
+from streamfl.records.columns import TextColumn
 from streamfl.records.files.known import FILE_FORMATS, ending
 from streamfl.records.files.readers import blocks
 from streamfl.records.request import Request
@@ -41,8 +43,6 @@ def looked_at(
     ----------
     request
         The file, and what the caller has named.
-    federation
-        The name of the federation.
     clients
         The number of clients that records are dealt to; None: 10.
     client
@@ -65,9 +65,17 @@ def looked_at(
             raise request.refusal(f"none of its first records can be read; {first.rejected[0].reason}", "correct it")
         roles = roles_of(request, _looked(opened, first), client)
         counted = _Counted(client)
+        texts = [TextColumn(name, values, request.reading) for name, values in roles.categories.items()]
         for block in chain([first], opened.each):
             counted.add(block)
+            texts = [column.followed(block.features.get(column.name, ())) for column in texts]
+    roles = replace(roles, categories={column.name: _declared(column) for column in texts})
     return roles, _layout(request, federation, counted, clients), counted.records
+
+
+def _declared(column: TextColumn) -> tuple[str, ...]:
+    """Return the values of a text that can be features, whenever they first came."""
+    return tuple(sorted(value for value in column.values if is_name(f"{column.name}={value}")))
 
 
 def _whole(request: Request) -> Request:

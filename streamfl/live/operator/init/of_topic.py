@@ -11,8 +11,8 @@ from streamfl.live.operator.init.layout import RecordsLayout, clients_of, interv
 from streamfl.live.operator.init.roles import Looked, Roles, roles_of
 from streamfl.protocol.registry import ordered
 from streamfl.records.columns import decimals
-from streamfl.records.doubts import COUNTER
-from streamfl.records.doubts_of_messages import doubts
+from streamfl.records.doubts.of_messages import doubts
+from streamfl.records.doubts.of_tables import COUNTER
 from streamfl.records.formats.packed import Packed
 from streamfl.records.objects import Columns, Object, counted, flat
 from streamfl.records.request import Request
@@ -22,21 +22,11 @@ from streamfl.runtime.ports import TopicSample
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """The records in some messages.
+    """The records in some messages."""
 
-    Parameters
-    ----------
-    looked
-        Their fields.
-    records
-        How many there are.
-    messages
-        How many messages they were in.
-    """
-
-    looked: Looked
-    records: int
-    messages: int
+    looked: Looked  # their fields
+    records: int  # how many there are
+    messages: int  # how many messages they were in
 
 
 def looked_at(
@@ -50,8 +40,6 @@ def looked_at(
         What the caller has named; its source names the topics in messages.
     topics
         The topics as the caller has named them.
-    sample
-        The newest messages.
     client
         The field that names the client of a record.
 

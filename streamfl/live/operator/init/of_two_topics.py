@@ -41,8 +41,6 @@ def looked_at(
     ----------
     request, topics, client
         As for topics of whole records.
-    of_labels
-        The topic of labels.
     ends
         Records and labels at each end of their topics, the newest first.
 

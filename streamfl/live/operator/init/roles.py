@@ -15,68 +15,42 @@ from streamfl.records.values.dates import Order
 from streamfl.records.values.day_and_clock import joined, pair
 from streamfl.records.values.times import of_cells
 
+# The share of times that may be something else.
+STRAY = 0.05
+
 # Names of fields that name a record and tell nothing of it, if every record has another value.
 KEYS = ("id", "uuid", "guid", "key")
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """The fields of some records.
+    """The fields of some records."""
 
-    Parameters
-    ----------
-    fields
-        The cells of each field.
-    unusable
-        Fields without cells, since these can be neither numbers nor texts, with the reason.
-    last
-        Whether the last field is the label if none has a usual name.
-    as_messages
-        Whether the cells are those of messages: a reader takes their times as they are. Those of a file are converted
-        when it is written to the log.
-    """
-
-    fields: Mapping[str, Cells]
+    fields: Mapping[str, Cells]  # the cells of each field
+    # Fields without cells, since these can be neither numbers nor texts, with the reason.
     unusable: Mapping[str, str] = field(default_factory=dict)
-    last: bool = False
+    last: bool = False  # whether the last field is the label if none has a usual name
+
+    # Whether the cells are those of messages: a reader takes their times as they are. Those of a file are converted
+    # when it is written to the log.
     as_messages: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The roles of fields.
-
-    Parameters
-    ----------
-    label
-        The label.
-    guessed
-        Why it is taken to be the label; "" if the caller has named it.
-    labels
-        The labels that were seen; empty in regression.
-    client, time
-        The fields with these roles; None: no field.
-    categories
-        The values of each field of texts.
-    drop
-        The fields to leave out, with the reason.
-    features
-        The fields of numbers.
-    notes
-        What the user should look at.
-    date_order
-        The order of day, month and year in the times, where it is named or only the column shows it.
-    """
+    """The roles of fields."""
 
     label: str
-    guessed: str
-    labels: tuple[str, ...]
+    guessed: str  # why it is taken to be the label; "" if the caller has named it
+    labels: tuple[str, ...]  # the labels that were seen; empty in regression
+    # The fields with these roles; None: no field.
     client: str | None
     time: str | None
-    categories: Mapping[str, tuple[str, ...]]
-    drop: Mapping[str, str]
-    features: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    categories: Mapping[str, tuple[str, ...]]  # the values of each field of texts
+    drop: Mapping[str, str]  # the fields to leave out, with the reason
+    features: tuple[str, ...]  # the fields of numbers
+    notes: tuple[str, ...] = ()  # what the user should look at
+    # The order of day, month and year in the times, where it is named or only the column shows it.
     date_order: Order | None = None
 
     @property
@@ -90,10 +64,6 @@ def roles_of(request: Request, looked: Looked, client: str | None = None) -> Rol
 
     Parameters
     ----------
-    request
-        What the caller has named.
-    looked
-        The fields.
     client
         The field that names the client of a record.
 
@@ -117,7 +87,8 @@ def roles_of(request: Request, looked: Looked, client: str | None = None) -> Rol
         raise request.refusal(f"no field {client!r}; there are {listed(every)}", "correct --client")
     label, guessed = _label(request, looked, client)
     labels, remark = _labels(request, label, looked.fields[label])
-    rest = {name: cells for name, cells in looked.fields.items() if name not in {label, client, *request.drop}}
+    kept = {name: cells for name, cells in looked.fields.items() if name not in {label, client, *request.drop}}
+    rest = {name: _without_strays(name, cells) for name, cells in kept.items()}
     drop = dict.fromkeys(request.drop, "as --drop says") | _of_no_use(request, rest) | dict(looked.unusable)
     request = replace(request, time=request.time or _time(request, rest, drop, looked))
     times = request.times
@@ -160,7 +131,7 @@ def _label(request: Request, looked: Looked, client: str | None) -> tuple[str, s
 
 def _labels(request: Request, label: str, cells: Cells) -> tuple[tuple[str, ...], list[str]]:
     """Return the labels of a classification, () of a regression; and a remark if they look wrong."""
-    values = list(cells[:])
+    values = [*_without_strays("", cells)]
     if any(isinstance(value, list) for value in values):
         raise request.refusal(f"the label {label!r} holds lists", "name another one with --label")
     seen = LabelTexts(reading=request.reading)
@@ -170,6 +141,19 @@ def _labels(request: Request, label: str, cells: Cells) -> tuple[tuple[str, ...]
     _, labels = resolve(request, seen, codes[codes >= 0])
     remark = identifier(label, codes[codes >= 0]) if labels else ""
     return labels, [f"{remark}; name another with --label"] if remark else []
+
+
+def _without_strays(name: str, cells: Cells) -> Cells:
+    """Return cells without a few lists and long texts among others: each is a missing value of its own record."""
+    if isinstance(cells, np.ndarray):
+        return cells
+    values = list(cells)
+    stray = [
+        isinstance(value, list) or (isinstance(value, str) and not is_name(f"{name}={value}")) for value in values
+    ]
+    if 2 * sum(stray) > sum(value is not None for value in values):
+        return values
+    return [None if one else value for one, value in zip(stray, values, strict=True)]
 
 
 def _of_no_use(request: Request, fields: Mapping[str, Cells]) -> dict[str, str]:
@@ -217,8 +201,14 @@ def _time(request: Request, fields: Mapping[str, Cells], drop: Mapping[str, str]
 def _times(request: Request, fields: Mapping[str, Cells], drop: Mapping[str, str], looked: Looked) -> Iterator[str]:
     """Yield the fields that look like times and can be read."""
     for name, cells in fields.items():
-        column = _inferred(request, name, cells[:SAMPLE]) if name not in drop else None
-        if isinstance(column, LeftOutColumn) and column.why == TIMES and not _read_times(request, name, cells)[0]:
+        if name in drop:
+            continue
+        wrong = _read_times(request, name, cells)[0]
+        if len(wrong) > STRAY * len(cells[:SAMPLE]):
+            continue
+        good = [cell for at, cell in enumerate(cells[:SAMPLE]) if at not in wrong]
+        column = _inferred(request, name, good)
+        if isinstance(column, LeftOutColumn) and column.why == TIMES:
             yield name
     yield from (name for name, why in looked.unusable.items() if why == TIMES)
 

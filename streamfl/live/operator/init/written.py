@@ -25,14 +25,8 @@ def settings_file(
 
     Parameters
     ----------
-    federation
-        Its name.
     seen
         What the settings are made from.
-    roles, layout
-        What was found.
-    request
-        How the records are read.
     section
         The name of the connector's table, and its settings.
     """

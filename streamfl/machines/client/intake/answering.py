@@ -23,16 +23,10 @@ def answer_of(
 
     Parameters
     ----------
-    client
-        The client.
-    batch
-        The records.
     P, labels
         Probabilities of the labels, shape (n, labels), or targets, shape (n, 1); no columns without models.
     known
         The last label or target that is known, which NoChange repeats; None: none.
-    targets
-        Whether targets are predicted.
 
     Examples
     --------

@@ -18,14 +18,6 @@ class Buffer:
     have used up the capacity, a run of them is kept as one object, so the buffer stays bounded however many there
     are.
 
-    Parameters
-    ----------
-    capacity
-        The most records it holds, good and bad. It holds more bad ones if they leave no room for `min_records` good
-        ones.
-    min_records
-        With fewer good records than this, none are sent. At most the capacity.
-
     Examples
     --------
     >>> import numpy as np
@@ -38,7 +30,10 @@ class Buffer:
     (1, 4, (Span(partition='p', start=2, end=3),))
     """
 
+    # The most records it holds, good and bad. It holds more bad ones if they leave no room for `min_records` good
+    # ones.
     capacity: int
+    # With fewer good records than this, none are sent. At most the capacity.
     min_records: int = 1
     batches: list[Batch] = field(default_factory=list, init=False)
     size: int = field(default=0, init=False)  # good records

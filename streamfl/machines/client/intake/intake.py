@@ -22,15 +22,9 @@ Answer = Callable[[Batch, str | float | None], tuple[Batch, list[ClientDecision]
 
 @dataclass
 class Intake:
-    """Records that come with their labels.
+    """Records that come with their labels."""
 
-    Parameters
-    ----------
-    buffer
-        The pending records, which rounds take.
-    """
-
-    buffer: Buffer
+    buffer: Buffer  # the pending records, which rounds take
 
     def take(self, batches: Sequence[Batch], answer: Answer) -> list[ClientDecision]:
         """Take what was read."""
@@ -130,18 +124,10 @@ class Intake:
 
 @dataclass
 class DelayedLabels(Intake):
-    """Records whose labels come later, in a partition of their own.
+    """Records whose labels come later, in a partition of their own."""
 
-    Parameters
-    ----------
-    window
-        See `Waiting`.
-    by_size
-        Whether a round ends with a number of records: then labels of one round are read at a time.
-    """
-
-    window: int
-    by_size: bool
+    window: int  # see `Waiting`
+    by_size: bool  # whether a round ends with a number of records: then labels of one round are read at a time
     _waiting: Waiting = field(init=False)
 
     def __post_init__(self) -> None:

@@ -11,11 +11,6 @@ from streamfl.arrays import FloatArray
 class NoChange:
     """Predicts the last label a client saw. Its first prediction is wrong, in regression 0.
 
-    Parameters
-    ----------
-    last
-        The last label's name, or the last target.
-
     Examples
     --------
     >>> no_change = NoChange()
@@ -26,7 +21,7 @@ class NoChange:
     'b'
     """
 
-    last: str | float | None = None
+    last: str | float | None = None  # the last label's name, or the last target
 
     def predictions(self, y: FloatArray, labels: tuple[str, ...]) -> FloatArray:
         """Return its predictions of successive records: indices into `labels`, or targets if there are none."""

@@ -22,8 +22,6 @@ def periods(batches: Sequence[Batch], length: float) -> FloatArray:
 
     Parameters
     ----------
-    batches
-        Consecutive records.
     length
         Seconds of a period.
 

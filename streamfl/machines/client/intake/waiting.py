@@ -80,25 +80,16 @@ class Place(NamedTuple):
 
 
 class Awaited(NamedTuple):
-    """What a label waits for that blocks those after it.
+    """What a label waits for that blocks those after it."""
 
-    Parameters
-    ----------
-    label, key
-        Its position, and its key.
-    read
-        The position up to which there is no record with that key.
-    end
-        The position at which it is released, or waits for an entry.
-    near, written
-        It is released before that by a record from `near` on that was written more than `SLACK` after `written`; None
-        if the log does not say.
-    """
-
+    # Its position, and its key.
     label: int
     key: str
-    read: int
-    end: int
+    read: int  # the position up to which there is no record with that key
+    end: int  # the position at which it is released, or waits for an entry
+
+    # It is released before that by a record from `near` on that was written more than `SLACK` after `written`; None
+    # if the log does not say.
     near: int
     written: int | None
 
@@ -114,23 +105,6 @@ class Released(NamedTuple):
 @dataclass
 class Waiting:
     """The records of one client that wait for their labels, and the labels that the ledger has not passed.
-
-    Parameters
-    ----------
-    window
-        How many positions of features before the watermark and after the front a label may find its record in.
-    watermark
-        The last entry's watermark; None before the first features.
-    read
-        The next position of features.
-    ended
-        Whether no features can follow.
-    is_stuck
-        Whether features beyond the window are the next to be read.
-    known
-        The last label that has come, which NoChange repeats.
-    complaint
-        Why the last rejected label was rejected; "" while none was.
 
     Examples
     --------
@@ -149,13 +123,14 @@ class Waiting:
     (array([[2.]]), ('b',), array([1]), ('a',), 2)
     """
 
+    # How many positions of features before the watermark and after the front a label may find its record in.
     window: int
-    watermark: Watermark | None = None
-    read: int = 0
-    ended: bool = False
-    is_stuck: bool = False
-    known: NoChange = field(default_factory=NoChange)
-    complaint: str = ""
+    watermark: Watermark | None = None  # the last entry's watermark; None before the first features
+    read: int = 0  # the next position of features
+    ended: bool = False  # whether no features can follow
+    is_stuck: bool = False  # whether features beyond the window are the next to be read
+    known: NoChange = field(default_factory=NoChange)  # the last label that has come, which NoChange repeats
+    complaint: str = ""  # why the last rejected label was rejected; "" while none was
     _front: int = 0  # behind the newest record that a label of the round has found
     _written: list[tuple[int, int]] = field(default_factory=list)  # positions and times of the records in the window
     _seen: tuple[int, int, int] = (-1, 0, 0)  # a label and two positions: no record between them has passed it
@@ -404,8 +379,6 @@ class Waiting:
 
         Parameters
         ----------
-        watermark
-            The entry's watermark.
         passed
             The ledger's position among the labels; None if it has passed none.
         """

@@ -19,8 +19,6 @@ def served_counts(
 
     Parameters
     ----------
-    records
-        The round's records, with the truth.
     served
         Predictions, as label indices or targets in the registry's unit, shape (n,); empty if there were none.
     repeated
@@ -57,8 +55,6 @@ def encode(served: FloatArray, labels: tuple[str, ...], records: RoundRecords) -
         Indices into `labels`, -1 where there was no prediction; or targets in their original unit.
     labels
         The labels of the model that predicted.
-    records
-        The round's records.
     """
     if not records.labels:
         return _in_unit(served, records)

@@ -30,18 +30,6 @@ class KnownLedger:
 
     The answer to the newest question is the truth, even if it takes the client back.
 
-    Parameters
-    ----------
-    entry
-        The last entry the client has seen.
-    place
-        The client's place after it; None while unknown.
-    opened
-        The opening of the round after it, or a candidate for it: see `open_round`. Its `closes` is a time on the
-        client's clock.
-    question, last_answered
-        The number of the newest question, and of the last one that was answered.
-
     Examples
     --------
     >>> ledger = KnownLedger()
@@ -53,9 +41,13 @@ class KnownLedger:
     (3, LedgerPlace(positions={'p': 12}, read=12, rejected=0, watermark=None))
     """
 
-    entry: int = 0
-    place: LedgerPlace | None = None
+    entry: int = 0  # the last entry the client has seen
+    place: LedgerPlace | None = None  # the client's place after it; None while unknown
+
+    # The opening of the round after it, or a candidate for it: see `open_round`. Its `closes` is a time on the
+    # client's clock.
     opened: RoundOpened | None = None
+    # The number of the newest question, and of the last one that was answered.
     question: int = 0
     last_answered: int = 0
     _ahead: RoundOpened | None = None

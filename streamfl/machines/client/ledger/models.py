@@ -29,24 +29,12 @@ from streamfl.protocol.records import Batch
 
 @dataclass
 class ClientModels:
-    """The models with which one client predicts.
-
-    Parameters
-    ----------
-    client
-        The client's name.
-    learner
-        How it learns.
-    published
-        The registries and models that were received last.
-    online
-        The online models; None if there are none.
-    """
+    """The models with which one client predicts."""
 
     client: str
-    learner: Learner
-    published: Published = field(default_factory=Published)
-    online: AtClient | None = field(init=False)
+    learner: Learner  # how it learns
+    published: Published = field(default_factory=Published)  # the registries and models that were received last
+    online: AtClient | None = field(init=False)  # the online models; None if there are none
     _serving: Serving | None = None
 
     def __post_init__(self) -> None:
@@ -148,7 +136,7 @@ class ClientModels:
         return by_rounds if self.online is None else encode(self.online.served, self.online.labels, records)
 
     def by_rounds(self, opened: RoundOpened, records: RoundRecords) -> FloatArray:
-        """Return the predictions of the round's model, coded like the records; none, or the centre, without one."""
+        """Return what the round's model predicts, coded like the records; without a model no label, or the centre."""
         W = self.weights(opened).get(opened.served_by(self.client))
         if W is None:
             return np.full(len(records.y), NO_LABEL if records.labels else 0.0)

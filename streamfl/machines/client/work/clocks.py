@@ -16,62 +16,31 @@ from streamfl.protocol.records import Batch
 
 @dataclass(frozen=True)
 class Occasion:
-    """What may close a client's part of a round.
+    """What may close a client's part of a round."""
 
-    Parameters
-    ----------
-    now
-        The time, in seconds.
-    is_full
-        Whether there are as many records as a round takes, or as there is room for.
-    ended
-        Whether no records can follow.
-    due
-        Whether the round is to be closed with the records that are there.
-    stuck
-        Whether no more come before an entry has moved the watermark: see `Waiting`.
-    """
-
-    now: float
-    is_full: bool = False
-    ended: bool = False
-    due: bool = False
-    stuck: bool = False
+    now: float  # the time, in seconds
+    is_full: bool = False  # whether there are as many records as a round takes, or as there is room for
+    ended: bool = False  # whether no records can follow
+    due: bool = False  # whether the round is to be closed with the records that are there
+    stuck: bool = False  # whether no more come before an entry has moved the watermark: see `Waiting`
 
 
 @dataclass(frozen=True)
 class RoundBatches:
-    """The records of a round.
+    """The records of a round."""
 
-    Parameters
-    ----------
-    batches
-        The records.
-    period
-        With rounds by event time, the period of the record after them, if that is known.
-    late
-        How many of them were measured in earlier periods.
-    waiting
-        The records of the round if they are too few to be sent: they are answered, and wait for more.
-    """
-
-    batches: tuple[Batch, ...]
-    period: int | None = None
-    late: int = 0
+    batches: tuple[Batch, ...]  # the records
+    period: int | None = None  # with rounds by event time, the period of the record after them, if that is known
+    late: int = 0  # how many of them were measured in earlier periods
+    # The records of the round if they are too few to be sent: they are answered, and wait for more.
     waiting: tuple[Batch, ...] = ()
 
 
 @dataclass(frozen=True)
 class BufferClock(ABC):
-    """What closes a client's part of a round.
+    """What closes a client's part of a round."""
 
-    Parameters
-    ----------
-    settings
-        How the client works.
-    """
-
-    settings: ClientSettings
+    settings: ClientSettings  # how the client works
 
     # --- before the first round ------------------------------------------------------------------------------------
 
@@ -100,8 +69,6 @@ class BufferClock(ABC):
 
         Parameters
         ----------
-        buffer
-            The pending records.
         size
             How many a round takes that is closed by their number.
         occasion
@@ -139,9 +106,18 @@ class ByRecords(BufferClock):
 
 @dataclass(frozen=True)
 class BySeconds(BufferClock):
-    """A round takes what has come until a time, at which all clients close their buffers."""
+    """A round takes what has come until a time, at which all clients close their buffers.
+
+    Parameters
+    ----------
+    closes
+        The time.
+    most
+        How many records it takes at most, if there are more than can be learnt in time; None: all.
+    """
 
     closes: float = inf
+    most: int | None = None
 
     def joins_with(self, pending: int) -> bool:
         """Join at once: the first round may have no records."""
@@ -153,13 +129,15 @@ class BySeconds(BufferClock):
         return self.closes
 
     def take(self, buffer: Buffer, size: int, occasion: Occasion) -> RoundBatches | None:
-        """Return all records, when it is time."""
-        is_over = occasion.ended or occasion.due or occasion.now >= self.closes
-        return self._close(buffer, size, is_full=occasion.is_full, by_clock=True) if is_over else None
+        """Return all records, or as many as can be learnt in time, when it is time."""
+        if not (occasion.ended or occasion.due or occasion.now >= self.closes):
+            return None
+        n = size if self.most is None else self.most
+        return self._close(buffer, n, is_full=occasion.is_full, by_clock=self.most is None)
 
     def so_far(self, buffer: Buffer, size: int) -> Sequence[Batch]:
-        """Return all records."""
-        return buffer.batches
+        """Return all records, or as many as the round takes."""
+        return buffer.batches if self.most is None else buffer.full(self.most)
 
 
 @dataclass(frozen=True)
@@ -205,10 +183,10 @@ class ByEventTime(BufferClock):
 CLOCKS: dict[str, type[BufferClock]] = {"records": ByRecords, "interval": BySeconds, "event_time": ByEventTime}
 
 
-def clock_of(settings: ClientSettings, opened: RoundOpened | None = None) -> BufferClock:
-    """Return the clock of an open round, or before the first one that of the settings."""
+def clock_of(settings: ClientSettings, opened: RoundOpened | None = None, most: int | None = None) -> BufferClock:
+    """Return the clock of an open round, or before the first one that of the settings; `most` as for `BySeconds`."""
     if opened is None:
         return CLOCKS[settings.clock](settings)
     if opened.period is not None:
         return ByEventTime(settings, opened.period)
-    return ByRecords(settings) if opened.closes is None else BySeconds(settings, opened.closes)
+    return ByRecords(settings) if opened.closes is None else BySeconds(settings, opened.closes, most)

@@ -22,18 +22,10 @@ _NOTHING = Holdout()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """Held-out records and their design matrix, which is cached: the records hardly change from round to round.
+    """Held-out records and their design matrix, which is cached: the records hardly change from round to round."""
 
-    Parameters
-    ----------
-    holdout
-        The records.
-    design
-        The same in registry coordinates; None until it is needed.
-    """
-
-    holdout: Holdout = _NOTHING
-    design: RoundRecords | None = None
+    holdout: Holdout = _NOTHING  # the records
+    design: RoundRecords | None = None  # the same in registry coordinates; None until it is needed
 
     def under(self, registry: Registry, since: int) -> "Comparison":
         """Return the records of round `since` and later, with their design under a registry.

@@ -17,8 +17,6 @@ def are_new(batches: Sequence[Batch], disclosed: Disclosed | None, min_records: 
 
     Parameters
     ----------
-    batches
-        The records of a round.
     disclosed
         The pending records over which a total was told.
     min_records
@@ -39,8 +37,6 @@ def may_tell(asked: Unmask, sent: SentUpdate, opened: RoundOpened, min_records: 
         Whose sums are to be added up.
     sent
         The client's update for the open entry.
-    opened
-        The open round.
     min_records
         The fewest good records that are told about.
     """

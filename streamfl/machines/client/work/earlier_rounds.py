@@ -15,24 +15,12 @@ from streamfl.protocol.records import Batch
 
 @dataclass
 class EarlierRounds:
-    """Records of earlier rounds, as the ledger lists them. A client that starts again reads them again.
+    """Records of earlier rounds, as the ledger lists them. A client that starts again reads them again."""
 
-    Parameters
-    ----------
-    history
-        The sample of old rounds.
-    comparison
-        The held-out records.
-    no_change
-        The baseline predictor.
-    awaited
-        The Joined whose records are being read again; None if there is none.
-    """
-
-    history: History = field(default_factory=History)
-    comparison: Comparison = field(default_factory=Comparison)
-    no_change: NoChange = field(default_factory=NoChange)
-    awaited: Joined | None = None
+    history: History = field(default_factory=History)  # the sample of old rounds
+    comparison: Comparison = field(default_factory=Comparison)  # the held-out records
+    no_change: NoChange = field(default_factory=NoChange)  # the baseline predictor
+    awaited: Joined | None = None  # the Joined whose records are being read again; None if there is none
 
     def differs_from(self, joined: Joined) -> bool:
         """Tell whether the records here differ from those the ledger lists, so that some must be read again."""

@@ -13,24 +13,13 @@ from streamfl.protocol.records import Batch
 
 @dataclass(frozen=True)
 class Gathering:
-    """A client's records for the open round.
+    """A client's records for the open round."""
 
-    Parameters
-    ----------
-    settings
-        How the client works.
-    buffer
-        Its pending records.
-    opened
-        The open round.
-    disclosed
-        The pending records over which a total was told.
-    """
-
-    settings: ClientSettings
-    buffer: Buffer
-    opened: RoundOpened
-    disclosed: Disclosed | None = None
+    settings: ClientSettings  # how the client works
+    buffer: Buffer  # its pending records
+    opened: RoundOpened  # the open round
+    disclosed: Disclosed | None = None  # the pending records over which a total was told
+    most: int | None = None  # how many further records a round takes at most that a time closes; None: all
 
     def take(self, occasion: Occasion) -> RoundBatches | None:
         """Return the round's records; None if more may come."""
@@ -49,8 +38,12 @@ class Gathering:
 
     @property
     def _clock(self) -> BufferClock:
-        return clock_of(self.settings, self.opened)
+        return clock_of(self.settings, self.opened, None if self.most is None else self.most + self._told)
 
     @property
     def _size(self) -> int:
-        return self.settings.size(self.opened.round) + (0 if self.disclosed is None else self.disclosed.records)
+        return self.settings.size(self.opened.round) + self._told
+
+    @property
+    def _told(self) -> int:
+        return 0 if self.disclosed is None else self.disclosed.records

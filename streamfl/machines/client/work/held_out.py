@@ -25,15 +25,6 @@ class Holdout:
     The choice depends on the records' ordinals alone, so it is the same however they are read. None of them is ever
     trained on. They are kept raw, so a change of the scaler does not affect them.
 
-    Parameters
-    ----------
-    records
-        The records of all partitions, in the order in which they came.
-    rounds, ordinals
-        The round and the ordinal of each, shape (n,).
-    partitions, within
-        Names of partitions, and the index of each record's partition in them, shape (n,).
-
     Examples
     --------
     >>> from streamfl.protocol.records import Span
@@ -44,9 +35,12 @@ class Holdout:
     [17, 71, 84, 87]
     """
 
+    # The records of all partitions, in the order in which they came.
     records: Batch = field(default_factory=lambda: stacked([]))
+    # The round and the ordinal of each, shape (n,).
     rounds: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     ordinals: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    # Names of partitions, and the index of each record's partition in them, shape (n,).
     partitions: tuple[str, ...] = ()
     within: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
 
@@ -87,8 +81,6 @@ class Holdout:
 
         Parameters
         ----------
-        batches
-            The round's records.
         held
             How many records to hold out.
         t, first

@@ -22,32 +22,17 @@ class SentUpdate:
     """An update that was sent and is not yet in the ledger, with the records it was made from.
 
     The design matrix is not kept: it is ten times the size of everything else, and rarely needed again.
-
-    Parameters
-    ----------
-    update
-        The message.
-    batches
-        The round's records.
-    kept
-        The records that join the history sample once the update is accepted.
-    comparison
-        The held-out records after the round.
-    truth, labels
-        Indices into `labels`, or targets in their original unit, shape (n,).
-    scores
-        The answer to Score, if one was sent.
-    disclosed
-        The pending records over which a total was already disclosed when the update was made.
     """
 
-    update: Update
-    batches: tuple[Batch, ...]
-    kept: tuple[Batch, ...]
-    comparison: Comparison
+    update: Update  # the message
+    batches: tuple[Batch, ...]  # the round's records
+    kept: tuple[Batch, ...]  # the records that join the history sample once the update is accepted
+    comparison: Comparison  # the held-out records after the round
+    # Indices into `labels`, or targets in their original unit, shape (n,).
     truth: FloatArray
     labels: tuple[str, ...]
-    scores: Scores | None = None
+    scores: Scores | None = None  # the answer to Score, if one was sent
+    # The pending records over which a total was already disclosed when the update was made.
     disclosed: Disclosed | None = None
 
     def is_accepted_by(self, accepted: Accepted, closed: RoundClosed) -> bool:
@@ -60,20 +45,11 @@ class SentUpdate:
 
 @dataclass
 class InFlight:
-    """The update in flight, if there is one.
+    """The update in flight, if there is one."""
 
-    Parameters
-    ----------
-    sent
-        The update, with the answer to Score.
-    score
-        The Score of the newest stage.
-    refused
-        The entry for which an update was refused, 0 for none. The client waits before it tries that entry again.
-    """
-
-    sent: SentUpdate | None = None
-    score: Score | None = None
+    sent: SentUpdate | None = None  # the update, with the answer to Score
+    score: Score | None = None  # the Score of the newest stage
+    # The entry for which an update was refused, 0 for none. The client waits before it tries that entry again.
     refused: int = 0
 
     @property

@@ -29,8 +29,6 @@ def introduction(
         As in `Join`.
     first
         Its first records; none once the coordinator knows the client.
-    question
-        The number of the question.
     period
         With rounds by event time, the period of the first record, if it is known.
     pooled

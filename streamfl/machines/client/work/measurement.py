@@ -15,17 +15,10 @@ from streamfl.protocol.records import Batch, spans
 
 @dataclass
 class Measurement:
-    """Predictions of a round's records, before and after training on them.
+    """Predictions of a round's records, before and after training on them."""
 
-    Parameters
-    ----------
-    wanted
-        Whether to report predictions.
-    last
-        The last accepted update, until the model trained on its records has predicted them.
-    """
-
-    wanted: bool
+    wanted: bool  # whether to report predictions
+    # The last accepted update, until the model trained on its records has predicted them.
     last: SentUpdate | None = None
 
     def before(
@@ -40,8 +33,6 @@ class Measurement:
 
         Parameters
         ----------
-        update
-            The round's update.
         batches, records
             The round's records, as they were read, and as the round takes them.
         result

@@ -33,36 +33,16 @@ from streamfl.protocol.registry import Registry, TargetUnit
 
 @dataclass(frozen=True, eq=False)
 class ClientRound:
-    """The records of one client's round, and the work that the round asks for.
-
-    Parameters
-    ----------
-    client
-        The client's name.
-    learner
-        How the federation learns.
-    opened
-        The open round.
-    registry
-        The round's names and scales.
-    batches
-        The records, as read.
-    first
-        How many records the ledger has accounted for before them.
-    before
-        The holdout of earlier rounds.
-    radius
-        The largest norm of a record; None: any.
-    """
+    """The records of one client's round, and the work that the round asks for."""
 
     client: str
-    learner: Learner
-    opened: RoundOpened
-    registry: Registry
-    batches: tuple[Batch, ...]
-    first: int
-    before: Comparison
-    radius: float | None = None
+    learner: Learner  # how the federation learns
+    opened: RoundOpened  # the open round
+    registry: Registry  # the round's names and scales
+    batches: tuple[Batch, ...]  # the records, as read
+    first: int  # how many records the ledger has accounted for before them
+    before: Comparison  # the holdout of earlier rounds
+    radius: float | None = None  # the largest norm of a record; None: any
 
     @cached_property
     def records(self) -> RoundRecords:
@@ -71,15 +51,7 @@ class ClientRound:
         return records if self.radius is None else records.within(self.radius)
 
     def work(self, weights: Mapping[str, FloatArray], history: History) -> LocalResult:
-        """Score every live model, also on old records, and take the local steps.
-
-        Parameters
-        ----------
-        weights
-            The models' weights.
-        history
-            The sampled rounds.
-        """
+        """Score every live model, also on old records, and take the local steps."""
         opened, held = self.opened, self._holdout_rule
         old = None if held is None else self._compared.settle(opened.round, held.since)
         serves = opened.served_by(self.client)
@@ -115,10 +87,6 @@ class ClientRound:
             The losses and steps of the local round.
         attempt
             The name of this attempt: it differs from any other for the same round.
-        served
-            Counts of served predictions.
-        learnt
-            What the online models learnt.
         sample
             The places of the records that go to the history sample.
         watermark

@@ -19,21 +19,11 @@ from streamfl.protocol.registry import Registry
 
 @dataclass
 class PlainNumbers:
-    """Numbers as they are.
+    """Numbers as they are."""
 
-    Parameters
-    ----------
-    settings
-        How the client works.
-    client
-        The client.
-    secrets
-        The secrets of this start of it; None if nothing is hidden.
-    """
-
-    settings: ClientSettings
+    settings: ClientSettings  # how the client works
     client: str
-    secrets: Secrets | None = None
+    secrets: Secrets | None = None  # the secrets of this start of it; None if nothing is hidden
 
     are_sums: ClassVar[bool] = False
     """Whether sums are sent, of which only the total over clients is used."""

@@ -23,36 +23,16 @@ from streamfl.protocol.records import Batch, spans
 
 @dataclass(frozen=True)
 class Work:
-    """A client's work on one round.
+    """A client's work on one round."""
 
-    Parameters
-    ----------
-    settings
-        How the client works.
-    models
-        The client's models.
-    earlier
-        Records kept from earlier rounds.
-    measurement
-        Predictions that are reported locally.
-    read
-        How many records the ledger has accounted for before the round.
-    taken
-        The bytes of its latest updates; this round's update is added.
-    intake
-        How records come in.
-    sending
-        What is sent of its numbers.
-    """
-
-    settings: ClientSettings
-    models: ClientModels
-    earlier: EarlierRounds
-    measurement: Measurement
-    read: int
-    taken: SentSizes
-    intake: Intake
-    sending: PlainNumbers
+    settings: ClientSettings  # how the client works
+    models: ClientModels  # the client's models
+    earlier: EarlierRounds  # records kept from earlier rounds
+    measurement: Measurement  # predictions that are reported locally
+    read: int  # how many records the ledger has accounted for before the round
+    taken: SentSizes  # the bytes of its latest updates; this round's update is added
+    intake: Intake  # how records come in
+    sending: PlainNumbers  # what is sent of its numbers
 
     def update(
         self, opened: RoundOpened, batches: tuple[Batch, ...], attempt: str, *, period: int | None = None
@@ -61,8 +41,6 @@ class Work:
 
         Parameters
         ----------
-        opened
-            The open round.
         batches
             Its records. Without good ones the update says nothing about any records, pending or held out.
         attempt
@@ -109,8 +87,6 @@ class Work:
 
         Parameters
         ----------
-        opened
-            The open round.
         batches
             The records; the first ones may have been answered in earlier rounds.
 

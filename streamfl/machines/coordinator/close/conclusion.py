@@ -24,27 +24,14 @@ Decided = Sequence[Restart | LocalDrift]
 
 @dataclass(frozen=True, eq=False)
 class Conclusion:
-    """What follows from a closed round.
+    """What follows from a closed round."""
 
-    Parameters
-    ----------
-    state
-        The state after it, in which the next round is not open yet. The profile is the same object as before.
-    entry
-        The ledger entry, without the fields that depend on the next round.
-    announced
-        What else people are told.
-    evicted
-        What is told of members that are evicted.
-    agreement
-        What clients agree on from now on; None if nothing was learnt.
-    """
-
+    # The state after it, in which the next round is not open yet. The profile is the same object as before.
     state: CoordinatorState
-    entry: RoundClosed
-    announced: tuple[Announcement, ...]
-    evicted: list[Refusal]
-    agreement: NextAgreement | None = None
+    entry: RoundClosed  # the ledger entry, without the fields that depend on the next round
+    announced: tuple[Announcement, ...]  # what else people are told
+    evicted: list[Refusal]  # what is told of members that are evicted
+    agreement: NextAgreement | None = None  # what clients agree on from now on; None if nothing was learnt
 
 
 def conclusion(
@@ -61,14 +48,8 @@ def conclusion(
     ----------
     closing
         The round; without records nothing is learnt from it.
-    decided
-        The decisions of the profile.
-    state
-        The state before it.
     refusals
         The refusals since the entry was opened.
-    settings
-        How the coordinator works.
     logs
         By partition, the identity of the log that the updates are about, where it is known.
     """

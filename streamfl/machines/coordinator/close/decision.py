@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from streamfl.learning.drift.evidence import Observed
+from streamfl.learning.drift.evidence import RoundEvidence
 from streamfl.learning.profiles.base import Deliberation
 from streamfl.machines.coordinator.close.conclusion import Decided
 from streamfl.machines.coordinator.round.aggregation import RoundAggregation, outliers_in
@@ -21,7 +21,7 @@ def decide(closing: Closing, standing: Standing) -> tuple[Closing, Decided | Del
     return closing, profile.deliberate(alarm, seen, standing.untrained)
 
 
-def observe(closing: Closing, standing: Standing) -> tuple[Observed, RoundAggregation]:
+def observe(closing: Closing, standing: Standing) -> tuple[RoundEvidence, RoundAggregation]:
     """Return what the counted updates show, and how they are aggregated.
 
     Losses of clients that stand out, and of clients whose steps do not count, are no evidence.

@@ -17,28 +17,17 @@ from streamfl.protocol.registry import TargetUnit, re_expression
 
 @dataclass(frozen=True, eq=False)
 class NextAgreement:
-    """What is agreed on after a round.
+    """What is agreed on after a round."""
 
-    Parameters
-    ----------
-    agreement
-        Names, scale, unit and norm.
-    known_labels
-        The labels that were registered when the epoch began.
-    restarted, rescaled
-        The rounds of the last restart, and of the last one that made the scaler follow the records again.
-    online, change
-        The agreed state of the online models, and its change; None: all of it.
-    re_expression
-        What turns the kept models into models of the new registry; None if it has not changed.
-    """
-
-    agreement: Agreement
-    known_labels: int
+    agreement: Agreement  # names, scale, unit and norm
+    known_labels: int  # the labels that were registered when the epoch began
+    # The rounds of the last restart, and of the last one that made the scaler follow the records again.
     restarted: int
     rescaled: int
+    # The agreed state of the online models, and its change; None: all of it.
     online: AgreedState | None
     change: Any = None
+    # What turns the kept models into models of the new registry; None if it has not changed.
     re_expression: Callable[[FloatArray], FloatArray] | None = None
 
 

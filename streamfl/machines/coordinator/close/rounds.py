@@ -56,8 +56,6 @@ def abort(standing: Standing, now: float, why: NoTotal | None = None) -> list[Co
 
     Parameters
     ----------
-    standing
-        Where the coordinator stands.
     now
         The time, in seconds.
     why

@@ -85,47 +85,25 @@ def with_names(update: Update, state: CoordinatorState, online: OnlineModels[Any
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """A message that does not pass the gate.
+    """A message that does not pass the gate."""
 
-    Parameters
-    ----------
-    client
-        In whose name it is.
-    reason
-        What is wrong with it.
-    how
-        It came too `late`, which is no fault; its content is at `fault`; its bytes are no message, and `unusable`; or
-        its `signer` may not speak for the client.
-    incarnation
-        The start that sent it; 0 for one that holds none, None if that is not known.
-    """
+    client: str  # in whose name it is
+    reason: str  # what is wrong with it
 
-    client: str
-    reason: str
+    # It came too `late`, which is no fault; its content is at `fault`; its bytes are no message, and `unusable`; or
+    # its `signer` may not speak for the client.
     how: Literal["late", "fault", "unusable", "signer"]
-    incarnation: int | None = None
+    incarnation: int | None = None  # the start that sent it; 0 for one that holds none, None if that is not known
 
 
 @dataclass
 class Admission:
-    """The checks of every message of a client.
+    """The checks of every message of a client."""
 
-    Parameters
-    ----------
-    settings
-        How the coordinator works.
-    kind
-        What clients send.
-    logs
-        The logs that updates are about.
-    grants
-        Who may speak for which client; without it everybody may for every one.
-    """
-
-    settings: CoordinatorSettings
-    kind: RoundKind
-    logs: PartitionLogs
-    grants: Grants | None = None
+    settings: CoordinatorSettings  # how the coordinator works
+    kind: RoundKind  # what clients send
+    logs: PartitionLogs  # the logs that updates are about
+    grants: Grants | None = None  # who may speak for which client; without it everybody may for every one
 
     def admit(
         self, event: FromClient | Signed | Unusable, state: CoordinatorState, unsaved: Unsaved

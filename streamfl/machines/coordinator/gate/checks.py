@@ -67,39 +67,17 @@ SCALES = (1e-100, 10.0 * LARGEST_TARGET)
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """An update, and what the coordinator knows when it checks it: what a check sees, and cannot change.
+    """An update, and what the coordinator knows when it checks it: what a check sees, and cannot change."""
 
-    Parameters
-    ----------
-    update
-        A member's update.
-    member
-        Its account.
-    opened
-        The open round.
-    already
-        The clients with an accepted update for the round.
-    registry
-        The registry of the round.
-    columns
-        Columns of a weight matrix for the labels that the client knows.
-    members
-        The number of clients in the sum.
-    limits
-        How many names a federation registers.
-    layout
-        That of the sums of an update, if clients send sums.
-    """
-
-    update: Update
-    member: Member
-    opened: RoundOpened
-    already: Collection[str]
-    registry: Registry
-    columns: int
-    members: int
-    limits: Limits = NAMED
-    layout: Layout | None = None
+    update: Update  # a member's update
+    member: Member  # its account
+    opened: RoundOpened  # the open round
+    already: Collection[str]  # the clients with an accepted update for the round
+    registry: Registry  # the registry of the round
+    columns: int  # columns of a weight matrix for the labels that the client knows
+    members: int  # the number of clients in the sum
+    limits: Limits = NAMED  # how many names a federation registers
+    layout: Layout | None = None  # that of the sums of an update, if clients send sums
 
 
 def _wrong_losses(claim: Claim) -> str | None:
@@ -230,22 +208,16 @@ def wrong_scores(
 
     Parameters
     ----------
-    scores
-        The client's scores.
     update
         Its update for the round: the scores are on the same records.
     asked
         The Score that they answer.
-    opened
-        The open round.
     rows, columns
         Rows and columns of a weight matrix for the labels that the client knows.
     fitted
         How many labels are fitted to the outputs of a model.
     members
         The number of clients in the sum.
-    sample
-        Its history sample.
     """
     if not update.records:
         nothing = not (scores.losses or scores.differences or scores.relabelling)
@@ -585,17 +557,6 @@ def _wrong_unit(unit: TargetUnit) -> str | None:
 
 def wrong_names(names: Sequence[str], known: Collection[str], most: int, name_bytes: int = NAME_BYTES) -> str | None:
     """Return why the new names of a message are refused, or None.
-
-    Parameters
-    ----------
-    names
-        The new names.
-    known
-        The names that are registered.
-    most
-        How many names a federation registers.
-    name_bytes
-        The most bytes of a name.
 
     >>> wrong_names(("a", "b"), ("b",), 4), wrong_names(("a", "b"), (), 1)
     ('a new name is already known, or is there twice', '2 new names, but at most 1 are allowed')

@@ -46,11 +46,6 @@ class TrustOnFirstUse:
 class KeyGrants:
     """Each key may speak for the clients that a list grants it.
 
-    Parameters
-    ----------
-    by_signer
-        By key, patterns of the clients' names, each with at most one `*`.
-
     Examples
     --------
     >>> from streamfl.learning.profiles.experts import Experts
@@ -61,7 +56,7 @@ class KeyGrants:
     ('its signer may not speak for it', '; did you mean lab?')
     """
 
-    by_signer: Mapping[str, tuple[str, ...]]
+    by_signer: Mapping[str, tuple[str, ...]]  # by key, patterns of the clients' names, each with at most one `*`
 
     def refusal(self, client: str, signer: str, state: CoordinatorState) -> str | None:
         """Return why a signer may not speak for a client, or None."""

@@ -25,19 +25,14 @@ def wrong_places(
 
 @dataclass
 class PartitionLogs:
-    """The logs of records, as far as is known.
+    """The logs of records, as far as is known."""
 
-    Parameters
-    ----------
-    ends
-        Returns the position after the last record of each of some partitions, None where it is unknown. It is called
-        only for positions beyond its earlier answers. Without it every position is accepted.
-    ids
-        Returns the identity of the log of each of some partitions, None where it is unknown. An update about another
-        log than that of the ledger is refused: positions in one mean nothing in the other.
-    """
-
+    # Returns the position after the last record of each of some partitions, None where it is unknown. It is called
+    # only for positions beyond its earlier answers. Without it every position is accepted.
     ends: LogEnds | None = None
+
+    # Returns the identity of the log of each of some partitions, None where it is unknown. An update about another
+    # log than that of the ledger is refused: positions in one mean nothing in the other.
     ids: LogIds | None = None
     _ends: dict[str, int] = field(default_factory=dict)
     _ids: dict[str, str] = field(default_factory=dict)
@@ -84,8 +79,6 @@ def wrong_partitions(update: Update, member: Member, own: Sequence[str], feature
 
     Parameters
     ----------
-    update
-        The client's update.
     member
         Its account: the partition of its first records stays its own.
     own

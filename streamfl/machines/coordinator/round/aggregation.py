@@ -8,7 +8,7 @@ import numpy as np
 
 from streamfl.arrays import FloatArray
 from streamfl.learning.algorithms.base import combine
-from streamfl.learning.drift.evidence import ClientPart, LiveModel, Observed, Played
+from streamfl.learning.drift.evidence import ClientEvidence, LiveModel, ModelEvidence, RoundEvidence
 from streamfl.learning.fixed_point import exact_sum, weighted_mean
 from streamfl.learning.influence import outliers
 from streamfl.learning.local_round import Learner
@@ -36,21 +36,6 @@ class Contribution:
 class RoundAggregation:
     """How contributions are combined.
 
-    Parameters
-    ----------
-    learner
-        How the federation learns.
-    agreement
-        The agreement under which the clients worked; its second moments whiten steps.
-    labels
-        The registered labels, then all new labels of the round: the columns of the result.
-    apart
-        The clients whose contributions to the common models are left out.
-    outliers
-        The clients whose losses of the common models are left out, because they stand out.
-    aggregator
-        How the differences of models that rounds train are combined.
-
     Examples
     --------
     >>> from streamfl.learning.algorithms import FedAvg
@@ -62,18 +47,19 @@ class RoundAggregation:
     >>> one_saw_b = Contribution("c0", 1, 1, ("a", "b"), lost, {"m": np.full((2, 2), 4.0)})
     >>> lost = {"m": SlotLosses(loss=0.6, square=0.12, proper=0.2)}
     >>> others = Contribution("c1", 3, 3, ("a",), lost, {"m": np.full((2, 1), 8.0)})
-    >>> played = two.played(LiveModel("m", np.zeros((2, 1)), eta=0.1), [one_saw_b, others])
-    >>> played.loss, played.proper, played.stepped
+    >>> found = two.evidence(LiveModel("m", np.zeros((2, 1)), eta=0.1), [one_saw_b, others])
+    >>> found.loss, found.proper, found.stepped
     (0.25, 0.1, array([[7., 1.],
            [7., 1.]]))
     """
 
-    learner: Learner
-    agreement: Agreement
-    labels: tuple[str, ...]
-    apart: frozenset[str] = frozenset()
+    learner: Learner  # how the federation learns
+    agreement: Agreement  # the agreement under which the clients worked; its second moments whiten steps
+    labels: tuple[str, ...]  # the registered labels, then all new labels of the round: the columns of the result
+    apart: frozenset[str] = frozenset()  # the clients whose contributions to the common models are left out
+    # The clients whose losses of the common models are left out, because they stand out.
     outliers: frozenset[str] = frozenset()
-    aggregator: Aggregator = "mean"
+    aggregator: Aggregator = "mean"  # how the differences of models that rounds train are combined
 
     @classmethod
     def of(
@@ -97,31 +83,25 @@ class RoundAggregation:
         t: int,
         known_labels: tuple[str, ...],
         serves: str,
-    ) -> Observed:
+    ) -> RoundEvidence:
         """Return what round t has shown.
 
         Parameters
         ----------
-        updates
-            The clients' updates.
-        live
-            The models of the round plan.
-        t
-            The round.
         known_labels
             The labels that were registered when the epoch began.
         serves
             The name of the model that served.
         """
-        return Observed(
+        return RoundEvidence(
             round=t,
             records=sum(update.records for update in updates),
-            played=self._all_played(live, [self._contribution(update, update.numbers) for update in updates]),
+            models=self._models(live, [self._contribution(update, update.numbers) for update in updates]),
             largest_norm=max(update.numbers.largest_norm for update in updates),
             loss_bound=score_bound(len(known_labels)),
             known_labels=known_labels,
             clients={
-                u.client: ClientPart(u.records, _sums(u.numbers), u.numbers.new, u.numbers.old)
+                u.client: ClientEvidence(u.records, _sums(u.numbers), u.numbers.new, u.numbers.old)
                 for u in updates
                 if u.records
             },
@@ -136,8 +116,8 @@ class RoundAggregation:
         here = replace(self, outliers=self._outliers_among(contributions, live))
         judges = [(update, scores) for update, scores in scored if update.client not in here.outliers] or scored
         return Answer(
-            here._all_played(live, contributions),
-            {update.client: ClientPart(update.records, _sums(scores)) for update, scores in judges},
+            here._models(live, contributions),
+            {update.client: ClientEvidence(update.records, _sums(scores)) for update, scores in judges},
             {scores.client: scores.relabelling for _, scores in judges},
         )
 
@@ -148,7 +128,7 @@ class RoundAggregation:
         common = [c for c in contributions if c.client not in self.apart]
         return self.outliers | outliers_in(((c.client, c.records, c.losses) for c in common), live)
 
-    def played(self, model: LiveModel, contributions: Sequence[Contribution]) -> Played | None:
+    def evidence(self, model: LiveModel, contributions: Sequence[Contribution]) -> ModelEvidence | None:
         """Return the measurements of a model, and the model after its step; None if no client scored it."""
         there = [c for c in contributions if model.name in c.losses and c.records]
         # Clients with a branch count for common models only if no other client scored them; they never train them.
@@ -160,7 +140,7 @@ class RoundAggregation:
         records, losses = sum([c.records for c in judges]), [c.losses[model.name] for c in judges]
         mean = math.fsum([x.loss for x in losses]) / records
         share = math.fsum([x.history_share for x in losses])
-        return Played(
+        return ModelEvidence(
             loss=mean,
             proper=math.fsum([x.proper for x in losses]) / records,
             stepped=self._stepped(model, scored),
@@ -169,9 +149,9 @@ class RoundAggregation:
             history_records=sum([x.history_records for x in losses]),
         )
 
-    def _all_played(self, live: tuple[LiveModel, ...], contributions: Sequence[Contribution]) -> dict[str, Played]:
-        played_by_name = {model.name: self.played(model, contributions) for model in live}
-        return {name: played for name, played in played_by_name.items() if played is not None}
+    def _models(self, live: tuple[LiveModel, ...], contributions: Sequence[Contribution]) -> dict[str, ModelEvidence]:
+        found = {model.name: self.evidence(model, contributions) for model in live}
+        return {name: evidence for name, evidence in found.items() if evidence is not None}
 
     def _contribution(self, update: Update, told: Numbers | Scores) -> Contribution:
         """Return a client's contribution, from its update or from its scores for the same records."""

@@ -9,15 +9,9 @@ from streamfl.machines.coordinator.settings import CoordinatorSettings
 
 @dataclass(frozen=True)
 class RoundClock:
-    """Rounds that clients close when their buffers are full, or after some seconds.
+    """Rounds that clients close when their buffers are full, or after some seconds."""
 
-    Parameters
-    ----------
-    seconds
-        After which clients close their buffers; None: each closes its own when it is full.
-    """
-
-    seconds: float | None = None
+    seconds: float | None = None  # after which clients close their buffers; None: each closes its own when it is full
 
     def next_period(self, before: int | None, following: Iterable[int | None]) -> int | None:
         """Return the period of event time of the next round; None, as rounds have none."""

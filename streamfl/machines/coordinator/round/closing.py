@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from streamfl.learning.drift.evidence import Observed
+from streamfl.learning.drift.evidence import RoundEvidence
 from streamfl.learning.influence import Influence
 from streamfl.machines.coordinator.names import Grant
 from streamfl.machines.coordinator.round.aggregation import RoundAggregation
@@ -15,57 +15,30 @@ from streamfl.protocol.messages import Update
 
 @dataclass(frozen=True, eq=False)
 class CountedUpdates:
-    """What counts of a round's updates.
+    """What counts of a round's updates."""
 
-    Parameters
-    ----------
-    updates
-        Those of the clients, in the order of their names, with bounded influence; or one of all clients together.
-    shares
-        How much of each client's steps counts, from 0 to 1; 1 for a client that is not named.
-    influence
-        The histories of clients after the round; None if no influence was bounded.
-    pooled
-        The clients of which `updates` has the total; empty if it has an update of each.
-    """
-
+    # Those of the clients, in the order of their names, with bounded influence; or one of all clients together.
     updates: tuple[Update, ...] = ()
+    # How much of each client's steps counts, from 0 to 1; 1 for a client that is not named.
     shares: Mapping[str, float] = field(default_factory=dict)
-    influence: Influence | None = None
-    pooled: tuple[str, ...] = ()
+    influence: Influence | None = None  # the histories of clients after the round; None if no influence was bounded
+    pooled: tuple[str, ...] = ()  # the clients of which `updates` has the total; empty if it has an update of each
 
 
 @dataclass(frozen=True, eq=False)
 class Closing:
-    """A round that closes.
+    """A round that closes."""
 
-    Parameters
-    ----------
-    opened
-        The open round.
-    updates
-        The accepted updates, by client, in the order of the clients' names.
-    grant
-        The names that the round may register.
-    counted
-        What counts of the updates.
-    observed
-        What the round has shown; None as long as nothing is counted, or if it has no records.
-    aggregation
-        How contributions to the round are combined, those of candidates too.
-    readings
-        The detectors' readings after the round.
-    excluded
-        The clients whose updates are put off to the next entry, because nothing is learnt in this one; else None.
-    """
-
-    opened: OpenRound
-    updates: Mapping[str, Update]
-    grant: Grant
-    counted: CountedUpdates = field(default_factory=CountedUpdates)
-    observed: Observed | None = None
+    opened: OpenRound  # the open round
+    updates: Mapping[str, Update]  # the accepted updates, by client, in the order of the clients' names
+    grant: Grant  # the names that the round may register
+    counted: CountedUpdates = field(default_factory=CountedUpdates)  # what counts of the updates
+    # What the round has shown; None as long as nothing is counted, or if it has no records.
+    observed: RoundEvidence | None = None
+    # How contributions to the round are combined, those of candidates too.
     aggregation: RoundAggregation | None = None
-    readings: Mapping[str, Reading] = field(default_factory=dict)
+    readings: Mapping[str, Reading] = field(default_factory=dict)  # the detectors' readings after the round
+    # The clients whose updates are put off to the next entry, because nothing is learnt in this one; else None.
     excluded: frozenset[str] | None = None
 
     @cached_property

@@ -33,33 +33,18 @@ from streamfl.protocol.messages import (
 
 @dataclass(frozen=True)
 class OpenRound:
-    """A round that clients work on.
+    """A round that clients work on."""
 
-    Parameters
-    ----------
-    plan
-        The profile's round plan.
-    message
-        The RoundOpened that clients receive when the round is opened.
-    models
-        Its live models, as they are published: all that clients compute, and what serves, is of these.
-    since
-        When it was opened, in seconds; or its last deadline that passed without updates.
-    closes
-        When clients close their buffers, in seconds; None: each closes when its own buffer is full.
-    grid
-        The steps of the published weights by row, as powers of two; None: they are not on a grid.
-    roster
-        The clients that mask their sums; None if these are not masked.
-    """
-
-    plan: RoundPlan
-    message: RoundOpened
+    plan: RoundPlan  # the profile's round plan
+    message: RoundOpened  # the RoundOpened that clients receive when the round is opened
+    # Its live models, as they are published: all that clients compute, and what serves, is of these.
     models: tuple[ModelPublished, ...]
-    since: float
+    since: float  # when it was opened, in seconds; or its last deadline that passed without updates
+    # When clients close their buffers, in seconds; None: each closes when its own buffer is full.
     closes: float | None = None
+    # The steps of the published weights by row, as powers of two; None: they are not on a grid.
     grid: FloatArray | None = None
-    roster: Roster | None = None
+    roster: Roster | None = None  # the clients that mask their sums; None if these are not masked
 
     @classmethod
     def of(
@@ -78,10 +63,6 @@ class OpenRound:
 
         Parameters
         ----------
-        state
-            Where the federation stands.
-        plan
-            The profile's round plan.
         now
             The time, in seconds.
         interval
@@ -206,13 +187,9 @@ class OpenRound:
 
         Parameters
         ----------
-        state
-            Where the federation stands.
         before
             The open round of that entry. If it is the same round, its models are published whole again, and so they
             are one round in `WHOLE_EVERY`.
-        between
-            The changes of the agreed state.
         """
         newer = state.registry.version > before.message.registry
         registry = (RegistryPublished(registry=state.registry),) if newer else ()

@@ -18,20 +18,6 @@ STRANGERS = 100
 class Refusals:
     """The refusals since an entry was opened.
 
-    Parameters
-    ----------
-    count
-        All refused messages, including late ones.
-    at_fault
-        The members with a refused message, each with the reason: the round does not wait for them. A later message
-        that is accepted removes the member.
-    announced
-        The clients with an announced Refusal for this entry: one each is enough.
-    unannounced
-        Refusals to be announced with the next message, by client.
-    unusable
-        By member, how much under its key was not a message.
-
     Examples
     --------
     >>> refusals = Refusals()
@@ -41,11 +27,16 @@ class Refusals:
     ({'c0': 'a loss of -1'}, ['a loss of NaN'], ())
     """
 
-    count: int = 0
+    count: int = 0  # all refused messages, including late ones
+
+    # The members with a refused message, each with the reason: the round does not wait for them. A later message that
+    # is accepted removes the member.
     at_fault: dict[str, str] = field(default_factory=dict)
+    # The clients with an announced Refusal for this entry: one each is enough.
     announced: set[str] = field(default_factory=set)
+    # Refusals to be announced with the next message, by client.
     unannounced: dict[str, Refusal] = field(default_factory=dict)
-    unusable: dict[str, int] = field(default_factory=dict)
+    unusable: dict[str, int] = field(default_factory=dict)  # by member, how much under its key was not a message
 
     def for_next_entry(self) -> "Refusals":
         """Return the refusals of the next entry: only those still to be announced."""

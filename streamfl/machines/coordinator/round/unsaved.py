@@ -50,24 +50,12 @@ class PendingAlarm:
 
 @dataclass(frozen=True)
 class Enquiry:
-    """What a kind of round asks clients before it can use what they have sent.
+    """What a kind of round asks clients before it can use what they have sent."""
 
-    Parameters
-    ----------
-    asked
-        The enquiry, as it is published.
-    since
-        When it was asked, in seconds.
-    closing
-        The round whose updates it is about; None if it is about scores.
-    answers
-        The answers so far, by client.
-    """
-
-    asked: Unmask
-    since: float = 0.0
-    closing: Closing | None = None
-    answers: dict[str, Unmasked] = field(default_factory=dict)
+    asked: Unmask  # the enquiry, as it is published
+    since: float = 0.0  # when it was asked, in seconds
+    closing: Closing | None = None  # the round whose updates it is about; None if it is about scores
+    answers: dict[str, Unmasked] = field(default_factory=dict)  # the answers so far, by client
 
     @property
     def missing_clients(self) -> set[str]:
@@ -77,53 +65,30 @@ class Enquiry:
 
 @dataclass
 class Unsaved:
-    """What the coordinator knows and no Commit saves.
+    """What the coordinator knows and no Commit saves."""
 
-    Parameters
-    ----------
-    open
-        The open round; None before the federation begins, or before a saved one is started.
-    updates
-        The accepted updates, by client.
-    logs
-        By partition, the identities of the logs that they are about, where they are known.
-    waiting
-        By client, how many of its names had to wait in the round that closed last.
-    pending_alarm
-        The alarm that waits for scores; None if there is none.
-    scores
-        The scores for it, by client.
-    enquiry
-        The enquiry that clients have to answer before the round can continue; None if there is none.
-    begun
-        The open round, and when it was opened for the first time since the coordinator started.
-    introductions
-        The Joins of clients that wait for the federation to begin, by client.
-    deferred
-        Changes of membership that wait for the alarm, by client.
-    ordered
-        The operator's command that waits for the alarm.
-    refusals
-        The refusals since the entry was opened.
-    members
-        Copies of the accounts of members that have changed since the last Commit.
-    refused, saved
-        How many messages were refused for their content since the federation began, and how many of these are saved.
-    """
-
+    # The open round; None before the federation begins, or before a saved one is started.
     open: OpenRound | None = None
-    updates: dict[str, Update] = field(default_factory=dict)
+    updates: dict[str, Update] = field(default_factory=dict)  # the accepted updates, by client
+    # By partition, the identities of the logs that they are about, where they are known.
     logs: dict[str, str] = field(default_factory=dict)
+    # By client, how many of its names had to wait in the round that closed last.
     waiting: Mapping[str, int] = field(default_factory=dict)
-    pending_alarm: PendingAlarm | None = None
-    scores: dict[str, Scores] = field(default_factory=dict)
+    pending_alarm: PendingAlarm | None = None  # the alarm that waits for scores; None if there is none
+    scores: dict[str, Scores] = field(default_factory=dict)  # the scores for it, by client
+    # The enquiry that clients have to answer before the round can continue; None if there is none.
     enquiry: Enquiry | None = None
+    # The open round, and when it was opened for the first time since the coordinator started.
     begun: tuple[int, float] = (0, 0.0)
+    # The Joins of clients that wait for the federation to begin, by client.
     introductions: dict[str, Join] = field(default_factory=dict)
+    # Changes of membership that wait for the alarm, by client.
     deferred: dict[str, Join | Leave] = field(default_factory=dict)
-    ordered: Ordered | None = None
-    refusals: Refusals = field(default_factory=Refusals)
+    ordered: Ordered | None = None  # the operator's command that waits for the alarm
+    refusals: Refusals = field(default_factory=Refusals)  # the refusals since the entry was opened
+    # Copies of the accounts of members that have changed since the last Commit.
     members: dict[str, Member] = field(default_factory=dict)
+    # How many messages were refused for their content since the federation began, and how many of these are saved.
     refused: int = 0
     saved: int = 0
 

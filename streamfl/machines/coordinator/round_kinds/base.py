@@ -21,34 +21,19 @@ NOT_ASKED = "nobody has asked for seeds"
 
 @dataclass(frozen=True, eq=False)
 class NoTotal:
-    """No total can be told: the entry closes without learning anything.
+    """No total can be told: the entry closes without learning anything."""
 
-    Parameters
-    ----------
-    periods
-        What clients say of the next period of event time; None: the period stays.
-    silent
-        The clients because of which no total can be told.
-    left_out
-        What is told of those of them that are left out of the next totals.
-    """
-
+    # What clients say of the next period of event time; None: the period stays.
     periods: tuple[int | None, ...] | None = None
-    silent: frozenset[str] = frozenset()
-    left_out: tuple[Refusal, ...] = ()
+    silent: frozenset[str] = frozenset()  # the clients because of which no total can be told
+    left_out: tuple[Refusal, ...] = ()  # what is told of those of them that are left out of the next totals
 
 
 @dataclass(frozen=True)
 class RoundKind(ABC):
-    """What clients send of a round, and what of it counts.
+    """What clients send of a round, and what of it counts."""
 
-    Parameters
-    ----------
-    settings
-        How the coordinator works.
-    """
-
-    settings: CoordinatorSettings
+    settings: CoordinatorSettings  # how the coordinator works
 
     sends_sums: ClassVar[bool] = False
     """Whether clients send sums, of which only the total over clients is used."""
@@ -128,8 +113,6 @@ class RoundKind(ABC):
         enquiry
             What clients were asked about them, with the answers that have come; None if they were not asked. If they
             have to be, the enquiry is returned.
-        registry
-            The registry of the round.
         """
 
     def refusal(self, answer: Unmasked, enquiry: Enquiry | None, state: CoordinatorState) -> Refused | None:

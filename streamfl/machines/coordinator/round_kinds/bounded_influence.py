@@ -38,21 +38,11 @@ LONGEST = 8.0
 
 @dataclass(frozen=True, eq=False)
 class Bounded:
-    """The updates of a round with bounded influence.
+    """The updates of a round with bounded influence."""
 
-    Parameters
-    ----------
-    updates
-        In the order of the clients' names.
-    shares
-        How much of each client's numbers counts, from 0 to 1.
-    influence
-        The histories after the round.
-    """
-
-    updates: tuple[Update, ...]
-    shares: Mapping[str, float]
-    influence: Influence
+    updates: tuple[Update, ...]  # in the order of the clients' names
+    shares: Mapping[str, float]  # how much of each client's numbers counts, from 0 to 1
+    influence: Influence  # the histories after the round
 
 
 def with_bounded_influence(
@@ -73,17 +63,13 @@ def with_bounded_influence(
     ----------
     updates
         The accepted updates, in the order of the clients' names.
-    live
-        The models of the round plan.
     agreement
         The agreement of the round, from before its updates.
-    influence
-        The histories before the round.
     apart
         The clients that have models of their own: they add nothing to what is common.
     most
         The most records that an update counts as; None: only the others bound it.
-    between, agreed
+    online, agreed
         The online models, and their agreed state.
     seed
         The seed of the signs of sketches: who knows it can push where histories see nothing.

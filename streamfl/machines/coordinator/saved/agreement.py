@@ -24,28 +24,6 @@ from streamfl.protocol.tempered import tempered
 class Agreement:
     """The registry, and the sums it is computed from.
 
-    Parameters
-    ----------
-    registry
-        The registry of the open round.
-    squared_norm
-        Running mean of |z|^2, by which scale-free steps are divided.
-    scaling
-        Whether features are standardised at all.
-    moments
-        Moments of the features of accepted records since the last restart; they stop growing when the scaler freezes.
-    early
-        What is kept of these moments to judge the first values with.
-    settled
-        Whether there was a restart after the scaler froze; since then it follows only features that have moved.
-    second
-        Second moments of the features in registry coordinates; None until any were sent.
-    size
-        The mean number of records of a client in the last round; at first of those that it joined with.
-    expected
-        The square roots of the second moments to expect by the clients' Joins, shape (d + 1,); empty if these tell
-        nothing of values.
-
     Examples
     --------
     >>> moments = Moments.of(("x",), np.array([[1.0], [2.0], [6.0]]))
@@ -55,15 +33,22 @@ class Agreement:
     (('a', 'b'), array([3.]), 2.0)
     """
 
-    registry: Registry
-    squared_norm: float
-    scaling: bool = True
+    registry: Registry  # the registry of the open round
+    squared_norm: float  # running mean of |z|^2, by which scale-free steps are divided
+    scaling: bool = True  # whether features are standardised at all
+    # Moments of the features of accepted records since the last restart; they stop growing when the scaler freezes.
     moments: Moments | None = None
+    # Second moments of the features in registry coordinates; None until any were sent.
     second: SecondMoments | None = None
+    # Whether there was a restart after the scaler froze; since then it follows only features that have moved.
     settled: bool = False
+    # The mean number of records of a client in the last round; at first of those that it joined with.
     size: float = 0.0
+
+    # The square roots of the second moments to expect by the clients' Joins, shape (d + 1,); empty if these tell
+    # nothing of values.
     expected: FloatArray = field(default_factory=lambda: np.zeros(0))
-    early: Early = field(default_factory=Early)
+    early: Early = field(default_factory=Early)  # what is kept of these moments to judge the first values with
 
     @classmethod
     def of(cls, joins: Sequence[Join], *, scaling: bool, limits: Limits = NAMED, fewest: int = 1) -> "Agreement":
@@ -112,8 +97,6 @@ class Agreement:
         ----------
         updates
             The accepted updates, in the order of the clients.
-        t
-            The round.
         frozen
             Whether the scaler is fixed, except for features that have no scale yet.
         unit

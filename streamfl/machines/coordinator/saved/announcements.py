@@ -23,12 +23,8 @@ def announcements(
 
     Parameters
     ----------
-    closed
-        The entry.
     alarm
         A change that is no reason for a restart; None if there was none.
-    decided
-        The decisions of the profile.
     members
         The ledger after the entry, by client.
     """

@@ -19,48 +19,6 @@ MOST_SILENT, LONGEST_REST = 3, 10
 class Member:
     """One client's account.
 
-    Parameters
-    ----------
-    incarnation
-        The number of the start that joined last; 0 before any has.
-    nonce
-        The nonce of that start, which holds the incarnation; empty if it is not known.
-    left
-        Whether it has left; it may come back.
-    awaited
-        Whether rounds wait for it: it was there when the federation began, or has sent an update since it joined. A
-        name that only joins holds nothing up.
-    positions
-        The next position of each of its partitions.
-    accepted, rejected
-        Records accepted, and bad records passed.
-    missed
-        Rounds closed without it since its last update.
-    sample
-        The places of its history sample, to be read again after a kill.
-    held
-        The places of its held-out records, by increasing ordinal.
-    refused
-        Entries in a row that closed without it because its messages for them were refused. An accepted update ends
-        the row, also one of a client that lies now and then: eviction is for one whose records would pend for ever.
-        No round waits for a client after a refusal, and the bounds on influence limit what is accepted.
-    evicted
-        Whether it has left because of that; only a new incarnation may come back.
-    places
-        Where and when its last rounds began.
-    watermark
-        How far it has come in the features, if its labels come later.
-    key
-        The public key for masks of the start that joined last, if it has one.
-    spent
-        What the names have cost that it has brought alone: see `streamfl.machines.coordinator.names`.
-    disclosed
-        The pending records over which a total of masked sums was asked for.
-    silent
-        Totals in a row that failed because it told no seeds of its masks.
-    rests
-        The entry from which on it masks sums again; it is left out before that.
-
     Examples
     --------
     >>> member = Member(1, "7f", positions={"p": 12}, accepted=11, rejected=1)
@@ -68,25 +26,33 @@ class Member:
     (12, 1, 2)
     """
 
-    incarnation: int = 0
-    nonce: str = ""
-    left: bool = False
+    incarnation: int = 0  # the number of the start that joined last; 0 before any has
+    nonce: str = ""  # the nonce of that start, which holds the incarnation; empty if it is not known
+    left: bool = False  # whether it has left; it may come back
+
+    # Whether rounds wait for it: it was there when the federation began, or has sent an update since it joined. A
+    # name that only joins holds nothing up.
     awaited: bool = True
-    positions: dict[str, int] = field(default_factory=dict)
+    positions: dict[str, int] = field(default_factory=dict)  # the next position of each of its partitions
+    # Records accepted, and bad records passed.
     accepted: int = 0
     rejected: int = 0
-    missed: int = 0
-    sample: tuple[SampledRound, ...] = ()
-    held: tuple[HeldRecord, ...] = ()
+    missed: int = 0  # rounds closed without it since its last update
+    sample: tuple[SampledRound, ...] = ()  # the places of its history sample, to be read again after a kill
+    held: tuple[HeldRecord, ...] = ()  # the places of its held-out records, by increasing ordinal
+
+    # Entries in a row that closed without it because its messages for them were refused. An accepted update ends the
+    # row, also one of a client that lies now and then: eviction is for one whose records would pend for ever. No
+    # round waits for a client after a refusal, and the bounds on influence limit what is accepted.
     refused: int = 0
-    evicted: bool = False
-    places: Places = field(default_factory=Places)
-    watermark: Watermark | None = None
-    key: str = ""
-    spent: int = 0
-    disclosed: Disclosed | None = None
-    silent: int = 0
-    rests: int = 0
+    evicted: bool = False  # whether it has left because of that; only a new incarnation may come back
+    places: Places = field(default_factory=Places)  # where and when its last rounds began
+    watermark: Watermark | None = None  # how far it has come in the features, if its labels come later
+    key: str = ""  # the public key for masks of the start that joined last, if it has one
+    spent: int = 0  # what the names have cost that it has brought alone: see `streamfl.machines.coordinator.names`
+    disclosed: Disclosed | None = None  # the pending records over which a total of masked sums was asked for
+    silent: int = 0  # totals in a row that failed because it told no seeds of its masks
+    rests: int = 0  # the entry from which on it masks sums again; it is left out before that
 
     @property
     def read(self) -> int:

@@ -52,26 +52,13 @@ class Extent:
 
 @dataclass(frozen=True)
 class Drift:
-    """A drift that was announced, and the clients that were named for it.
+    """A drift that was announced, and the clients that were named for it."""
 
-    Parameters
-    ----------
-    first
-        The announcement that found it, without positions and clients.
-    extent
-        Where the change lies at the clients of that announcement: the medians over them.
-    clients
-        The clients named as having drifted alone, for as long as that may be so.
-    is_common
-        Whether it is not local: it led to a restart, or many clients were named.
-    since
-        The rounds to which its last findings date it, by which the later states of a branch are known to be of it.
-    """
-
-    first: LocalDrift | Restarted
-    extent: Extent
-    clients: tuple[str, ...] = ()
-    is_common: bool = False
+    first: LocalDrift | Restarted  # the announcement that found it, without positions and clients
+    extent: Extent  # where the change lies at the clients of that announcement: the medians over them
+    clients: tuple[str, ...] = ()  # the clients named as having drifted alone, for as long as that may be so
+    is_common: bool = False  # whether it is not local: it led to a restart, or many clients were named
+    # The rounds to which its last findings date it, by which the later states of a branch are known to be of it.
     since: tuple[int, ...] = ()
 
 

@@ -19,13 +19,6 @@ R = TypeVar("R", bound=tuple[int, ...])
 class Places:
     """Where and when the last rounds of one client began.
 
-    Parameters
-    ----------
-    begun
-        By partition, each round in which its positions moved, with the position before.
-    times
-        Each round whose records have times, with those of the first and the last record, as in `Numbers.times`.
-
     Examples
     --------
     >>> places = Places({"p": ((7, 100), (9, 140))}, ((7, 1000, 1900), (9, 2000, 2900)))
@@ -33,7 +26,9 @@ class Places:
     (140, 180, (2000, 2900))
     """
 
+    # By partition, each round in which its positions moved, with the position before.
     begun: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    # Each round whose records have times, with those of the first and the last record, as in `Numbers.times`.
     times: tuple[tuple[int, int, int], ...] = ()
 
     def after(self, update: Update) -> "Places":

@@ -18,86 +18,47 @@ from streamfl.protocol.registry import Registry, wrong_registry
 
 @dataclass
 class CoordinatorState:
-    """All that a coordinator must remember; every Commit saves it.
-
-    Parameters
-    ----------
-    profile
-        The profile and its models.
-    entry
-        The number of the open ledger entry.
-    round
-        The open round.
-    agreement
-        What the clients agree on; None before round 1.
-    members
-        The ledger, by client.
-    known_labels
-        Labels registered when the epoch began.
-    restarted
-        The round of the last restart; 0 before any.
-    rescaled
-        The round of the last restart that made the scaler follow the records again.
-    online
-        The agreed state of the online models; None if there are none.
-    refused
-        Messages refused for their content since the federation began.
-    measured
-        The clients whose turn it is to send moments in the open round; None: all. It is kept, so that a round that a
-        new coordinator opens again asks for the same, whatever client has left or come meanwhile.
-    drifts
-        The last drifts that were announced.
-    period
-        The open period, with rounds by event time.
-    keys
-        By client, the key that has signed its last Join: the key of its host. Empty for one that was admitted before
-        it joined.
-    barred
-        The clients that an operator has evicted and not admitted again.
-    changed
-        The last command of an operator.
-    held
-        Whether an operator holds the federation: the open entry is not closed.
-    restart
-        The model that an operator wants an epoch to begin with when the open round closes, see `Command`; None: no
-        restart was ordered.
-    influence
-        What is remembered of clients' earlier numbers, to bound their influence; sealed, where there is a secret.
-    roster
-        The clients that mask their sums in the open round; None if sums are not masked.
-    logs
-        By partition, the identity of the log that its positions in the ledger are of, where it is known.
-    repeats
-        The entry whose total of masked sums was asked for and not learnt, see `RoundOpened`; 0 for none.
-    settings
-        The settings of the process that has saved it, by name, as it writes them: some 1.5 kB. Machines do not read
-        them.
-    """
+    """All that a coordinator must remember; every Commit saves it."""
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
-    profile: Profile
-    entry: int = 1
-    round: int = 1
-    agreement: Agreement | None = None
-    members: dict[str, Member] = field(default_factory=dict)
-    known_labels: int = 0
-    restarted: int = 0
-    rescaled: int = 0
-    online: AgreedState | None = None
-    refused: int = 0
+    profile: Profile  # the profile and its models
+    entry: int = 1  # the number of the open ledger entry
+    round: int = 1  # the open round
+    agreement: Agreement | None = None  # what the clients agree on; None before round 1
+    members: dict[str, Member] = field(default_factory=dict)  # the ledger, by client
+    known_labels: int = 0  # labels registered when the epoch began
+    restarted: int = 0  # the round of the last restart; 0 before any
+    rescaled: int = 0  # the round of the last restart that made the scaler follow the records again
+    online: AgreedState | None = None  # the agreed state of the online models; None if there are none
+    refused: int = 0  # messages refused for their content since the federation began
+
+    # The clients whose turn it is to send moments in the open round; None: all. It is kept, so that a round that a
+    # new coordinator opens again asks for the same, whatever client has left or come meanwhile.
     measured: tuple[str, ...] | None = None
-    drifts: tuple[Drift, ...] = ()
-    period: int | None = None
+    drifts: tuple[Drift, ...] = ()  # the last drifts that were announced
+    period: int | None = None  # the open period, with rounds by event time
+
+    # By client, the key that has signed its last Join: the key of its host. Empty for one that was admitted before it
+    # joined.
     keys: dict[str, str] = field(default_factory=dict)
-    barred: tuple[str, ...] = ()
-    changed: MemberChanged | None = None
-    held: bool = False
+    barred: tuple[str, ...] = ()  # the clients that an operator has evicted and not admitted again
+    changed: MemberChanged | None = None  # the last command of an operator
+    held: bool = False  # whether an operator holds the federation: the open entry is not closed
+
+    # The model that an operator wants an epoch to begin with when the open round closes, see `Command`; None: no
+    # restart was ordered.
     restart: str | None = None
+    # What is remembered of clients' earlier numbers, to bound their influence; sealed, where there is a secret.
     influence: Influence = field(default_factory=Influence)
-    roster: Roster | None = None
+    roster: Roster | None = None  # the clients that mask their sums in the open round; None if sums are not masked
+    # By partition, the identity of the log that its positions in the ledger are of, where it is known.
     logs: dict[str, str] = field(default_factory=dict)
+    # The entry whose total of masked sums was asked for and not learnt, see `RoundOpened`; 0 for none.
     repeats: int = 0
+
+    # The settings of the process that has saved it, by name, as it writes them: some 1.5 kB. Machines do not read
+    # them.
     settings: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -30,8 +30,6 @@ def wrong_learnt(learnt: NativeLearnt, agreed: NativeState, covered: Covered) ->
 
     Parameters
     ----------
-    learnt
-        What the client's update says.
     agreed
         The agreed state from which it began.
     covered
@@ -169,7 +167,7 @@ def _wrong_numbers(learnt: NativeLearnt, members: int) -> str | None:
     if not abs(learnt.centre) <= LARGEST_TARGET:
         return "a centre of online models is out of the range of targets"
     if not are_extremes(learnt.extremes) or (learnt.extremes and learnt.labels):
-        return "the extremes of online models are none of targets"
+        return "the least and the largest target of online models are impossible"
     # Standardised values are clipped, and a record touches one cell of each fern.
     if not 0.0 <= learnt.norms.min() <= learnt.norms.max() <= FERNS + 1.0 + FARTHEST**2 * len(learnt.features):
         return "norms of online models are out of range"

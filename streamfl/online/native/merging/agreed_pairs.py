@@ -1,4 +1,4 @@
-"""What follows what at all clients: pairs of labels, of which older rounds count less and less."""
+"""How often one label followed another, over all clients; older rounds count less and less."""
 
 from collections.abc import Sequence
 
@@ -19,10 +19,6 @@ def after_round(before: FloatArray, parts: Sequence[NativeLearnt], labels: tuple
 
     Parameters
     ----------
-    before
-        The pairs of the rounds before.
-    parts
-        What each client learnt.
     labels
         All labels by now, those of before first.
 

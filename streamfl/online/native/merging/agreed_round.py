@@ -39,10 +39,8 @@ def after_round(
         What each client learnt, by name, in the order of names.
     labels
         All labels by now.
-    settings
-        How they learn.
     apart
-        The clients that learn apart: they add nothing, but the experts that they use stay awake.
+        The clients that drifted alone: they add nothing, but the experts that they use stay awake.
     renamed
         After a restart, the permutation pi: label a is to be called what label pi(a) was; empty if none is known.
         None: there was no restart.

@@ -16,7 +16,7 @@ from streamfl.protocol.native.steps import Steps
 
 @dataclass(frozen=True)
 class Alone(Way):
-    """Nothing is rounded, and so nothing kept back; nobody is protected from what it says."""
+    """Nothing is rounded, so nothing is kept back. No other client needs protection from what it sends."""
 
     def numbers(self, raw: Raw, agreed: NativeState, draws: np.random.Generator, coarser: int) -> LearntNumbers:
         """Return all numbers as they are; how often a cell was visited matters to nobody else."""

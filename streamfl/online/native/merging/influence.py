@@ -74,7 +74,7 @@ def fewer_pairs(pairs: FloatArray, share: float) -> FloatArray:
 def tempered_parts(parts: Sequence[NativeLearnt], agreed: NativeState) -> list[NativeLearnt]:
     """Return what clients learnt with moments that do not lie far beyond the agreed ones, nor beyond each other's.
 
-    Those of a feature that began again may: they count only where most of its values did.
+    The moments of a feature that began again may: they count only if most of its values began again.
     """
     each = [part.moments.only(_goes_on(part)) for part in parts]
     near = tempered([beside(moments, agreed.moments, FEW) for moments in each])

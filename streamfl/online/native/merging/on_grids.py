@@ -27,10 +27,10 @@ from streamfl.protocol.native.steps import Steps
 
 @dataclass(frozen=True)
 class OnGrids(Way):
-    """What is sent are whole numbers of steps: at random at clients, and the coordinator keeps back what is left."""
+    """Clients send whole numbers of steps, rounded at random; the coordinator rounds too, and keeps the rest back."""
 
     def numbers(self, raw: Raw, agreed: NativeState, draws: np.random.Generator, coarser: int) -> LearntNumbers:
-        """Return numbers on the grids of the round, and the rows that move, or tell that little has to."""
+        """Return numbers on the grids of the round, of the rows of the table that `rows_sent` chooses."""
         fitting = fitting_steps(raw.weights, raw.table, raw.cells, raw.records, agreed)
         steps = (agreed.steps if agreed.steps.are_known else fitting).coarser(coarser)
         most = most_steps(raw.records, coarser)

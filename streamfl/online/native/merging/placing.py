@@ -1,4 +1,4 @@
-"""Puts a client's arrays at the federation's places: its names come in the order in which it met them."""
+"""Puts a client's arrays into the federation's order of names; a client has its names as it met them."""
 
 import numpy as np
 

@@ -27,8 +27,6 @@ def misnamed(
         The agreed state from which the clients began.
     parts
         What each client learnt in the round of the alarm.
-    labels
-        All labels.
     permutation
         The permutation pi of the first labels: label a is to be called what label pi(a) was.
 
@@ -90,8 +88,6 @@ def renamed(
         The models to change, shape (models,), bool.
     permutation
         The permutation pi of the first columns.
-    settings
-        The settings of the models.
 
     Examples
     --------

@@ -16,26 +16,15 @@ from streamfl.protocol.native.steps import Steps
 
 
 class Raw(NamedTuple):
-    """What the records of a round did to the agreed state, before anything is rounded.
+    """What the records of a round did to the agreed state, before anything is rounded."""
 
-    Parameters
-    ----------
-    records
-        How many there were.
-    weights
-        The difference of the linear weights.
-    cells, visits, table
-        The rows of the table that changed, rising; the visits to each, and the differences there.
-    second
-        The sum of z z^T; empty if it is not the client's turn.
-    """
-
-    records: int
-    weights: FloatArray
+    records: int  # how many there were
+    weights: FloatArray  # the difference of the linear weights
+    # The rows of the table that changed, rising; the visits to each, and the differences there.
     cells: IntArray
     visits: IntArray
     table: FloatArray
-    second: FloatArray
+    second: FloatArray  # the sum of z z^T; empty if it is not the client's turn
 
 
 class LearntNumbers(NamedTuple):
@@ -51,25 +40,14 @@ class LearntNumbers(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Merged:
-    """The differences of all clients as one.
+    """The differences of all clients as one."""
 
-    Parameters
-    ----------
-    weights
-        The change of the linear weights.
-    cells, table
-        The rows of the table that change, rising, and the change of each.
-    steps
-        The steps of the next round.
-    kept_back
-        What is kept back for the next change.
-    """
-
-    weights: FloatArray
+    weights: FloatArray  # the change of the linear weights
+    # The rows of the table that change, rising, and the change of each.
     cells: IntArray
     table: FloatArray
-    steps: Steps = field(default_factory=Steps)
-    kept_back: KeptBack = field(default_factory=KeptBack)
+    steps: Steps = field(default_factory=Steps)  # the steps of the next round
+    kept_back: KeptBack = field(default_factory=KeptBack)  # what is kept back for the next change
 
 
 class Way(ABC):
@@ -81,8 +59,6 @@ class Way(ABC):
 
         Parameters
         ----------
-        raw
-            What it learnt.
         agreed
             The agreed state from which it learnt.
         draws

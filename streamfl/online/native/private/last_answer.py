@@ -38,11 +38,6 @@ class LastAnswer:
 
     Of the labels that follow one, the 16 most frequent of late are kept.
 
-    Parameters
-    ----------
-    targets
-        Whether targets are predicted instead of labels.
-
     Examples
     --------
     >>> last, even = LastAnswer(), np.array([0.5, 0.5])
@@ -59,7 +54,7 @@ class LastAnswer:
     array([0.25, 0.75])
     """
 
-    targets: bool = False
+    targets: bool = False  # whether targets are predicted instead of labels
     mixture: Mixture = field(init=False)
     _labels: tuple[str, ...] = ()
     _label: IntArray = field(init=False)

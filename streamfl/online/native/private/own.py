@@ -25,13 +25,6 @@ class OwnModel:
     Labels: softmax, of the labels that the client has had. Targets: the running mean of the client's targets, ferns
     with a table of their own and half a linear part; without ferns, a linear model beside the mean.
 
-    Parameters
-    ----------
-    targets
-        Whether targets are predicted instead of labels.
-    ferns
-        Whether it has ferns; only with targets.
-
     Examples
     --------
     >>> own, ferns = OwnModel(), Ferns(0)
@@ -44,8 +37,8 @@ class OwnModel:
            [0., 1.]])
     """
 
-    targets: bool = False
-    ferns: bool = False
+    targets: bool = False  # whether targets are predicted instead of labels
+    ferns: bool = False  # whether it has ferns; only with targets
     _present: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     _features: tuple[str, ...] = ()
     _labels: tuple[str, ...] = ()

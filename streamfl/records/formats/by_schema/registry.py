@@ -37,18 +37,13 @@ class Schema(msgspec.Struct, frozen=True):
 class SchemaRegistry:
     """The schemas of a registry.
 
-    Parameters
-    ----------
-    url
-        Where it is; a name and a password before the host are sent as basic authentication.
-
     Raises
     ------
     UsageError
         The address is none.
     """
 
-    url: str
+    url: str  # where it is; a name and a password before the host are sent as basic authentication
     _open: Any = field(init=False)
     _headers: dict[str, str] = field(init=False)
     _place: str = field(init=False)

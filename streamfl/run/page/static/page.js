@@ -202,12 +202,12 @@ function standing([, state, learnt, missed, , , refused, , refusedIn]) {
   return "";
 }
 
-function told([name, state, learnt, missed, records, rejected, refused, reason, , value, naive, astray], measure) {
+function told([name, state, learnt, missed, records, rejected, refused, reason, , value, naive, rejectedLabels], measure) {
   const parts = [`${name}: ${state}`, learnt ? `last learnt in round ${count(learnt)}` : "nothing learnt yet", `${counted(records, "record")}, ${count(rejected)} rejected`];
   if (value !== null) parts.push(`${MEASURES[measure]} lately ${measured(value, measure)}, NoChange ${measured(naive, measure)}`);
   if (missed) parts.push(`${counted(missed, "round")} missed`);
   if (refused) parts.push(`${counted(refused, "message")} refused: ${reason}`);
-  if (astray) parts.push(astray);
+  if (rejectedLabels) parts.push(rejectedLabels);
   return parts.join("\n");
 }
 

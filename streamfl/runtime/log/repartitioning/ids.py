@@ -18,8 +18,6 @@ class Ids:
 
     Parameters
     ----------
-    partitions
-        The partitions that are written.
     window
         The records of each that are kept.
 

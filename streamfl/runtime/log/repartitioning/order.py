@@ -49,27 +49,15 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Repartitioned:
-    """One message that is written, or one that cannot be.
+    """One message that is written, or one that cannot be."""
 
-    Parameters
-    ----------
-    kind
-        Whether it is a record or a label.
-    partition
-        Where it is written; -1: nowhere, it is stray.
-    client, id
-        Whose it is, and its id; without a client it is stray, or marks the end.
-    reason
-        Why it is stray.
-    place, message
-        Where it was read, and the message; None for a mark.
-    """
-
-    kind: Kind
-    partition: int
+    kind: Kind  # whether it is a record or a label
+    partition: int  # where it is written; -1: nowhere, it is stray
+    # Whose it is, and its id; without a client it is stray, or marks the end.
     client: str
     id: str = ""
-    reason: str = ""
+    reason: str = ""  # why it is stray
+    # Where it was read, and the message; None for a mark.
     place: Place | None = None
     message: LogMessage | None = None
 
@@ -89,35 +77,17 @@ _Read = tuple[LogMessage, Whose, int]  # a message, whose it is, and when it was
 
 @dataclass(slots=True)
 class _Queue:
-    """What was read of a partition and not written yet.
+    """What was read of a partition and not written yet."""
 
-    Parameters
-    ----------
-    kind
-        What it holds.
-    begun
-        What was done when it was taken.
-    since
-        Since when nothing was read, in milliseconds.
-    next
-        The offset after the last message that was read.
-    passed
-        The time up to which everything was read, in milliseconds.
-    size
-        How many bytes `messages` have.
-    held
-        The labels that wait for their records, by offset.
-    """
-
-    kind: Kind
-    begun: PartitionProgress
-    since: int
-    next: int = field(init=False)
+    kind: Kind  # what it holds
+    begun: PartitionProgress  # what was done when it was taken
+    since: int  # since when nothing was read, in milliseconds
+    next: int = field(init=False)  # the offset after the last message that was read
     at_end: bool = False
-    passed: int = 0
-    size: int = 0
+    passed: int = 0  # the time up to which everything was read, in milliseconds
+    size: int = 0  # how many bytes `messages` have
     messages: deque[_Read] = field(default_factory=deque)
-    held: dict[int, _Read] = field(default_factory=dict)
+    held: dict[int, _Read] = field(default_factory=dict)  # the labels that wait for their records, by offset
 
     def __post_init__(self) -> None:
         self.next = self.begun.offset

@@ -7,20 +7,14 @@ from dataclasses import dataclass
 class PartitionProgress:
     """How far a partition is done.
 
-    Parameters
-    ----------
-    offset
-        All before it is done.
-    upto, held
-        All before `upto` is done, too, but for the offsets `held`.
-
     Examples
     --------
     >>> PartitionProgress(100, 130, (100, 117)).told, PartitionProgress.of(100, "30:0,17")
     ('30:0,17', PartitionProgress(offset=100, upto=130, held=(100, 117)))
     """
 
-    offset: int
+    offset: int  # all before it is done
+    # All before `upto` is done, too, but for the offsets `held`.
     upto: int
     held: tuple[int, ...] = ()
 

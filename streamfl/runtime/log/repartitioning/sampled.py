@@ -21,25 +21,14 @@ GRACE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Records and labels at one end of their topics.
+    """Records and labels at one end of their topics."""
 
-    Parameters
-    ----------
-    records, labels
-        How many there are with an id.
-    delays
-        How many seconds after its record each label came that found one, sorted.
-    rate
-        The records a second.
-    examples
-        The ids of a record and of a label, or "" for none.
-    """
-
+    # How many there are with an id.
     records: int
     labels: int
-    delays: tuple[float, ...]
-    rate: float
-    examples: tuple[str, str]
+    delays: tuple[float, ...]  # how many seconds after its record each label came that found one, sorted
+    rate: float  # the records a second
+    examples: tuple[str, str]  # the ids of a record and of a label, or "" for none
 
     @property
     def share(self) -> float:
@@ -99,17 +88,7 @@ def clients_seen(records: Read) -> CheckResult:
 
 
 def labels_fit(newest: Matched, oldest: Matched, window: int, partitions: int) -> Iterator[CheckResult]:
-    """Yield findings on labels at both ends of their topics.
-
-    Parameters
-    ----------
-    newest, oldest
-        The ends.
-    window
-        That of the settings.
-    partitions
-        How many partitions are written.
-    """
+    """Yield findings on labels at both ends of their topics."""
     best = max(newest, oldest, key=lambda one: one.share)
     if not best.labels:
         remedy = "start what writes there; nothing is learnt without labels"

@@ -12,24 +12,12 @@ NO_CLIENT = Reason("its key is not a client's name of 1 to 256 bytes", ReasonCod
 
 @dataclass(frozen=True, slots=True)
 class Whose:
-    """What is known of a message: whose it is, by which id, or why it cannot be used.
+    """What is known of a message: whose it is, by which id, or why it cannot be used."""
 
-    Parameters
-    ----------
-    client
-        The client of a record, "" if it names none; a label has none yet.
-    id
-        The id of the record, "" if it has none.
-    reason
-        What is wrong with it, "" if nothing is.
-    is_mark
-        Whether it marks the end of its partition.
-    """
-
-    client: str = ""
-    id: str = ""
-    reason: str = ""
-    is_mark: bool = False
+    client: str = ""  # the client of a record, "" if it names none; a label has none yet
+    id: str = ""  # the id of the record, "" if it has none
+    reason: str = ""  # what is wrong with it, "" if nothing is
+    is_mark: bool = False  # whether it marks the end of its partition
 
 
 MARK = Whose(is_mark=True)

@@ -26,6 +26,8 @@ from streamfl.live.http.infer import RequestLimits
 from streamfl.live.http.serving import _listening, serve, serving
 from streamfl.live.stopping import Stop
 from streamfl.protocol.registry import Registry, TargetUnit
+from streamfl.records.values.time_features import TimeFeatures
+from streamfl.records.values.times import Notation
 from streamfl.run.model_file import ServedModel
 
 # Predicts "yes" with odds e^(2 (a - b)).
@@ -54,6 +56,7 @@ TARGETS = ServedModel(
 )
 SMALL = RequestLimits(most_bytes=2000, most_records=20, at_once=2, seconds=0.05)
 INFER = "/v2/models/m/infer"
+VERSIONS = ("", "/versions/7", "/versions/candidate")
 
 
 def answers(model: ServedModel, **options: Any) -> Any:
@@ -118,6 +121,19 @@ def test_health_metadata_and_answers_of_a_model():
         assert labels == {"name": "prediction", "datatype": "BYTES", "shape": [2], "data": ["yes", "no"]}
         assert (shares["datatype"], shares["shape"]) == ("FP64", [2, 2])
         np.testing.assert_allclose(shares["data"][1::2], odds / (1.0 + odds))
+
+
+def test_a_model_with_features_of_the_time_takes_the_time():
+    features = TimeFeatures(("hour",), "at", Notation("Europe/Berlin"))
+    registry = Registry(1, ("a", *features.names), ("no", "yes"), np.zeros(3), np.ones(3))
+    W = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, -1.0], [0.0, 0.0]])  # yes at noon
+    model = ServedModel("classification", "softmax", registry, W, time_features=features)
+    told = call(answers(model), "GET", "/v2/models/m").json
+    assert [(one["name"], one["datatype"]) for one in told["inputs"]] == [("a", "FP64"), ("at", "BYTES")]
+    assert "matrix" not in told["parameters"]
+    texts = column("at", ["2026-07-01 23:00", "2026-07-01T10:00Z"], "BYTES")
+    assert outputs(infer(model, A, texts))["prediction"] == ["no", "yes"]
+    assert outputs(infer(model, A, column("at", [1_782_939_600, 1_782_900_000])))["prediction"] == ["no", "yes"]
 
 
 def test_the_model_may_change_between_two_requests_and_old_versions_are_gone():
@@ -213,6 +229,41 @@ def test_the_label_is_ignored_and_a_client_with_its_own_model_is_answered_by_it(
     assert outputs(infer(TWO, A, B, parameters={"client": "another"}))["prediction"] == ["yes", "no"]
     named = infer(replace(TWO, client_column="site"), A, B, column("site", ["upside-down", "another"], "BYTES"))
     assert outputs(named)["prediction"] == ["no", "no"]
+
+
+def test_a_candidate_answers_under_its_name_and_is_compared_where_no_version_is_asked_for():
+    counts, candidate = Counts(), Answering(replace(TWO, weights=-TWO.weights), 3, 1, 9, "candidate")
+    served = answers(TWO, candidate=lambda: candidate, counts=counts)
+    body = json.dumps({"inputs": [A, column("b", [1.0, -2.0])]}).encode()
+    told = {version: call(served, "POST", INFER.replace("/infer", f"{version}/infer"), body) for version in VERSIONS}
+    assert {
+        version: (reply.json["model_version"], outputs(reply)["prediction"]) for version, reply in told.items()
+    } == {
+        "": ("7", ["yes", "no"]),
+        "/versions/7": ("7", ["yes", "no"]),
+        "/versions/candidate": ("candidate", ["no", "no"]),
+    }
+    metadata = call(served, "GET", "/v2/models/m/versions/candidate").json
+    assert metadata["versions"] == call(served, "GET", "/v2/models/m").json["versions"] == ["7", "candidate"]
+    assert (metadata["parameters"]["compared_records"], metadata["parameters"]["compared_equal"]) == (2, 1)
+    assert counts.figures["compared_records"] == 2
+
+
+def test_a_candidate_that_cannot_answer_a_request_spoils_no_answer():
+    counts = Counts()
+    served = answers(TWO, candidate=lambda: Answering(COLOURED, 3, 1, 9, "candidate"), counts=counts)
+    assert outputs(call(served, "POST", INFER, json.dumps({"inputs": [A, B]}).encode()))["prediction"] == [
+        "yes",
+        "no",
+    ]
+    assert counts.figures["compared_failed"] == 1
+
+
+def test_targets_of_a_candidate_are_compared_by_their_difference():
+    counts, other = Counts(), replace(TARGETS, weights=-TARGETS.weights)
+    served = answers(TARGETS, candidate=lambda: Answering(other, 3, 1, 9, "candidate"), counts=counts)
+    call(served, "POST", INFER, json.dumps({"inputs": [column("x", [1.0, 2.0])]}).encode())
+    assert counts.figures["compared_difference"] == 4.0 + 8.0
 
 
 def test_an_answer_warns_where_a_client_may_be_misspelt_or_is_not_named():

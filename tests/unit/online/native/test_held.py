@@ -7,6 +7,8 @@ from streamfl.online.native.at_client import NativeAtClient
 from streamfl.protocol.native.settings import NativeSettings
 from streamfl.protocol.records import Batch, Span
 
+pytestmark = pytest.mark.compiles
+
 
 def records(n: int, *, targets: bool) -> Batch:
     rng = np.random.default_rng(1)

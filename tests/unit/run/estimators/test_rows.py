@@ -1,6 +1,7 @@
 """Records as River gives them: dicts, arrays and data frames of several packages."""
 
 import importlib
+from datetime import datetime
 
 import numpy as np
 import pytest
@@ -63,6 +64,11 @@ def test_names_of_features_that_are_no_text_become_text():
 def test_what_is_no_number_is_refused_by_name(value):
     with pytest.raises(ValueError, match=r"feature 'colour' is .* encode it first"):
         Rows().row({"x": 1.0, "colour": value})
+
+
+def test_a_time_that_is_no_number_names_what_makes_one_of_it():
+    with pytest.raises(ValueError, match=r"feature 'at' is .* for instance with streamfl.TimeEncoder"):
+        Rows().row({"at": datetime(2026, 3, 1)})
 
 
 @pytest.mark.parametrize("x", [[1, 2, 3], "abc", None, 5, np.zeros(3)])

@@ -1,6 +1,6 @@
 """Whether all is well, and why not."""
 
-from unit.live.page.told import accepted, closed, heard, joined, left, opened, refused
+from unit.live.page.told import accepted, closed, drifted, heard, joined, left, opened, refused
 
 from streamfl.protocol.messages import Ended, Served
 from streamfl.run.page.health import health
@@ -35,6 +35,12 @@ def test_clients_that_are_missing_or_refused_are_named_by_the_ends_of_their_name
         "rounds or more.",
         "warns",
     )
+
+
+def test_clients_that_drifted_alone_are_named_until_they_learn_with_the_others_again():
+    messages = [joined("a"), joined("b"), *rounds(4, "a", "b"), drifted(4, "latched", ("b",))]
+    assert told(*messages) == ("Not all is well: 1 client (b) drifted alone.", "warns")
+    assert told(*messages, drifted(5, "released", ("b",)))[1] == "well"
 
 
 def test_predictions_that_are_worse_than_no_change_are_not_well():

@@ -39,7 +39,7 @@ def shown(*messages):
 
 def client(found, name):
     keys = ("state", "learnt", "missed", "records", "rejected", "refused", "reason", "refused_in", "value", "naive")
-    keys = (*keys, "astray")
+    keys = (*keys, "rejected_labels")
     (row,) = [dict(zip(keys, row[1:], strict=True)) for row in found["clients"] if row[0] == name]
     return row
 
@@ -66,6 +66,11 @@ class TestHeadline:
         assert head["readings"] == [{"detector": "excess", "statistic": 3.5, "threshold": 9.25}]
         assert head["shares"] == "fast trees 50%"
         assert head["time"] == "2023-11-14T22:16:20Z"  # three minutes after the first message
+
+    def test_the_records_that_were_learnt_a_second_lately_are_told_where_the_log_has_times(self):
+        messages = [closed(i, [("c0", 30)]) for i in (1, 2, 3)]  # a minute each
+        (note,) = [card["note"] for card in shown(*messages)["cards"] if card["title"] == "Records"]
+        assert note == "0 rejected; 0.5 a second lately"
 
     def test_an_error_is_told_beside_the_error_of_no_change(self):
         served = Served(records=10, absolute_error=25.0, no_change=40.0)
@@ -176,7 +181,7 @@ class TestClients:
             "refused_in": 0,
             "value": None,
             "naive": None,
-            "astray": "",
+            "rejected_labels": "",
         }
         admit = MemberChanged(action="admit", client="b", number=1, by="", entry=2)
         assert client(shown(*told, admit), "b")["state"] == "admitted"
@@ -222,7 +227,7 @@ class TestClients:
         taken = [replace(accepted("a", 9), watermark=Watermark("f", 9, 0, expired=1, unusable=n)) for n in (2, 1)]
         found = shown(closed(1, [taken[0], ("b", 9)]), closed(2, taken[1:]))
         told = "3 labels whose record was rejected, 2 records whose label did not come in time"
-        assert [client(found, name)["astray"] for name in "ab"] == [told, ""]
+        assert [client(found, name)["rejected_labels"] for name in "ab"] == [told, ""]
 
     def test_refusals_under_unknown_names_make_no_clients(self):
         found = shown(joined("a"), *(refused(f"x{i}", f"reason {i}") for i in range(5)))

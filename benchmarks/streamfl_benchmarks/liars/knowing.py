@@ -1,6 +1,6 @@
 """Liars who know all but the coordinator's secret: the metric in which it compares, and what of theirs it let count.
 
-Whoever reads every topic can compute both. A member of `streamfl.testing.liars.hostile` lies in one message; these
+Whoever reads every topic can compute both. A member of `streamfl_benchmarks.liars.hostile` lies in one message; these
 pursue an aim over rounds. They steer away from what they have learnt honestly, by numbers that no round finds too
 large.
 """
@@ -27,23 +27,15 @@ LESS, MORE = 0.7, 1.05
 
 @dataclass
 class Knowing:
-    """A liar that pushes against its honest numbers of the last rounds.
+    """A liar that pushes against its honest numbers of the last rounds."""
 
-    Parameters
-    ----------
-    agreement
-        Returns what is agreed on, with the second moments by which numbers are compared.
-    seed
-        The seed of signs that it believes in: it pushes where such histories see nothing. None: it does not try.
-    share
-        Returns how much of its last update counted, from which it learns how far it may go; None: it does not look.
-    keeps
-        How much of its honest numbers is left after a round; with 0 it flips the sign of each round's own.
-    """
-
+    # Returns what is agreed on, with the second moments by which numbers are compared.
     agreement: Callable[[], Agreement]
+    # The seed of signs that it believes in: it pushes where such histories see nothing. None: it does not try.
     seed: int | None = None
+    # Returns how much of its last update counted, from which it learns how far it may go; None: it does not look.
     share: Callable[[], float] | None = None
+    # How much of its honest numbers is left after a round; with 0 it flips the sign of each round's own.
     keeps: float = KEEPS
     _size: float = LARGE
     _turn: int = 0

@@ -15,7 +15,7 @@ EXAMPLES = 3
 
 
 @dataclass(slots=True)
-class _Odd:
+class _Unusable:
     column: Column
     first: int  # the line of the first one
     cells: int = 0
@@ -24,33 +24,28 @@ class _Odd:
 
 
 @dataclass(slots=True)
-class OddCells:
-    """The odd cells of each column: how many there are, where they begin, and three examples.
-
-    Parameters
-    ----------
-    unit
-        The unit of lines in messages: `line` or `record`.
+class UnusableCells:
+    """The unusable cells of each column: how many there are, where they begin, and three examples.
 
     >>> from streamfl.records.columns import NumberColumn
-    >>> odd = OddCells("line")
-    >>> odd.add(NumberColumn("a"), ["1", "x", "y"], {1: "not a number", 2: "not a number"}, np.array([2, 3, 4]))
-    >>> list(odd.notes())
+    >>> unusable = UnusableCells("line")
+    >>> unusable.add(NumberColumn("a"), ["1", "x", "y"], {1: "not a number", 2: "not a number"}, np.array([2, 3, 4]))
+    >>> list(unusable.notes())
     ['column a: 2 cells from line 3 on are not numbers and count as missing, such as "x", "y"']
     """
 
-    unit: str
-    _columns: dict[str, _Odd] = field(default_factory=dict)
+    unit: str  # the unit of lines in messages: `line` or `record`
+    _columns: dict[str, _Unusable] = field(default_factory=dict)
     _missing: dict[str, Counter[str]] = field(default_factory=dict)
 
-    def add(self, column: Column, cells: Cells, odd: Mapping[int, str], lines: IntArray) -> None:
-        """Count the odd cells of a block, given by index with the reasons."""
-        if not odd:
+    def add(self, column: Column, cells: Cells, unusable: Mapping[int, str], lines: IntArray) -> None:
+        """Count the unusable cells of a block, given by index with the reasons."""
+        if not unusable:
             return
-        found = self._columns.setdefault(column.name, _Odd(column, int(lines[min(odd)])))
-        found.cells += len(odd)
-        found.ambiguous |= any("decimal mark" in why for why in odd.values())
-        for i in odd:
+        found = self._columns.setdefault(column.name, _Unusable(column, int(lines[min(unusable)])))
+        found.cells += len(unusable)
+        found.ambiguous |= any("decimal mark" in why for why in unusable.values())
+        for i in unusable:
             if len(found.examples) == EXAMPLES:
                 break
             found.examples[quoted(cells[i])] = None
@@ -62,16 +57,20 @@ class OddCells:
                 self._missing.setdefault(column.name, Counter())[cell.strip()] += 1
 
     def notes(self) -> Iterator[str]:
-        """Yield a note on each column with odd cells, and on each with a word for a missing value."""
-        for name, odd in self._columns.items():
-            such = f"such as {', '.join(odd.examples)}"
-            cells = f"column {quoted(name)[1:-1]}: {odd.cells:,} cell{'s' * (odd.cells != 1)} "
-            if isinstance(odd.column, TextColumn):
+        """Yield a note on each column with unusable cells, and on each with a word for a missing value."""
+        for name, unusable in self._columns.items():
+            such = f"such as {', '.join(unusable.examples)}"
+            cells = f"column {quoted(name)[1:-1]}: {unusable.cells:,} cell{'s' * (unusable.cells != 1)} "
+            if isinstance(unusable.column, TextColumn):
                 yield f"{cells}with values beyond the first {MAX_VALUES}, {such}, set none of its features"
             else:
-                remedy = "; if they are numbers, name their decimal mark with --decimal" if odd.ambiguous else ""
-                where = f"from {self.unit} {odd.first} on are" if odd.cells > 1 else f"({self.unit} {odd.first}) is"
-                kind = "not numbers and count" if odd.cells > 1 else "not a number and counts"
+                remedy = "; if they are numbers, name their decimal mark with --decimal" if unusable.ambiguous else ""
+                where = (
+                    f"from {self.unit} {unusable.first} on are"
+                    if unusable.cells > 1
+                    else f"({self.unit} {unusable.first}) is"
+                )
+                kind = "not numbers and count" if unusable.cells > 1 else "not a number and counts"
                 yield f"{cells}{where} {kind} as missing, {such}{remedy}"
         for name, words in self._missing.items():
             yield missing_words(f"column {quoted(name)[1:-1]}", words)

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamfl.arrays import FloatArray, IntArray
+from streamfl.arrays import FloatArray, IntArray, Numbers
 from streamfl.records.request import Request
-from streamfl.records.table import Numbers, Table, Texts
+from streamfl.records.table import Table, Texts
 from streamfl.records.values.cells import listed
 from streamfl.records.values.missing import NOT
 

@@ -34,19 +34,6 @@ Total = dict[str, tuple[Span, ...]]
 class Observer:
     """What somebody knows who reads everything.
 
-    Parameters
-    ----------
-    fewest
-        The fewest clients about whom anything may be told.
-    named
-        By feature and label, the clients that have named it.
-    spans
-        By entry, client and attempt, the records of an update.
-    asked
-        The totals that were asked for: entry, stage, and the attempts by client.
-    told
-        The entry, stage, client and attempt of all seeds that were sent.
-
     Examples
     --------
     >>> a, b, late = (Span("p", 0, 9),), (Span("q", 0, 9),), (Span("r", 0, 9),)
@@ -57,10 +44,13 @@ class Observer:
     ()
     """
 
-    fewest: int
-    named: dict[str, set[str]] = field(default_factory=dict)
+    fewest: int  # the fewest clients about whom anything may be told
+    named: dict[str, set[str]] = field(default_factory=dict)  # by feature and label, the clients that have named it
+    # By entry, client and attempt, the records of an update.
     spans: dict[tuple[int, str, str], tuple[Span, ...]] = field(default_factory=dict)
+    # The totals that were asked for: entry, stage, and the attempts by client.
     asked: list[Unmask] = field(default_factory=list)
+    # The entry, stage, client and attempt of all seeds that were sent.
     told: set[tuple[int, int, str, str]] = field(default_factory=set)
 
     def hear(self, message: FromClient | FromCoordinator) -> None:

@@ -15,11 +15,11 @@ from streamfl.protocol.events import Signed, Unusable
 from streamfl.protocol.messages import FromClient, FromCoordinator
 from streamfl.runtime.clock import ManualClock
 from streamfl.runtime.log.updates import understood
-from streamfl.testing.liars.lies import Liar, Sent
 from streamfl.wire import codec, messages, state_bytes
+from worlds.lies import Liar, Sent
 
 
-class Killed(Exception):  # noqa: N818  not an error of the killed machine
+class Killed(Exception):
     """The machine that was using the transport has been killed, before or after the effect."""
 
 
@@ -30,43 +30,33 @@ class Faults:
     With liars the same seed draws the same delays, losses and kills for as long as the same messages are sent: lies
     are drawn by themselves.
 
-    Parameters
-    ----------
-    loss, duplicate
-        That a message is lost, or arrives twice.
-    delay
-        The mean delay in seconds.
-    kill
-        That a machine is killed at a use of the transport, with even chances before and after its effect.
-    liars
-        The names of hostile members, some of the federation's clients: what is promised to honest clients is not
-        checked of them.
-    lies
-        That a message of a liar is replaced by a lie: an attack of `streamfl.testing.liars.hostile`, other content of
-        any field, or damaged bytes.
-    spoilt
-        That records of a liar, as it reads them, have absurd values, or many new names of features and labels.
-    forged
-        How many forged messages are sent to the coordinator in a second: in the name of a liar or a stranger, earlier
-        messages of any client once more, or no messages at all.
-    misleading
-        How many forged messages are sent to each client in a second, in the coordinator's name.
-
     Examples
     --------
     >>> Faults(loss=0.1).with_liars("c2").lies, Faults(loss=0.1).with_liars("c2").loss
     (0.5, 0.1)
     """
 
+    # That a message is lost, or arrives twice.
     loss: float = 0.0
     duplicate: float = 0.0
-    delay: float = 0.0
+    delay: float = 0.0  # the mean delay in seconds
+    # That a machine is killed at a use of the transport, with even chances before and after its effect.
     kill: float = 0.0
+
+    # The names of hostile members, some of the federation's clients: what is promised to honest clients is not
+    # checked of them.
     liars: tuple[str, ...] = ()
+
+    # That a message of a liar is replaced by a lie: an attack of `streamfl_benchmarks.liars.hostile`, other content
+    # of any field, or damaged bytes.
     lies: float = 0.0
+    # That records of a liar, as it reads them, have absurd values, or many new names of features and labels.
     spoilt: float = 0.0
+
+    # How many forged messages are sent to the coordinator in a second: in the name of a liar or a stranger, earlier
+    # messages of any client once more, or no messages at all.
     forged: float = 0.0
-    misleading: float = 0.0
+    misleading: float = 0.0  # how many forged messages are sent to each client in a second, in the coordinator's name
 
     def with_liars(self, *names: str) -> "Faults":
         """Return the same faults in a world with these liars, and with forgers."""
@@ -120,27 +110,14 @@ class Mailbox(Generic[T]):
 
 @dataclass
 class FaultyTransport:
-    """Links between one coordinator and its clients through a bad network.
+    """Links between one coordinator and its clients through a bad network."""
 
-    Parameters
-    ----------
-    clock
-        The virtual time.
-    rng
-        Draws every fault.
-    faults
-        The faults that happen.
-    observe
-        Called with the sender and every message that was sent, or committed once that is durable.
-    liar
-        Draws what liars and forgers say.
-    """
-
-    clock: ManualClock
-    rng: np.random.Generator
-    faults: Faults
+    clock: ManualClock  # the virtual time
+    rng: np.random.Generator  # draws every fault
+    faults: Faults  # the faults that happen
+    # Called with the sender and every message that was sent, or committed once that is durable.
     observe: Callable[[str, FromClient | FromCoordinator], None]
-    liar: Liar = field(default_factory=lambda: Liar(0, ()))
+    liar: Liar = field(default_factory=lambda: Liar(0, ()))  # draws what liars and forgers say
     to_coordinator: Mailbox[Sent] = field(init=False)
     to_clients: dict[str, Mailbox[bytes]] = field(default_factory=dict)
     saved: bytes | None = None

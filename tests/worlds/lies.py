@@ -37,9 +37,9 @@ from streamfl.protocol.moments import Moments
 from streamfl.protocol.records import Span
 from streamfl.protocol.registry import Registry
 from streamfl.testing.fields import altered, field_of, group_of
-from streamfl.testing.liars.hostile import ATTACKS
-from streamfl.testing.liars.spoilt import spoilt
 from streamfl.wire import codec, messages
+from streamfl_benchmarks.liars.hostile import ATTACKS
+from worlds.spoilt import spoilt
 
 # So many earlier messages of all clients may be sent again.
 REMEMBERED = 200
@@ -58,13 +58,6 @@ Sent = tuple[str, bytes]
 class Liar:
     """Draws lies and forgeries; the same draws for the same seed and the same messages.
 
-    Parameters
-    ----------
-    seed
-        Of all draws.
-    names
-        The clients in whose names lies and forgeries are told.
-
     Examples
     --------
     >>> liar = Liar(1, ("c2",))
@@ -73,8 +66,8 @@ class Liar:
     [1, 1, 1, 1, 1]
     """
 
-    seed: int
-    names: tuple[str, ...]
+    seed: int  # of all draws
+    names: tuple[str, ...]  # the clients in whose names lies and forgeries are told
     _rng: random.Random = field(init=False)
     _said: deque[Sent] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     _opened: RoundOpened | None = None
@@ -85,7 +78,7 @@ class Liar:
     _leaving: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._rng = random.Random(f"{self.seed} lies")  # noqa: S311  not for secrets
+        self._rng = random.Random(f"{self.seed} lies")
 
     def happens(self, probability: float) -> bool:
         """Tell whether something of this probability happens."""

@@ -33,16 +33,16 @@ from streamfl.runtime.log.recorded import Recorded
 from streamfl.runtime.loop import run
 from streamfl.runtime.nodes import ClientNode, CoordinatorNode, Node, unobserved
 from streamfl.sampling import generator
-from streamfl.testing.liars.lies import STRANGERS, Liar
 from streamfl.testing.violation import Violation
-from streamfl.testing.worlds.audit import Audit
-from streamfl.testing.worlds.bounds import check_client, check_coordinator
-from streamfl.testing.worlds.delayed import Accounts, Halves
-from streamfl.testing.worlds.faulty import Faults, FaultyTransport, Killed
-from streamfl.testing.worlds.observer import Observer
-from streamfl.testing.worlds.spoilt_records import SpoiltSource
 from streamfl.wire import messages
 from streamfl.wire.masking import MaskKeys
+from worlds.audit import Audit
+from worlds.bounds import check_client, check_coordinator
+from worlds.delayed import Accounts, Halves
+from worlds.faulty import Faults, FaultyTransport, Killed
+from worlds.lies import STRANGERS, Liar
+from worlds.observer import Observer
+from worlds.spoilt_records import SpoiltSource
 
 # The mean time that a killed machine is down, in seconds.
 DOWN_FOR = 3.0
@@ -50,15 +50,9 @@ DOWN_FOR = 3.0
 
 @dataclass
 class AuditedClient(Client):
-    """A client whose phase is checked after every event.
+    """A client whose phase is checked after every event."""
 
-    Parameters
-    ----------
-    audit
-        The auditor that checks it.
-    """
-
-    audit: Audit = field(default_factory=Audit)
+    audit: Audit = field(default_factory=Audit)  # the auditor that checks it
 
     def handle(self, event: ClientEvent, now: float) -> list[ClientDecision]:
         """Handle one event, and check the phase."""
@@ -116,26 +110,6 @@ class Machine:
 class Simulation:
     """Runs a federation to its end, killing and restarting machines, and checks it after every step.
 
-    Parameters
-    ----------
-    table, logs
-        The records, and those of each client.
-    client, coordinator
-        Settings of the machines.
-    state
-        Makes the coordinator's first state.
-    faults
-        The faults that happen until `calm_after`, after which there are none, so that a run ends.
-    seed
-        The seed of all faults: the same seed gives the same run, step by step.
-    halves
-        If labels come later: makes the halves of a client from its records, and from what it has
-        answered so far, which no kill loses.
-    calm_after
-        Seconds of virtual time during which faults happen.
-    most_steps
-        The number of steps after which a run counts as stuck.
-
     Raises
     ------
     Violation
@@ -162,16 +136,22 @@ class Simulation:
     ({'c0': 625, 'c1': 625}, True)
     """
 
+    # The records, and those of each client.
     table: Table
     logs: Mapping[str, Log]
+    # Settings of the machines.
     client: ClientSettings
     coordinator: CoordinatorSettings
-    state: Callable[[], CoordinatorState]
+    state: Callable[[], CoordinatorState]  # makes the coordinator's first state
+    # The faults that happen until `calm_after`, after which there are none, so that a run ends.
     faults: Faults = Faults()
-    seed: int = 0
+    seed: int = 0  # the seed of all faults: the same seed gives the same run, step by step
+
+    # If labels come later: makes the halves of a client from its records, and from what it has answered so far, which
+    # no kill loses.
     halves: Callable[[TableSource, Recorded], HalvesSource] | None = None
-    calm_after: float = 2000.0
-    most_steps: int = 50_000
+    calm_after: float = 2000.0  # seconds of virtual time during which faults happen
+    most_steps: int = 50_000  # the number of steps after which a run counts as stuck
     audit: Audit = field(default_factory=Audit)
     kills: int = 0
     recorded: dict[str, Recorded] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.records.doubts import (
+from streamfl.records.doubts.of_tables import (
     CONSTANT,
     COUNTER,
     FEWEST,
@@ -30,24 +30,12 @@ from streamfl.records.values.missing import kept
 
 
 class Doubts(NamedTuple):
-    """What looks wrong in some records.
+    """What looks wrong in some records."""
 
-    Parameters
-    ----------
-    codes
-        By field, numbers that probably stand for a missing value.
-    of_target
-        Such numbers among the targets.
-    counters
-        Fields of whole numbers that only rise, or only fall.
-    others
-        What else is doubted, with the fields that it is true of.
-    """
-
-    codes: dict[str, list[Code]]
-    of_target: list[Code]
-    counters: list[str]
-    others: dict[str, list[str]]
+    codes: dict[str, list[Code]]  # by field, numbers that probably stand for a missing value
+    of_target: list[Code]  # such numbers among the targets
+    counters: list[str]  # fields of whole numbers that only rise, or only fall
+    others: dict[str, list[str]]  # what else is doubted, with the fields that it is true of
 
     def new(self, known: set[tuple[str, object]]) -> "Doubts":
         """Return what is not among the known doubts, and add it to them.

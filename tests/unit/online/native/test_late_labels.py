@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from streamfl.online.native.private import asked as module
-from streamfl.online.native.private.asked import LateLabelExperts
+from streamfl.online.native.private import late_labels as module
 from streamfl.online.native.private.last_answer import LastAnswer
+from streamfl.online.native.private.late_labels import LateLabelExperts
 
 LABELS = ("a", "b", "c")
 

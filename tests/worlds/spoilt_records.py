@@ -31,7 +31,7 @@ class SpoiltSource(TableSource):
 
     def _columns(self, span: Span, positions: IntArray, which: IntArray | slice) -> Batch:
         batch = super()._columns(span, positions, which)
-        drawn = [random.Random(f"{self.seed} {self.name} {at}") for at in positions.tolist()]  # noqa: S311
+        drawn = [random.Random(f"{self.seed} {self.name} {at}") for at in positions.tolist()]
         rows = [(row, rng) for row, rng in enumerate(drawn) if rng.random() < self.share]
         return _spoilt(batch, rows) if rows else batch
 

@@ -22,7 +22,7 @@ from streamfl.protocol.messages import (
 )
 from streamfl.protocol.records import Batch
 from streamfl.testing.violation import Violation
-from streamfl.testing.worlds.delayed import Accounts
+from worlds.delayed import Accounts
 
 # The fields of a message that its line in the transcript shows.
 SHOWN = (
@@ -35,28 +35,6 @@ SHOWN = (
 class Audit:
     """The auditor of a run: it watches every message, and keeps its own copy of the ledger.
 
-    Parameters
-    ----------
-    transcript
-        One line for each event.
-    sent, positions, accepted, rejected, closed, restarts
-        Updates by client and attempt; the ledger's positions by client and partition; records accepted and rejected
-        by client; the ledger's entries; and restarts.
-    made, answered, learnt, apart
-        If labels come later: by client and attempt, the records of an update, as the positions of their labels and of
-        their features; the positions of features answered, by client; what the ledger has learnt, by client; and the
-        accounts of honest clients.
-    liars
-        The clients whose messages may be lies: what they say of themselves is not checked, what the ledger says is.
-    misled
-        Whether clients receive forged messages: one that is misled about its place may send what is refused.
-    closed_at
-        When each entry was closed, in seconds.
-    dropped
-        How many forged messages clients could not use.
-    refusals
-        How many messages of clients were refused, by reason.
-
     Examples
     --------
     >>> from streamfl.protocol.events import Tick
@@ -68,22 +46,31 @@ class Audit:
     streamfl.testing.violation.Violation: c0 is led from LEFT to JOINING by Tick
     """
 
-    transcript: list[str] = field(default_factory=list)
+    transcript: list[str] = field(default_factory=list)  # one line for each event
+
+    # Updates by client and attempt; the ledger's positions by client and partition; records accepted and rejected by
+    # client; the ledger's entries; and restarts.
     sent: dict[tuple[str, str], Update] = field(default_factory=dict)
     positions: dict[tuple[str, str], int] = field(default_factory=dict)
     accepted: dict[str, int] = field(default_factory=dict)
     rejected: dict[str, int] = field(default_factory=dict)
     closed: list[RoundClosed] = field(default_factory=list)
     restarts: list[Restarted] = field(default_factory=list)
+
+    # If labels come later: by client and attempt, the records of an update, as the positions of their labels and of
+    # their features; the positions of features answered, by client; what the ledger has learnt, by client; and the
+    # accounts of honest clients.
     made: dict[tuple[str, str], Mapping[int, int]] = field(default_factory=dict)
     answered: dict[str, set[int]] = field(default_factory=dict)
     learnt: dict[str, dict[int, int]] = field(default_factory=dict)
     delayed: dict[str, Accounts] = field(default_factory=dict)
+    # The clients whose messages may be lies: what they say of themselves is not checked, what the ledger says is.
     liars: frozenset[str] = frozenset()
+    # Whether clients receive forged messages: one that is misled about its place may send what is refused.
     misled: bool = False
-    closed_at: list[float] = field(default_factory=list)
-    dropped: int = 0
-    refusals: Counter[str] = field(default_factory=Counter)
+    closed_at: list[float] = field(default_factory=list)  # when each entry was closed, in seconds
+    dropped: int = 0  # how many forged messages clients could not use
+    refusals: Counter[str] = field(default_factory=Counter)  # how many messages of clients were refused, by reason
 
     def note(self, now: float, node: str, event: str) -> None:
         """Write a line into the transcript."""
@@ -117,10 +104,6 @@ class Audit:
 
         Parameters
         ----------
-        client
-            Its name.
-        known
-            What it knows of the ledger.
         told, asked
             How many labels, good and bad, and how many good features its source has given out.
         pending, waiting
@@ -157,12 +140,8 @@ class Audit:
 
         Parameters
         ----------
-        client
-            Its name.
         before, after
             Its phases before and after the event.
-        event, decisions
-            The event, and the client's decisions.
         """
         if not may_follow(before, event, decisions, after):
             raise Violation(f"{client} is led from {before.name} to {after.name} by {type(event).__name__}")

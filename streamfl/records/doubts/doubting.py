@@ -1,4 +1,4 @@
-"""Formats of records that also remark what looks wrong in them: see `streamfl.records.doubts_of_messages`.
+"""Formats of records that also remark what looks wrong in them: see `streamfl.records.doubts.of_messages`.
 
 They change nothing that is read: what a message means must not depend on those around it.
 """
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.records.doubts import FEWEST, LOOKED_AT
-from streamfl.records.doubts_of_messages import Doubts, doubts
+from streamfl.records.doubts.of_messages import Doubts, doubts
+from streamfl.records.doubts.of_tables import FEWEST, LOOKED_AT
 from streamfl.records.formats.field_map import FieldMap
 from streamfl.runtime.ports import Decoded, RecordFormat
 
@@ -127,7 +127,7 @@ def _doubts(fields: FieldMap, pieces: Sequence[Decoded], clients: Sequence[str])
         np.concatenate([piece.y for piece in pieces]) if has_targets else None,
         clients,
         missing_values=fields.missing_values,
-        hot=fields.category_features,
+        hot=(*fields.category_features, *(() if fields.made_of_times is None else fields.made_of_times.names)),
     )
 
 

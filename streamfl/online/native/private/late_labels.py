@@ -1,4 +1,4 @@
-"""The last answer where labels come late: it is judged by what it said when it was asked."""
+"""Experts on the last label where labels come late: each is judged by what it predicted when the record came."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -12,8 +12,8 @@ from streamfl.online.native.private.last_answer import LastAnswer
 MOST_NUMBERS = 2**20
 
 
-class Said(NamedTuple):
-    """What was known when a record was asked, the labels, and all that was said: see `LastAnswer.said`."""
+class PastPrediction(NamedTuple):
+    """What was known when a record came, the labels, and what all experts predicted: see `LastAnswer.said`."""
 
     known: str | float | None
     error: float
@@ -25,28 +25,24 @@ class Said(NamedTuple):
 class LateLabelExperts:
     """Experts on the last answer for records whose labels come late.
 
-    When a record is learnt, other experts have seen the labels before it, which they had not when it was asked:
-    beside them the last answer would never look better. So what all of them said is kept until the label comes. After
-    a restart that is lost, and such records only tell the last answer.
-
-    Parameters
-    ----------
-    last
-        The experts.
+    When a record's label comes, the other experts have learnt labels that they did not know when they predicted the
+    record. Compared then, they would always look better. So what each expert predicted is kept until the label comes,
+    and the experts are compared by that. After a restart of the process it is lost, and such records only tell what
+    the last label is.
 
     Examples
     --------
-    >>> asked = LateLabelExperts(LastAnswer())
+    >>> late = LateLabelExperts(LastAnswer())
     >>> positions, even = np.arange(3), np.full((3, 2), 0.5)
     >>> for _ in range(30):
-    ...     said = asked.mixed(positions, even, even, ("a", "b"))
-    ...     asked.learn(positions, np.array([0.0, 1.0, 1.0]), ("a", "b"))
-    >>> asked.last.expected(even[0]).round(2)
+    ...     said = late.mixed(positions, even, even, ("a", "b"))
+    ...     late.learn(positions, np.array([0.0, 1.0, 1.0]), ("a", "b"))
+    >>> late.last.expected(even[0]).round(2)
     array([[0.34, 0.66]])
     """
 
-    last: LastAnswer
-    _said: dict[int, Said] = field(default_factory=dict)
+    last: LastAnswer  # the experts
+    _said: dict[int, PastPrediction] = field(default_factory=dict)
     _numbers: int = 0
 
     def mixed(
@@ -77,17 +73,17 @@ class LateLabelExperts:
         served = others.copy()
         for i, position in enumerate(positions.tolist()):
             served[i] = last.mixed(others[i] - centre, own[i] - centre, centre) + centre
-            self._keep(position, Said(*last.known, labels, last.said))
+            self._keep(position, PastPrediction(*last.known, labels, last.said))
         return served
 
-    def _keep(self, position: int, said: Said) -> None:
+    def _keep(self, position: int, said: PastPrediction) -> None:
         self._forget(position)
         self._said[position] = said
         self._numbers += said.all.size
         while self._numbers > MOST_NUMBERS:
             self._forget(next(iter(self._said)))
 
-    def _forget(self, position: int) -> Said | None:
+    def _forget(self, position: int) -> PastPrediction | None:
         said = self._said.pop(position, None)
         self._numbers -= 0 if said is None else said.all.size
         return said
@@ -105,8 +101,8 @@ class LateLabelExperts:
                 last.learn(truth, centre)
 
 
-def _over(said: Said, labels: tuple[str, ...]) -> FloatArray:
-    """Return what was predicted, with a column for each label of today; the last answer had spread over its own."""
+def _over(said: PastPrediction, labels: tuple[str, ...]) -> FloatArray:
+    """Return what was predicted, with a column for each present label; labels that are new since get the padding."""
     if said.labels == labels:
         return said.all
     places = {label: column for column, label in enumerate(said.labels)}

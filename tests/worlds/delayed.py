@@ -17,24 +17,15 @@ from streamfl.testing.violation import expect
 
 @dataclass(frozen=True)
 class Halves:
-    """All halves of one client, as its log holds them.
+    """All halves of one client, as its log holds them."""
 
-    Parameters
-    ----------
-    features, labels
-        The keys of the good ones, by position. No two records have the same key.
-    length
-        How many labels there are, good and bad.
-    rejected
-        The positions of bad records whose keys are known, by key.
-    asked, told
-        When features and labels were written, in milliseconds, by position, as far as the log says.
-    """
-
+    # The keys of the good ones, by position. No two records have the same key.
     features: Mapping[int, str]
     labels: Mapping[int, str]
-    length: int
+    length: int  # how many labels there are, good and bad
+    # The positions of bad records whose keys are known, by key.
     rejected: Mapping[str, int] = field(default_factory=dict)
+    # When features and labels were written, in milliseconds, by position, as far as the log says.
     asked: Mapping[int, int] = field(default_factory=dict)
     told: Mapping[int, int] = field(default_factory=dict)
 
@@ -76,17 +67,6 @@ class Halves:
 class Account:
     """What the ledger says of a client whose labels come later.
 
-    Parameters
-    ----------
-    passed
-        Its position among the labels.
-    accepted, rejected
-        Labels.
-    watermark
-        The last one, with all that was written off; None before the first.
-    learnt
-        The positions of the labels and of the features that were learnt.
-
     Examples
     --------
     The window of two positions begins at 1. Of k to o, k is learnt, l is before the window, and n has been named by a
@@ -98,10 +78,12 @@ class Account:
     ([2, 4], 2)
     """
 
-    passed: int = 0
+    passed: int = 0  # its position among the labels
+    # Labels.
     accepted: int = 0
     rejected: int = 0
-    watermark: Watermark | None = None
+    watermark: Watermark | None = None  # the last one, with all that was written off; None before the first
+    # The positions of the labels and of the features that were learnt.
     learnt: Mapping[int, int] = field(default_factory=dict)
 
     def after(self, entered: Accepted, learnt: Mapping[int, int]) -> "Account":
@@ -176,24 +158,12 @@ class Account:
 
 @dataclass
 class Accounts:
-    """What the ledger has said of one client, entry by entry, next to what its log holds.
+    """What the ledger has said of one client, entry by entry, next to what its log holds."""
 
-    Parameters
-    ----------
-    name
-        The client.
-    halves
-        What its log holds.
-    window
-        See `streamfl.machines.client.intake.waiting`.
-    may_lack_names
-        Whether the registry may be full, so that a label is rejected for its name.
-    """
-
-    name: str
-    halves: Halves
-    window: int
-    may_lack_names: bool = False
+    name: str  # the client
+    halves: Halves  # what its log holds
+    window: int  # see `streamfl.machines.client.intake.waiting`
+    may_lack_names: bool = False  # whether the registry may be full, so that a label is rejected for its name
     _known: list[tuple[int, Account]] = field(default_factory=lambda: [(0, Account())])
     _off: dict[int, int] = field(default_factory=dict)  # by entry, what is written off
 
@@ -262,7 +232,7 @@ class Accounts:
         ----------
         answered
             The positions of the features that were answered.
-        least
+        min_records
             With fewer labels than this that find a record none of them is sent.
 
         Raises

@@ -1,0 +1,71 @@
+"""A candidate model next to the one that answers: what both predict for the same records."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import structlog
+
+from streamfl.arrays import FloatArray
+from streamfl.errors import StreamflError
+from streamfl.live.answering import Answering
+from streamfl.live.http.infer import InferRequest, RequestLimits, predicted
+from streamfl.run.model_file import ServedModel
+from streamfl.runtime.log.tally import Tally
+
+_REFUSALS = Tally(structlog.get_logger("streamfl.http"), "the candidate cannot answer")
+
+
+@dataclass(frozen=True)
+class AgreementCounts:
+    """Counts records that both have predicted.
+
+    Parameters
+    ----------
+    records
+        How many.
+    equal
+        For how many of them both have predicted the same label.
+    difference
+        The sum of the differences between both predictions of targets.
+    failed
+        Requests that the candidate could not answer.
+    """
+
+    records: int = 0
+    equal: int = 0
+    difference: float = 0.0
+    failed: int = 0
+
+    def __add__(self, other: "AgreementCounts") -> "AgreementCounts":
+        return AgreementCounts(
+            self.records + other.records,
+            self.equal + other.equal,
+            self.difference + other.difference,
+            self.failed + other.failed,
+        )
+
+    @property
+    def figures(self) -> dict[str, object]:
+        """Return the counts by name."""
+        return {f"compared_{name}": value for name, value in vars(self).items()}
+
+
+def compared(
+    request: tuple[bytes, int | None, RequestLimits],
+    model: ServedModel,
+    predictions: FloatArray,
+    candidate: Answering,
+) -> AgreementCounts:
+    """Let the candidate answer a request that a model has answered, and compare both."""
+    body, header, limits = request
+    try:
+        asked = InferRequest.of(body, header, candidate.model, limits)
+        others = candidate.model.decided(predicted(asked, candidate.model))
+    except StreamflError as error:
+        _REFUSALS.note("http", str(error))
+        return AgreementCounts(failed=1)
+    if model.task == "regression":
+        difference = np.abs(predictions[:, 0] - np.array(others, np.float64)).sum()
+        return AgreementCounts(len(others), difference=float(difference))
+    equal = sum(one == other for one, other in zip(model.decided(predictions), others, strict=True))
+    return AgreementCounts(len(others), equal)

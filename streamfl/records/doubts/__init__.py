@@ -1,0 +1,1 @@
+"""What looks wrong in the values of a file or of messages, said once."""
