@@ -19,6 +19,9 @@ GRADIENT, ROWS, SECOND, WEIGHT = -4, 55, -2, -6
 # Exponents while no deviation is known: features may be small. docs/choices.md, "Grids".
 UNKNOWN = -10
 
+# The step of weights in mixtures, as a power of two. docs/choices.md, "Grids".
+SHARE = -14
+
 # Exponents beyond these bounds are not published. docs/choices.md, "Grids".
 LEAST, MOST = -60, 60
 
@@ -127,6 +130,16 @@ def weights_on_grid(models: FloatArray, exponents: FloatArray) -> FloatArray:
             zero = (np.abs(models.sum(axis=2)) < steps / 8.0).all(axis=1)
             nearest[zero, :, -1] = 0.0 - nearest[zero, :, :-1].sum(axis=2)
     return nearest
+
+
+def shares_on_grid(shares: FloatArray) -> FloatArray:
+    """Return shares on a grid, of which the sum is 1 exactly; none becomes negative.
+
+    >>> float(shares_on_grid(np.ones(3) / 3.0).sum()), shares_on_grid(np.zeros(0))
+    (1.0, array([], dtype=float64))
+    """
+    up_to = np.cumsum(shares)
+    return np.diff(on_grid(up_to / up_to[-1:], np.full(len(shares), 2.0**SHARE)), prepend=0.0)
 
 
 def weights_in_short(W: FloatArray) -> FloatArray:

@@ -44,9 +44,9 @@ OF_SOME = {option.name for option in fields(AlgorithmOptions)} - {"radius"}
 # Options that say how the step of a round is made: with another one than the default, a round is one step.
 STEPS = ("model", "algorithm", "l2", "local_batch", "gamma")
 
-# No update takes fewer bytes, however coarse: with one feature, two labels and ten records it takes at least 908
-# (auto), 867 (ferns) or 485 (linear); with eight features and 100 records 1,144, 1,104 or 595.
-FEWEST = {"auto": 800, "ferns": 800, "linear": 450}
+# No update takes fewer bytes, however coarse: with one feature, two labels and ten records it takes at least 752
+# (auto), 718 (ferns) or 485 (linear); with eight features and 100 records 1,184, 1,158 or 573.
+FEWEST = {"auto": 700, "ferns": 650, "linear": 450}
 
 
 def _registered(registry: Registered[Any]) -> dict[str, Any]:
@@ -196,10 +196,10 @@ class LearningSettings(_Settings):
         UsageError
             The models cannot be rounded more coarsely, or no update of this many records keeps the budget.
 
-        >>> LearningSettings(bytes=12.5).check_budget(64)
-        >>> LearningSettings(bytes=12.5).check_budget(63)  # doctest: +ELLIPSIS
+        >>> LearningSettings(bytes=12.5).check_budget(56)
+        >>> LearningSettings(bytes=12.5).check_budget(55)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        streamfl.errors.UsageError: bytes 12.5: an update of 63 records could then have 788 bytes, but needs ...
+        streamfl.errors.UsageError: bytes 12.5: an update of 55 records could then have 688 bytes, but needs ...
         """
         if self.bytes == "auto":
             return

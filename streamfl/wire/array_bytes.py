@@ -12,6 +12,7 @@ only read.
 
 import math
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,7 +35,7 @@ FLOAT64, FLOAT32, GRID, SLICES, ROWS = 0, 1, 2, 3, 5
 SYMMETRIC, ZERO_SUM, RELATIVE, WHOLE, RISING = 4, 8, 16, 32, 64
 
 
-def written(x: FloatArray, first: FloatArray | None = None) -> bytes:
+def written(x: FloatArray, first: FloatArray | None = None, *, coded: bool = False) -> bytes:
     """Return an array as bytes.
 
     Parameters
@@ -43,6 +44,8 @@ def written(x: FloatArray, first: FloatArray | None = None) -> bytes:
         Any shape, float64.
     first
         An earlier array of the same shape, which the reader has.
+    coded
+        Whether whole numbers have the adaptive code.
 
     Examples
     --------
@@ -54,20 +57,40 @@ def written(x: FloatArray, first: FloatArray | None = None) -> bytes:
     if x.ndim > 1 and x.size > MANY_NUMBERS:
         filled = np.flatnonzero(((x != 0.0) | np.signbit(x)).reshape(len(x), -1).any(axis=1))
         if 2 * len(filled) < len(x):
-            return bytes([ROWS]) + shape + written(filled.astype(np.float64)) + written(x[filled])
+            return (
+                bytes([ROWS])
+                + shape
+                + written(filled.astype(np.float64), coded=coded)
+                + written(x[filled], coded=coded)
+            )
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not written in that form
-        form, data = min(_forms(x, first), key=lambda choice: len(choice[1]))
+        form, data = _plain(x)
+        on_grid = min(_forms(x, first), key=lambda choice: choice.likely_bits, default=None)
+    if on_grid is not None and len(numbers := on_grid.written(coded=coded)) < len(data):
+        form, data = on_grid.form, numbers
     return bytes([form]) + shape + data
 
 
-def _forms(x: FloatArray, first: FloatArray | None) -> Iterator[tuple[int, bytes]]:
-    """Yield each form that an array can be written in, and its bytes."""
-    yield _plain(x)
-    if not x.size or not np.isfinite(x).all():
-        return
-    yield from _on_grid(x, 0)
-    if first is not None and x.ndim == 2 and np.array_equal(first + (x - first), x):
-        yield from _on_grid(x - first, RELATIVE)
+class _OnGrid(NamedTuple):
+    """A form that an array can be written in: tables, each with the number of kinds of its rows."""
+
+    form: int
+    table: tuple[IntArray, int]
+    exponents: tuple[tuple[IntArray, int], ...] = ()
+
+    @property
+    def likely_bits(self) -> float:
+        """Return about how many bits it takes: by this the shortest is found, and only that is written."""
+        return float(
+            sum(np.log2(1.0 + 2.0 * np.abs(table)).sum() for table, _ in (*map(_between, self.exponents), self.table))
+        )
+
+    def written(self, *, coded: bool) -> bytes:
+        """Return exponents and numbers as bytes."""
+        if coded:
+            tables = (*map(_between, self.exponents), self.table)
+            return b"".join(whole_numbers.coded(table, groups) for table, groups in tables)
+        return b"".join(whole_numbers.written(table) for table, _ in (*self.exponents, self.table))
 
 
 def _plain(x: FloatArray) -> tuple[int, bytes]:
@@ -77,15 +100,25 @@ def _plain(x: FloatArray) -> tuple[int, bytes]:
     return FLOAT64, x.astype("<f8").tobytes()
 
 
-def _on_grid(x: FloatArray, form: int) -> Iterator[tuple[int, bytes]]:
+def _forms(x: FloatArray, first: FloatArray | None) -> Iterator[_OnGrid]:
+    """Yield each form of whole numbers that an array can be written in."""
+    if not x.size or not np.isfinite(x).all():
+        return
+    yield from _on_grid(x, 0)
+    if first is not None and x.ndim == 2 and np.array_equal(first + (x - first), x):
+        yield from _on_grid(x - first, RELATIVE)
+
+
+def _on_grid(x: FloatArray, form: int) -> Iterator[_OnGrid]:
     """Yield the array as whole numbers, if they are small."""
     if np.signbit(x[x == 0.0]).any():
         return
     matrix = x.reshape(_as_matrix(x.shape))
     if np.abs(matrix).max() < 2.0**31 and np.array_equal(matrix, np.rint(matrix)):
-        yield _whole(x, matrix.astype(np.int64), form | GRID | WHOLE)
+        form, table = _whole(x, matrix.astype(np.int64), form | GRID | WHOLE)
+        yield _OnGrid(form, table)
         return
-    rows, columns = _exponents(matrix)
+    rows, columns = _exponents(matrix, _groups(x.shape))
     if x.size <= LARGE:
         yield from _in_steps(x, matrix, rows, columns, form)
     least = int((rows[:, None] + columns)[matrix != 0.0].min(initial=FARTHEST)) if x.any() else 0
@@ -95,17 +128,15 @@ def _on_grid(x: FloatArray, form: int) -> Iterator[tuple[int, bytes]]:
         yield from _in_steps(x, matrix, np.full_like(rows, least), np.zeros_like(columns), form)
 
 
-def _in_steps(
-    x: FloatArray, matrix: FloatArray, rows: IntArray, columns: IntArray, form: int
-) -> Iterator[tuple[int, bytes]]:
+def _in_steps(x: FloatArray, matrix: FloatArray, rows: IntArray, columns: IntArray, form: int) -> Iterator[_OnGrid]:
     """Yield an array as whole numbers of steps, of which the exponents are given by row and column."""
     if max(np.abs(rows).max(), np.abs(columns).max()) > FARTHEST:
         return
     numbers = np.ldexp(matrix, -(rows[:, None] + columns))
     if np.abs(numbers).max() < 2.0**31:
-        exponents = whole_numbers.written(rows[None]) + whole_numbers.written(columns[None])
-        form, data = _whole(x, numbers.astype(np.int64), form | GRID)
-        yield form, exponents + data
+        exponents = (rows[None], _groups(x.shape)), (columns[None], 1)
+        form, table = _whole(x, numbers.astype(np.int64), form | GRID)
+        yield _OnGrid(form, table, exponents)
 
 
 def _as_matrix(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -113,15 +144,20 @@ def _as_matrix(shape: tuple[int, ...]) -> tuple[int, int]:
     return math.prod(shape[:-1]), shape[-1] if shape else 1
 
 
-def _whole(x: FloatArray, m: IntArray, form: int) -> tuple[int, bytes]:
+def _whole(x: FloatArray, m: IntArray, form: int) -> tuple[int, tuple[IntArray, int]]:
     """Return whole numbers, of the shape in which `x` is written, without those that follow from others."""
     if x.ndim == 1 and form & WHOLE and m[0, 0] >= 0 and (np.diff(m[0]) > 0).all():
-        return form | RISING, whole_numbers.written(np.diff(m, prepend=-1) - 1)
+        return form | RISING, (np.diff(m, prepend=-1) - 1, 1)
     if x.ndim == 2 and x.shape[0] == x.shape[1] > 1 and np.array_equal(x, x.T):
-        return form | SYMMETRIC, whole_numbers.written(m[np.tril_indices(len(m))][None])
+        return form | SYMMETRIC, (m[np.tril_indices(len(m))][None], 1)
     if x.ndim > 1 and x.shape[-1] > 1 and np.array_equal(_last_of_zero_sum(x), x[..., -1]):
-        return form | ZERO_SUM, whole_numbers.written(m[:, :-1])
-    return form, whole_numbers.written(m)
+        return form | ZERO_SUM, (m[:, :-1], _groups(x.shape))
+    return form, (m, _groups(x.shape))
+
+
+def _groups(shape: tuple[int, ...]) -> int:
+    """Return how many kinds of rows come in turn in what an array is written as."""
+    return shape[-2] if len(shape) > 2 else 1
 
 
 def _last_of_zero_sum(x: FloatArray) -> FloatArray:
@@ -130,11 +166,19 @@ def _last_of_zero_sum(x: FloatArray) -> FloatArray:
     return last
 
 
-def _exponents(x: FloatArray) -> tuple[IntArray, IntArray]:
+def _between(kinds: tuple[IntArray, int]) -> tuple[IntArray, int]:
+    """Return exponents, each as the difference from that of the last row of its kind."""
+    exponents, groups = kinds
+    return np.diff(exponents.reshape(-1, groups), axis=0, prepend=0).reshape(1, -1), groups
+
+
+def _exponents(x: FloatArray, groups: int) -> tuple[IntArray, IntArray]:
     """Return the largest exponents e, f, first e and then f, so that all x / 2^(e_row + f_column) are whole.
 
-    >>> _exponents(np.array([[12.0, 8.0], [0.0, 0.5]]))
-    (array([ 2, -1]), array([0, 0]))
+    Of a row of zeros any will do: it has that of the last row of its kind.
+
+    >>> _exponents(np.array([[12.0, 8.0], [0.0, 0.5], [0.0, 0.0]]), 1)
+    (array([ 2, -1, -1]), array([0, 0]))
     """
     mantissa, exponent = np.frexp(x)
     whole = np.ldexp(mantissa, 53).astype(np.int64)
@@ -142,6 +186,9 @@ def _exponents(x: FloatArray) -> tuple[IntArray, IntArray]:
     nothing = 2 * FARTHEST
     place = np.where(x == 0.0, nothing, exponent.astype(np.int64) - 53 + lowest)
     rows = place.min(axis=1)
+    kinds = rows.reshape(-1, groups)
+    last = np.maximum.accumulate(np.where(kinds < nothing, np.arange(len(kinds))[:, None], 0), axis=0)
+    rows = np.take_along_axis(kinds, last, axis=0).ravel()
     rows[rows == nothing] = 0
     columns = (place - rows[:, None]).min(axis=0)
     columns[columns >= FARTHEST] = 0
@@ -229,16 +276,16 @@ def _from_grid(data: Bytes, shape: tuple[int, ...], form: int) -> FloatArray:
     }
     if not fits.get(facts):
         raise PeerError("an array has an impossible form")
-    exponents = np.zeros((rows, columns), np.int64) if form & WHOLE else _read_exponents(data, rows, columns)
+    exponents = np.zeros((rows, columns), np.int64) if form & WHOLE else _read_exponents(data, shape)
     m = np.zeros((rows, columns))
     if facts == SYMMETRIC:
         m[np.tril_indices(rows)] = whole_numbers.read(data, 1, rows * (rows + 1) // 2)
     elif facts == ZERO_SUM:
-        m[:, :-1] = whole_numbers.read(data, rows, columns - 1)
+        m[:, :-1] = whole_numbers.read(data, rows, columns - 1, _groups(shape))
     elif facts == RISING:
         m[:] = np.cumsum(1.0 + whole_numbers.read(data, rows, columns), axis=1) - 1.0
     else:
-        m[:] = whole_numbers.read(data, rows, columns)
+        m[:] = whole_numbers.read(data, rows, columns, _groups(shape))
     with np.errstate(over="ignore"):
         x: FloatArray = np.ldexp(m, exponents)
     if facts == SYMMETRIC:
@@ -248,9 +295,17 @@ def _from_grid(data: Bytes, shape: tuple[int, ...], form: int) -> FloatArray:
     return x.reshape(shape)
 
 
-def _read_exponents(data: Bytes, rows: int, columns: int) -> IntArray:
-    e, f = whole_numbers.read(data, 1, rows), whole_numbers.read(data, 1, columns)
+def _read_exponents(data: Bytes, shape: tuple[int, ...]) -> IntArray:
+    (rows, columns), groups = _as_matrix(shape), _groups(shape)
+    e, f = _exponents_read(data, rows, groups), _exponents_read(data, columns, 1)
     if max(np.abs(e).max(), np.abs(f).max()) > FARTHEST:
         raise PeerError("the exponents of an array are out of range")
     exponents: IntArray = e.reshape(rows, 1) + f
     return exponents
+
+
+def _exponents_read(data: Bytes, count: int, groups: int) -> IntArray:
+    """Return exponents; only those that have the adaptive code are differences."""
+    are_differences = data.peek() == whole_numbers.CODED
+    read = whole_numbers.read(data, 1, count, groups).ravel()
+    return np.cumsum(read.reshape(-1, groups), axis=0).ravel() if are_differences else read

@@ -31,7 +31,7 @@ from streamfl.wire.primitives import (
 )
 
 # The last byte is the version of this form.
-MAGIC = b"sfl\x03"
+MAGIC = b"sfl\x04"
 
 # What stands in the text for an array.
 ARRAY = {REFERENCE: None}
@@ -56,7 +56,11 @@ DICTIONARY = "".join(
         _each(LADDER, '"NAME"'),
         '],"bases":[0,0,0,0,0,0,0,0,0],"exponents":{"$array":null},"numbers":{"$array":null},"digest":"',
         '"candidate":"absolute_error":"neighbours":"target":{"centre":0.0,"scale":0.0},"relabelling":{"stage":',
-        '{"type":"model-published","slot":"weights":{"type":"scores","type":"online-published","agreed":{',
+        '{"type":"model-published","slot":"weights":{"type":"scores","type":"online-published","version":0,"agreed":{"features":[],"labels":[],',
+        _each("second|weights|cells|table", '"NAME":{"$array":null}'),
+        ',"seen":0,"moments":{"features":[],"count":{"$array":null},"mean":{"$array":null},"m2":{"$array":null}},',
+        '"norms":{"$array":null},"chain":"","rests":{"linear":{"idle":0}},"steps":{"weights":[0,0,0,0,0,0,0],',
+        '"table":[0,0,0,0],"half":0,"finer":0},"each":0.0,"pairs":{"$array":null}}}',
         '},"kept":{"sample":{"round":0,"share":0.0,"positions":{"c":[0,0]},"ordinals":[0,0]}}}"new_labels":["new_features":["far":{"features":[],"count":{"$array":null},',
         '{"type":"update","client":"c","attempt":"0-0","entry":0,"round":0,"epoch":0,"registry":0,"records":0,',
         '"trained":0,"rejected":0,"spans":[{"partition":"c","start":0,"end":0}],"numbers":{"losses":{',
@@ -72,14 +76,16 @@ DICTIONARY = "".join(
         '"served":{"records":0,"correct":0,"no_change":0.0,"shares":{',
         _each(
             "linear-10|fern-8-0.3|fern-8-10|fern-24-0.3|fern-24-10|whitened-0.01|whitened-0.1|neighbours-100|"
-            "neighbours-1000|rounds|last-answer",
+            "neighbours-1000|rounds|last-answer|own",
             '"NAME":0.0',
         ),
         '}},"learnt":{"features":[],"labels":[],"records":0,',
         _each("count|norms|second|weights|cells|visits|table|bearing|right", '"NAME":{"$array":null}'),
         ',"moments":{"features":[],"count":{"$array":null},"mean":{"$array":null},"m2":{"$array":null}},"steps":{',
-        '"weights":[0,0,0,0,0,0,0],"table":[0,0,0,0],"half":0},"unused":["fern-8-0.3"],"mixture":{',
-        '"best":{"$array":null},"stacked":{"$array":null},"outer":{"$array":null},"norm":0.0,"records":0}}},"kept":{"held":[',
+        '"weights":[0,0,0,0,0,0,0],"table":[0,0,0,0],"half":0},"unused":["fern-8-0.3"],',
+        '"far":{"features":[],"count":{"$array":null},"mean":{"$array":null},"m2":{"$array":null}},"mixture":{',
+        '"best":{"$array":null},"stacked":{"$array":null},"outer":{"$array":null},"norm":0.0,"records":0},',
+        '"pairs":{"$array":null}},"times":[0,0]},"kept":{"held":[',
         _each("c|c", '{"round":0,"ordinal":0,"partition":"NAME","position":0}'),
         '],"let_go":[0,0,0,0]}}',
     )
@@ -103,8 +109,8 @@ class _Apart:
         self._last[name] = number
 
 
-def encode(value: object, *, header: Mapping[str, object] | None = None) -> bytes:
-    """Return a value as bytes; `header` entries are written before its fields.
+def encode(value: object, *, header: Mapping[str, object] | None = None, coded: bool = False) -> bytes:
+    """Return a value as bytes; `header` entries are written before its fields, `coded` as in `array_bytes`.
 
     >>> from streamfl.wire import codec
     >>> from streamfl.protocol.messages import ModelPublished
@@ -116,15 +122,15 @@ def encode(value: object, *, header: Mapping[str, object] | None = None) -> byte
     plain = {**(header or {}), **_fields(value, apart)}
     text = deflated(json.dumps(plain, separators=(",", ":")).encode(), dictionary=DICTIONARY)
     numbers = floats_written(apart.floats) + whole_written(apart.whole)
-    return b"".join((MAGIC, sized(text), numbers, *arrays_written(apart.arrays)))
+    return b"".join((MAGIC, sized(text), numbers, *arrays_written(apart.arrays, coded=coded)))
 
 
-def arrays_written(arrays: Sequence[FloatArray]) -> list[bytes]:
+def arrays_written(arrays: Sequence[FloatArray], *, coded: bool = False) -> list[bytes]:
     """Return arrays as bytes, each exactly."""
     first: dict[tuple[int, ...], FloatArray] = {}
     parts = []
     for x in arrays:
-        parts.append(array_bytes.written(x, first.get(x.shape)))
+        parts.append(array_bytes.written(x, first.get(x.shape), coded=coded))
         first.setdefault(x.shape, x)
     return parts
 

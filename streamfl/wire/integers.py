@@ -1,4 +1,7 @@
-"""Tables of small whole numbers as few bytes: deflate's Huffman codes, over bytes or over several numbers at a time.
+"""Tables of small whole numbers as few bytes: an adaptive code, or deflate's Huffman codes.
+
+What models learn record by record has the adaptive code, which is compiled. Processes that do without compiled loops
+read and write the Huffman codes, over bytes or over several numbers at a time.
 
 A Huffman code spends at least one bit on a symbol. Most numbers that clients send need less, so three of them that
 stand side by side make one symbol, which also saves what they tell about each other. Most rows that add up to 0 are
@@ -23,6 +26,9 @@ WIDEST = 4
 # three at a time in the order in which they come; or by rows in which one unit goes from column to column. Signed
 # numbers are folded.
 PLANES, BY_COLUMNS, IN_ORDER, MOVES, SIGNED = 0, 1, 2, 3, 16
+
+# By the adaptive code.
+CODED = 4
 
 # So many numbers make one symbol, each below ESCAPE; larger ones are ESCAPE, and the rest follows apart.
 TOGETHER, ESCAPE = 3, 5
@@ -62,6 +68,35 @@ def written(m: IntArray) -> bytes:
     if m.size <= FEW:
         return _few_written(m.shape, m.astype(np.int64).tobytes())
     return _shortest(m)
+
+
+def coded(m: IntArray, groups: int) -> bytes:
+    """Return whole numbers as bytes, by the adaptive code.
+
+    Parameters
+    ----------
+    m
+        Shape (rows, columns); each less than 2^31 in size.
+    groups
+        So many kinds of rows come in turn, of which the reader knows, too.
+
+    Examples
+    --------
+    >>> m = np.array([[0, -1, 2], [1, 0, 0]] * 100)
+    >>> len(coded(m, 2)), read(Bytes(coded(m, 2)), 200, 3, 2).tolist() == m.tolist()
+    (10, True)
+    """
+    if not m.any():
+        return bytes([PLANES, 0])
+    # Compiled loops take half a second to import, and most processes read no such tables.
+    from streamfl.online.native.kernels import coding  # noqa: PLC0415
+
+    return bytes([CODED]) + sized(coding.written(_standing(m), groups))
+
+
+def _standing(m: IntArray) -> IntArray:
+    """Return one row as one column: neighbours tell more than places."""
+    return m.T if len(m) == 1 else m
 
 
 @lru_cache(KEPT)
@@ -153,7 +188,7 @@ def _deflated_plane(plane: npt.NDArray[np.uint8]) -> bytes:
     return min(deflated(data, zlib.Z_HUFFMAN_ONLY), deflated(data, zlib.Z_DEFAULT_STRATEGY), key=len)
 
 
-def read(data: Bytes, rows: int, columns: int) -> IntArray:
+def read(data: Bytes, rows: int, columns: int, groups: int = 1) -> IntArray:
     """Return the whole numbers that come next, shape (rows, columns).
 
     Raises
@@ -162,6 +197,8 @@ def read(data: Bytes, rows: int, columns: int) -> IntArray:
         They are not there.
     """
     (form,) = data.take(1)
+    if form == CODED:
+        return _read_coded(data, rows, columns, groups)
     if form == MOVES:
         return _read_moves(data, rows, columns)
     kind = form & ~SIGNED
@@ -177,6 +214,15 @@ def read(data: Bytes, rows: int, columns: int) -> IntArray:
         raise PeerError("whole numbers have an unknown form")
     m: IntArray = np.where(u & 1, -(u >> 1) - 1, u >> 1) if form & SIGNED else u
     return m
+
+
+def _read_coded(data: Bytes, rows: int, columns: int, groups: int) -> IntArray:
+    from streamfl.online.native.kernels import coding  # noqa: PLC0415  as in coded
+
+    m = np.zeros((rows, columns), np.int64)
+    if not coding.read(data.take(data.varint()), standing := _standing(m), groups):
+        raise PeerError("whole numbers end before all are there, or are too large")
+    return standing.reshape(rows, columns)
 
 
 def _read_moves(data: Bytes, rows: int, columns: int) -> IntArray:

@@ -20,6 +20,9 @@ from streamfl.protocol.messages import (
     Scores,
     Update,
 )
+from streamfl.protocol.native.change import NativeChange
+from streamfl.protocol.native.learnt import NativeLearnt
+from streamfl.protocol.native.models import NativeState
 from streamfl.wire import codec, compact
 
 
@@ -43,8 +46,18 @@ def encode(message: FromClient | FromCoordinator) -> bytes:
     """
     header = {"type": TYPES[type(message)]}
     if isinstance(message, MANY):
-        return compact.encode(message, header=header)
+        return compact.encode(message, header=header, coded=_is_coded(message))
     return codec.encode(message, header=header)
+
+
+def _is_coded(message: MANY) -> bool:
+    """Tell whether it is about models that learn record by record, whose processes have compiled loops."""
+    match message:
+        case Update():
+            return isinstance(message.numbers.learnt, NativeLearnt)
+        case OnlinePublished():
+            return isinstance(message.agreed, NativeState | NativeChange)
+    return False
 
 
 def size(message: FromClient | FromCoordinator) -> int:

@@ -185,9 +185,9 @@ class NativeAtClient(AtClient):
         return np.concatenate([np.zeros(0), *self._served])
 
     def learnt(self, limits: Limits, client: str, *, measured: bool = True, coarser: int = 0) -> NativeLearnt:
-        """Return what the pending records did to the agreed state, without the agreed names."""
+        """Return what the pending records did to the agreed state, as an update carries it."""
         learnt = self.learner.learnt(client, self.version, measured=measured, coarser=coarser)
-        return learnt.beyond(*self.learner.agreed_names)
+        return self.learner.told(learnt)
 
     def shares(self) -> dict[str, float]:
         """Return the share of each expert in the predictions, by name; they sum to 1."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.arrays import BoolArray, FloatArray
-from streamfl.learning.grid import weights_in_short
+from streamfl.learning.grid import SHARE, on_grid, shares_on_grid
 from streamfl.online.native.kernels.mixing import (
     MIXTURES,
     RUNNING,
@@ -94,12 +94,12 @@ class Mixture:
 
     def report(self) -> AgreedMixture:
         """Return the weights as they are sent."""
-        best, stacked, outer = (weights_in_short(part) for part in self.mixing[:3])
+        best, stacked, outer = self.mixing[:3]
         norm, variance, records = self.mixing.running[0].item()
         return AgreedMixture(
-            best,
-            stacked.clip(-LARGEST_WEIGHT, LARGEST_WEIGHT),
-            outer,
+            shares_on_grid(best),
+            on_grid(stacked, np.full(stacked.shape, 2.0**SHARE)).clip(-LARGEST_WEIGHT, LARGEST_WEIGHT),
+            shares_on_grid(outer),
             min(norm, LARGEST_SQUARE),
             min(variance, LARGEST_SQUARE),
             int(records),

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.online.native.kernels.one_record import Learning
 from streamfl.online.native.kernels.steps import COUNTED, Table, Touched
+from streamfl.protocol.native.order import Order
 from streamfl.protocol.native.settings import TOUCHED
 
 F = TypeVar("F", np.float32, np.float64)
@@ -66,6 +67,8 @@ class AgreedTable:
         self.values, self.chain, self.columns = values, chain, values.shape[-1]
         self.visits = np.zeros(len(values), np.int64)
         self.changes: TableChanges | None = None
+        self.moved = np.zeros(0, np.int64)  # the rows by which the values came from those before
+        self._order: Order | None = None
         self.users: WeakSet[ClientTable] = WeakSet()
         self._state = object()  # another one when the agreed values are changed in place
         self._next: list[tuple[IntArray, FloatArray, ReferenceType[AgreedTable], object]] = []
@@ -112,6 +115,17 @@ class AgreedTable:
                 self.changes.arguments = None
             self.values = wide(self.values, columns)
 
+    @property
+    def order(self) -> Order:
+        """Return the order in which messages name cells, by the agreed values."""
+        if self._order is None:
+            slow, changes = self.values[:, :1, : self.columns].copy(), self.changes
+            if changes is not None and changes.out is None:
+                before = changes.before[:, :1, : self.columns]
+                slow[changes.cells, :, : before.shape[-1]] = before
+            self._order = Order.of(slow)
+        return self._order
+
     def has(self, values: Table) -> bool:
         """Tell whether the agreed values are these; a column that one of them lacks is 0."""
         self.take_out()
@@ -136,6 +150,7 @@ class AgreedTable:
         self.take_out()
         columns = rows.shape[-1]
         self.chain, self.columns, self._next, self._state = chain, columns, [], object()
+        self.moved, self._order = cells, None
         self.widen(columns)
         self.values[..., columns:] = 0.0
         self.values[cells, :, :columns] = rows[: len(cells)]
@@ -186,6 +201,7 @@ class AgreedTables:
         made = table.copy()
         made.change(cells, rows, chain)
         made = self.of(made.values, chain)
+        made.moved = cells
         table.follows(cells, rows, made)
         return made
 

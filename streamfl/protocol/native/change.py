@@ -35,7 +35,7 @@ class NativeChange:
         The change of the linear weights, in the shape that they have after the round.
     cells, table
         The rows of the table that changed, rising, shape (rows,), whole numbers; and their changes, shape
-        (rows, rates, columns).
+        (rows, rates, columns). As published, if steps were agreed on before: places, and whole numbers of steps.
     seen, moments, norms, chain, rests, centre, mixture, steps, pairs, branches, extremes
         As in `NativeState`.
 

@@ -41,7 +41,8 @@ class NativeLearnt:
     weights: FloatArray  # the difference of the linear weights, in steps: whole numbers
 
     # The rows of the table that changed, rising, shape (rows,); the binary logarithm of the visits to each, rounded;
-    # and the differences there, in steps, shape (rows, rates, columns): whole numbers.
+    # and the differences there, in steps, shape (rows, rates, columns): whole numbers. In an update, places stand
+    # for the rows if steps are agreed on.
     cells: FloatArray
     visits: FloatArray
     table: FloatArray

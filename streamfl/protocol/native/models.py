@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from streamfl.protocol.native.extremes import Extremes
 from streamfl.protocol.native.extremes import are_sound as are_extremes
 from streamfl.protocol.native.kept_back import KeptBack
 from streamfl.protocol.native.mixed import AgreedMixture
+from streamfl.protocol.native.order import Order
 from streamfl.protocol.native.pairs import are_sound, no_pairs
 from streamfl.protocol.native.settings import FERN, KINDS, NativeSettings
 from streamfl.protocol.native.sleeping import Rest, together
@@ -68,6 +70,11 @@ class NativeState:
     # The least and the largest target of all clients since the beginning; empty before any, if those of some are not
     # known, and for labels.
     extremes: Extremes = ()
+
+    @cached_property
+    def order(self) -> Order:
+        """Return the order in which messages about it name cells, made before its table is changed in place."""
+        return Order.of(self.table)
 
     def mixture_of(self, branch: str) -> AgreedMixture:
         """Return the mixture of a branch, which begins with its own model alone; without a name that of all."""

@@ -45,7 +45,7 @@ from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.merging import merging
 from streamfl.online.native.merging.agreed_round import after_round
-from streamfl.online.native.merging.grids import finer, step_of_cells, step_of_weights
+from streamfl.online.native.merging.grids import step_of_cells, step_of_weights
 from streamfl.protocol.decisions import Predicted, Seek
 from streamfl.protocol.events import BufferDue, RecordsRead, Tick
 from streamfl.protocol.messages import (
@@ -112,7 +112,7 @@ def agreed_by(run: Federation, *, without: Callable[[RoundOpened, Update], bool]
         accepted = [updates[a.client, a.attempt] for a in sorted(entry.accepted, key=lambda a: a.client)]
         before = models[entry.round]
         told = [u.numbers.learnt for u in accepted if not without(opened[entry.entry], u)]
-        parts = [part and part.named(before.features, before.labels) for part in told]
+        parts = [part and run.settings.learner.online.named(part, before) for part in told]
         copy = replace(before, table=before.table.copy())
         models[entry.round + 1], _ = merging.after(copy, [part for part in parts if part], labels)
     return models
@@ -356,8 +356,8 @@ def test_where_labels_have_other_names_models_that_have_not_noticed_take_them_ov
     published = {message.version: message for message in run.of(OnlinePublished)}
     after_ = published[12]
     assert after_.is_whole
-    # What rounding had kept back, at most half a published step, is told first: that is a step or none.
-    steps = finer(before.steps)
+    # What rounding had kept back, at most half a step, is told first: that is a step or none.
+    steps = before.steps
     others = before.weights[:, has_not][..., [1, 0]]
     assert (np.abs(after_.agreed.weights[:, has_not] - others) <= step_of_weights(steps)[has_not]).all()
     np.testing.assert_array_equal(after_.agreed.weights[:, ~has_not], found.weights[:, ~has_not])

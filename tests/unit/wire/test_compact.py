@@ -45,7 +45,7 @@ def test_an_update_of_five_models_of_54_features_and_7_labels_takes_about_a_kilo
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"sfl\x04", "a later version"),
+        (b"sfl\x05", "a later version"),
         (b"sfl\x02", "a later version"),
         (packed({"a": 0.0}, []), "fewer numbers"),
         (packed({"a": 0.0}, [1.0, 2.0]), "more numbers"),
@@ -153,5 +153,4 @@ def test_that_a_large_table_of_zeros_takes_two_bytes_and_one_of_moves_a_few() ->
     assert len(whole_numbers.written(np.zeros((3000, 6), np.int64))) == 2
     moves = np.zeros((3000, 6), np.int64)
     moves[::2, 0], moves[::2, 1] = 1, -1
-    assert whole_numbers.written(moves)[0] == whole_numbers.MOVES
-    assert len(whole_numbers.written(moves)) < 40  # as single bytes they are one pattern that repeats
+    assert len(whole_numbers.written(moves)) < 60  # 18,000 numbers

@@ -145,7 +145,7 @@ def _wrong_cells(learnt: NativeLearnt, agreed: NativeState) -> str | None:
         return "cells are named twice, or not in order"
     if len(visits) and (visits.min() < 0 or visits.max() > math.ceil(math.log2(max(1, learnt.records)))):
         return "visits are out of range for this number of records"
-    # Visits are rounded to powers of two, and a cell with a single one may count as four.
+    # Visits are rounded to powers of two. A cell with a single one may count as eight, in one of eight cases.
     if np.ldexp(1.0, visits.astype(np.int64)).sum() > 4.0 * TOUCHED * learnt.records:
         return "there are more visits than the records can make"
     return None

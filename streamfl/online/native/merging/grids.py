@@ -16,7 +16,7 @@ from streamfl.protocol.native.settings import DEPTHS, FERN, FERNS
 from streamfl.protocol.native.steps import LEAST, MOST, Steps
 
 # Steps in mean magnitudes, of linear weights and of cells. docs/choices.md, "Grids".
-WEIGHTS, CELLS = 0.5, 6.0
+WEIGHTS, CELLS = 0.5, 12.0
 
 # Before steps are published, a client does not know how many others there are, and halves its own so many times.
 FIRST = 3
@@ -24,16 +24,8 @@ FIRST = 3
 # From so many clients on, steps are as coarse as that. docs/choices.md, "Grids".
 MANY = 10
 
-# How many times the published steps are halved. docs/choices.md, "Grids".
-FINER = 1
-
 # The first row of the table that belongs to the ferns of each depth.
 _FIRST = np.cumsum([0, *(FERNS * cells for _, cells in DEPTHS[:-1])])
-
-
-def finer(steps: Steps) -> Steps:
-    """Return the steps of what the coordinator publishes: a mean over clients is smaller than what each learnt."""
-    return replace(steps, finer=steps.finer + FINER)
 
 
 def half_of(records: float) -> int:

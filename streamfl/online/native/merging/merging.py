@@ -8,8 +8,10 @@ import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.learning.fixed_point import weighted_mean
+from streamfl.learning.grid import SHARE, on_grid, shares_on_grid
 from streamfl.online.native.merging import agreed_pairs, influence
 from streamfl.online.native.merging.agreed_moments import Seen, after_round
+from streamfl.online.native.merging.in_order import change_told
 from streamfl.online.native.merging.on_grids import ON_GRIDS
 from streamfl.online.native.merging.placing import rows_of
 from streamfl.online.native.merging.way import Way
@@ -33,7 +35,7 @@ def after(
     settings: NativeSettings | None = None,
     way: Way = ON_GRIDS,
 ) -> tuple[NativeState, NativeChange]:
-    """Return the agreed state after a round, and its change.
+    """Return the agreed state after a round, and its change as it is published.
 
     Linear weights move by the mean of the clients' differences, weighted by records; a cell of a fern moves by the
     mean over the clients that visited it, weighted by visits. Differences are not added up: clients that learnt the
@@ -79,12 +81,14 @@ def after(
     if not parts:
         change = _nothing_learnt(agreed, grown, _extremes(agreed, apart))
         return replace(grown, extremes=change.extremes), change
+    order = agreed.order if agreed.steps.are_known else None
     scales = after_round(Seen(agreed.moments, agreed.early, agreed.far), influence.tempered_parts(parts, agreed))
     change, kept_back = _change(agreed, grown, parts, apart, scales.moments, settings, way)
     cells = change.cells.astype(np.int64)
     grown.table[cells] = change.rows(grown.table.take(cells, axis=0))
     state = replace(change.after(agreed), table=grown.table, kept_back=kept_back)
-    return replace(state, early=scales.early, far=scales.far), change
+    told = change if order is None else change_told(change, order, agreed.steps)
+    return replace(state, early=scales.early, far=scales.far), told
 
 
 def _extremes(agreed: NativeState, parts: Sequence[NativeLearnt]) -> Extremes:
@@ -181,9 +185,9 @@ def mixed(agreed: AgreedMixture, parts: Sequence[NativeLearnt]) -> AgreedMixture
         np.cumsum([len(sent[0][1].best)] * (1 + len(STACKING))),
     )
     return AgreedMixture(
-        best / best.sum(),
-        np.array(stacked),
-        outer / outer.sum(),
+        shares_on_grid(best),
+        on_grid(np.array(stacked), np.full((len(stacked), len(best)), 2.0**SHARE)),
+        shares_on_grid(outer),
         float(np.median([each.norm for _, each in sent])),
         float(np.median([each.variance for _, each in sent])),
         int(np.median([each.records for _, each in sent])),

@@ -11,7 +11,6 @@ from streamfl.learning.fixed_point import LIMIT, SCALE, largest_part, weighted_m
 from streamfl.learning.online_models import Covered
 from streamfl.online.native.merging.admission import wrong_learnt
 from streamfl.online.native.merging.grids import (
-    finer,
     fitting_steps,
     median_steps,
     next_steps,
@@ -51,10 +50,10 @@ class OnGrids(Way):
         What was kept back of the table is changed in place: it is too large to be copied in every round.
         """
         common = agreed.steps if agreed.steps.are_known else median_steps(parts)
-        steps, kept_back = finer(common), agreed.kept_back.over(grown.weights, grown.table)
-        weights, left = told(_mean_weights(parts, grown, common), kept_back.weights, step_of_weights(steps))
+        kept_back = agreed.kept_back.over(grown.weights, grown.table)
+        weights, left = told(_mean_weights(parts, grown, common), kept_back.weights, step_of_weights(common))
         cells, table = _by_visits(parts, grown, common)
-        table, kept_back.table[cells] = told(table, kept_back.table[cells], step_of_cells(steps, cells))
+        table, kept_back.table[cells] = told(table, kept_back.table[cells], step_of_cells(common, cells))
         moved = table.any(axis=(1, 2))
         return Merged(weights, cells[moved], table[moved], next_steps(parts), replace(kept_back, weights=left))
 

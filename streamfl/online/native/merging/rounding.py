@@ -22,7 +22,7 @@ PART = 2.0**-4
 
 # The binary logarithm of the visits as which a row counts that rounds to nothing, in steps as they are published.
 # docs/choices.md, "Grids".
-COUNTS_AS = 2
+COUNTS_AS = 3
 
 
 def rounded(
@@ -103,7 +103,7 @@ def rows_sent(
     >>> visits = np.full(4000, 2)
     >>> sent, counted = rows_sent(np.zeros((4000, 1, 1)), visits, 100, np.random.default_rng(0))
     >>> int(sent.sum()), float(np.exp2(counted[sent]).sum()), int(visits.sum())
-    (2031, 8124.0, 8000)
+    (1014, 8112.0, 8000)
     """
     moves = table.any(axis=(1, 2))
     least = 1 << min(COUNTS_AS + coarser, max(1, records).bit_length() - 1)

@@ -56,8 +56,8 @@ def test_what_is_sent_is_less_than_a_step_from_what_was_learnt(targets, first):
     np.testing.assert_array_equal(whole.cells[sent], told.cells)
     assert (np.abs(at[sent] * told.table - whole.table[sent])[..., free] < at[sent]).all()
     assert (np.abs(whole.table[~sent])[..., free] < at[~sent]).all()
-    # Those that are sent all the same count as four visits at least.
-    counted = np.where(told.table.any(axis=(1, 2)), whole.visits[sent], np.maximum(whole.visits[sent], 4.0))
+    # Those that are sent all the same count as eight visits at least.
+    counted = np.where(told.table.any(axis=(1, 2)), whole.visits[sent], np.maximum(whole.visits[sent], 8.0))
     np.testing.assert_array_equal(told.visits, np.rint(np.log2(counted)))
     for array in (told.weights, told.table):
         np.testing.assert_array_equal(array, np.rint(array))

@@ -99,37 +99,37 @@ def rows(moving: list[bool]) -> np.ndarray:
     return np.array(moving, np.float64)[:, None, None] * [[1.0, -1.0]]
 
 
-def test_rows_that_move_and_rows_of_four_visits_are_sent_as_they_are():
-    visits = np.array([1, 2, 3, 5, 4, 8, 100])
+def test_rows_that_move_and_rows_of_eight_visits_are_sent_as_they_are():
+    visits = np.array([1, 2, 3, 5, 8, 9, 100])
     sent, counted = rows_sent(rows([True] * 4 + [False] * 3), visits, 100, draws())
     assert sent.all()
-    assert counted.tolist() == [0.0, 1.0, 2.0, 2.0, 2.0, 3.0, 7.0]
+    assert counted.tolist() == [0.0, 1.0, 2.0, 2.0, 3.0, 3.0, 7.0]
 
 
 @pytest.mark.parametrize("visits", [1, 2])
 def test_the_visits_that_empty_rows_count_as_are_right_on_average(visits):
     each = np.full(8000, visits)
     sent, counted = rows_sent(rows([False] * 8000), each, 100, draws())
-    assert set(counted[sent]) == {2.0}
-    # A row counts as 4 or as 0 visits: of 8,000 rows the deviation of the mean is below 0.023.
-    assert 4.0 * sent.mean() == pytest.approx(visits, abs=0.1)
+    assert set(counted[sent]) == {3.0}
+    # A row counts as 8 or as 0 visits: of 8,000 rows the deviation of the mean is below 0.04.
+    assert 8.0 * sent.mean() == pytest.approx(visits, abs=0.17)
 
 
-@pytest.mark.parametrize(("records", "logarithm"), [(1, 0.0), (2, 1.0), (3, 1.0), (4, 2.0), (1000, 2.0)])
+@pytest.mark.parametrize(("records", "logarithm"), [(1, 0.0), (2, 1.0), (3, 1.0), (4, 2.0), (1000, 3.0)])
 def test_no_row_counts_as_more_visits_than_there_are_records(records, logarithm):
     sent, counted = rows_sent(rows([False] * 200), np.ones(200, np.int64), records, draws())
     assert set(counted[sent]) == {logarithm}
 
 
-@pytest.mark.parametrize(("records", "logarithm"), [(100, 5.0), (31, 4.0), (3, 1.0)])
+@pytest.mark.parametrize(("records", "logarithm"), [(100, 6.0), (31, 4.0), (3, 1.0)])
 def test_in_coarser_steps_fewer_empty_rows_are_sent_and_count_as_more_but_never_as_more_than_the_records(
     records, logarithm
 ):
     each = np.full(40_000, 2)
     sent, counted = rows_sent(rows([False] * 40_000), each, records, draws(), coarser=3)
     assert set(counted[sent]) == {logarithm}
-    # One in 16 at the most: of 40,000 rows the deviation of the mean number of visits is below 0.04.
-    assert 2.0**logarithm * sent.mean() == pytest.approx(2.0, abs=0.16)
+    # One in 32 at the least: of 40,000 rows the deviation of the mean number of visits is below 0.06.
+    assert 2.0**logarithm * sent.mean() == pytest.approx(2.0, abs=0.24)
 
 
 def test_rows_that_move_and_rows_of_many_visits_are_sent_whatever_the_steps():

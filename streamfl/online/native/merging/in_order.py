@@ -1,0 +1,45 @@
+"""What is sent and published of the table of ferns: by the places of cells, and in steps; see `Order`.
+
+What is published leaves out the names of features whose moments it has: they are those of the state. While no steps
+are agreed on, nothing is known of the cells either, and all is as it is.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from streamfl.online.native.merging.grids import step_of_cells
+from streamfl.protocol.native.change import NativeChange
+from streamfl.protocol.native.learnt import NativeLearnt
+from streamfl.protocol.native.order import Order
+from streamfl.protocol.native.steps import Steps
+
+
+def learnt_told(learnt: NativeLearnt, order: Order) -> NativeLearnt:
+    """Return what a client learnt, with places in place of cells."""
+    places, by_place = order.told(learnt.cells)
+    return replace(learnt, cells=places, visits=learnt.visits[by_place], table=learnt.table[by_place])
+
+
+def learnt_heard(learnt: NativeLearnt, order: Order) -> NativeLearnt:
+    """Return what a client learnt with cells in place of places; by any writer: what does not fit stays as it is."""
+    cells, by_cell = order.heard(learnt.cells)
+    if any(part.shape[:1] != by_cell.shape for part in (learnt.visits, learnt.table)):
+        return learnt
+    return replace(learnt, cells=cells, visits=learnt.visits[by_cell], table=learnt.table[by_cell])
+
+
+def change_told(change: NativeChange, order: Order, steps: Steps) -> NativeChange:
+    """Return a change as it is published, with places in place of cells, and whole numbers of the steps before it."""
+    places, by_place = order.told(change.cells)
+    step = step_of_cells(steps, change.cells.astype(np.int64))
+    moments = replace(change.moments, features=())
+    return replace(change, cells=places, table=(change.table / step)[by_place], moments=moments)
+
+
+def change_heard(change: NativeChange, order: Order, steps: Steps, features: tuple[str, ...]) -> NativeChange:
+    """Return a published change with cells, numbers and names, given the features before; it has its shapes."""
+    cells, by_cell = order.heard(change.cells)
+    step = step_of_cells(steps, cells.astype(np.int64))
+    moments = replace(change.moments, features=(*features, *change.features))
+    return replace(change, cells=cells, table=change.table[by_cell] * step, moments=moments)
