@@ -531,13 +531,9 @@ def _given(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 def _check_learning(options: dict[str, Any]) -> None:
     """Refuse NaN, options without an effect, and combinations that contradict each other."""
-    if math.isnan(options["rho_scale"]):
-        raise UsageError(
-            "--rho-scale is not a number; 1 is the paper's value, smaller values make the tests more sensitive"
-        )
-    for name in ("l1", "mu", "l2", "gamma", "step"):
+    for name in ("rho_scale", "l1", "mu", "l2", "gamma", "step"):
         if options[name] is not None and math.isnan(options[name]):
-            raise UsageError(f"--{name} is not a number; give a number, or leave it out")
+            raise UsageError(f"--{name.replace('_', '-')} is not a number; give a number, or leave it out")
     if options["mirror"] == "euclidean" and options["average"] is not None:
         raise UsageError(
             "--average has no effect with --mirror euclidean, where both averages are the same; leave it out"

@@ -22,11 +22,6 @@ MOST = 2**16 - 1
 class Order(NamedTuple):
     """The order of cells.
 
-    Parameters
-    ----------
-    cells, places
-        The cell at each place, and the place of each cell.
-
     Examples
     --------
     >>> table = np.zeros((5, 2, 2))
@@ -35,6 +30,7 @@ class Order(NamedTuple):
     (array([4, 1, 0, 2, 3]), array([2, 1, 3, 4, 0]))
     """
 
+    # The cell at each place, and the place of each cell.
     cells: IntArray
     places: IntArray
 
