@@ -155,7 +155,9 @@ def of_numbers() -> dict[str, dict[str, bytes]]:
         name: bytes([len(m) // 3, m.shape[1]]) + whole_numbers.written(m[: len(m) // 3 * 3])
         for name, m in tables.items()
     }
+    shaped["coded"] = bytes([10, 5]) + whole_numbers.coded(tables["small"], 1)
     written = {name: array_bytes.written(x) for name, x in arrays.items()} | {"slices": SLICES}
+    written |= {f"coded-{name}": array_bytes.written(arrays[name], coded=True) for name in ("grid", "three", "rows")}
     return {"array": written, "whole-numbers": shaped}
 
 
