@@ -432,21 +432,25 @@ class NativeLearner:
         """
         if not change.fits(self._agreed, self.settings.table_rows):
             raise PeerError("changes of agreed models do not fit them: the coordinator runs another version")
-        table = self._table.agreed
-        if table.chain == change.chain:  # after an interruption the table may have moved already, and all else not
-            cells = table.moved
-            moved = self._table.agreed_rows(cells, change.table.shape[-1]).astype(np.float64)
-        else:
-            change = self._heard(change)
-            cells = change.cells.astype(np.int64)
-            moved = change.rows(self._table.agreed_rows(cells, change.table.shape[-1]))
-        return replace(change.after(self._agreed), table=moved), cells
+        agreed, table = self._agreed, self._table.agreed
+        given = change, agreed.chain, agreed.steps, agreed.features
+        if table.heard is None or table.heard[0] != given:
+            table.heard = given, *self._heard(change)
+        _, change, cells, moved = table.heard
+        return replace(change.after(agreed), table=moved), cells
 
-    def _heard(self, change: NativeChange) -> NativeChange:
-        agreed = self._agreed
-        if not agreed.steps.are_known:
-            return change
-        return change_heard(change, self._table.agreed.order, agreed.steps, agreed.features)
+    def _heard(self, change: NativeChange) -> tuple[NativeChange, IntArray, FloatArray]:
+        """Return a change with cells in place of places, which rows of the table they are, and what these become."""
+        agreed, table = self._agreed, self._table.agreed
+        if agreed.steps.are_known:
+            change = change_heard(change, table.order, agreed.steps, agreed.features)
+        if agreed.chain != table.chain == change.chain:  # the table alone has moved: an interruption
+            cells, rows = table.moved
+            return change, cells, wide(rows, change.table.shape[-1])
+        if change.chain_after(agreed) != change.chain:
+            raise PeerError("changes of agreed models do not fit the ones before: some are missing, or forged")
+        cells = change.cells.astype(np.int64)
+        return change, cells, change.rows(self._table.agreed_rows(cells, change.table.shape[-1]))
 
     def told(self, learnt: NativeLearnt) -> NativeLearnt:
         """Return what it learnt as an update carries it: without the agreed names, and with the places of cells."""

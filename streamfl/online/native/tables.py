@@ -14,6 +14,7 @@ import numpy.typing as npt
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.online.native.kernels.one_record import Learning
 from streamfl.online.native.kernels.steps import COUNTED, Table, Touched
+from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.order import Order
 from streamfl.protocol.native.settings import TOUCHED
 
@@ -67,7 +68,10 @@ class AgreedTable:
         self.values, self.chain, self.columns = values, chain, values.shape[-1]
         self.visits = np.zeros(len(values), np.int64)
         self.changes: TableChanges | None = None
-        self.moved = np.zeros(0, np.int64)  # the rows by which the values came from those before
+        # The rows by which the values came from those before, and what they became.
+        self.moved: tuple[IntArray, FloatArray] = np.zeros(0, np.int64), np.zeros((0, *values.shape[1:]))
+        # What a published change does to these values, for clients that know the same: see `NativeLearner.following`.
+        self.heard: tuple[object, NativeChange, IntArray, FloatArray] | None = None
         self._order: Order | None = None
         self.users: WeakSet[ClientTable] = WeakSet()
         self._state = object()  # another one when the agreed values are changed in place
@@ -149,8 +153,8 @@ class AgreedTable:
         """Set agreed rows, for all clients that use this table; columns that the rows lack become 0."""
         self.take_out()
         columns = rows.shape[-1]
+        self.moved, self.heard, self._order = (cells, rows), None, None
         self.chain, self.columns, self._next, self._state = chain, columns, [], object()
-        self.moved, self._order = cells, None
         self.widen(columns)
         self.values[..., columns:] = 0.0
         self.values[cells, :, :columns] = rows[: len(cells)]
@@ -201,7 +205,7 @@ class AgreedTables:
         made = table.copy()
         made.change(cells, rows, chain)
         made = self.of(made.values, chain)
-        made.moved = cells
+        made.moved = cells, rows
         table.follows(cells, rows, made)
         return made
 

@@ -1,5 +1,6 @@
 """What a round changed in the agreed state of native models: it is published in place of the whole state."""
 
+import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -8,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from streamfl.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.arrays import HOLDS_ARRAYS, FloatArray, IntArray
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.native.extremes import Extremes
 from streamfl.protocol.native.mixed import AgreedMixture
@@ -88,6 +89,18 @@ class NativeChange:
             and are_sound(self.pairs, len(before.labels) + len(self.labels))
         )
 
+    def chain_after(self, before: NativeState) -> str:
+        """Return the digest of all changes up to this one, given the state before.
+
+        Places of cells follow from that state. So whoever has another one reads other cells, and this shows it.
+        """
+        centre, pairs = [np.array([self.centre])] * bool(self.centre), [self.pairs] * bool(len(self.pairs))
+        numbers = self.weights, self.cells, self.table, *centre, *self.mixture.weights, *pairs
+        learnt = self.seen != before.seen or len(self.cells) or self.weights.any()
+        chain = chained(before.chain, *numbers) if learnt else before.chain
+        branches = [part for each in self.branches.values() for part in each.weights]
+        return chained(chain, *branches) if branches else chain
+
     def after(self, before: NativeState) -> NativeState:
         """Return the state after the round, with the table of the state before: see `rows`."""
         grown = before.grown(self.features, self.labels, table=False)
@@ -119,3 +132,11 @@ class NativeChange:
         Clients keep the table in 32 bits, so it changes in 32 bits everywhere.
         """
         return (before.astype(np.float32) + self.table.astype(np.float32)).astype(np.float64)
+
+
+def chained(before: str, *changes: FloatArray | IntArray) -> str:
+    """Return a digest of all changes so far: a digest of the whole table would cost more than the round."""
+    digest = hashlib.sha256(before.encode())
+    for array in changes:
+        digest.update(np.ascontiguousarray(array).ravel().data)
+    return digest.hexdigest()

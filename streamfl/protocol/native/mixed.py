@@ -65,6 +65,11 @@ class AgreedMixture:
         return replace(self, best=best, stacked=stacked)
 
     @property
+    def weights(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return all weights."""
+        return self.best, self.stacked, self.outer
+
+    @property
     def is_known(self) -> bool:
         """Tell whether it has weights."""
         return bool(self.best.size or self.stacked.size or self.outer.size)

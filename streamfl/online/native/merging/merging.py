@@ -1,12 +1,11 @@
 """Merges what clients' native models learnt in a round: weighted means, for ferns cell by cell."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from streamfl.arrays import FloatArray, IntArray
+from streamfl.arrays import FloatArray
 from streamfl.learning.fixed_point import weighted_mean
 from streamfl.learning.grid import SHARE, on_grid, shares_on_grid
 from streamfl.online.native.merging import agreed_pairs, influence
@@ -160,10 +159,7 @@ def _change(
     )
     if settings is not None and settings.targets:
         change = _centred(change, agreed, parts, settings)
-    centre = [np.array([change.centre])] if change.centre else []
-    weights = (mixture.best, mixture.stacked, mixture.outer, *([change.pairs] if len(change.pairs) else []))
-    chain = chained(agreed.chain, change.weights, change.cells, change.table, *centre, *weights)
-    return replace(change, chain=chain), merged.kept_back
+    return replace(change, chain=change.chain_after(agreed)), merged.kept_back
 
 
 def mixed(agreed: AgreedMixture, parts: Sequence[NativeLearnt]) -> AgreedMixture:
@@ -222,11 +218,3 @@ def _second(grown: NativeState, parts: Sequence[NativeLearnt]) -> tuple[FloatArr
         sums[np.ix_(rows, rows)] += part.second
     of = sum(part.records for part in measured)
     return sums, sum(part.records for part in parts) / of if of else 0.0
-
-
-def chained(before: str, *changes: FloatArray | IntArray) -> str:
-    """Return a digest of all changes so far: a digest of the whole table would cost more than the round."""
-    digest = hashlib.sha256(before.encode())
-    for array in changes:
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()

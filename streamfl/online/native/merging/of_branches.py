@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from streamfl.online.native.merging.merging import chained, mixed
-from streamfl.protocol.native.change import NativeChange
+from streamfl.online.native.merging.merging import mixed
+from streamfl.protocol.native.change import NativeChange, chained
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.mixed import AgreedMixture
 from streamfl.protocol.native.models import NativeState
@@ -33,7 +33,7 @@ def with_branches(
     mixtures = {name: _mixed(before.mixture_of(name), learnt, clients) for name, clients in branches.items()}
     if not mixtures:
         return replace(after, branches={}), change
-    weights = (part for each in mixtures.values() for part in (each.best, each.stacked, each.outer))
+    weights = (part for each in mixtures.values() for part in each.weights)
     chain = chained(after.chain, *weights)
     changed = None if change is None else replace(change, branches=mixtures, chain=chain)
     return replace(after, branches=mixtures, chain=chain), changed

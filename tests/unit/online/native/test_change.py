@@ -11,6 +11,7 @@ from streamfl.errors import PeerError
 from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.merging import merging
+from streamfl.online.native.tables import ClientTable
 from streamfl.protocol.messages import OnlinePublished
 from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.models import NativeState
@@ -115,3 +116,59 @@ def test_a_change_counts_for_those_who_have_the_version_before_alone():
     assert not client.has(3)
     client.take(OnlinePublished(version=2, agreed=CHANGE))
     assert client.has(2)
+
+
+def second_round() -> NativeChange:
+    """Return a change that names cells by their places: steps are agreed on since the first one."""
+    learner = NativeLearner(AUTO)
+    learner.begin(*learner.following(CHANGE))
+    learner.learn(*drawn(20, seed=3).part(0, 20))
+    return merging.after(replace(MODELS, table=MODELS.table.copy()), [learner.learnt()], LABELS)[1]
+
+
+def test_a_client_that_agreed_on_another_state_refuses_the_next_change_instead_of_reading_other_cells():
+    rows = CHANGE.table.copy()
+    rows[0], change = 64.0, second_round()
+    forged = replace(CHANGE, table=rows)
+    learner = NativeLearner(AUTO)
+    with pytest.raises(PeerError, match="do not fit the ones before"):
+        learner.following(forged)
+    learner.begin(*learner.following(replace(forged, chain=forged.chain_after(NONE))))  # that cannot be detected
+    with pytest.raises(PeerError, match="do not fit the ones before"):
+        learner.following(change)
+    learner.begin(replace(MODELS, table=MODELS.table.copy()))
+    learner.begin(*learner.following(change))
+    assert learner.agreed.chain == change.chain
+
+
+def test_a_change_that_was_left_out_shows():
+    learner = NativeLearner(AUTO)
+    learner.begin(replace(MODELS, chain="another", table=MODELS.table.copy()))
+    with pytest.raises(PeerError, match="do not fit the ones before"):
+        learner.following(second_round())
+
+
+@pytest.mark.parametrize("broken_off", ["chain", "values"])
+def test_a_change_of_the_table_that_was_broken_off_is_made_whole(broken_off, monkeypatch):
+    learner, change = NativeLearner(AUTO), second_round()
+    learner.begin(*learner.following(CHANGE))
+    table = learner._table.agreed
+    table.take_out()
+    before = table.values.copy()
+
+    def breaks(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        if broken_off == "values":
+            patched.setattr(table, "widen", breaks)
+        else:
+            patched.setattr(ClientTable, "_move", breaks)
+        with pytest.raises(KeyboardInterrupt):
+            learner.begin(*learner.following(change))
+    assert np.array_equal(table.values, before) == (broken_off == "values")
+    learner.begin(*learner.following(change))
+    whole = NativeLearner(AUTO)
+    whole.begin(*whole.following(CHANGE))
+    whole.begin(*whole.following(change))
+    np.testing.assert_array_equal(learner.agreed.table, whole.agreed.table)

@@ -61,8 +61,7 @@ def a_run(settings: NativeSettings, *, shared: bool) -> Iterator[object]:
         rows, whole = run.agree({str(i): client.learnt(NAMED, "c") for i, client in enumerate((one, other, misled))})
         for client in (one, other, late) if t == 1 else (one, other):
             client.take(whole if client is late else rows)
-        forged = replace(rows.agreed, table=rows.agreed.table + 1.0)
-        misled.take(replace(rows, agreed=forged))
+        misled.take(replace(whole, agreed=replace(whole.agreed, table=whole.agreed.table + 1.0)))
         one.begin(run.version, 1)
         for client in (one, other, one, misled):  # they are asked and learn one by one, at two versions
             next_one = run.batch(1)
