@@ -168,6 +168,11 @@ def test_a_code_that_is_cut_is_refused_or_a_table_of_its_shape(m, data):
         assert np.abs(read).max() < 2**34
 
 
+@given(tables, st.integers(2, 9))
+def test_a_code_with_more_bytes_than_its_table_takes_is_refused(m, more):
+    assert not coding.read(coding.written(m, 1) + bytes(more), np.zeros_like(m), 1)
+
+
 def test_a_code_that_lies_about_a_large_table_ends_where_its_bytes_do():
     m = np.zeros((2**22, 1), np.int64)
     assert not coding.read(b"\x7f\x3a\x91", m, 1)

@@ -57,7 +57,7 @@ def written(m: IntArray, groups: int) -> bytes:
 
 
 def read(data: bytes, m: IntArray, groups: int) -> bool:
-    """Read whole numbers into an array of their shape; tell whether they were all there.
+    """Read whole numbers into an array of their shape; tell whether they were all there, and nothing else.
 
     >>> m, again = np.array([[3, -1], [0, 0], [2**31, 5]]), np.zeros((3, 2), np.int64)
     >>> read(written(m, 1), again, 1), again.tolist(), read(b"", np.zeros((9, 9), np.int64), 1)
@@ -65,7 +65,8 @@ def read(data: bytes, m: IntArray, groups: int) -> bool:
     """
     found = int.from_bytes(data[:BEYOND].ljust(BEYOND, b"\0"))
     coder = np.array([0, MASK, found, BEYOND, 1])
-    return bool(coded(m, groups, _counters(), coder, np.frombuffer(data, np.uint8).copy()))
+    there = coded(m, groups, _counters(), coder, np.frombuffer(data, np.uint8).copy())
+    return bool(there and len(data) <= coder[AT] - BEYOND + 1)
 
 
 def _counters() -> IntArray:
@@ -172,7 +173,7 @@ def coded(m: IntArray, groups: int, counts: IntArray, coder: IntArray, data: npt
         Those of a writer or a reader.
     """
     rows, columns = m.shape
-    reads, mean = coder[READS], 0
+    room, mean = len(data) + (BEYOND if coder[READS] else -1), 0
     for i in range(rows):
         group, above = min(i % groups, GROUPS - 1), i - groups
         if columns > 1:
@@ -207,6 +208,6 @@ def coded(m: IntArray, groups: int, counts: IntArray, coder: IntArray, data: npt
             m[i, j] = number
             total += number
             mean += ((abs(number) << 4) - mean) >> 4 if columns == 1 else 0
-        if coder[AT] > len(data) + (BEYOND if reads else -1):
+        if coder[AT] > room:
             return False
-    return True
+    return bool(coder[AT] <= room)
