@@ -55,7 +55,7 @@ def written(x: FloatArray, first: FloatArray | None = None, *, coded: bool = Fal
     """
     shape = bytes([x.ndim]) + b"".join(map(varint, x.shape))
     if x.ndim > 1 and x.size > MANY_NUMBERS:
-        filled = np.flatnonzero(((x != 0.0) | np.signbit(x)).reshape(len(x), -1).any(axis=1))
+        filled = np.flatnonzero(np.ascontiguousarray(x).view(np.int64).reshape(len(x), -1).any(axis=1))
         if 2 * len(filled) < len(x):
             return (
                 bytes([ROWS])
@@ -64,9 +64,13 @@ def written(x: FloatArray, first: FloatArray | None = None, *, coded: bool = Fal
                 + written(x[filled], coded=coded)
             )
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not written in that form
+        forms = list(_forms(x, first))
+        on_grid = min(forms, key=lambda choice: choice.likely_bits) if len(forms) > 1 else next(iter(forms), None)
+        numbers = b"" if on_grid is None else on_grid.written(coded=coded)
+        if on_grid is not None and len(numbers) < 4 * x.size:
+            return bytes([on_grid.form]) + shape + numbers
         form, data = _plain(x)
-        on_grid = min(_forms(x, first), key=lambda choice: choice.likely_bits, default=None)
-    if on_grid is not None and len(numbers := on_grid.written(coded=coded)) < len(data):
+    if on_grid is not None and len(numbers) < len(data):
         form, data = on_grid.form, numbers
     return bytes([form]) + shape + data
 
@@ -111,7 +115,7 @@ def _forms(x: FloatArray, first: FloatArray | None) -> Iterator[_OnGrid]:
 
 def _on_grid(x: FloatArray, form: int) -> Iterator[_OnGrid]:
     """Yield the array as whole numbers, if they are small."""
-    if np.signbit(x[x == 0.0]).any():
+    if (np.signbit(x) & (x == 0.0)).any():
         return
     matrix = x.reshape(_as_matrix(x.shape))
     if np.abs(matrix).max() < 2.0**31 and np.array_equal(matrix, np.rint(matrix)):
@@ -276,7 +280,7 @@ def _from_grid(data: Bytes, shape: tuple[int, ...], form: int) -> FloatArray:
     }
     if not fits.get(facts):
         raise PeerError("an array has an impossible form")
-    exponents = np.zeros((rows, columns), np.int64) if form & WHOLE else _read_exponents(data, shape)
+    exponents = None if form & WHOLE else _read_exponents(data, shape)
     m = np.zeros((rows, columns))
     if facts == SYMMETRIC:
         m[np.tril_indices(rows)] = whole_numbers.read(data, 1, rows * (rows + 1) // 2)
@@ -287,7 +291,7 @@ def _from_grid(data: Bytes, shape: tuple[int, ...], form: int) -> FloatArray:
     else:
         m[:] = whole_numbers.read(data, rows, columns, _groups(shape))
     with np.errstate(over="ignore"):
-        x: FloatArray = np.ldexp(m, exponents)
+        x: FloatArray = m if exponents is None else np.ldexp(m, exponents)
     if facts == SYMMETRIC:
         x += np.tril(x, -1).T
     elif facts == ZERO_SUM:

@@ -118,17 +118,17 @@ def test_a_change_counts_for_those_who_have_the_version_before_alone():
     assert client.has(2)
 
 
-def second_round() -> NativeChange:
-    """Return a change that names cells by their places: steps are agreed on since the first one."""
+def second_round(labels: tuple[str, ...] = LABELS) -> tuple[NativeState, NativeChange]:
+    """Return a state and its change, which names cells by their places: steps are agreed on since the first one."""
     learner = NativeLearner(AUTO)
     learner.begin(*learner.following(CHANGE))
     learner.learn(*drawn(20, seed=3).part(0, 20))
-    return merging.after(replace(MODELS, table=MODELS.table.copy()), [learner.learnt()], LABELS)[1]
+    return merging.after(replace(MODELS, table=MODELS.table.copy()), [learner.learnt()], labels)
 
 
 def test_a_client_that_agreed_on_another_state_refuses_the_next_change_instead_of_reading_other_cells():
     rows = CHANGE.table.copy()
-    rows[0], change = 64.0, second_round()
+    rows[0], (_, change) = 64.0, second_round()
     forged = replace(CHANGE, table=rows)
     learner = NativeLearner(AUTO)
     with pytest.raises(PeerError, match="do not fit the ones before"):
@@ -145,12 +145,12 @@ def test_a_change_that_was_left_out_shows():
     learner = NativeLearner(AUTO)
     learner.begin(replace(MODELS, chain="another", table=MODELS.table.copy()))
     with pytest.raises(PeerError, match="do not fit the ones before"):
-        learner.following(second_round())
+        learner.following(second_round()[1])
 
 
 @pytest.mark.parametrize("broken_off", ["chain", "values"])
 def test_a_change_of_the_table_that_was_broken_off_is_made_whole(broken_off, monkeypatch):
-    learner, change = NativeLearner(AUTO), second_round()
+    learner, (_, change) = NativeLearner(AUTO), second_round()
     learner.begin(*learner.following(CHANGE))
     table = learner._table.agreed
     table.take_out()
@@ -172,3 +172,16 @@ def test_a_change_of_the_table_that_was_broken_off_is_made_whole(broken_off, mon
     whole.begin(*whole.following(CHANGE))
     whole.begin(*whole.following(change))
     np.testing.assert_array_equal(learner.agreed.table, whole.agreed.table)
+
+
+def test_whoever_followed_changes_or_began_from_the_whole_has_the_order_of_the_coordinator():
+    models, change = second_round((*LABELS, "z"))
+    followed, whole = NativeLearner(AUTO), NativeLearner(AUTO)
+    for each in (CHANGE, change):
+        followed.begin(*followed.following(each))
+    published = messages.encode(OnlinePublished(version=3, agreed=models.published))
+    whole.begin(messages.decode(published).agreed)
+    for learner in (followed, whole):
+        learner.learn(*drawn(20, seed=4).part(0, 20))  # what is not agreed on does not count
+        learner.learn(("x",), np.ones((3, 1)), np.arange(3.0), ("new", "newer", "z"))
+        assert learner._table.agreed.order.cells.tolist() == models.order.cells.tolist()
