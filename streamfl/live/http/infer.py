@@ -1,7 +1,7 @@
 """What a request of the V2 inference protocol asks, and its answer: bytes in, bytes out, and a model between them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import msgspec
@@ -147,6 +147,24 @@ class InferRequest:
         warning = bounded(model.unnamed(columns, asked.client))
         return cls(columns, records, outputs, asked.missing, asked.client, request.id, warning)
 
+    def to(self, model: ServedModel, limits: RequestLimits) -> "InferRequest":
+        """Return the same request to another model: its columns go by their names, also those of a matrix.
+
+        Raises
+        ------
+        PeerError, TooLargeError, UsageError
+            As in `of`.
+        """
+        columns = model.with_client(self.columns, self.records, self.client)
+        model.check_names(tuple(columns), missing=self.missing)
+        _check_size(self.records, len(model.encoding.features), limits)
+        for name, cells in columns.items():
+            try:
+                _check_kind(name, TEXTS if isinstance(cells, list) else "FP64", model.encoding)
+            except PeerError as error:
+                raise PeerError(f"input {quoted(name)}: {error}") from error
+        return replace(self, columns=columns)
+
 
 def matrix_of(encoding: Encoding) -> str | None:
     """Return the name of the tensor that may hold all columns; None if some are texts.
@@ -227,15 +245,19 @@ def _cells(tensor: _Input, shape: Shape, binary: memoryview, encoding: Encoding)
         raise PeerError(f"it names {size} bytes, but only {len(binary)} follow the JSON")
     if datatype not in (TEXTS, *NUMBERS):
         raise PeerError(f"there is no such datatype: {quoted(datatype)}; use one of {', '.join((TEXTS, *NUMBERS))}")
-    is_text, is_free = tensor.name in encoding.categories, {*encoding.others, *encoding.times}
-    if tensor.name not in is_free and (datatype == TEXTS) != is_text:
-        kind, needed = ("texts", TEXTS) if is_text else ("numbers", "FP64")
-        raise PeerError(f"it holds {kind}: send them as {needed}, not as {datatype}")
+    _check_kind(tensor.name, datatype, encoding)
     if size is not None:
         given = binary
         return texts_of_bytes(given, shape[0]) if datatype == TEXTS else numbers_of_bytes(given, datatype, shape)
     data = bytes(tensor.data)  # type: ignore[arg-type]  # a buffer, which msgspec does not say
     return texts_of_json(data, shape) if datatype == TEXTS else numbers_of_json(data, datatype, shape)
+
+
+def _check_kind(column: str, datatype: str, encoding: Encoding) -> None:
+    is_text, is_free = column in encoding.categories, {*encoding.others, *encoding.times}
+    if column not in is_free and (datatype == TEXTS) != is_text:
+        kind, needed = ("texts", TEXTS) if is_text else ("numbers", "FP64")
+        raise PeerError(f"it holds {kind}: send them as {needed}, not as {datatype}")
 
 
 def _outputs(request: _Request, model: ServedModel) -> dict[str, bool]:
