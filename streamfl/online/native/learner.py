@@ -22,7 +22,7 @@ from streamfl.online.native.kernels.own import CELLS, DEPTH, Own
 from streamfl.online.native.kernels.scaling import FIRST
 from streamfl.online.native.kernels.softmax import rounds_say
 from streamfl.online.native.kernels.steps import RIDGE, Kinds, Models, Table
-from streamfl.online.native.merging.in_order import change_heard, learnt_told
+from streamfl.online.native.merging.in_order import change_heard, change_named, learnt_told
 from streamfl.online.native.merging.on_grids import ON_GRIDS
 from streamfl.online.native.merging.way import Raw, Way
 from streamfl.online.native.mixture import LabelMixture, TargetMixture, room
@@ -433,6 +433,8 @@ class NativeLearner:
         if not change.fits(self._agreed, self.settings.table_rows):
             raise PeerError("changes of agreed models do not fit them: the coordinator runs another version")
         table = self._table.agreed
+        if self._agreed.steps.are_known:
+            change = change_named(change, self._agreed.features)
         if table.chain == change.chain:  # after an interruption the table may have moved already, and all else not
             cells = table.moved
             moved = self._table.agreed_rows(cells, change.table.shape[-1]).astype(np.float64)
@@ -443,10 +445,8 @@ class NativeLearner:
         return replace(change.after(self._agreed), table=moved), cells
 
     def _heard(self, change: NativeChange) -> NativeChange:
-        agreed = self._agreed
-        if not agreed.steps.are_known:
-            return change
-        return change_heard(change, self._table.agreed.order, agreed.steps, agreed.features)
+        steps = self._agreed.steps
+        return change_heard(change, self._table.agreed.order, steps) if steps.are_known else change
 
     def told(self, learnt: NativeLearnt) -> NativeLearnt:
         """Return what it learnt as an update carries it: without the agreed names, and with the places of cells."""
